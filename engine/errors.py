@@ -1,0 +1,44 @@
+"""Every error a user or another process may meet.
+
+All arguments go to `super().__init__` in order, so that default pickling rebuilds an error on the other side of Ray;
+the text is made in `__str__`: what is wrong, where, what would be right.
+"""
+
+
+class MirrorError(Exception):
+    """Base of every error raymirror raises on purpose."""
+
+
+class ConfigError(MirrorError):
+    """A configuration that cannot be used: file, line (0 = none), key, what is wrong, what would be right."""
+
+    def __init__(self, file: str, line: int, key: str, wrong: str, right: str) -> None:
+        super().__init__(file, line, key, wrong, right)
+        self.file, self.line, self.key, self.wrong, self.right = file, line, key, wrong, right
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{where}: {self.key}: {self.wrong}; {self.right}"
+
+
+class WireError(MirrorError):
+    """Bytes that are not what Kafka's format says, at a named place."""
+
+    def __init__(self, topic: str, partition: int, offset: int, what: str) -> None:
+        super().__init__(topic, partition, offset, what)
+        self.topic, self.partition, self.offset, self.what = topic, partition, offset, what
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition} at offset {self.offset}: {self.what}"
+
+
+class CorruptBatch(WireError):
+    """The CRC-32C of a batch does not match its bytes."""
+
+
+class MalformedBatch(WireError):
+    """A length, count or varint inside a batch that lies."""
+
+
+class UnknownMagic(WireError):
+    """A record format version other than 0, 1 or 2."""

@@ -1,0 +1,1 @@
+"""Asyncio drivers over ports: they perform what the core decides."""

@@ -1,0 +1,1 @@
+"""The ports of the flow, filled with real brokers; the only importer of aiokafka."""

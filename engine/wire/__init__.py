@@ -1,0 +1,1 @@
+"""Bytes <-> values: record batches as Kafka stores them."""
