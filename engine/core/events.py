@@ -1,0 +1,239 @@
+"""What a mirror says aloud: typed events, one struct per thing that can happen to a lane or a topic.
+
+An event is a value: the same struct is a log line, a row of `raymirror status` and a test's assertion. `severity`
+says who should read it: `info`, `warning`, or `error` (a lane stopped).
+"""
+
+from typing import ClassVar
+
+import msgspec
+
+from policies.model import FlowName, TopicPartition
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
+    """Base of all events: the flow it belongs to."""
+
+    severity: ClassVar[str] = "info"
+    flow: FlowName
+
+    def text(self) -> str:
+        """Say in one sentence what happened, where, and what would be right."""
+        raise NotImplementedError  # pragma: no cover - every subclass says its own
+
+
+class LaneEvent(Event, frozen=True, kw_only=True):
+    """An event of one lane, named by its source partition."""
+
+    lane: TopicPartition
+
+
+class Resumed(LaneEvent, frozen=True, kw_only=True, tag="resumed"):
+    """A lane found its place: how, and how long the tail was that nobody had recorded."""
+
+    how: str
+    source_offset: int
+    target_offset: int
+    tail_records: int
+
+    def text(self) -> str:
+        return (
+            f"{self.lane}: goes on at source offset {self.source_offset}, target offset {self.target_offset}"
+            f" ({self.how}, {self.tail_records} records in the tail)"
+        )
+
+
+class SourceGap(LaneEvent, frozen=True, kw_only=True, tag="source_gap"):
+    """The source no longer has offsets `first` to `last` (inclusive) that were never copied."""
+
+    severity: ClassVar[str] = "error"
+    first: int
+    last: int
+    cause: str
+
+    def text(self) -> str:
+        return f"{self.lane}: gap: source offsets {self.first} to {self.last} are gone ({self.cause}); the lane stopped"
+
+
+class TargetGap(LaneEvent, frozen=True, kw_only=True, tag="target_gap"):
+    """The target no longer tells where the copy ended, or ends before what was acknowledged."""
+
+    severity: ClassVar[str] = "error"
+    expected: int
+    found: int
+    cause: str
+
+    def text(self) -> str:
+        return (
+            f"{self.lane}: target ends at offset {self.found}, expected {self.expected} ({self.cause}); the lane stopped"
+        )
+
+
+class ForeignWriter(LaneEvent, frozen=True, kw_only=True, tag="foreign_writer"):
+    """Somebody else wrote target offsets `first` to `last` (inclusive)."""
+
+    severity: ClassVar[str] = "error"
+    target: TopicPartition
+    first: int
+    last: int
+    stopped: bool
+
+    def text(self) -> str:
+        then = (
+            "the lane stopped; set raymirror.foreign.writer=continue to append behind them"
+            if self.stopped
+            else "copying goes on behind them"
+        )
+        return f"{self.lane}: target {self.target} offsets {self.first} to {self.last} come from another writer; {then}"
+
+
+class RecordRefused(LaneEvent, frozen=True, kw_only=True, tag="record_refused"):
+    """The target refused a batch; `source_offset` names the first refused record as exactly as the broker did."""
+
+    severity: ClassVar[str] = "error"
+    source_offset: int
+    error_code: int
+    reason: str
+
+    def text(self) -> str:
+        return (
+            f"{self.lane}: the target refused the record at source offset {self.source_offset}"
+            f" (error {self.error_code}: {self.reason}); the lane waits, mend the target topic's config or the record"
+        )
+
+
+class CorruptSource(LaneEvent, frozen=True, kw_only=True, tag="corrupt_source"):
+    """A source batch that is not what Kafka's format says; nothing of it was written."""
+
+    severity: ClassVar[str] = "error"
+    source_offset: int
+    what: str
+
+    def text(self) -> str:
+        return f"{self.lane}: source offset {self.source_offset}: {self.what}; the lane stopped, nothing was written"
+
+
+class IdentityChanged(LaneEvent, frozen=True, kw_only=True, tag="identity_changed"):
+    """A topic, a cluster or a producer id is not the one the position was written for."""
+
+    severity: ClassVar[str] = "error"
+    what: str
+    expected: str
+    found: str
+
+    def text(self) -> str:
+        return f"{self.lane}: {self.what} changed from {self.expected} to {self.found}; the lane stopped"
+
+
+class OwnershipLost(LaneEvent, frozen=True, kw_only=True, tag="ownership_lost"):
+    """Another owner with a higher assignment epoch, or one that fences again and again, has the lane."""
+
+    severity: ClassVar[str] = "error"
+    assignment_epoch: int
+    other_epoch: int
+    other_deployment: str
+
+    def text(self) -> str:
+        return (
+            f"{self.lane}: owned at assignment epoch {self.other_epoch} by deployment {self.other_deployment!r},"
+            f" we hold {self.assignment_epoch}; the lane stood down"
+        )
+
+
+class ProducerChanged(LaneEvent, frozen=True, kw_only=True, tag="producer_changed"):
+    """The lane's transactional id had expired: a new producer id fences nobody, so the old one was waited out."""
+
+    severity: ClassVar[str] = "warning"
+    expected: int
+    found: int
+
+    def text(self) -> str:
+        return f"{self.lane}: producer id {self.expected} had expired, took over as {self.found} by detection"
+
+
+class UnfencedOwnership(LaneEvent, frozen=True, kw_only=True, tag="unfenced_ownership"):
+    """The target does not let us use transactional ids: a stale owner is detected, not refused."""
+
+    severity: ClassVar[str] = "warning"
+    reason: str
+
+    def text(self) -> str:
+        return f"{self.lane}: no transactional id ({self.reason}): stale owners are detected, not refused"
+
+
+class HeldByTransaction(LaneEvent, frozen=True, kw_only=True, tag="held_by_transaction"):
+    """The lane waits at the last stable offset for an open source transaction."""
+
+    severity: ClassVar[str] = "warning"
+    last_stable_offset: int
+    high_watermark: int
+    producer_id: int
+    age_s: float
+
+    def text(self) -> str:
+        return (
+            f"{self.lane}: waits at {self.last_stable_offset} of {self.high_watermark} for the open transaction of"
+            f" producer {self.producer_id}, {self.age_s:.0f} s old"
+        )
+
+
+class LaneReleased(LaneEvent, frozen=True, kw_only=True, tag="lane_released"):
+    """A lane that was held, or had stopped, goes on."""
+
+    def text(self) -> str:
+        return f"{self.lane}: goes on"
+
+
+class TopicEvent(Event, frozen=True, kw_only=True):
+    """An event of one source topic."""
+
+    topic: str
+
+
+class TopicCreated(TopicEvent, frozen=True, kw_only=True, tag="topic_created"):
+    """A target topic was created, or given more partitions."""
+
+    target: str
+    partitions: int
+
+    def text(self) -> str:
+        return f"{self.topic}: target topic {self.target} now has {self.partitions} partitions"
+
+
+class TopicWarning(TopicEvent, frozen=True, kw_only=True, tag="topic_warning"):
+    """Source and target topic differ in a way that will show in the data."""
+
+    severity: ClassVar[str] = "warning"
+    what: str
+
+    def text(self) -> str:
+        return f"{self.topic}: {self.what}"
+
+
+class TopicFailed(TopicEvent, frozen=True, kw_only=True, tag="topic_failed"):
+    """A topic could not be prepared on the target; the others go on."""
+
+    severity: ClassVar[str] = "error"
+    what: str
+
+    def text(self) -> str:
+        return f"{self.topic}: {self.what}"
+
+
+AnyEvent = (
+    Resumed
+    | SourceGap
+    | TargetGap
+    | ForeignWriter
+    | RecordRefused
+    | CorruptSource
+    | IdentityChanged
+    | OwnershipLost
+    | ProducerChanged
+    | UnfencedOwnership
+    | HeldByTransaction
+    | LaneReleased
+    | TopicCreated
+    | TopicWarning
+    | TopicFailed
+)
