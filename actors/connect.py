@@ -1,0 +1,105 @@
+"""The way into Ray, for the command line's own process. Ray is imported here and nowhere earlier.
+
+`ray.init` belongs to the main thread, which must live as long as Ray. Ray reads its environment while it is imported,
+so the settings are made first. Local Ray: token authentication on both sides, because Ray listens on all interfaces
+and an open one runs anybody's code; the token is the one in the user's home, so a second shell of the same user
+attaches and nobody else does.
+"""
+
+import os
+import shutil
+import socket
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from engine.errors import MirrorError
+
+OBJECT_STORE_BYTES = 100_000_000  # no record passes through it; Ray's minimum is 75 MiB
+SHORT_PATH = 32  # Ray's unix sockets add some 70 characters to its temp folder, and the kernel allows 107
+PROBE_TIMEOUT_S = 1.0
+
+
+class RayUnreachable(MirrorError):
+    """No Ray cluster answers at an address."""
+
+    def __init__(self, address: str, cause: str) -> None:
+        super().__init__(address, cause)
+        self.address, self.cause = address, cause
+
+    def __str__(self) -> str:
+        return f"no Ray cluster answers at {self.address} ({self.cause}); give its GCS address as --address HOST:PORT"
+
+
+class RayConnection:
+    """An open connection to Ray. `local` means that this process owns the Ray cluster and ends it."""
+
+    def __init__(self, ray: Any, address: str, temp: Path | None) -> None:
+        self.ray, self.address, self._temp = ray, address, temp
+
+    @property
+    def local(self) -> bool:
+        """Whether the Ray cluster lives and dies with this process."""
+        return self._temp is not None
+
+    @property
+    def logs(self) -> Path | None:
+        """Where a local Ray logs."""
+        return self._temp / "session_latest" / "logs" if self._temp else None
+
+    def close(self, *, keep_logs: bool = False) -> None:
+        """Disconnect; end a local Ray and remove its folder."""
+        self.ray.shutdown()
+        if self._temp is not None and not keep_logs:
+            shutil.rmtree(self._temp, ignore_errors=True)
+
+
+def start_local(cpus: int) -> RayConnection:
+    """Start a Ray of our own with so many logical CPUs, whatever the cores."""
+    ray = _import_ray(token=True)
+    base = tempfile.gettempdir()
+    temp = Path(tempfile.mkdtemp(prefix="rmray-", dir=base if len(base) < SHORT_PATH - 14 else "/tmp"))
+    ray.init(
+        address="local",
+        num_cpus=cpus,
+        include_dashboard=False,
+        object_store_memory=OBJECT_STORE_BYTES,
+        log_to_driver=False,
+        logging_level="ERROR",
+        _temp_dir=str(temp),
+    )
+    return RayConnection(ray, ray.get_runtime_context().gcs_address, temp)
+
+
+def attach(address: str, *, local: bool) -> RayConnection:
+    """Connect to a running Ray; `local` = one that `start_local` made. Raises RayUnreachable within about 2 s."""
+    _probe(address)
+    ray = _import_ray(token=local)
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+    except (ConnectionError, RuntimeError, ValueError) as error:
+        raise RayUnreachable(address, str(error).partition("\n")[0]) from error
+    return RayConnection(ray, address, None)
+
+
+def _probe(address: str) -> None:
+    """Ask the port first: Ray itself tries for a long time."""
+    if "://" in address:
+        return
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdigit():
+        raise RayUnreachable(address, "not HOST:PORT")
+    try:
+        socket.create_connection((host, int(port)), timeout=PROBE_TIMEOUT_S).close()
+    except OSError as error:
+        raise RayUnreachable(address, str(error)) from error
+
+
+def _import_ray(*, token: bool) -> Any:
+    if token:
+        os.environ["RAY_AUTH_MODE"] = "token"
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # silences a warning about devices we have none of
+    import ray
+
+    return ray

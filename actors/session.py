@@ -1,0 +1,143 @@
+"""Where the running mirrors of this user are: one small state file per mirror.
+
+`raymirror run` writes `$XDG_STATE_HOME/raymirror/mirrors/<namespace>.json` and removes it when it ends. A process that
+was killed leaves its file behind: it is recognised by the pid together with the start time of that process, because
+pids are used again. Looking needs neither Ray nor the network, so "no mirror" is said at once.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from engine.errors import MirrorError
+
+
+class StateFile(msgspec.Struct, frozen=True, kw_only=True):
+    """What `run` leaves for other shells. `pid_start` is field 22 of /proc/PID/stat, clock ticks since boot."""
+
+    address: str
+    namespace: str
+    pid: int
+    pid_start: int
+    version: str
+    config_path: str
+    config_digest: str
+    local: bool
+
+
+class MirrorPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """Where to ask for a mirror. An empty namespace means: whichever mirror that Ray cluster has."""
+
+    address: str
+    namespace: str = ""
+    local: bool = False
+    pid: int = 0
+
+
+class NoMirror(MirrorError):
+    """No running mirror was found."""
+
+    def __init__(self, looked: str) -> None:
+        super().__init__(looked)
+        self.looked = looked
+
+    def __str__(self) -> str:
+        return f"no running mirror found ({self.looked}); start one with: raymirror run CONFIG"
+
+
+class SeveralMirrors(MirrorError):
+    """More than one mirror runs, and the command did not say which."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        super().__init__(names)
+        self.names = names
+
+    def __str__(self) -> str:
+        return f"several mirrors are running: {', '.join(self.names)}; choose one with --mirror NAME"
+
+
+def folder(env: Mapping[str, str]) -> Path:
+    """Give the folder of the state files."""
+    base = env.get("XDG_STATE_HOME", "")
+    root = Path(base) if base.startswith("/") else Path(env.get("HOME", "~")).expanduser() / ".local" / "state"
+    return root / "raymirror" / "mirrors"
+
+
+def process_start(pid: int) -> int | None:
+    """Give a process's start time in clock ticks since boot, None if there is no such process."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    fields = stat.rpartition(")")[2].split()  # the command in field 2 may hold blanks and brackets
+    return None if fields[0] in ("Z", "X") else int(fields[19])
+
+
+def write(state: StateFile, env: Mapping[str, str]) -> Path:
+    """Write a state file in one move, readable by its owner only."""
+    path = folder(env) / f"{state.namespace}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(f".{os.getpid()}.part")
+    part.touch(mode=0o600)
+    part.write_bytes(msgspec.json.format(msgspec.json.encode(state)))
+    part.replace(path)
+    return path
+
+
+def remove(namespace: str, pid: int, env: Mapping[str, str]) -> None:
+    """Remove a state file, if it is this process's own."""
+    path = folder(env) / f"{namespace}.json"
+    state = _read(path)
+    if state is not None and state.pid == pid:
+        path.unlink(missing_ok=True)
+
+
+def living(env: Mapping[str, str]) -> tuple[StateFile, ...]:
+    """List the mirrors whose `run` process lives, in order of name; stale files are left alone."""
+    states = (_read(path) for path in sorted(folder(env).glob("*.json")))
+    return tuple(state for state in states if state is not None and process_start(state.pid) == state.pid_start)
+
+
+def find(address: str | None, name: str | None, env: Mapping[str, str]) -> MirrorPlace:
+    """Find the mirror: an address given, then RAY_ADDRESS, then the state files; never Ray's `auto`.
+
+    Raises NoMirror, SeveralMirrors.
+    """
+    given = address or env.get("RAY_ADDRESS")
+    states = [state for state in living(env) if name is None or state.namespace in (name, namespace_of(name))]
+    if given:
+        same = [state for state in states if state.address == given]
+        if len(same) == 1:
+            return _place(same[0])
+        return MirrorPlace(address=given, namespace=namespace_of(name) if name else "")
+    if not states:
+        raise NoMirror(f"no --address, no RAY_ADDRESS, no living process in {folder(env)}")
+    if len(states) > 1:
+        raise SeveralMirrors(tuple(state.namespace.removeprefix(PREFIX) for state in states))
+    return _place(states[0])
+
+
+PREFIX = "raymirror-"
+
+
+def namespace_of(name: str) -> str:
+    """Give the Ray namespace of a mirror's name."""
+    return name if name.startswith(PREFIX) else PREFIX + name
+
+
+def _place(state: StateFile) -> MirrorPlace:
+    return MirrorPlace(address=state.address, namespace=state.namespace, local=state.local, pid=state.pid)
+
+
+def _read(path: Path) -> StateFile | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=StateFile)
+    except FileNotFoundError:
+        return None
+    except (
+        msgspec.DecodeError,
+        PermissionError,
+    ):  # half a file, another version's or another user's: not ours to judge
+        return None

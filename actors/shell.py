@@ -1,0 +1,96 @@
+"""The supervisor actor: a thin shell around `actors.supervisor.Supervisor`, on one event loop."""
+
+import asyncio
+import time
+
+import msgspec
+
+from actors import config_ref
+from actors.copier import first_cause
+from actors.fleet import RayFleet
+from actors.messages import MirrorSpec
+from actors.plan import plan_sets
+from actors.states import Command
+from actors.status import encode_status
+from actors.supervisor import FlowPlan, Identity, Supervisor
+
+STEP_S = 1.0
+
+
+class SupervisorShell:
+    """The one supervisor of a mirror: named, detached, restarted by Ray."""
+
+    def __init__(self, spec: bytes) -> None:
+        self._spec = msgspec.msgpack.decode(spec, type=MirrorSpec)
+        self._nudge = asyncio.Event()
+        self._supervisor: Supervisor | None = None
+        self._begun = asyncio.Event()
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                fleet = RayFleet(self._spec, group, self._nudge)
+                fleet.end_leftovers()
+                self._supervisor = self._make(fleet)
+                self._begun.set()
+                await self._rounds(self._supervisor)
+                fleet.end_metadata()
+        finally:
+            self._begun.set()  # also when it failed: callers then get the error instead of waiting
+
+    async def _rounds(self, supervisor: Supervisor) -> None:
+        while not supervisor.is_drained:
+            await supervisor.step()
+            try:
+                async with asyncio.timeout(STEP_S):
+                    await self._nudge.wait()
+            except TimeoutError:
+                continue
+            self._nudge.clear()
+
+    def _make(self, fleet: RayFleet) -> Supervisor:
+        config = config_ref.load(self._spec.config)
+        return Supervisor(
+            Identity(
+                namespace=self._spec.namespace,
+                version=self._spec.version,
+                config_path=self._spec.config.path,
+                config_digest=self._spec.config.digest,
+            ),
+            [FlowPlan(name=flow.name, copiers=flow.copiers) for flow in config.flows],
+            fleet=fleet,
+            metadata=fleet,
+            plan=plan_sets,
+            clock_s=time.monotonic,
+            wall_ms=lambda: time.time_ns() // 1_000_000,
+            drain_s=self._spec.drain_s,
+        )
+
+    async def _ready(self) -> Supervisor:
+        """Give the supervisor; raises what ended its rounds, so that no caller waits for a dead loop."""
+        await self._begun.wait()
+        if self._task.done() and self._task.exception() is not None:
+            try:
+                await self._task
+            except BaseExceptionGroup as group:
+                raise first_cause(group) from group
+        if self._supervisor is None:
+            raise RuntimeError("the supervisor has begun without a supervisor")  # a bug, not an operator's fault
+        return self._supervisor
+
+    async def status(self, lanes: bool = False) -> bytes:
+        """Give a MirrorStatus."""
+        return encode_status((await self._ready()).status(lanes=lanes))
+
+    async def command(self, command: str, flow: str | None, topics: tuple[str, ...]) -> bytes:
+        """Carry a command out in the next step, which begins now; give the status before it."""
+        supervisor = await self._ready()
+        supervisor.command(Command(command), flow, topics)
+        self._nudge.set()
+        return encode_status(supervisor.status())
+
+    async def drain(self) -> None:
+        """End in order; the desired state stays as it is."""
+        (await self._ready()).drain()
+        self._nudge.set()

@@ -1,0 +1,97 @@
+"""What a mirror is asked to be, and how far a copier is: two machines, each a table."""
+
+import enum
+
+from engine.errors import MirrorError
+
+
+class Desired(enum.StrEnum):
+    """What the operator wants of a mirror or of one of its flows."""
+
+    RUNNING = "running"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+
+
+class Command(enum.StrEnum):
+    """What the operator can say."""
+
+    PAUSE = "pause"
+    RESUME = "resume"
+    STOP = "stop"
+
+
+DESIRED: dict[Desired, dict[Command, Desired]] = {
+    Desired.RUNNING: {
+        Command.PAUSE: Desired.PAUSED,
+        Command.RESUME: Desired.RUNNING,  # wakes lanes that stopped on their own
+        Command.STOP: Desired.STOPPED,
+    },
+    Desired.PAUSED: {
+        Command.PAUSE: Desired.PAUSED,
+        Command.RESUME: Desired.RUNNING,
+        Command.STOP: Desired.STOPPED,
+    },
+    Desired.STOPPED: {Command.STOP: Desired.STOPPED},  # only a new `raymirror run` starts again
+}
+
+
+class CopierState(enum.StrEnum):
+    """How far one copier is, seen from the supervisor."""
+
+    STARTING = "starting"
+    READY = "ready"
+    DRAINING = "draining"
+    GONE = "gone"
+
+
+class Sign(enum.StrEnum):
+    """What the supervisor sees or does."""
+
+    ANSWERED = "answered"
+    DRAIN_ASKED = "drain_asked"
+    ENDED = "ended"
+
+
+COPIER: dict[CopierState, dict[Sign, CopierState]] = {
+    CopierState.STARTING: {
+        Sign.ANSWERED: CopierState.READY,
+        Sign.DRAIN_ASKED: CopierState.DRAINING,
+        Sign.ENDED: CopierState.GONE,
+    },
+    CopierState.READY: {
+        Sign.ANSWERED: CopierState.READY,
+        Sign.DRAIN_ASKED: CopierState.DRAINING,
+        Sign.ENDED: CopierState.GONE,
+    },
+    CopierState.DRAINING: {
+        Sign.ANSWERED: CopierState.DRAINING,
+        Sign.DRAIN_ASKED: CopierState.DRAINING,
+        Sign.ENDED: CopierState.GONE,
+    },
+    CopierState.GONE: {Sign.ENDED: CopierState.GONE},
+}
+
+
+class IllegalCommand(MirrorError):
+    """A command that the present desired state does not allow."""
+
+    def __init__(self, command: str, state: str) -> None:
+        super().__init__(command, state)
+        self.command, self.state = command, state
+
+    def __str__(self) -> str:
+        return f"cannot {self.command} a mirror that is {self.state}; start it again with: raymirror run CONFIG"
+
+
+def desired_after(state: Desired, command: Command) -> Desired:
+    """Say what is wanted after a command. Raises IllegalCommand."""
+    try:
+        return DESIRED[state][command]
+    except KeyError:
+        raise IllegalCommand(command, state) from None
+
+
+def copier_after(state: CopierState, sign: Sign) -> CopierState:
+    """Say where a copier is after a sign; a KeyError here is a bug of the supervisor."""
+    return COPIER[state][sign]
