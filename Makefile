@@ -1,0 +1,71 @@
+# Two commands set everything up: `make demo` and `make test`. `make` alone says what there is and what is missing.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test test-full coverage check bench clean
+
+# The first CPython 3.11 on PATH; `make PYTHON=/path/to/python3.11 ...` names another.
+PYTHON ?= $(shell for name in python3.11 python3 python; do \
+	path=$$(command -v $$name 2>/dev/null) && $$path -c 'import sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null \
+	&& echo $$path && break; done)
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.ready
+PYTEST := $(BIN)/python -m pytest --durations=20
+NAME ?= drain
+
+help:
+	@echo 'raymirror keeps Apache Kafka clusters in step.'
+	@echo
+	@echo '  make demo       two real clusters, a live mirror, a proof of the copy (sets everything up first)'
+	@echo '  make test       the tests (sets everything up first); prints the 20 slowest'
+	@echo '  make test-full  all tests, the long ones too'
+	@echo '  make check      lint, format, types'
+	@echo '  make coverage   unit tests; every branch of policies, engine/wire and engine/core'
+	@echo '  make bench      one benchmark: make bench NAME=drain'
+	@echo '  make setup      only set up: $(VENV) from requirements.lock'
+	@echo '  make clean      remove $(VENV) and caches of the tools'
+	@echo
+	@$(if $(PYTHON),$(PYTHON) deploy/preflight.py --venv $(VENV) || true,echo 'missing: CPython 3.11 on PATH (or: make PYTHON=/path/to/python3.11 ...)')
+
+setup: $(STAMP)
+
+# setuptools goes first: PySpark comes as source, and its build must use the locked setuptools, not the newest.
+# The stamp is written last, so an interrupted set-up starts over.
+$(STAMP): requirements.lock pyproject.toml
+	@$(if $(PYTHON),,echo 'raymirror needs CPython 3.11 and none is on PATH: install it (Debian: apt install python3.11 python3.11-venv), or: make PYTHON=/path/to/python3.11 ...' >&2; exit 2)
+	@$(PYTHON) deploy/preflight.py --venv $(VENV) --about-to-install
+	@rm -f $(STAMP)
+	$(PYTHON) -m venv $(VENV)
+	sed -n '/^setuptools==/,/[^\\]$$/p' requirements.lock > $(VENV)/setuptools.lock
+	$(BIN)/python -m pip install --quiet --require-hashes -r $(VENV)/setuptools.lock
+	$(BIN)/python -m pip install --quiet --require-hashes --no-build-isolation --no-deps -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --no-index -e .
+	@touch $(STAMP)
+
+demo: setup
+	@$(PYTHON) deploy/preflight.py --venv $(VENV) --about-to-run
+	@$(BIN)/raymirror demo
+
+test: setup
+	@$(PYTHON) deploy/preflight.py --venv $(VENV) --about-to-run
+	@$(PYTEST) -m 'not full' tests
+
+test-full: setup
+	@$(PYTHON) deploy/preflight.py --venv $(VENV) --about-to-run
+	@$(PYTEST) tests
+
+coverage: setup
+	@$(PYTEST) tests/unit --cov=policies --cov=engine.wire --cov=engine.core --cov-branch --cov-report=term-missing --cov-fail-under=100
+
+check: setup
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+
+bench: setup
+	@$(PYTHON) deploy/preflight.py --venv $(VENV) --about-to-run
+	@$(BIN)/python -m bench $(NAME)
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis

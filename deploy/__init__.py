@@ -1,0 +1,1 @@
+"""Run-time and deployment parts that know neither the engine nor Ray."""

@@ -1,0 +1,1 @@
+"""Real Kafka clusters on this machine, for the demo, the tests and the benchmarks."""
