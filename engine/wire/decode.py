@@ -1,0 +1,72 @@
+"""Records out of a batch, for every format and codec."""
+
+from engine.errors import MalformedBatch
+from engine.wire.bounded import InflateError
+from engine.wire.codecs import decompress
+from engine.wire.header import HEADER_BYTES, BatchHeader, Buffer
+from engine.wire.legacy import read_legacy_records
+from engine.wire.record import BadRecords, Record
+from engine.wire.slots import scan
+from engine.wire.varint import BadVarint, read_varint
+
+
+def decode_records(buffer: Buffer, at: int, header: BatchHeader, topic: str, partition: int) -> list[Record]:
+    """Return the records of the batch or legacy entry at `at`, control records too; `MalformedBatch` on any lie.
+
+    Under log-append time every record has the batch's max timestamp. Inflates up to `MAX_INFLATED_BYTES`.
+    """
+    try:
+        if header.magic < 2:
+            return read_legacy_records(buffer, at, header)
+        raw = raw_records(buffer, at, header)
+        return [
+            _record(raw, tail, end, header.base_offset + offset_delta, _timestamp(header, timestamp_delta))
+            for _, _, _, tail, end, offset_delta, timestamp_delta in scan(
+                raw, header.record_count, header.last_offset_delta
+            )
+        ]
+    except (InflateError, BadRecords) as error:
+        raise MalformedBatch(topic, partition, header.base_offset, str(error)) from error
+
+
+def raw_records(buffer: Buffer, at: int, header: BatchHeader) -> bytes:
+    """Return the inflated record area of a v2 batch; empty for an emptied batch."""
+    if header.record_count == 0:
+        return b""
+    return decompress(header.codec, bytes(memoryview(buffer)[at + HEADER_BYTES : at + header.size_bytes]))
+
+
+def _timestamp(header: BatchHeader, delta: int) -> int:
+    return header.max_timestamp if header.is_log_append_time else header.base_timestamp + delta
+
+
+def _record(raw: bytes, at: int, end: int, offset: int, timestamp: int) -> Record:
+    """Build the record whose key begins at `at`; everything up to `end` must be used, no more and no less."""
+    try:
+        key, at = _nullable(raw, at, end)
+        value, at = _nullable(raw, at, end)
+        count, at = read_varint(raw, at)
+        if not 0 <= count <= end - at:
+            raise BadRecords(f"record at offset {offset} counts {count} headers")
+        headers = []
+        for _ in range(count):
+            name, at = _nullable(raw, at, end)
+            if name is None:
+                raise BadRecords(f"record at offset {offset} has a header without a key")
+            content, at = _nullable(raw, at, end)
+            headers.append((name, content))
+    except (IndexError, BadVarint) as error:
+        raise BadRecords(f"record at offset {offset}: {error}") from error
+    if at != end:
+        raise BadRecords(f"record at offset {offset} is {at - end:+d} bytes off its length")
+    return Record(offset, timestamp, key, value, tuple(headers))
+
+
+def _nullable(raw: bytes, at: int, end: int) -> tuple[bytes | None, int]:
+    """Read a length and that many bytes; a negative length is null (`Utils.readBytes`)."""
+    size, at = read_varint(raw, at)
+    if size < 0:
+        return None, at
+    if at + size > end:
+        raise BadRecords(f"a field of {size} bytes, {end - at} left in its record")
+    return raw[at : at + size], at + size

@@ -1,0 +1,84 @@
+"""LZ4 frames as Kafka's `Lz4BlockInputStream` reads and `Lz4BlockOutputStream` writes them.
+
+    magic 4 | FLG 1 | BD 1 | [content size 8] | HC 1 | { block size 4 | block | [checksum 4] } ... | 0 4 | [checksum 4]
+
+Only independent blocks: Kafka's reader refuses linked ones, so no broker holds any. Checksums are stepped over,
+because the batch CRC has covered the same bytes; that also reads the frames of Kafka's oldest clients, whose HC byte
+(magic 0) was computed over the wrong bytes (KIP-57).
+"""
+
+import struct
+
+import cramjam
+
+from engine.wire.bounded import InflateError
+
+_MAGIC = 0x184D2204
+# Version 01, independent blocks, no checksums, 64 KiB blocks: byte for byte the header Kafka's producer writes.
+_HEADER = bytes.fromhex("04224d18604082")
+_BLOCK_BYTES = 65536
+_RAW_BLOCK = 0x8000_0000
+_U32 = struct.Struct("<I")
+_MAX_BLOCK_BYTES = {0x40: 1 << 16, 0x50: 1 << 18, 0x60: 1 << 20, 0x70: 1 << 22}  # by the BD byte
+
+
+def compress_lz4(data: bytes) -> bytes:
+    """Return one frame of 64 KiB blocks; a block that would not shrink is stored."""
+    out = bytearray(_HEADER)
+    view = memoryview(data)
+    for start in range(0, len(data), _BLOCK_BYTES):
+        chunk = view[start : start + _BLOCK_BYTES]
+        block = cramjam.lz4.compress_block(chunk, store_size=False)
+        if len(block) < len(chunk):
+            out += _U32.pack(len(block))
+            out += memoryview(block)
+        else:
+            out += _U32.pack(len(chunk) | _RAW_BLOCK)
+            out += chunk
+    out += _U32.pack(0)
+    return bytes(out)
+
+
+def _frame_header(data: bytes) -> tuple[int, int, bool]:
+    """Return where the blocks start, the largest block in bytes, and whether blocks carry a checksum."""
+    if len(data) < 7 or _U32.unpack_from(data)[0] != _MAGIC:
+        raise InflateError("lz4: no frame header")
+    flags, block_descriptor = data[4], data[5]
+    if flags & 0xE3 != 0x60:
+        raise InflateError(f"lz4: frame flags {flags:#04x} say another version, linked blocks or a dictionary")
+    largest = _MAX_BLOCK_BYTES.get(block_descriptor)
+    if largest is None:
+        raise InflateError(f"lz4: block descriptor {block_descriptor:#04x} is none of 64 KiB, 256 KiB, 1 MiB, 4 MiB")
+    return (15 if flags & 0x08 else 7), largest, bool(flags & 0x10)
+
+
+def decompress_lz4(data: bytes, limit_bytes: int) -> bytes:
+    """Return the content of one frame; `InflateError` for broken bytes or more than `limit_bytes`."""
+    at, largest, has_checksums = _frame_header(data)
+    out = bytearray()
+    block = bytearray(largest)
+    view = memoryview(data)
+    while True:
+        if at + 4 > len(data):
+            raise InflateError("lz4: the frame ends early")
+        (size,) = _U32.unpack_from(data, at)
+        at += 4
+        stored, size = bool(size & _RAW_BLOCK), size & ~_RAW_BLOCK
+        if size == 0:
+            return bytes(out)
+        if size > largest or at + size > len(data):
+            raise InflateError(f"lz4: a block of {size} bytes, {len(data) - at} left, {largest} allowed")
+        if stored:
+            out += view[at : at + size]
+        else:
+            out += memoryview(block)[: _inflate_block(view[at : at + size], block)]
+        if len(out) > limit_bytes:
+            raise InflateError(f"lz4: more than {limit_bytes} bytes when inflated")
+        at += size + 4 * has_checksums
+
+
+def _inflate_block(source: memoryview, block: bytearray) -> int:
+    try:
+        return cramjam.lz4.decompress_block_into(source, block)
+    except cramjam.DecompressionError as error:
+        raise InflateError(f"lz4: {error}") from error
