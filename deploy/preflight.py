@@ -3,6 +3,7 @@
 Run by path with the bare interpreter, before the virtual environment exists: standard library only, and no syntax that
 an older Python cannot parse, so that an unfit Python gets a sentence rather than a traceback.
 """
+
 import argparse
 import importlib.util
 import os
@@ -87,7 +88,9 @@ def memory_problems():
     problems = []
     free_gib = available_memory_bytes() / float(GIB)
     if free_gib < RUN_MEMORY_GIB:
-        problems.append("%d GiB of free memory for two brokers and Ray; there are %.1f GiB" % (RUN_MEMORY_GIB, free_gib))
+        problems.append(
+            "%d GiB of free memory for two brokers and Ray; there are %.1f GiB" % (RUN_MEMORY_GIB, free_gib)
+        )
     shared_mib = shutil.disk_usage("/dev/shm").free / float(MIB) if os.path.isdir("/dev/shm") else 0.0
     if shared_mib < SHARED_MEMORY_MIB:
         problems.append(

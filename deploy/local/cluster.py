@@ -1,0 +1,139 @@
+"""A real Kafka cluster of one to three brokers on this machine."""
+
+import base64
+import subprocess
+import uuid
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from deploy.local.broker import Broker
+from deploy.local.jars import kafka_classpath
+from deploy.local.limits import raise_open_files
+from deploy.local.ports import HOST, pick_ports
+from deploy.local.settings import BrokerAddress
+from deploy.local.tools import require_success, run_tool, start_tool
+
+MOST_BROKERS = 3
+BROKER_HEAP_MIB = 1024
+
+
+class Cluster:
+    """An embedded cluster: combined KRaft brokers, PLAINTEXT on 127.0.0.1, everything below one folder.
+
+    `overrides` are broker properties that win over the defaults of settings.py. Not thread-safe; start several clusters
+    side by side with `start_clusters`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        folder: Path,
+        *,
+        brokers: int = 1,
+        overrides: Mapping[str, str] | None = None,
+        heap_mib: int = BROKER_HEAP_MIB,
+    ) -> None:
+        if not 1 <= brokers <= MOST_BROKERS:
+            raise ValueError(f"a cluster has 1 to {MOST_BROKERS} brokers, not {brokers}")
+        self.name = name
+        self.folder = folder.absolute()
+        self.overrides = dict(overrides or {})
+        self.heap_mib = heap_mib
+        self.cluster_id = new_cluster_id()
+        ports = pick_ports(2 * brokers)
+        addresses = [
+            BrokerAddress(node_id=number + 1, port=ports[2 * number], controller_port=ports[2 * number + 1])
+            for number in range(brokers)
+        ]
+        self.brokers = [
+            Broker(address, addresses, self.folder / f"broker-{address.node_id}", self.cluster_id)
+            for address in addresses
+        ]
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What clients connect to: host:port, comma-separated."""
+        return ",".join(f"{HOST}:{broker.port}" for broker in self.brokers)
+
+    @property
+    def log_files(self) -> list[Path]:
+        """One log file per broker."""
+        return [broker.log_file for broker in self.brokers]
+
+    def start(self) -> None:
+        """Format, start and wait until every broker sees all others; raises ClusterError, leaving nothing running."""
+        try:
+            self._start()
+        except BaseException:
+            self._kill()
+            raise
+
+    def stop(self) -> None:
+        """Stop every broker cleanly; harmless if they are gone."""
+        for broker in self.brokers:
+            broker.ask_to_stop()
+        for broker in self.brokers:
+            broker.wait_stopped()
+
+    def restart(self, broker: Broker) -> None:
+        """Start one stopped or killed broker again and wait until it sees the others that run."""
+        running = sum(1 for one in self.brokers if one.pid is not None and one is not broker)
+        broker.start(alive=running + 1, heap_mib=self.heap_mib)
+
+    def tool(self, main_class: str, *args: str, timeout_s: float = 120.0, heap_mib: int = 512) -> str:
+        """Run one of Kafka's programs, e.g. `kafka.tools.DumpLogSegments`; its output, or ClusterError if it fails."""
+        return run_tool(main_class, *args, timeout_s=timeout_s, heap_mib=heap_mib)
+
+    def popen_tool(
+        self, main_class: str, *args: str, log_file: Path, heap_mib: int = 512, flags: Sequence[str] = ()
+    ) -> subprocess.Popen[bytes]:
+        """Start a long-running one of Kafka's programs; the caller ends it. Errors only are logged unless flags say more."""
+        return start_tool(main_class, *args, log_file=log_file, heap_mib=heap_mib, flags=flags)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _start(self) -> None:
+        raise_open_files()
+        kafka_classpath()
+        formatting = [(broker, broker.prepare(self.overrides)) for broker in self.brokers]
+        for broker, process in formatting:
+            process.wait()
+            require_success(process, f"formatting broker {broker.node_id}", broker.folder / "format.log")
+        for broker in self.brokers:
+            broker.launch(self.heap_mib)
+        for broker in self.brokers:
+            broker.wait_ready(alive=len(self.brokers))
+
+    def _kill(self) -> None:
+        for broker in self.brokers:
+            broker.kill()
+
+
+def start_clusters(*clusters: Cluster) -> None:
+    """Start clusters side by side; if one fails, none is left running and its error is raised."""
+    kafka_classpath()
+    with ThreadPoolExecutor(max_workers=len(clusters)) as pool:
+        starting = [pool.submit(cluster.start) for cluster in clusters]
+    errors = [error for future in starting if (error := future.exception()) is not None]
+    if errors:
+        for cluster in clusters:
+            cluster.stop()
+        raise errors[0]
+
+
+def new_cluster_id() -> str:
+    """A random KRaft cluster id: 16 bytes in URL-safe base64 that does not start with a dash (as Kafka's Uuid)."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):
+            return text

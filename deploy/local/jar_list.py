@@ -1,0 +1,65 @@
+"""Which jars, and what their bytes must be: `sha256  organisation/name/revision/name-revision.jar`, one a line.
+
+`kafka-jars.sha256` is what a 4.3.1 broker, its tools and MirrorMaker 2 need at run time (resolved once from kafka_2.13,
+kafka-tools, connect-runtime and connect-mirror, plus the log4j binding of slf4j, without which a broker logs nothing);
+`spark-jars.sha256` is Spark's Kafka source and sink. Both files suit `sha256sum -c` in the cache folder.
+"""
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+LISTS = {name: Path(__file__).with_name(f"{name}-jars.sha256") for name in ("kafka", "spark")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Jar:
+    """One pinned artifact of Maven Central."""
+
+    organisation: str
+    name: str
+    revision: str
+    sha256: str
+
+    @property
+    def path(self) -> Path:
+        """Where it lies below the cache folder."""
+        return Path(self.organisation, self.name, self.revision, f"{self.name}-{self.revision}.jar")
+
+
+def decode_jars(text: str) -> list[Jar]:
+    """Jars of a list; raises ValueError naming the line whose file name does not follow from its folders."""
+    jars = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        sha256, _, path = line.partition("  ")
+        parts = path.split("/")
+        if len(parts) != 4 or len(sha256) != 64:
+            raise ValueError(f"line {number}: expected `sha256  organisation/name/revision/file`, found {line!r}")
+        jar = Jar(organisation=parts[0], name=parts[1], revision=parts[2], sha256=sha256)
+        if jar.path != Path(path):
+            raise ValueError(f"line {number}: the file should be called {jar.path.name}, not {parts[3]}")
+        jars.append(jar)
+    return jars
+
+
+def listed_jars(list_name: str) -> list[Jar]:
+    """The jars of the list `kafka` or `spark`."""
+    return decode_jars(LISTS[list_name].read_text())
+
+
+def lists_digest() -> str:
+    """Short name of this set of lists: another set gets a cache folder of its own."""
+    return hashlib.sha256(b"".join(path.read_bytes() for path in LISTS.values())).hexdigest()[:12]
+
+
+def wrong_jars(jars: Iterable[Jar], folder: Path) -> list[Jar]:
+    """Those of the jars that are missing from the folder or have other bytes than listed."""
+    return [jar for jar in jars if not _is_right(jar, folder / jar.path)]
+
+
+def _is_right(jar: Jar, path: Path) -> bool:
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() == jar.sha256

@@ -1,0 +1,90 @@
+"""Keep Kafka's and Spark's jars in the user's cache: fetched once, checked against sums kept here.
+
+<cache>/raymirror/jars-<digest>/          complete: renamed into place when every sum was right
+<cache>/raymirror/jars-<digest>.part/     being fetched; what is right in it is not fetched again
+<cache>/raymirror/jars.lock               held while fetching
+"""
+
+import fcntl
+import functools
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from deploy.local import ivy
+from deploy.local.errors import ClusterError
+from deploy.local.jar_list import listed_jars, lists_digest, wrong_jars
+
+DOWNLOAD_MIB = 60
+Say = Callable[[str], None]
+
+
+def say_aloud(line: str) -> None:
+    """Write a line of progress where it does not mix with a command's output."""
+    sys.stderr.write(line + "\n")
+    sys.stderr.flush()
+
+
+@functools.cache
+def kafka_classpath() -> str:
+    """Class path of a broker, its tools and MirrorMaker 2; fetches the jars where they are missing."""
+    folder = ensure_jars(say_aloud)
+    return os.pathsep.join(str(folder / jar.path) for jar in listed_jars("kafka"))
+
+
+@functools.cache
+def spark_jar_paths() -> tuple[Path, ...]:
+    """Paths of the jars for `spark.jars`; fetches them where they are missing."""
+    folder = ensure_jars(say_aloud)
+    return tuple(folder / jar.path for jar in listed_jars("spark"))
+
+
+def cache_folder() -> Path:
+    """The user's cache folder of raymirror."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "raymirror"
+
+
+def ensure_jars(say: Say, cache: Path | None = None) -> Path:
+    """Folder with every listed jar, checked; raises ClusterError if one cannot be had."""
+    cache = cache or cache_folder()
+    cache.mkdir(parents=True, exist_ok=True)
+    folder = cache / f"jars-{lists_digest()}"
+    jars = listed_jars("kafka") + listed_jars("spark")
+    if not wrong_jars(jars, folder):
+        return folder
+    with _lock(cache / "jars.lock", say):
+        if wrong_jars(jars, folder):
+            _fetch_into(folder, say)
+    return folder
+
+
+def _fetch_into(folder: Path, say: Say) -> None:
+    part = folder.with_name(folder.name + ".part")
+    if folder.exists():
+        # Some file of it was lost or changed: keep what is right.
+        folder.rename(part)
+    part.mkdir(exist_ok=True)
+    jars = listed_jars("kafka") + listed_jars("spark")
+    wrong = wrong_jars(jars, part)
+    say(f"fetching {len(wrong)} of {len(jars)} jars of Kafka and Spark (all: {DOWNLOAD_MIB} MiB) into {folder}")
+    ivy.retrieve(wrong, part, say)
+    if wrong := wrong_jars(jars, part):
+        names = ", ".join(str(jar.path) for jar in wrong[:3])
+        raise ClusterError(
+            "jars from the repository are not the ones listed",
+            f"{len(wrong)} with other sha256 sums than deploy/local lists, e.g. {names}; is a mirror serving other files?",
+        )
+    part.rename(folder)
+
+
+@contextmanager
+def _lock(path: Path, say: Say) -> Iterator[None]:
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            say("another process is fetching the jars; waiting for it")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,42 @@
+"""Free ports for brokers."""
+
+import random
+import socket
+from contextlib import ExitStack
+
+from deploy.local.errors import ClusterError
+
+HOST = "127.0.0.1"
+# Above Ray's worker ports (10002-19999) and below Linux's ephemeral range (32768 up): a broker that restarts must find
+# its port not taken by some outgoing connection.
+LOWEST, HIGHEST = 20000, 32767
+
+
+def pick_ports(count: int) -> list[int]:
+    """Ports that nothing listens on now; chosen at random, so that clusters starting side by side do not meet."""
+    picked: list[int] = []
+    with ExitStack() as held:
+        for port in random.sample(range(LOWEST, HIGHEST + 1), k=1000):
+            probe = held.enter_context(socket.socket())
+            if _binds(probe, port):
+                picked.append(port)
+            if len(picked) == count:
+                return picked
+    raise ClusterError(f"no {count} free ports", f"1000 tried between {LOWEST} and {HIGHEST} on {HOST}")
+
+
+def is_free(port: int) -> bool:
+    """Whether a broker could listen on this port now."""
+    with socket.socket() as probe:
+        return _binds(probe, port)
+
+
+def _binds(probe: socket.socket, port: int) -> bool:
+    # As Java's server sockets do: a port in TIME_WAIT after a restart is free.
+    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        probe.bind((HOST, port))
+        probe.listen(1)
+    except OSError:
+        return False
+    return True

@@ -1,0 +1,66 @@
+"""The text of a broker's properties file and of its log configuration."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from deploy.local.ports import HOST
+
+# Names of the loggers that would fill a log with one line per partition.
+LOG_CONFIGURATION = """\
+status = error
+appenders = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = [%d{ISO8601}] %p %m (%c)%n
+rootLogger.level = INFO
+rootLogger.appenderRefs = console
+rootLogger.appenderRef.console.ref = console
+loggers = state
+logger.state.name = state.change.logger
+logger.state.level = WARN
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BrokerAddress:
+    """Where one broker of a cluster listens."""
+
+    node_id: int
+    port: int
+    controller_port: int
+
+
+def encode_properties(
+    me: BrokerAddress, everyone: list[BrokerAddress], data_folder: Path, overrides: Mapping[str, str]
+) -> str:
+    """The properties file of a combined broker and controller; overrides win, line by line."""
+    replicas = min(3, len(everyone))
+    in_sync = 2 if len(everyone) >= 3 else 1
+    voters = ",".join(f"{peer.node_id}@{HOST}:{peer.controller_port}" for peer in everyone)
+    properties = {
+        "process.roles": "broker,controller",
+        "node.id": str(me.node_id),
+        "controller.quorum.voters": voters,
+        "controller.listener.names": "CONTROLLER",
+        "listeners": f"PLAINTEXT://{HOST}:{me.port},CONTROLLER://{HOST}:{me.controller_port}",
+        "advertised.listeners": f"PLAINTEXT://{HOST}:{me.port}",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "log.dirs": str(data_folder),
+        # Kafka's defaults for these are 3 and need three brokers.
+        "offsets.topic.replication.factor": str(replicas),
+        "transaction.state.log.replication.factor": str(replicas),
+        "transaction.state.log.min.isr": str(in_sync),
+        "share.coordinator.state.topic.replication.factor": str(replicas),
+        "share.coordinator.state.topic.min.isr": str(in_sync),
+        "default.replication.factor": str(replicas),
+        "min.insync.replicas": str(in_sync),
+        # 50 partitions each by default: on two cores they cost seconds at the first commit or transaction.
+        "offsets.topic.num.partitions": "5",
+        "transaction.state.log.num.partitions": "5",
+        # A lone consumer should not wait 3 s for others.
+        "group.initial.rebalance.delay.ms": "0",
+    }
+    properties.update(overrides)
+    return "".join(f"{key}={value}\n" for key, value in properties.items())

@@ -1,0 +1,68 @@
+"""Command lines of Kafka's Java programs."""
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from deploy.local.errors import ClusterError
+from deploy.local.jars import kafka_classpath
+from deploy.local.java import find_java
+from deploy.local.telling import last_telling_line
+
+# For programs that end in seconds: no optimising compiler, no collector threads.
+QUICK_FLAGS = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+# As kafka-run-class.sh starts servers.
+SERVER_FLAGS = ("-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35")
+
+
+def java_command(
+    main_class: str, *args: str, heap_mib: int, flags: Sequence[str] = (), log_configuration: Path | None = None
+) -> list[str]:
+    """The command line of one of Kafka's programs; raises ClusterError without Java or jars."""
+    log_flags = [f"-Dlog4j2.configurationFile={log_configuration}"] if log_configuration is not None else []
+    # log4j2 without any configuration prints errors only, which suits tools.
+    command = [str(find_java()), f"-Xmx{heap_mib}m", *flags, "-Djava.awt.headless=true", *log_flags]
+    return [*command, "-cp", kafka_classpath(), main_class, *args]
+
+
+def run_tool(main_class: str, *args: str, timeout_s: float = 120.0, heap_mib: int = 512) -> str:
+    """Run one of Kafka's programs to its end and return its output; raises ClusterError if it fails."""
+    command = java_command(main_class, *args, heap_mib=heap_mib, flags=QUICK_FLAGS)
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=timeout_s, check=False, stdin=subprocess.DEVNULL
+        )
+    except subprocess.TimeoutExpired:
+        raise ClusterError(main_class, f"not done within {timeout_s:.0f} s") from None
+    if done.returncode != 0:
+        output = (done.stderr.strip() or done.stdout.strip())[-2000:]
+        raise ClusterError(f"{main_class} ended with exit code {done.returncode}", output)
+    return done.stdout
+
+
+def start_tool(
+    main_class: str,
+    *args: str,
+    log_file: Path,
+    heap_mib: int = 512,
+    flags: Sequence[str] = (),
+    log_configuration: Path | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start one of Kafka's programs, its output going to the log file; ending it is the caller's."""
+    command = java_command(main_class, *args, heap_mib=heap_mib, flags=flags, log_configuration=log_configuration)
+    with log_file.open("ab") as log:
+        return subprocess.Popen(
+            # A session of its own: Ctrl-C reaches us, and we stop it in order.
+            command,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+
+def require_success(process: subprocess.Popen[bytes], what: str, log_file: Path) -> None:
+    """Raise ClusterError with the log's telling line if the ended process failed."""
+    if process.returncode != 0:
+        cause = last_telling_line(log_file) or "it said nothing"
+        raise ClusterError(f"{what} ended with exit code {process.returncode}", cause, log_file)
