@@ -3,8 +3,7 @@
 import hashlib
 from pathlib import Path
 
-from engine.config import load_config
-from engine.config_types import MirrorConfig
+from engine.config import MirrorConfig, load_config
 
 from actors.messages import ConfigRef
 from engine.errors import MirrorError
@@ -19,7 +18,8 @@ class ConfigChanged(MirrorError):
 
     def __str__(self) -> str:
         return (
-            f"{self.path}: changed since the mirror was started (sha256 {self.expected[:12]} then, {self.found[:12]} now);"
+            f"{self.path}: changed since the mirror was started"
+            f" (sha256 {self.expected[:12]} then, {self.found[:12]} now);"
             " restart the mirror to use the new one: raymirror stop, raymirror run"
         )
 

@@ -210,6 +210,7 @@ class FlowDesk:
         troubles = [seat.trouble for seat in self.seats.values() if seat.trouble]
         if troubles:
             return troubles[0]
-        if self.sets and not any(seat.state is CopierState.READY for seat in self.seats.values()):
+        states = {seat.state for seat in self.seats.values()}
+        if CopierState.STARTING in states and CopierState.READY not in states:
             return "a copier to start (needs one free CPU in the Ray cluster)"
         return "" if self.sets else "topics that match the flow's patterns"

@@ -144,7 +144,7 @@ class RayFleet:
         spec = CopierSpec(
             config=self._spec.config, flow=flow, copier_id=copier_id, deployment_id=self._spec.deployment_id
         )
-        remote: Any = ray.remote(CopierShell)
+        remote: Any = ray.remote(concurrency_groups={"control": 4})(CopierShell)
         handle = remote.options(
             name=copier_id,
             namespace=self._spec.namespace,
@@ -152,7 +152,6 @@ class RayFleet:
             num_cpus=1,
             max_restarts=0,
             max_task_retries=0,
-            concurrency_groups={"control": 4},
         ).remote(msgspec.msgpack.encode(spec))
         copier = RayCopier(handle, flow, copier_id, self._changed)
         self._group.create_task(copier.park())

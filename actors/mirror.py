@@ -33,7 +33,10 @@ class OtherMirrorRuns(MirrorError):
         self.namespace, self.ours, self.theirs = namespace, ours, theirs
 
     def __str__(self) -> str:
-        return f"mirror {self.namespace} already runs with {self.theirs}, this would be {self.ours}; end it first: raymirror stop"
+        return (
+            f"mirror {self.namespace} already runs with {self.theirs}, this would be {self.ours};"
+            " end it first: raymirror stop"
+        )
 
 
 class Mirror:

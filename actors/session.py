@@ -6,12 +6,15 @@ pids are used again. Looking needs neither Ray nor the network, so "no mirror" i
 """
 
 import os
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
 from engine.errors import MirrorError
+
+PREFIX = "raymirror-"
 
 
 class StateFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +37,7 @@ class MirrorPlace(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str = ""
     local: bool = False
     pid: int = 0
+    pid_start: int = 0
 
 
 class NoMirror(MirrorError):
@@ -56,6 +60,21 @@ class SeveralMirrors(MirrorError):
 
     def __str__(self) -> str:
         return f"several mirrors are running: {', '.join(self.names)}; choose one with --mirror NAME"
+
+
+class AlreadyRunning(MirrorError):
+    """A mirror of this name is followed by another process of this user."""
+
+    def __init__(self, namespace: str, pid: int) -> None:
+        super().__init__(namespace, pid)
+        self.namespace, self.pid = namespace, pid
+
+    def __str__(self) -> str:
+        name = self.namespace.removeprefix(PREFIX)
+        return (
+            f"mirror {name} already runs in process {self.pid};"
+            " end it with raymirror stop, or give this one another --name"
+        )
 
 
 def folder(env: Mapping[str, str]) -> Path:
@@ -100,6 +119,13 @@ def living(env: Mapping[str, str]) -> tuple[StateFile, ...]:
     return tuple(state for state in states if state is not None and process_start(state.pid) == state.pid_start)
 
 
+def refuse_second(namespace: str, env: Mapping[str, str]) -> None:
+    """Raise AlreadyRunning if a living process follows a mirror of this namespace."""
+    for state in living(env):
+        if state.namespace == namespace:
+            raise AlreadyRunning(namespace, state.pid)
+
+
 def find(address: str | None, name: str | None, env: Mapping[str, str]) -> MirrorPlace:
     """Find the mirror: an address given, then RAY_ADDRESS, then the state files; never Ray's `auto`.
 
@@ -119,7 +145,21 @@ def find(address: str | None, name: str | None, env: Mapping[str, str]) -> Mirro
     return _place(states[0])
 
 
-PREFIX = "raymirror-"
+def deployment_id(env: Mapping[str, str]) -> str:
+    """Give this installation's own id, made once: it tells two deployments of one configuration apart in positions."""
+    path = folder(env).parent / "deployment-id"
+    try:
+        return path.read_text().strip()
+    except FileNotFoundError:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(f".{os.getpid()}.part")
+        part.write_text(uuid.uuid4().hex + "\n")
+        try:
+            os.link(part, path)  # whoever comes first, all read the same id
+        except FileExistsError:
+            pass
+        part.unlink()
+        return path.read_text().strip()
 
 
 def namespace_of(name: str) -> str:
@@ -128,7 +168,9 @@ def namespace_of(name: str) -> str:
 
 
 def _place(state: StateFile) -> MirrorPlace:
-    return MirrorPlace(address=state.address, namespace=state.namespace, local=state.local, pid=state.pid)
+    return MirrorPlace(
+        address=state.address, namespace=state.namespace, local=state.local, pid=state.pid, pid_start=state.pid_start
+    )
 
 
 def _read(path: Path) -> StateFile | None:
@@ -139,5 +181,5 @@ def _read(path: Path) -> StateFile | None:
     except (
         msgspec.DecodeError,
         PermissionError,
-    ):  # half a file, another version's or another user's: not ours to judge
+    ):  # half a file, another version's or user's
         return None

@@ -1,0 +1,34 @@
+"""What `status`, `pause`, `resume` and `stop` have in common: finding the running mirror and connecting to it."""
+
+import argparse
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from actors import session
+from actors.mirror import Mirror
+
+
+def add_place_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare how the mirror is found."""
+    parser.add_argument(
+        "--address", help="GCS address HOST:PORT of its Ray cluster (default: RAY_ADDRESS, else the state file)"
+    )
+    parser.add_argument("--mirror", metavar="NAME", help="name of the mirror, where several are running")
+
+
+@contextmanager
+def running_mirror(args: argparse.Namespace) -> Iterator[tuple[Mirror, session.MirrorPlace]]:
+    """Connect to the running mirror. Raises NoMirror, SeveralMirrors, RayUnreachable."""
+    place = session.find(args.address, args.mirror, os.environ)
+    from actors.connect import RayUnreachable, attach
+    from actors.mirror import join
+
+    try:
+        connection = attach(place.address, local=place.local)
+    except RayUnreachable as unreachable:
+        raise session.NoMirror(str(unreachable)) from unreachable
+    try:
+        yield join(connection, place), place
+    finally:
+        connection.close()

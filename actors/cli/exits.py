@@ -1,0 +1,6 @@
+"""Exit codes: what a script may rely on."""
+
+OK = 0
+FAILED = 1  # it ran, and the outcome is not good
+UNUSABLE = 2  # wrong arguments, configuration or clusters; nothing was written
+NO_MIRROR = 3  # no running mirror was found

@@ -1,0 +1,45 @@
+"""`raymirror stop`: drain a running mirror and wait until it is gone."""
+
+import argparse
+import sys
+import time
+
+from actors.cli import exits
+from actors.cli.asking import add_place_arguments, running_mirror
+from actors.session import process_start
+from actors.states import Command
+
+HELP = "drain a running mirror, wait until it is gone; it stays stopped"
+POLL_S = 0.1
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_place_arguments(parser)
+    parser.add_argument("--timeout", type=float, default=40.0, metavar="SECONDS", help="how long to wait (default: 40)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Stop it, in order. Exit code 1 if it is not gone in time. Raises NoMirror."""
+    with running_mirror(args) as (mirror, place):
+        mirror.command(Command.STOP)
+        if not place.pid:  # no `run` process of this machine follows it and ends it
+            if not mirror.wait_stopped(args.timeout):
+                print(f"still draining after {args.timeout:.0f} s; see: raymirror status", file=sys.stderr)
+                return exits.FAILED
+            mirror.kill()
+    if place.pid and not _gone(place.pid, place.pid_start, args.timeout):
+        print(f"process {place.pid} still runs after {args.timeout:.0f} s; see: raymirror status", file=sys.stderr)
+        return exits.FAILED
+    print("stopped")
+    return exits.OK
+
+
+def _gone(pid: int, pid_start: int, timeout_s: float) -> bool:
+    """Wait for the end of the `run` process: it drains, then takes its Ray down."""
+    deadline = time.monotonic() + timeout_s
+    while process_start(pid) == pid_start:
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(POLL_S)
+    return True

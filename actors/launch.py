@@ -1,0 +1,82 @@
+"""From a configuration file to a running mirror: Ray, supervisor, state file, and the way back. Main thread only."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import msgspec
+from engine.config import MirrorConfig
+
+from actors import config_ref, session
+from actors.connect import RayConnection, attach, start_local
+from actors.messages import MirrorSpec
+from actors.mirror import Mirror, start
+
+DRAIN_S = 20.0
+
+
+class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What is launched, and where: an empty address means a Ray of our own."""
+
+    spec: MirrorSpec
+    address: str
+    copiers: int
+
+
+def code_version() -> str:
+    """Give the installed version; a clone that is not installed has none."""
+    try:
+        return version("raymirror")
+    except PackageNotFoundError:
+        return "0+clone"
+
+
+def plan_launch(path: Path, config: MirrorConfig, *, address: str | None, name: str | None = None) -> LaunchPlan:
+    """Decide what to launch: address given, else RAY_ADDRESS (which every Ray job has), else local. Raises OSError."""
+    flows = "_".join(f"{flow.name.source}-{flow.name.target}" for flow in config.flows)
+    return LaunchPlan(
+        spec=MirrorSpec(
+            config=config_ref.refer(path),
+            namespace=session.namespace_of(name or flows),
+            version=code_version(),
+            deployment_id=session.deployment_id(os.environ),
+            drain_s=DRAIN_S,
+        ),
+        address=address or os.environ.get("RAY_ADDRESS", ""),
+        copiers=sum(flow.copiers for flow in config.flows),
+    )
+
+
+def connect(plan: LaunchPlan) -> RayConnection:
+    """Reach the Ray the plan names, or start one with a CPU for each copier and one to spare. Raises RayUnreachable."""
+    return attach(plan.address, local=False) if plan.address else start_local(plan.copiers + 1)
+
+
+@contextmanager
+def launched(connection: RayConnection, plan: LaunchPlan) -> Iterator[Mirror]:
+    """Start or join the mirror and leave its state file while it runs. The caller drains; the supervisor is ended here.
+
+    Raises OtherMirrorRuns, MirrorLost, and what the supervisor raised while it started.
+    """
+    mirror = start(connection, plan.spec)
+    pid = os.getpid()
+    session.write(
+        session.StateFile(
+            address=connection.address,
+            namespace=plan.spec.namespace,
+            pid=pid,
+            pid_start=session.process_start(pid) or 0,
+            version=plan.spec.version,
+            config_path=plan.spec.config.path,
+            config_digest=plan.spec.config.digest,
+            local=connection.local,
+        ),
+        os.environ,
+    )
+    try:
+        yield mirror
+    finally:
+        session.remove(plan.spec.namespace, pid, os.environ)
+        mirror.kill()

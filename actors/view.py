@@ -1,0 +1,148 @@
+"""How a mirror looks: a live table on a terminal, one line per flow and event elsewhere, JSON lines when asked."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Protocol, TextIO
+
+import msgspec
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from actors.status import EventLine, FlowStatus, MirrorStatus
+
+PLAIN_EVERY_S = 5.0
+EVENTS_SHOWN = 8
+MIB = 1024 * 1024
+COLOURS = {"info": "dim", "warning": "yellow", "error": "bold red"}
+
+
+class View(Protocol):
+    """Somewhere to show a status once a second."""
+
+    def show(self, status: MirrorStatus) -> None:
+        """Show it."""
+
+
+@contextmanager
+def open_view(*, json: bool, out: TextIO | None = None) -> Iterator[View]:
+    """Give the view that fits: JSON lines, a live table if `out` (default: stdout) is a terminal, else plain lines."""
+    stream = out or sys.stdout
+    if json:
+        yield JsonView(stream)
+    elif stream.isatty():
+        with Live(console=Console(file=stream), auto_refresh=False) as live:
+            yield LiveView(live)
+    else:
+        yield PlainView(stream)
+
+
+class JsonView:
+    """One JSON object a line."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def show(self, status: MirrorStatus) -> None:
+        """Print the status, without what a restarting reader would see twice."""
+        print(msgspec.json.encode(status).decode(), file=self._stream, flush=True)
+
+
+class LiveView:
+    """A table that is drawn over itself."""
+
+    def __init__(self, live: Live) -> None:
+        self._live = live
+
+    def show(self, status: MirrorStatus) -> None:
+        """Draw it."""
+        self._live.update(render(status), refresh=True)
+
+
+class PlainView:
+    """Lines for a log: each event once, each flow every few seconds and when its mirror's phase changes."""
+
+    def __init__(self, stream: TextIO, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._stream, self._clock_s = stream, clock_s
+        self._phase = ""
+        self._due_at = 0.0
+        self._seen: tuple[EventLine, ...] = ()
+
+    def show(self, status: MirrorStatus) -> None:
+        """Print what is new or due."""
+        for event in fresh(self._seen, status.events):
+            print(f"{event.severity}: {event.flow}: {event.text}", file=self._stream)
+        self._seen = status.events
+        if status.phase != self._phase or self._clock_s() >= self._due_at:
+            self._phase, self._due_at = status.phase, self._clock_s() + PLAIN_EVERY_S
+            for flow in status.flows:
+                print(f"{status.phase}: {flow_line(flow)}", file=self._stream)
+        self._stream.flush()
+
+
+def fresh(before: tuple[EventLine, ...], now: tuple[EventLine, ...]) -> tuple[EventLine, ...]:
+    """Give the events of a bounded list that were not in the list before."""
+    if not before or before[-1] not in now:
+        return now
+    last = len(now) - 1 - now[::-1].index(before[-1])
+    return now[last + 1 :]
+
+
+def flow_line(flow: FlowStatus) -> str:
+    """Say a flow in one line."""
+    parts = [
+        f"{flow.flow} {flow.desired}",
+        f"{flow.topics} topics",
+        f"{flow.lanes} partitions",
+        f"lag {lag_text(flow)}",
+        f"{flow.records:,} records",
+        f"{flow.records_per_s:,.0f}/s",
+        f"{flow.bytes_per_s / MIB:.1f} MiB/s",
+        f"{flow.errors} stopped",
+    ]
+    if flow.waiting_for:
+        parts.append(f"waiting for {flow.waiting_for}")
+    return ", ".join(parts)
+
+
+def lag_text(flow: FlowStatus) -> str:
+    """Say the lag, and whether it may be more."""
+    return f"{flow.lag_records:,}" if flow.unknown_lanes == 0 else f"at least {flow.lag_records:,}"
+
+
+def render(status: MirrorStatus) -> RenderableType:
+    """Draw a status as a table of flows and the last events."""
+    title = f"{status.namespace}  {status.phase}  {status.up_s:,.0f} s  {len(status.copiers)} copier(s)"
+    parts: list[RenderableType] = [Text(title, style="bold"), flows_table(status)]
+    parts += [Text(f"{flow.flow}: waiting for {flow.waiting_for}") for flow in status.flows if flow.waiting_for]
+    parts += [
+        Text(f"{event.severity}: {event.flow}: {event.text}", style=COLOURS.get(event.severity, ""))
+        for event in status.events[-EVENTS_SHOWN:]
+    ]
+    return Group(*parts)
+
+
+def flows_table(status: MirrorStatus) -> Table:
+    """Make the table of flows."""
+    table = Table()
+    table.add_column("flow")
+    table.add_column("wanted")
+    for name in ("topics", "partitions", "lag", "records", "records/s", "MiB/s", "stopped"):
+        table.add_column(name, justify="right")
+    for flow in status.flows:
+        paused = f" ({len(flow.paused_topics)} topics paused)" if flow.paused_topics else ""
+        table.add_row(
+            flow.flow,
+            f"{flow.desired}{paused}",
+            str(flow.topics),
+            str(flow.lanes),
+            lag_text(flow),
+            f"{flow.records:,}",
+            f"{flow.records_per_s:,.0f}",
+            f"{flow.bytes_per_s / MIB:.1f}",
+            Text(str(flow.errors), style="bold red" if flow.errors else ""),
+        )
+    return table

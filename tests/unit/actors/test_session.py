@@ -1,0 +1,129 @@
+"""Finding the running mirror, and telling a stale state file."""
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from actors import session
+from actors.session import AlreadyRunning, NoMirror, SeveralMirrors, StateFile
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    return {"XDG_STATE_HOME": str(tmp_path), "HOME": "/nowhere"}
+
+
+def state(name: str = "one", pid: int | None = None, pid_start: int | None = None, address: str = "h:1") -> StateFile:
+    own = os.getpid() if pid is None else pid
+    return StateFile(
+        address=address,
+        namespace=f"raymirror-{name}",
+        pid=own,
+        pid_start=(session.process_start(own) or 0) if pid_start is None else pid_start,
+        version="0",
+        config_path="mm2.properties",
+        config_digest="d",
+        local=True,
+    )
+
+
+def test_found_by_its_state_file(env: dict[str, str]) -> None:
+    session.write(state(), env)
+    place = session.find(None, None, env)
+    assert (place.address, place.namespace, place.local, place.pid) == ("h:1", "raymirror-one", True, os.getpid())
+
+
+def test_only_its_owner_may_read_it(env: dict[str, str]) -> None:
+    path = session.write(state(), env)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [file.name for file in path.parent.iterdir()] == ["raymirror-one.json"]
+
+
+def test_no_mirror(env: dict[str, str]) -> None:
+    with pytest.raises(NoMirror, match="raymirror run CONFIG"):
+        session.find(None, None, env)
+
+
+def test_a_dead_process_left_it(env: dict[str, str]) -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    session.write(state(pid=child.pid), env)
+    assert session.find(None, None, env).pid == child.pid
+    child.communicate(b"\n")
+    with pytest.raises(NoMirror):
+        session.find(None, None, env)
+
+
+def test_a_process_that_was_not_waited_for_is_dead_too(env: dict[str, str]) -> None:
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    assert session.process_start(child.pid) is None
+    child.wait()
+
+
+def test_a_pid_that_was_used_again_is_not_the_mirror(env: dict[str, str]) -> None:
+    session.write(state(pid_start=1), env)
+    with pytest.raises(NoMirror):
+        session.find(None, None, env)
+
+
+def test_the_address_wins_over_environment_and_state_file(env: dict[str, str]) -> None:
+    session.write(state(), env)
+    with_ray = env | {"RAY_ADDRESS": "h:2"}
+    assert session.find("h:3", None, with_ray).address == "h:3"
+    assert session.find(None, None, with_ray).address == "h:2"
+    assert session.find("h:3", None, env).local is False
+
+
+def test_an_address_of_a_local_mirror_brings_its_state_along(env: dict[str, str]) -> None:
+    session.write(state(), env)
+    place = session.find("h:1", None, env)
+    assert (place.namespace, place.local) == ("raymirror-one", True)
+
+
+def test_several_mirrors_need_a_name(env: dict[str, str]) -> None:
+    session.write(state("one"), env)
+    session.write(state("two", address="h:2"), env)
+    with pytest.raises(SeveralMirrors, match="one, two"):
+        session.find(None, None, env)
+    assert session.find(None, "two", env).address == "h:2"
+    with pytest.raises(NoMirror):
+        session.find(None, "three", env)
+
+
+def test_a_second_mirror_of_the_same_name_is_refused(env: dict[str, str]) -> None:
+    session.write(state(), env)
+    with pytest.raises(AlreadyRunning, match=str(os.getpid())):
+        session.refuse_second("raymirror-one", env)
+    session.refuse_second("raymirror-two", env)
+
+
+def test_removed_by_its_owner_only(env: dict[str, str]) -> None:
+    path = session.write(state(), env)
+    session.remove("raymirror-one", os.getpid() + 1, env)
+    assert path.exists()
+    session.remove("raymirror-one", os.getpid(), env)
+    assert not path.exists()
+    session.remove("raymirror-one", os.getpid(), env)
+
+
+def test_half_a_file_is_no_mirror(env: dict[str, str]) -> None:
+    path = session.write(state(), env)
+    path.write_text('{"address": "h')
+    with pytest.raises(NoMirror):
+        session.find(None, None, env)
+
+
+def test_the_state_folder_has_a_default(tmp_path: Path) -> None:
+    assert session.folder({"HOME": str(tmp_path)}) == tmp_path / ".local/state/raymirror/mirrors"
+    assert session.folder({"HOME": str(tmp_path), "XDG_STATE_HOME": "relative"}).is_relative_to(tmp_path)
+
+
+def test_the_deployment_id_is_made_once(env: dict[str, str], tmp_path: Path) -> None:
+    first = session.deployment_id(env)
+    assert len(first) == 32
+    assert session.deployment_id(env) == first
+    assert session.deployment_id({"XDG_STATE_HOME": str(tmp_path / "other")}) != first
