@@ -1,8 +1,10 @@
 """Say what a machine lacks before anything is installed or started.
 
 Run by path with the bare interpreter, before the virtual environment exists: standard library only, and no syntax that
-an older Python cannot parse, so that an unfit Python gets a sentence rather than a traceback.
+Python 3.7 cannot parse, so that an unfit Python gets a sentence rather than a traceback.
 """
+
+from __future__ import annotations
 
 import argparse
 import importlib.util
@@ -11,14 +13,15 @@ import platform
 import resource
 import shutil
 import sys
+import tempfile
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB
 
 # Measured on a clean machine: what pip fetches and unpacks for requirements.lock, and the jars.
 PACKAGES_DOWNLOAD_MIB = 720
-PACKAGES_DISK_GIB = 2.5
-JARS_DOWNLOAD_MIB = 63
+PACKAGES_DISK_GIB = 2.0
+JARS_DOWNLOAD_MIB = 60
 # Two brokers, a demo's data twice over, Ray's session folder.
 RUN_DISK_GIB = 4
 # Two broker heaps of 1 GiB at most, Ray's daemons, two copiers.
@@ -28,7 +31,7 @@ SHARED_MEMORY_MIB = 150
 OPEN_FILES = 4096
 
 
-def main(argv=None):
+def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Say what this machine lacks.")
     parser.add_argument("--venv", default=".venv", help="folder of the virtual environment")
     stage = parser.add_mutually_exclusive_group()
@@ -40,7 +43,7 @@ def main(argv=None):
     if not asked.about_to_run:
         missing = python_problems() + ([] if ready else install_problems(asked.venv)) + missing
     for line in missing:
-        sys.stderr.write("missing: %s\n" % line)
+        sys.stderr.write(f"missing: {line}\n")
     if asked.about_to_install and not missing:
         print_download_sizes()
     elif not asked.about_to_run and not missing:
@@ -48,59 +51,57 @@ def main(argv=None):
     return 2 if missing else 0
 
 
-def print_download_sizes():
+def print_download_sizes() -> None:
     sys.stdout.write(
-        "Setting up: about %d MiB of Python packages, %.1f GiB on disk; later, once, %d MiB of Kafka and Spark jars.\n"
-        % (PACKAGES_DOWNLOAD_MIB, PACKAGES_DISK_GIB, JARS_DOWNLOAD_MIB)
+        f"Setting up: about {PACKAGES_DOWNLOAD_MIB} MiB of Python packages, {PACKAGES_DISK_GIB} GiB on disk; "
+        f"later, once, {JARS_DOWNLOAD_MIB} MiB of Kafka and Spark jars.\n"
     )
     sys.stdout.flush()
 
 
-def python_problems():
-    found = "%s %s at %s" % (platform.python_implementation(), platform.python_version(), sys.executable)
+def python_problems() -> list[str]:
+    found = f"{platform.python_implementation()} {platform.python_version()} at {sys.executable}"
     problems = []
     if sys.version_info[:2] != (3, 11) or platform.python_implementation() != "CPython":
-        problems.append("CPython 3.11; this is %s (or: make PYTHON=/path/to/python3.11 ...)" % found)
+        problems.append(f"CPython 3.11; this is {found} (or: make PYTHON=/path/to/python3.11 ...)")
     elif importlib.util.find_spec("venv") is None or importlib.util.find_spec("ensurepip") is None:
-        problems.append("the venv and ensurepip modules of %s (Debian: apt install python3.11-venv)" % found)
+        problems.append(f"the venv and ensurepip modules of {found} (Debian: apt install python3.11-venv)")
     if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
-        problems.append("Linux on x86_64; this is %s on %s" % (platform.system(), platform.machine()))
+        problems.append(f"Linux on x86_64; this is {platform.system()} on {platform.machine()}")
     return problems
 
 
-def install_problems(venv):
+def install_problems(venv: str) -> list[str]:
     return disk_problem(os.path.dirname(os.path.abspath(venv)), PACKAGES_DISK_GIB, "the Python packages")
 
 
-def run_problems():
-    temporary = os.environ.get("TMPDIR", "/tmp")
+def run_problems() -> list[str]:
+    temporary = tempfile.gettempdir()
     return disk_problem(temporary, RUN_DISK_GIB, "brokers and Ray") + memory_problems() + limit_problems()
 
 
-def disk_problem(folder, wanted_gib, purpose):
+def disk_problem(folder: str, wanted_gib: float, purpose: str) -> list[str]:
     free_gib = shutil.disk_usage(folder).free / float(GIB)
     if free_gib >= wanted_gib:
         return []
-    return ["%.1f GiB of free disk in %s for %s; it has %.1f GiB" % (wanted_gib, folder, purpose, free_gib)]
+    return [f"{wanted_gib:.1f} GiB of free disk in {folder} for {purpose}; it has {free_gib:.1f} GiB"]
 
 
-def memory_problems():
+def memory_problems() -> list[str]:
     problems = []
     free_gib = available_memory_bytes() / float(GIB)
     if free_gib < RUN_MEMORY_GIB:
-        problems.append(
-            "%d GiB of free memory for two brokers and Ray; there are %.1f GiB" % (RUN_MEMORY_GIB, free_gib)
-        )
+        problems.append(f"{RUN_MEMORY_GIB} GiB of free memory for two brokers and Ray; there are {free_gib:.1f} GiB")
     shared_mib = shutil.disk_usage("/dev/shm").free / float(MIB) if os.path.isdir("/dev/shm") else 0.0
     if shared_mib < SHARED_MEMORY_MIB:
         problems.append(
-            "%d MiB of shared memory in /dev/shm for Ray; it has %.0f MiB (in a container: --shm-size=1g)"
-            % (SHARED_MEMORY_MIB, shared_mib)
+            f"{SHARED_MEMORY_MIB} MiB of shared memory in /dev/shm for Ray; it has {shared_mib:.0f} MiB "
+            "(in a container: --shm-size=1g)"
         )
     return problems
 
 
-def available_memory_bytes():
+def available_memory_bytes() -> int:
     """Free memory of the machine, or of the container where that has less."""
     with open("/proc/meminfo") as meminfo:
         fields = dict(line.split(":", 1) for line in meminfo)
@@ -112,7 +113,7 @@ def available_memory_bytes():
     return min(machine_bytes, limit_bytes - used_bytes)
 
 
-def read_number(path):
+def read_number(path: str) -> int | None:
     try:
         with open(path) as file:
             text = file.read().strip()
@@ -121,11 +122,11 @@ def read_number(path):
     return int(text) if text.isdigit() else None
 
 
-def limit_problems():
+def limit_problems() -> list[str]:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if hard == resource.RLIM_INFINITY or hard >= OPEN_FILES:
         return []
-    return ["a limit of %d open files (ulimit -Hn); it is %d" % (OPEN_FILES, hard)]
+    return [f"a limit of {OPEN_FILES} open files (ulimit -Hn); it is {hard}"]
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ class Cluster:
     def popen_tool(
         self, main_class: str, *args: str, log_file: Path, heap_mib: int = 512, flags: Sequence[str] = ()
     ) -> subprocess.Popen[bytes]:
-        """Start a long-running one of Kafka's programs; the caller ends it. Errors only are logged unless flags say more."""
+        """Start a long-running one of Kafka's programs; the caller ends it. It logs errors only."""
         return start_tool(main_class, *args, log_file=log_file, heap_mib=heap_mib, flags=flags)
 
     def __enter__(self) -> Self:

@@ -1,8 +1,8 @@
 """Fetch jars from Maven Central through the Ivy that PySpark brings.
 
 Six processes side by side, each with a part of the list and an Ivy folder of its own (two in one folder wait for each
-other's locks). Every artifact is listed, so POM files are not read: 98 jars in 8 s instead of 90. A settings file of the
-user's (RAYMIRROR_IVY_SETTINGS, else ~/.ivy2/ivysettings.xml) and proxies from the environment are honoured.
+other's locks). Every artifact is listed, so POM files are not read: 98 jars in 8 s instead of 90. A settings file of
+the user's (RAYMIRROR_IVY_SETTINGS, else ~/.ivy2/ivysettings.xml) and proxies from the environment are honoured.
 """
 
 import os

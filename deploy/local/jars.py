@@ -74,7 +74,7 @@ def _fetch_into(folder: Path, say: Say) -> None:
         names = ", ".join(str(jar.path) for jar in wrong[:3])
         raise ClusterError(
             "jars from the repository are not the ones listed",
-            f"{len(wrong)} with other sha256 sums than deploy/local lists, e.g. {names}; is a mirror serving other files?",
+            f"{len(wrong)} with other sha256 sums than deploy/local lists, e.g. {names}; does a proxy alter them?",
         )
     part.rename(folder)
 

@@ -46,7 +46,7 @@ def encode_properties(
         "controller.listener.names": "CONTROLLER",
         "listeners": f"PLAINTEXT://{HOST}:{me.port},CONTROLLER://{HOST}:{me.controller_port}",
         "advertised.listeners": f"PLAINTEXT://{HOST}:{me.port}",
-        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,SSL:SSL",
         "log.dirs": str(data_folder),
         # Kafka's defaults for these are 3 and need three brokers.
         "offsets.topic.replication.factor": str(replicas),
@@ -59,6 +59,9 @@ def encode_properties(
         # 50 partitions each by default: on two cores they cost seconds at the first commit or transaction.
         "offsets.topic.num.partitions": "5",
         "transaction.state.log.num.partitions": "5",
+        # A killed broker that comes back is refused until its old session ends: 9 s by default.
+        "broker.session.timeout.ms": "4000",
+        "broker.heartbeat.interval.ms": "500",
         # A lone consumer should not wait 3 s for others.
         "group.initial.rebalance.delay.ms": "0",
     }

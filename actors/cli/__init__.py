@@ -1,0 +1,1 @@
+"""The command line. `--help`, `check` and `cluster` import neither Ray nor Spark."""
