@@ -7,35 +7,30 @@ from typing import Any
 
 import msgspec
 
+from actors.cli import exits
 from deploy.local import state
 from deploy.local.cluster import MOST_BROKERS, Cluster, start_clusters
-from deploy.local.errors import ClusterError
 
 NAMES = ("source", "target")
-OK, FAILED, NOT_RUNNING = 0, 1, 3
+HELP = "start, stop and show the embedded clusters"
 
 
-def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
-    """Add `cluster` and its three actions."""
-    parser = subparsers.add_parser("cluster", help="start, stop and show the embedded clusters", description=__doc__)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the three actions."""
     actions = parser.add_subparsers(metavar="ACTION", required=True)
     up = actions.add_parser("up", help="start both clusters; they run on until `down`")
     up.add_argument("--brokers", type=int, choices=range(1, MOST_BROKERS + 1), default=1, help="per cluster (1)")
-    up.set_defaults(run=run, action=start)
+    up.set_defaults(action=start)
     down = actions.add_parser("down", help="stop both clusters and remove their data")
-    down.set_defaults(run=run, action=stop)
+    down.set_defaults(action=stop)
     status = actions.add_parser("status", help="show what runs")
     status.add_argument("--json", action="store_true", help="one JSON object")
-    status.set_defaults(run=run, action=show)
+    status.set_defaults(action=show)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run the action that was asked for; 0 fine, 1 failed, 3 nothing runs."""
-    try:
-        return int(args.action(args))
-    except ClusterError as error:
-        print(f"raymirror cluster: {error}", file=sys.stderr)
-        return FAILED
+    """Run the action that was asked for; 0 fine, 1 failed, 3 nothing runs. Raises ClusterError."""
+    return int(args.action(args))
 
 
 def start(args: argparse.Namespace) -> int:
@@ -67,7 +62,7 @@ def stop(_args: argparse.Namespace) -> int:
             shutil.rmtree(state.clusters_folder())
         state.forget_records()
         print("stopped" if records else "no clusters were up")
-    return OK
+    return exits.OK
 
 
 def show(args: argparse.Namespace) -> int:
@@ -78,7 +73,7 @@ def show(args: argparse.Namespace) -> int:
         return exit_code(records)
     if not records:
         print("no clusters are up (`raymirror cluster up` starts them)", file=sys.stderr)
-        return NOT_RUNNING
+        return exits.NO_MIRROR
     return show_records(records)
 
 
@@ -95,9 +90,9 @@ def show_records(records: tuple[state.ClusterRecord, ...]) -> int:
 def exit_code(records: tuple[state.ClusterRecord, ...]) -> int:
     """0 all brokers run, 1 some are gone, 3 no clusters."""
     if not records:
-        return NOT_RUNNING
+        return exits.NO_MIRROR
     all_run = all(state.living_process(broker) for record in records for broker in record.brokers)
-    return OK if all_run else FAILED
+    return exits.OK if all_run else exits.FAILED
 
 
 def describe(record: state.ClusterRecord) -> dict[str, Any]:

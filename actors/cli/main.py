@@ -1,8 +1,7 @@
 """Entry point of the `raymirror` command: which sub-commands there are, and what their outcomes mean as exit codes.
 
-Each sub-command is a module with `add_parser(subparsers)`, which sets `run` as a default of its parser, and
-`run(args) -> int`. Only the module that was asked for is imported, so `raymirror cluster` starts in a blink and never
-imports Ray or Spark.
+Each sub-command is a module with `HELP`, `add_arguments(parser)` and `run(args) -> int`. Only the module that was asked
+for is imported, so `raymirror cluster` starts in a blink and never imports Ray or Spark.
 """
 
 import argparse
@@ -11,20 +10,21 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Final
 
-OK: Final = 0
-FAILED: Final = 1
-BAD_INPUT: Final = 2
-NO_MIRROR: Final = 3
+from actors.cli import exits
+from actors.session import NoMirror
+from deploy.local.errors import ClusterError
+from engine.errors import MirrorError
+
 # As a shell reports a program ended by SIGINT.
 INTERRUPTED: Final = 130
 
-# name: (module, help)
+# name: (module, help). The help stands here and not in the module, which may be dear to import.
 COMMANDS: Final = {
     "demo": ("actors.cli.demo", "two real clusters, a live mirror, a proof of the copy"),
     "cluster": ("actors.cli.cluster", "start, stop and show the embedded clusters"),
     "check": ("actors.cli.check", "read a configuration and say what is wrong or missing; changes nothing"),
-    "run": ("actors.cli.run", "start or join a mirror and follow it"),
-    "status": ("actors.cli.status", "show a running mirror"),
+    "run": ("actors.cli.run", "start or join the mirror of a configuration and follow it"),
+    "status": ("actors.cli.status", "show how a running mirror is"),
     "pause": ("actors.cli.pause", "stop copying a flow or some of its topics, until resumed"),
     "resume": ("actors.cli.resume", "go on copying what was paused or failed"),
     "stop": ("actors.cli.stop", "drain a running mirror and end it"),
@@ -34,25 +34,39 @@ EXIT_CODES = "exit codes: 0 fine, 1 failed, 2 bad input, 3 no mirror (or no clus
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code."""
+    """Run one command and return its exit code; an error that was raised on purpose becomes one line."""
     words = list(sys.argv[1:] if argv is None else argv)
-    parser = build_parser(words[0] if words else None)
-    asked = parser.parse_args(words)
+    asked = build_parser(words[0] if words else None).parse_args(words)
     try:
         return int(asked.run(asked))
+    except (MirrorError, ClusterError) as error:
+        print(f"raymirror {words[0]}: {error}", file=sys.stderr)
+        return exit_code(error)
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def exit_code(error: MirrorError | ClusterError) -> int:
+    """What a script is told: commands raise before they change anything, so most errors mean bad input.
+
+    An error of which that is not true has a class attribute `exit_code`.
+    """
+    if isinstance(error, ClusterError):
+        return exits.FAILED
+    usual = exits.NO_MIRROR if isinstance(error, NoMirror) else exits.UNUSABLE
+    return int(getattr(error, "exit_code", usual))
 
 
 def build_parser(command: str | None) -> argparse.ArgumentParser:
     """The parser, with the named command's own arguments; the other commands show their help line only."""
     parser = argparse.ArgumentParser(prog="raymirror", description="Keep Kafka clusters in step.", epilog=EXIT_CODES)
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
-    for name, (module, help_text) in COMMANDS.items():
+    for name, (module_name, help_text) in COMMANDS.items():
+        subparser = subparsers.add_parser(name, help=help_text, description=f"{help_text[0].upper()}{help_text[1:]}.")
         if name == command:
-            import_module(module).add_parser(subparsers)
-        else:
-            subparsers.add_parser(name, help=help_text)
+            module = import_module(module_name)
+            subparser.set_defaults(run=module.run)
+            module.add_arguments(subparser)
     return parser
 
 

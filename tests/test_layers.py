@@ -1,0 +1,146 @@
+"""The arrows between packages, and what some of them must never touch, read from the source without importing it."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PACKAGES = ("policies", "engine", "actors", "deploy")
+MOST_LINES = 400
+
+# Pure code gets its time, its chance and its bytes from whoever calls it.
+PURE = ("policies", "engine.wire", "engine.core")
+NOT_PURE = {"asyncio", "time", "logging", "random", "os", "socket", "threading", "subprocess", "selectors", "select"}
+
+# What a layer must not import, longest name first wins nothing: every matching rule holds.
+FORBIDDEN = {
+    "policies": {"engine", "actors", "deploy", "ray", "raydp", "aiokafka", "pyspark"},
+    "engine": {"actors", "deploy", "ray", "raydp"},
+    "engine.wire": {"engine.core", "engine.flow", "engine.kafka", "engine.jobs", "engine.runner", "aiokafka"},
+    "engine.core": {"engine.flow", "engine.kafka", "engine.jobs", "engine.runner", "aiokafka"},
+    "engine.flow": {"engine.kafka", "engine.jobs", "engine.runner", "aiokafka"},
+    "engine.kafka": {"engine.jobs", "engine.runner"},
+    "deploy": {"engine", "actors", "policies", "ray", "raydp", "aiokafka"},
+}
+# Who alone may import a package.
+ALONE = {
+    "aiokafka": ("engine.kafka", "actors.demo"),
+    "ray": ("actors",),
+    "raydp": ("actors",),
+    "deploy": ("deploy", "actors.cli", "actors.demo"),
+}
+
+# Calls that block a loop, leave an orphan task, or read a clock that jumps; the files that may.
+BANNED_CALLS = {
+    "time.sleep": set[str](),
+    "asyncio.create_task": set[str](),
+    "asyncio.ensure_future": set[str](),
+    "asyncio.gather": set[str](),
+    "loop.create_task": set[str](),
+}
+
+
+def source_files() -> list[Path]:
+    return sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def is_within(module: str, package: str) -> bool:
+    return module == package or module.startswith(package + ".")
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and full name of everything imported; `from engine import core` counts as engine and engine.core."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            yield node.lineno, module
+            yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+
+
+def broken_arrows(module: str, tree: ast.AST) -> Iterator[str]:
+    forbidden = {name for layer, names in FORBIDDEN.items() if is_within(module, layer) for name in names}
+    if any(is_within(module, layer) for layer in PURE):
+        forbidden |= NOT_PURE
+    for package, owners in ALONE.items():
+        if not any(is_within(module, owner) for owner in owners):
+            forbidden.add(package)
+    for line, imported in imports(tree):
+        for name in sorted(forbidden):
+            if is_within(imported, name):
+                yield f"{module}:{line} imports {imported}"
+
+
+def called_name(node: ast.Call) -> str:
+    return ast.unparse(node.func)
+
+
+def banned_calls(module: str, tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and module not in BANNED_CALLS.get(called_name(node), {module}):
+            yield f"{module}:{node.lineno} calls {called_name(node)}"
+
+
+@pytest.mark.parametrize("path", source_files(), ids=module_name)
+def test_a_module_keeps_to_the_house(path: Path) -> None:
+    text = path.read_text()
+    tree = ast.parse(text)
+    module = module_name(path)
+    assert list(broken_arrows(module, tree)) == []
+    assert list(banned_calls(module, tree)) == []
+    assert len(text.splitlines()) <= MOST_LINES
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("policies.model", "import engine.core.lane"),
+        ("policies.model", "from time import monotonic"),
+        ("engine.core.lane", "from engine import kafka"),
+        ("engine.core.lane", "import asyncio"),
+        ("engine.wire.batch", "from engine.core.lane import Lane"),
+        ("engine.flow.drivers", "from engine.kafka.source import Source"),
+        ("engine.flow.drivers", "import aiokafka.errors"),
+        ("engine.runner", "import ray"),
+        ("actors.copier", "from deploy.local.cluster import Cluster"),
+        ("deploy.local.cluster", "from engine.errors import MirrorError"),
+    ],
+)
+def test_the_arrows_catch_what_they_should(module: str, source: str) -> None:
+    assert len(list(broken_arrows(module, ast.parse(source)))) >= 1
+
+
+def test_the_banned_calls_are_seen() -> None:
+    tree = ast.parse("time.sleep(1)\nasyncio.create_task(f())\ngroup.create_task(f())")
+    assert list(banned_calls("engine.x", tree)) == [
+        "engine.x:1 calls time.sleep",
+        "engine.x:2 calls asyncio.create_task",
+    ]
+
+
+@pytest.mark.parametrize("words", [["--help"], ["cluster", "status"], ["cluster", "--help"], ["check", "--help"]])
+def test_light_commands_import_neither_ray_nor_spark(words: list[str], tmp_path: Path) -> None:
+    script = (
+        "import sys\nfrom actors.cli.main import main\n"
+        f"try:\n    main({words!r})\nexcept SystemExit as end:\n    assert not end.code, end.code\n"
+        "heavy = {'ray', 'raydp', 'pyspark'} & set(sys.modules)\nassert not heavy, heavy\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={"XDG_STATE_HOME": str(tmp_path), "HOME": str(tmp_path)},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
