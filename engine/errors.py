@@ -42,3 +42,40 @@ class MalformedBatch(WireError):
 
 class UnknownMagic(WireError):
     """A record format version other than 0, 1 or 2."""
+
+
+class BrokerUnreachable(MirrorError):
+    """A broker that does not answer, or does not let us in: its address and why."""
+
+    def __init__(self, address: str, why: str) -> None:
+        super().__init__(address, why)
+        self.address, self.why = address, why
+
+    def __str__(self) -> str:
+        return f"{self.address}: cannot connect: {self.why}"
+
+
+class ConnectionLost(MirrorError):
+    """A connection ended with requests unanswered: their outcome is unknown."""
+
+    def __init__(self, where: str) -> None:
+        super().__init__(where)
+        self.where = where
+
+    def __str__(self) -> str:
+        return f"connection lost: {self.where}"
+
+
+class KafkaRefusal(MirrorError):
+    """A broker answered a control request with an error: what was asked, Kafka's code and name, what would be right."""
+
+    def __init__(self, asked: str, code: int, name: str, right: str) -> None:
+        super().__init__(asked, code, name, right)
+        self.asked, self.code, self.name, self.right = asked, code, name, right
+
+    def __str__(self) -> str:
+        return f"{self.asked}: {self.name} ({self.code})" + (f"; {self.right}" if self.right else "")
+
+
+class Stopped(MirrorError):
+    """A wait that ended because the copier stops."""

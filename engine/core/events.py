@@ -38,7 +38,7 @@ class Resumed(LaneEvent, frozen=True, kw_only=True, tag="resumed"):
 
     def text(self) -> str:
         return (
-            f"{self.lane}: goes on at source offset {self.source_offset}, target offset {self.target_offset}"
+            f"{self.lane}: at source offset {self.source_offset}, target offset {self.target_offset}"
             f" ({self.how}, {self.tail_records} records in the tail)"
         )
 
@@ -64,9 +64,7 @@ class TargetGap(LaneEvent, frozen=True, kw_only=True, tag="target_gap"):
     cause: str
 
     def text(self) -> str:
-        return (
-            f"{self.lane}: target ends at offset {self.found}, expected {self.expected} ({self.cause}); the lane stopped"
-        )
+        return f"{self.lane}: target ends at {self.found}, expected {self.expected} ({self.cause}); the lane stopped"
 
 
 class ForeignWriter(LaneEvent, frozen=True, kw_only=True, tag="foreign_writer"):
@@ -100,6 +98,30 @@ class RecordRefused(LaneEvent, frozen=True, kw_only=True, tag="record_refused"):
             f"{self.lane}: the target refused the record at source offset {self.source_offset}"
             f" (error {self.error_code}: {self.reason}); the lane waits, mend the target topic's config or the record"
         )
+
+
+class PositionRefused(LaneEvent, frozen=True, kw_only=True, tag="position_refused"):
+    """The target refused the lane's position: without one it cannot resume exactly, so it does not go on."""
+
+    severity: ClassVar[str] = "error"
+    error_code: int
+    reason: str
+
+    def text(self) -> str:
+        return (
+            f"{self.lane}: the target refused its position (error {self.error_code}: {self.reason}); the lane stopped,"
+            " check Write permission and max.message.bytes of the offsets topic"
+        )
+
+
+class LaneRefused(LaneEvent, frozen=True, kw_only=True, tag="lane_refused"):
+    """A cluster refused a request that the lane cannot do without."""
+
+    severity: ClassVar[str] = "error"
+    what: str
+
+    def text(self) -> str:
+        return f"{self.lane}: {self.what}; the lane stopped"
 
 
 class CorruptSource(LaneEvent, frozen=True, kw_only=True, tag="corrupt_source"):
@@ -226,6 +248,8 @@ AnyEvent = (
     | TargetGap
     | ForeignWriter
     | RecordRefused
+    | PositionRefused
+    | LaneRefused
     | CorruptSource
     | IdentityChanged
     | OwnershipLost

@@ -1,0 +1,25 @@
+"""Time, in one place: the only module that sleeps or asks what time it is."""
+
+import asyncio
+import random
+import time
+
+
+def wall_ms() -> int:
+    """Return milliseconds since the epoch, for timestamps that others read."""
+    return time.time_ns() // 1_000_000
+
+
+def now_s() -> float:
+    """Return a monotonic instant in seconds, for durations."""
+    return time.monotonic()
+
+
+async def pause(duration_s: float) -> None:
+    """Wait; for back-off and cadence, never to make something happen by then."""
+    await asyncio.sleep(duration_s)
+
+
+def backoff_s(attempt: int, first_s: float = 0.05, most_s: float = 2.0) -> float:
+    """Return the pause before an attempt (1, 2, ...): doubling, bounded, with a fifth of jitter."""
+    return min(most_s, first_s * 2.0 ** min(attempt - 1, 16)) * random.uniform(0.8, 1.2)

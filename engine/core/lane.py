@@ -1,0 +1,516 @@
+"""The state machine of one partition on its way: events in, actions out.
+
+A lane knows three places in the source log and the two in the target log they belong to:
+
+    source   |== acknowledged ==|-- in flight --|-- waiting --|.. to fetch ..
+             position.source_next                             fetch_offset
+    target   |== acknowledged ==|-- in flight --|
+             position.target_next
+
+It never skips, repeats or reorders: appends leave in order, one at a time until the broker has shown that it knows our
+producer (first acknowledgement, or a completed barrier), then up to `max_in_flight`; the first failed append stops the
+window, and what happens next is decided only when every batch in flight has its outcome (`engine/core/outcome.py`).
+Batches of unknown outcome go out again byte for byte, in order, one at a time.
+
+The driver calls `next_append` when it has room in a request, tells every outcome by `on_outcome` in the order of the
+appends, and performs the returned action.
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Protocol
+
+import msgspec
+
+from engine.core import states
+from engine.core.events import AnyEvent, ForeignWriter, IdentityChanged, RecordRefused, TargetGap
+from engine.core.outcome import Outcome, OutcomeKind, Remedy, remedy
+from engine.core.position import Position
+from engine.core.resume import REGRESSION, Tail, Unknown, read_tail
+from engine.core.runs import RunLine
+from engine.core.states import State
+from engine.wire.batch import BatchHeader
+from engine.wire.records import Encoded
+from policies.model import FlowName, LaneName
+
+Payload = bytearray | memoryview
+
+
+class Lease(Protocol):
+    """A share of a receive buffer; released exactly once, when nothing of ours points into the buffer any more."""
+
+    def retain(self) -> "Lease":
+        """Take another share."""
+
+    def release(self) -> None:
+        """Give the share back."""
+
+
+class Piece(msgspec.Struct, kw_only=True):
+    """One target batch in waiting or in flight; `sequence` is its first, not wrapped."""
+
+    sequence: int
+    record_count: int
+    source_base: int
+    source_next: int
+    payload: Payload
+    header: BatchHeader | None
+    lease: Lease | None
+    stamped: bool = False
+
+    def detach(self) -> None:
+        """Copy the bytes out of the receive buffer, so that a lane in trouble pins none."""
+        if self.lease is not None:
+            self.payload = bytearray(self.payload)
+            self.drop()
+
+    def drop(self) -> None:
+        """Release the receive buffer."""
+        if self.lease is not None:
+            self.lease.release()
+            self.lease = None
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Bounds of one lane: appends in flight, bytes waiting, runs that one position may name."""
+
+    max_in_flight: int = 5
+    queue_bytes: int = 2 * 1024 * 1024
+    max_runs: int = 10_000
+
+
+class Retry(msgspec.Struct, frozen=True):
+    """Call `on_retry` after a back-off for the given attempt (1, 2, ...)."""
+
+    attempt: int
+
+
+class RetryRefused(msgspec.Struct, frozen=True):
+    """The target refused a record: tell `event`, call `on_retry` after a long back-off."""
+
+    attempt: int
+    event: RecordRefused
+
+
+class Split(msgspec.Struct, frozen=True):
+    """The target refused `piece` for its size: call `on_split` with smaller batches; if there are none, as refused."""
+
+    piece: Piece
+    refused: RetryRefused
+
+
+class ReadTail(msgspec.Struct, frozen=True):
+    """Read the target from `target_offset` to its end and call `on_tail`."""
+
+    target_offset: int
+
+
+class Inspect(msgspec.Struct, frozen=True):
+    """Target offsets `first` to `last` are not ours: look whether they hold more than control markers."""
+
+    first: int
+    last: int
+
+
+class Reacquire(msgspec.Struct, frozen=True):
+    """Stop, check who owns the lane, acquire it again a bounded number of times, then call `own`."""
+
+    reason: str
+
+
+class Fail(msgspec.Struct, frozen=True):
+    """The lane stopped for good; tell the event."""
+
+    event: AnyEvent
+
+
+Action = Retry | RetryRefused | Split | ReadTail | Inspect | Reacquire | Fail
+Actions = tuple[Action, ...]
+_NOTHING: Actions = ()
+
+
+class Lane:
+    """One source partition on its way to one target partition."""
+
+    def __init__(self, flow: FlowName, name: LaneName, limits: Limits | None = None) -> None:
+        self.flow = flow
+        self.name = name
+        self.limits = limits or Limits()
+        self.state = State.ACQUIRING
+        self.paused = False
+        self.draining = False
+        self.fetch_offset = -1
+        self.queued_bytes = 0
+        self.records = 0
+        self.wire_bytes = 0
+        self.reencoded = 0
+        self.skipped = 0
+        self.position_version = 0
+        self._waiting: deque[Piece] = deque()
+        self._in_flight: deque[Piece] = deque()
+        self._outcomes: list[Outcome] = []
+        self._window = 1
+        self._attempt = 0
+        self._line: RunLine | None = None
+        self._base: Position | None = None
+        self._source_next = self._target_next = self._sequence = -1
+
+    # --- ownership -------------------------------------------------------------------------------------------
+
+    def own(self, position: Position, *, barrier_done: bool) -> None:
+        """Start from a position of our own producer id and epoch; the whole window is open after a barrier."""
+        self.discard()
+        self.state = states.step(self.state, states.Event.OWNED)
+        self._base = position
+        self._source_next, self._target_next = position.source_next, position.target_next
+        self._sequence = position.sequence
+        self._line = RunLine(position)
+        self._window = self.limits.max_in_flight if barrier_done else 1
+        self._attempt = 0
+        self.fetch_offset = position.source_next
+        self.position_version += 1
+
+    def disown(self) -> None:
+        """Forget everything unacknowledged: the next owner (perhaps we) resumes by arithmetic."""
+        self.state = states.step(self.state, states.Event.OWNERSHIP_LOST)
+        self.discard()
+
+    def fail(self) -> None:
+        """Stop for good, for a reason found outside (source gap, corrupt batch, changed topic)."""
+        self.state = states.step(self.state, states.Event.FATAL)
+        self.discard()
+
+    def stop(self) -> None:
+        """Stop after a drain, or at once."""
+        self.state = states.step(self.state, states.Event.STOP)
+        self.discard()
+
+    def drain(self) -> None:
+        """Take nothing more from the source, forget what was not sent, let what is in flight finish."""
+        self.draining = True
+        self.rewind()
+
+    def rewind(self) -> None:
+        """Forget what was never sent, releasing its receive buffers; it will be fetched again."""
+        if self._line is None:
+            return
+        while self._waiting and not self._waiting[-1].stamped:
+            piece = self._waiting.pop()
+            self.queued_bytes -= len(piece.payload)
+            piece.drop()
+        self._continue_behind((*self._in_flight, *self._waiting))
+
+    def _continue_behind(self, kept: Sequence[Piece]) -> None:
+        """Fetch and count on from the last kept piece, or from the position where none is kept."""
+        last = kept[-1] if kept else None
+        self.fetch_offset = last.source_next if last else self._source_next
+        self._runs.cut(last.sequence + last.record_count if last else self._sequence)
+
+    def discard(self) -> None:
+        """Drop all batches, releasing their receive buffers."""
+        for piece in (*self._in_flight, *self._waiting):
+            piece.drop()
+        self._in_flight.clear()
+        self._waiting.clear()
+        self._outcomes.clear()
+        self.queued_bytes = 0
+
+    @property
+    def producer(self) -> tuple[int, int]:
+        """The producer id and epoch that the lane appends with."""
+        base = self._owned()
+        return base.producer_id, base.producer_epoch
+
+    @property
+    def position(self) -> Position:
+        """What is acknowledged now, with the runs from there on."""
+        return msgspec.structs.replace(
+            self._owned(),
+            source_next=self._source_next,
+            target_next=self._target_next,
+            sequence=self._sequence,
+            runs=self._runs.runs_from(self._sequence),
+        )
+
+    @property
+    def source_next(self) -> int:
+        """The next source offset to be acknowledged; -1 before the lane is owned."""
+        return self._source_next
+
+    @property
+    def target_next(self) -> int:
+        """The target offset behind the last acknowledged record; -1 before the lane is owned."""
+        return self._target_next
+
+    @property
+    def in_flight(self) -> int:
+        """Batches sent and not yet answered for."""
+        return len(self._in_flight)
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits and nothing is in flight."""
+        return not self._in_flight and not self._waiting
+
+    # --- source side -----------------------------------------------------------------------------------------
+
+    @property
+    def wants_fetch(self) -> bool:
+        """Whether there is room for more of the source."""
+        return (
+            self.state is State.COPYING
+            and not (self.paused or self.draining)
+            and self.queued_bytes < self.limits.queue_bytes
+            and self._runs.pending < self.limits.max_runs
+        )
+
+    @property
+    def plan_needed(self) -> bool:
+        """Whether appends wait for a position with new runs to be durable."""
+        return self._line is not None and self._line.undurable_from is not None
+
+    @property
+    def plan_version(self) -> int:
+        """The version of the runs known now; `on_position_durable` takes it when a position written now is durable."""
+        return self._runs.version
+
+    def add_batch(self, header: BatchHeader, payload: Payload, lease: Lease) -> None:
+        """Queue a batch that passes unopened; `payload` is its bytes inside the leased receive buffer."""
+        self._runs.extend(header.base_offset, header.record_count)
+        self._queue(header.record_count, header.base_offset, header.next_offset, payload, header, lease)
+
+    def add_encoded(self, pieces: Sequence[Encoded]) -> None:
+        """Queue what re-encoding one source batch gave."""
+        self.reencoded += 1
+        for piece in pieces:
+            for (index, source), (end, _) in zip(piece.runs, (*piece.runs[1:], (piece.record_count, 0)), strict=True):
+                self._runs.extend(source, end - index)
+            self._queue(piece.record_count, piece.runs[0][1], piece.next_offset, piece.payload, None, None)
+
+    def _queue(
+        self,
+        count: int,
+        source_base: int,
+        source_next: int,
+        payload: Payload,
+        header: BatchHeader | None,
+        lease: Lease | None,
+    ) -> None:
+        sequence = self._runs.sequence - count
+        self._waiting.append(
+            Piece(
+                sequence=sequence,
+                record_count=count,
+                source_base=source_base,
+                source_next=source_next,
+                payload=payload,
+                header=header,
+                lease=lease,
+            )
+        )
+        self.queued_bytes += len(payload)
+        self.fetch_offset = source_next
+
+    def skip_to(self, source_next: int) -> None:
+        """Move past source offsets that are not copied: markers, aborted and emptied batches."""
+        self.skipped += 1
+        self.fetch_offset = source_next
+        if self._waiting:
+            self._waiting[-1].source_next = source_next
+        elif self._in_flight:
+            self._in_flight[-1].source_next = source_next
+        else:
+            self._source_next = source_next
+            self.position_version += 1
+
+    # --- target side -----------------------------------------------------------------------------------------
+
+    def next_append(self) -> Piece | None:
+        """Hand out the next batch to send, or None where the window, a plan or trouble holds it back."""
+        if self.state is not State.COPYING or not self._waiting or len(self._in_flight) >= self._window:
+            return None
+        piece = self._waiting[0]
+        if self._runs.holds_back(piece.sequence + piece.record_count):
+            return None
+        self._waiting.popleft()
+        self._in_flight.append(piece)
+        return piece
+
+    def on_outcome(self, piece: Piece, outcome: Outcome) -> Actions:
+        """Take the answer for the oldest unanswered append.
+
+        An answer for a piece that is not it came after the lane was disowned: resume reads the log, it is ignored.
+        """
+        answered = len(self._outcomes)
+        if answered >= len(self._in_flight) or self._in_flight[answered] is not piece:
+            return _NOTHING
+        if self.state is State.COPYING:
+            if outcome.kind is OutcomeKind.APPENDED:
+                return self._acknowledge(self._in_flight.popleft(), outcome.base_offset)
+            self.state = states.step(self.state, states.Event.APPEND_FAILED)
+        self._outcomes.append(outcome)
+        if len(self._outcomes) < len(self._in_flight):
+            return _NOTHING
+        return (self._conclude(),)
+
+    def _acknowledge(self, piece: Piece, base_offset: int) -> Actions:
+        expected = self._target_next
+        if base_offset < expected:
+            self._in_flight.appendleft(piece)
+            return (Reacquire(f"the target appended at {base_offset}, below the acknowledged end {expected}"),)
+        self._take(piece)
+        self._target_next = base_offset + piece.record_count
+        self._window = self.limits.max_in_flight
+        self._attempt = 0
+        return (Inspect(expected, base_offset - 1),) if base_offset > expected else _NOTHING
+
+    def _take(self, piece: Piece) -> None:
+        """Count a piece as copied and let its buffer go."""
+        self._source_next = piece.source_next
+        self._sequence = piece.sequence + piece.record_count
+        self.records += piece.record_count
+        self.wire_bytes += len(piece.payload)
+        self.queued_bytes -= len(piece.payload)
+        self.position_version += 1
+        piece.drop()
+
+    def _conclude(self) -> Action:
+        outcomes = list(self._outcomes)
+        self._outcomes.clear()
+        self._window = 1
+        self._attempt += 1
+        self._shed()
+        first = outcomes[0]
+        match remedy(outcomes):
+            case Remedy.RESEND:
+                self.state = states.step(self.state, states.Event.RESEND)
+                return Retry(self._attempt)
+            case Remedy.SETTLE:
+                self.state = states.step(self.state, states.Event.SETTLE)
+                return ReadTail(self._target_next)
+            case Remedy.REFUSE:
+                self.state = states.step(self.state, states.Event.REFUSE)
+                return self._refuse(first)
+            case Remedy.SPLIT:
+                self.state = states.step(self.state, states.Event.REFUSE)
+                return Split(self._waiting[0], self._refuse(first))
+            case Remedy.REACQUIRE:
+                return Reacquire(first.message or f"error {first.error_code}")
+            case Remedy.STOP:
+                return self._lost_identity(first)
+
+    def _shed(self) -> None:
+        """Keep what was sent, as bytes of our own, to be sent again first; drop the rest, it will be fetched again."""
+        kept: deque[Piece] = deque()
+        for piece in (*self._in_flight, *self._waiting):
+            if piece.stamped:
+                piece.detach()
+                kept.append(piece)
+            else:
+                piece.drop()
+        self._in_flight.clear()
+        self._waiting = kept
+        self.queued_bytes = sum(len(piece.payload) for piece in kept)
+        self._continue_behind(kept)
+
+    def _refuse(self, first: Outcome) -> RetryRefused:
+        piece = self._waiting[0]
+        offset = self._runs.source_of(piece.sequence + first.record_index)
+        event = RecordRefused(
+            flow=self.flow,
+            lane=self.name.source,
+            source_offset=piece.source_base if offset is None else offset,
+            error_code=first.error_code,
+            reason=first.message or first.kind.value,
+        )
+        return RetryRefused(self._attempt, event)
+
+    def _lost_identity(self, first: Outcome) -> Fail:
+        base = self._owned()
+        self.fail()
+        event = IdentityChanged(
+            flow=self.flow,
+            lane=self.name.source,
+            what=f"the id of target topic {self.name.target.topic}",
+            expected=base.target_topic_id,
+            found=first.message or "another topic",
+        )
+        return Fail(event)
+
+    def on_split(self, parts: Sequence[Encoded]) -> None:
+        """Put smaller batches in the place of the refused one: sequences of single records stay as they are."""
+        whole = self._waiting.popleft()
+        self.queued_bytes -= len(whole.payload)
+        sequence = whole.sequence
+        split: list[Piece] = []
+        for part in parts:
+            end = sequence + part.record_count
+            split.append(
+                Piece(
+                    sequence=sequence,
+                    record_count=part.record_count,
+                    source_base=self._source_at(sequence),
+                    source_next=self._source_at(end - 1) + 1,
+                    payload=part.payload,
+                    header=None,
+                    lease=None,
+                )
+            )
+            sequence = end
+        split[-1].source_next = whole.source_next
+        self._waiting.extendleft(reversed(split))
+        self.queued_bytes += sum(len(piece.payload) for piece in split)
+
+    def on_retry(self) -> None:
+        """Send again after a back-off; a lane that was disowned or stopped meanwhile stays as it is."""
+        if self.state in (State.WAITING, State.REFUSED):
+            self.state = states.step(self.state, states.Event.RETRY)
+
+    def on_tail(self, tail: Tail) -> Actions:
+        """Settle unknown outcomes by the log itself: what it holds is acknowledged, the rest goes out again."""
+        if self.state is not State.SETTLING:
+            return _NOTHING
+        found = read_tail(self.position, tail)
+        if isinstance(found, Unknown):
+            return (self._no_end(found.expected, found.found, found.cause),)
+        if found.how == REGRESSION:
+            return (Reacquire("the target lost records that it had acknowledged"),)
+        while self._waiting and self._waiting[0].sequence + self._waiting[0].record_count <= found.sequence:
+            self._take(self._waiting.popleft())
+        if found.sequence > self._sequence:
+            return (self._no_end(self._sequence, found.sequence, "the log holds a part of a batch of ours"),)
+        self._target_next = found.target_next
+        self.position_version += 1
+        self.state = states.step(self.state, states.Event.SETTLED)
+        retry = Retry(self._attempt)
+        return (retry, Inspect(found.foreign[0][0], found.foreign[-1][1])) if found.foreign else (retry,)
+
+    def on_position_durable(self, plan_version: int) -> None:
+        """A position written at `plan_version` is durable: appends behind its runs may go."""
+        self._runs.on_durable(plan_version)
+
+    def on_foreign(self, first: int, last: int, *, stop: bool) -> ForeignWriter:
+        """Another writer appended to the target partition: stop, or go on behind it."""
+        if stop:
+            self.fail()
+        return ForeignWriter(
+            flow=self.flow, lane=self.name.source, target=self.name.target, first=first, last=last, stopped=stop
+        )
+
+    def _no_end(self, expected: int, found: int, cause: str) -> Fail:
+        self.fail()
+        return Fail(TargetGap(flow=self.flow, lane=self.name.source, expected=expected, found=found, cause=cause))
+
+    def _source_at(self, sequence: int) -> int:
+        source = self._runs.source_of(sequence)
+        assert source is not None, f"{self.name}: sequence {sequence} is behind the position"
+        return source
+
+    @property
+    def _runs(self) -> RunLine:
+        assert self._line is not None, f"{self.name}: not owned yet"
+        return self._line
+
+    def _owned(self) -> Position:
+        assert self._base is not None, f"{self.name}: not owned yet"
+        return self._base

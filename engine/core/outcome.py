@@ -1,0 +1,80 @@
+"""What a target broker said of one appended batch, reduced to what the lane must do about it."""
+
+import enum
+
+import msgspec
+
+
+class OutcomeKind(enum.Enum):
+    """The classes of answers; `engine/kafka/faults.py` maps every Kafka error code to one of them."""
+
+    APPENDED = "appended"
+    RETRY = "retry"
+    """Definitely not appended, worth trying again: leader moved, too few replicas, throttled."""
+    UNKNOWN = "unknown"
+    """Perhaps appended: time-out, connection lost, too few replicas after the append."""
+    ORDER = "order"
+    """45, 46 or 59: neither loss nor success, only the log itself can tell."""
+    TOO_LARGE = "too large"
+    REFUSED = "refused"
+    FENCED = "fenced"
+    """47 or 90: a newer owner has the producer id, or the broker never heard of our epoch."""
+    IDENTITY = "identity"
+    """The topic id is not the one we append to: the target topic was re-created."""
+
+
+class Outcome(msgspec.Struct, frozen=True, gc=False):
+    """One answer; `record_index` is the refused record's place in its batch, 0 where the broker did not say."""
+
+    kind: OutcomeKind
+    base_offset: int = -1
+    error_code: int = 0
+    message: str = ""
+    record_index: int = 0
+
+
+UNKNOWN_OUTCOME = Outcome(OutcomeKind.UNKNOWN, message="connection lost")
+
+DEFINITE = frozenset(
+    {OutcomeKind.RETRY, OutcomeKind.ORDER, OutcomeKind.TOO_LARGE, OutcomeKind.REFUSED, OutcomeKind.FENCED}
+)
+"""Answers that say: this very request appended nothing (ORDER included: the broker refused it where it stood)."""
+
+
+class Remedy(enum.Enum):
+    """What to do when every batch in flight has its outcome and the first one was not appended."""
+
+    RESEND = "resend"
+    SETTLE = "settle"
+    SPLIT = "split"
+    REFUSE = "refuse"
+    REACQUIRE = "reacquire"
+    STOP = "stop"
+
+
+_REMEDIES = {
+    OutcomeKind.RETRY: Remedy.RESEND,
+    OutcomeKind.UNKNOWN: Remedy.RESEND,
+    OutcomeKind.ORDER: Remedy.SETTLE,
+    OutcomeKind.TOO_LARGE: Remedy.SPLIT,
+    OutcomeKind.REFUSED: Remedy.REFUSE,
+    OutcomeKind.FENCED: Remedy.REACQUIRE,
+    OutcomeKind.IDENTITY: Remedy.STOP,
+}
+
+
+def remedy(outcomes: list[Outcome]) -> Remedy:
+    """Decide for a whole window, first outcome first; the first is never APPENDED.
+
+    A later batch that was appended proves that the first one was too, or that the log is not in our order: both ask
+    for a look at the log. A refusal whose followers are of unknown outcome asks for the same look.
+    """
+    first, later = outcomes[0], outcomes[1:]
+    if first.kind in (OutcomeKind.FENCED, OutcomeKind.IDENTITY):
+        return _REMEDIES[first.kind]
+    if any(outcome.kind is OutcomeKind.APPENDED for outcome in later):
+        return Remedy.SETTLE
+    answer = _REMEDIES[first.kind]
+    if answer in (Remedy.SPLIT, Remedy.REFUSE) and any(outcome.kind not in DEFINITE for outcome in later):
+        return Remedy.SETTLE
+    return answer

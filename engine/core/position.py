@@ -1,0 +1,135 @@
+"""The position of a lane, and its place in MM2's own offsets topic.
+
+    source log   ... 40 41 42 [43 = marker] 44 45 46 ...
+    sequences         7  8  9               10 11 12        run (7 -> 40), run (10 -> 44)
+    target log   ... 90 91 92               93 94 95 ...
+
+A producer sequence counts the records of one (producer id, epoch) on one target partition. Inside a straight *run*,
+source offset = run's source offset + (sequence - run's sequence). Whatever breaks the line (a hole left by compaction,
+a control or aborted batch, a filter) starts another run, and a run must be durable before the first append behind it:
+then the target's own batch headers tell exactly which source record the tail ends with. Sequences here never wrap;
+on the wire they do, at 2^31 - 1.
+
+The record is Connect's: key `["MirrorSourceConnector",{"cluster":A,"partition":p,"topic":t}]`, value `{"offset":n}`,
+n the last copied source offset; our extra fields are flat because Connect refuses nested ones. MM2 ignores them, so
+it can take over; a record without them was written by somebody else.
+"""
+
+import msgspec
+
+from policies.model import TopicPartition
+
+FORMAT_VERSION = 1
+CONNECTOR = "MirrorSourceConnector"
+SEQUENCE_SPAN = 2**31
+"""Sequences on the wire are 0 .. 2^31 - 1 and then 0 again (Kafka: DefaultRecordBatch.incrementSequence)."""
+
+Run = tuple[int, int]
+"""(first sequence, its source offset) of one straight run."""
+
+
+class Position(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a lane stands: everything acknowledged, and the runs that name what may lie behind it."""
+
+    source_next: int
+    target_next: int
+    sequence: int
+    producer_id: int
+    producer_epoch: int
+    runs: tuple[Run, ...]
+    assignment_epoch: int
+    deployment_id: str
+    source_leader_epoch: int = -1
+    source_topic_id: str = ""
+    target_topic_id: str = ""
+    source_cluster_id: str = ""
+    target_cluster_id: str = ""
+
+    def source_of(self, sequence: int) -> int | None:
+        """Return the source offset of a sequence, or None where it lies before the first known run."""
+        found = None
+        for first, source in self.runs:
+            if first > sequence:
+                break
+            found = source + (sequence - first)
+        return found
+
+
+class ForeignPosition(msgspec.Struct, frozen=True, kw_only=True):
+    """A position that MM2 (or another tool) wrote: only the last copied source offset; -1 = nothing yet."""
+
+    offset: int
+
+
+class _Value(msgspec.Struct, omit_defaults=True):
+    offset: int | None = None
+    raymirror: int = 0
+    source_next: int = -1
+    target_next: int = -1
+    sequence: int = -1
+    producer_id: int = -1
+    producer_epoch: int = -1
+    runs: str = ""
+    assignment_epoch: int = -1
+    deployment_id: str = ""
+    source_leader_epoch: int = -1
+    source_topic_id: str = ""
+    target_topic_id: str = ""
+    source_cluster_id: str = ""
+    target_cluster_id: str = ""
+
+
+def encode_key(source_alias: str, lane: TopicPartition) -> bytes:
+    """Encode the lane's identity byte for byte as MM2 does: member order is part of the key (mm2-contract 2.6)."""
+    partition = {"cluster": source_alias, "partition": lane.partition, "topic": lane.topic}
+    return msgspec.json.encode([CONNECTOR, partition])
+
+
+def decode_key(key: bytes) -> tuple[str, TopicPartition] | None:
+    """Return (source alias, lane) of a source connector's key, None for any other key in the topic."""
+    try:
+        name, where = msgspec.json.decode(key, type=tuple[str, dict[str, str | int]])
+    except msgspec.DecodeError:
+        return None
+    cluster, topic, partition = where.get("cluster"), where.get("topic"), where.get("partition")
+    if (
+        name != CONNECTOR
+        or not isinstance(cluster, str)
+        or not isinstance(topic, str)
+        or not isinstance(partition, int)
+    ):
+        return None
+    return cluster, TopicPartition(topic, partition)
+
+
+def encode_value(position: Position) -> bytes:
+    """Encode a position as Connect's JSON with our flat fields beside MM2's `offset`."""
+    fields = msgspec.structs.asdict(position)
+    fields["runs"] = ",".join(f"{sequence}:{source}" for sequence, source in position.runs)
+    return msgspec.json.encode(_Value(offset=position.source_next - 1, raymirror=FORMAT_VERSION, **fields))
+
+
+def decode_value(value: bytes | None) -> Position | ForeignPosition | None:
+    """Decode a stored position; None for a tombstone or a value that means "uncommitted" to MM2.
+
+    Raises ValueError for a value of a newer format of ours or one that is not Connect's JSON.
+    """
+    if value is None:
+        return None
+    try:
+        stored = msgspec.json.decode(value, type=_Value)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"not a Connect source offset: {error}") from error
+    if stored.raymirror > FORMAT_VERSION:
+        raise ValueError(f"written by a newer raymirror (format {stored.raymirror}, this one reads {FORMAT_VERSION})")
+    if stored.raymirror == 0:
+        return None if stored.offset is None or stored.offset < 0 else ForeignPosition(offset=stored.offset)
+    fields = msgspec.structs.asdict(stored)
+    del fields["offset"], fields["raymirror"]
+    fields["runs"] = tuple(_run(text) for text in stored.runs.split(",") if text)
+    return Position(**fields)
+
+
+def _run(text: str) -> Run:
+    sequence, _, source = text.partition(":")
+    return int(sequence), int(source)

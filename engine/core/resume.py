@@ -1,0 +1,136 @@
+"""Resume is arithmetic, never counting: where the copy ended, from the position and the target's own batch headers.
+
+Counting target records fails when the source was compacted meanwhile; a producer sequence does not. The tail of the
+target (everything from the position's target offset on, read after the barrier) holds batches of ours, control
+markers, and perhaps batches of foreign writers. Ours continue the sequence of the position.
+"""
+
+import msgspec
+
+from engine.core.position import SEQUENCE_SPAN, Position
+
+REGRESSION = "target regression"
+_FORWARD = SEQUENCE_SPAN // 2
+"""A sequence distance below this is a step forward; above it, a step back (serial number arithmetic)."""
+
+
+class TailBatch(msgspec.Struct, frozen=True, gc=False):
+    """One batch header of the target's tail."""
+
+    base_offset: int
+    next_offset: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_span: int
+    is_control: bool
+
+
+class Tail(msgspec.Struct, frozen=True, kw_only=True):
+    """The target partition from the position's target offset on, as read."""
+
+    log_start: int
+    end: int
+    batches: tuple[TailBatch, ...]
+    last_sequence: int | None = None
+    """Our last sequence as DescribeProducers told it before the barrier; None where not asked or not known."""
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the copy ended: next source offset, target end, next sequence (not wrapped), and how it was found."""
+
+    source_next: int
+    target_next: int
+    sequence: int
+    how: str
+    tail_records: int
+    foreign: tuple[tuple[int, int], ...] = ()
+    """Inclusive target offset ranges that another writer appended."""
+
+
+class Unknown(msgspec.Struct, frozen=True, kw_only=True):
+    """The target does not tell where the copy ended."""
+
+    expected: int
+    found: int
+    cause: str
+
+
+def read_tail(position: Position, tail: Tail) -> Found | Unknown:
+    """Find where the copy ended.
+
+    The tail must have been read from `position.target_next` (or from the log start where that is higher, or, where
+    the log ends below it, from as far back as the caller can read).
+    """
+    sequence, foreign, ours = _walk(position, tail)
+    if tail.end < position.target_next:
+        return _regressed(position, tail, ours)
+    if sequence == position.sequence and tail.log_start > position.target_next:
+        return _eaten(position, tail, foreign)
+    return _found(position, tail, sequence, foreign, "tail" if sequence > position.sequence else "position")
+
+
+def _walk(position: Position, tail: Tail) -> tuple[int, tuple[tuple[int, int], ...], int | None]:
+    """Follow our sequence through the tail; return it, the foreign ranges, and our last sequence seen at all."""
+    sequence = position.sequence
+    foreign: list[tuple[int, int]] = []
+    ours: int | None = None
+    for batch in tail.batches:
+        if batch.is_control:
+            continue
+        if (batch.producer_id, batch.producer_epoch) != (position.producer_id, position.producer_epoch):
+            _extend(foreign, batch)
+            continue
+        ahead = (batch.base_sequence - position.sequence) % SEQUENCE_SPAN
+        first = position.sequence + (ahead if ahead < _FORWARD else ahead - SEQUENCE_SPAN)
+        ours = first + batch.record_span
+        sequence = max(sequence, ours)
+    return sequence, tuple(foreign), ours
+
+
+def _extend(ranges: list[tuple[int, int]], batch: TailBatch) -> None:
+    first, last = batch.base_offset, batch.next_offset - 1
+    if ranges and ranges[-1][1] + 1 == first:
+        ranges[-1] = (ranges[-1][0], last)
+    else:
+        ranges.append((first, last))
+
+
+def _found(
+    position: Position, tail: Tail, sequence: int, foreign: tuple[tuple[int, int], ...], how: str
+) -> Found | Unknown:
+    # What lies behind the last record of the source was skipped knowingly (markers, aborted batches): the position,
+    # where nothing was appended behind it, already knows.
+    source_next = position.source_next if sequence == position.sequence else position.source_of(sequence)
+    if source_next is None:
+        return Unknown(expected=position.target_next, found=tail.end, cause=f"no run covers sequence {sequence}")
+    return Found(
+        source_next=source_next,
+        target_next=tail.end,
+        sequence=sequence,
+        how=how,
+        tail_records=max(0, sequence - position.sequence),
+        foreign=foreign,
+    )
+
+
+def _eaten(position: Position, tail: Tail, foreign: tuple[tuple[int, int], ...]) -> Found | Unknown:
+    """Retention took the tail and nothing of ours is left in it: only the broker's producer state may know."""
+    if tail.last_sequence is None:
+        return Unknown(
+            expected=position.target_next,
+            found=tail.log_start,
+            cause="the target's retention took the tail of the copy",
+        )
+    ahead = (tail.last_sequence + 1 - position.sequence) % SEQUENCE_SPAN
+    return _found(position, tail, position.sequence + ahead, foreign, "producer state")
+
+
+def _regressed(position: Position, tail: Tail, ours: int | None) -> Found | Unknown:
+    """The target lost acknowledged records: rewind to what it still has, if a run says which record that is."""
+    source_next = None if ours is None else position.source_of(ours)
+    if ours is None or source_next is None:
+        return Unknown(
+            expected=position.target_next, found=tail.end, cause="the target lost records that it had acknowledged"
+        )
+    return Found(source_next=source_next, target_next=tail.end, sequence=ours, how=REGRESSION, tail_records=0)

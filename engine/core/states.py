@@ -1,0 +1,77 @@
+"""The states of a lane, and every way from one to another."""
+
+import enum
+
+from engine.errors import MirrorError
+
+
+class State(enum.Enum):
+    """Where a lane stands."""
+
+    ACQUIRING = "acquiring"
+    COPYING = "copying"
+    TROUBLED = "troubled"
+    """One append failed: nothing new is sent until every batch in flight has its outcome."""
+    WAITING = "waiting"
+    """All outcomes are in; the same bytes go out again after a back-off."""
+    SETTLING = "settling"
+    """The target's log is being read, because the answers alone do not say what was appended."""
+    REFUSED = "refused"
+    """The target will not take a record; tried again at long intervals, until somebody mends its config."""
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+class Event(enum.Enum):
+    """What moves a lane from state to state."""
+
+    OWNED = "owned"
+    APPEND_FAILED = "append failed"
+    RESEND = "resend"
+    SETTLE = "settle"
+    SETTLED = "settled"
+    REFUSE = "refuse"
+    RETRY = "retry"
+    SPLIT = "split"
+    OWNERSHIP_LOST = "ownership lost"
+    FATAL = "fatal"
+    STOP = "stop"
+
+
+class IllegalTransition(MirrorError):
+    """A bug: an event that the present state does not know."""
+
+    def __init__(self, event: str, state: str) -> None:
+        super().__init__(event, state)
+        self.event, self.state = event, state
+
+    def __str__(self) -> str:
+        return f"lane event {self.event!r} while {self.state!r}"
+
+
+_ALWAYS = {Event.OWNERSHIP_LOST: State.ACQUIRING, Event.FATAL: State.FAILED, Event.STOP: State.STOPPED}
+
+TRANSITIONS: dict[State, dict[Event, State]] = {
+    State.ACQUIRING: {Event.OWNED: State.COPYING, **_ALWAYS},
+    State.COPYING: {Event.APPEND_FAILED: State.TROUBLED, **_ALWAYS},
+    State.TROUBLED: {
+        Event.RESEND: State.WAITING,
+        Event.SETTLE: State.SETTLING,
+        Event.REFUSE: State.REFUSED,
+        Event.SPLIT: State.COPYING,
+        **_ALWAYS,
+    },
+    State.WAITING: {Event.RETRY: State.COPYING, **_ALWAYS},
+    State.SETTLING: {Event.SETTLED: State.WAITING, **_ALWAYS},
+    State.REFUSED: {Event.RETRY: State.COPYING, **_ALWAYS},
+    State.STOPPED: {},
+    State.FAILED: {Event.OWNERSHIP_LOST: State.ACQUIRING, Event.STOP: State.STOPPED},
+}
+
+
+def step(state: State, event: Event) -> State:
+    """Return the state after an event; raises IllegalTransition for one that cannot happen there."""
+    try:
+        return TRANSITIONS[state][event]
+    except KeyError:
+        raise IllegalTransition(event.value, state.value) from None

@@ -1,0 +1,27 @@
+"""What an outbox needs of anything that appends to a target partition in order."""
+
+from typing import Protocol
+
+from engine.core.lane import Lease
+from engine.core.outcome import Outcome
+from engine.flow.ports import Payload
+from policies.model import TopicPartition
+
+
+class Parcel(Protocol):
+    """One batch, ready to be sent."""
+
+    payload: Payload
+    lease: Lease | None
+
+
+class Appender(Protocol):
+    """A stream of batches for one target partition: a lane's records, or a lane's positions."""
+
+    partition: TopicPartition
+
+    def next_parcel(self) -> Parcel | None:
+        """Hand out the next stamped batch, None while nothing may be sent."""
+
+    def on_outcome(self, parcel: Parcel, outcome: Outcome) -> None:
+        """Take the answer of one batch."""

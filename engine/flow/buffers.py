@@ -1,0 +1,102 @@
+"""The memory budget of a copier: receive buffers, leased to fetch answers until every batch in them is settled.
+
+The budget is the only bound on data in a copier: a fetch is not sent before its answer fits, so the slowest target
+holds back the source. One batch larger than a whole fetch may exceed it (KIP-74: a broker always returns one batch).
+"""
+
+import asyncio
+from collections import deque
+
+BUFFER_BYTES = 4 * 1024 * 1024
+_SMALL_BYTES = 256 * 1024
+"""Answers below this get memory of their own size: a trickle must not hold a whole buffer per fetch."""
+
+
+class Lease:
+    """Memory for one fetch answer, shared by the batches in it; goes back when the last share is released."""
+
+    __slots__ = ("_buffer", "_bytes", "_pool", "_shares")
+
+    def __init__(self, pool: "BufferPool", reserved_bytes: int) -> None:
+        self._pool = pool
+        self._bytes = reserved_bytes
+        self._shares = 1
+        self._buffer: bytearray | None = None
+
+    def room(self, size: int) -> memoryview:
+        """Return writable memory of `size` bytes; called once, when the answer's size is known."""
+        self._buffer, taken = self._pool.take(size)
+        self._pool.account(taken - self._bytes)
+        self._bytes = taken
+        return memoryview(self._buffer)[:size]
+
+    def retain(self) -> "Lease":
+        """Take another share."""
+        self._shares += 1
+        return self
+
+    def release(self) -> None:
+        """Give one share back; with the last one the memory returns to the pool."""
+        self._shares -= 1
+        if self._shares == 0:
+            buffer, self._buffer = self._buffer, None
+            self._pool.give_back(buffer, self._bytes)
+
+
+class BufferPool:
+    """At most `budget_bytes` of leased memory; large buffers are used again."""
+
+    def __init__(self, budget_bytes: int, buffer_bytes: int = BUFFER_BYTES) -> None:
+        self.budget_bytes = max(budget_bytes, buffer_bytes)
+        self.buffer_bytes = buffer_bytes
+        self.used_bytes = 0
+        self._free: list[bytearray] = []
+        self._waiters: deque[asyncio.Future[None]] = deque()
+
+    async def lease(self) -> Lease:
+        """Wait until a whole buffer fits into the budget, first come first served."""
+        while self._waiters or self.used_bytes + self.buffer_bytes > self.budget_bytes:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append(waiter)
+            try:
+                await waiter
+            except asyncio.CancelledError:
+                self._forget(waiter)
+                raise
+            if self.used_bytes + self.buffer_bytes <= self.budget_bytes:
+                break
+        self.used_bytes += self.buffer_bytes
+        return Lease(self, self.buffer_bytes)
+
+    def _forget(self, waiter: "asyncio.Future[None]") -> None:
+        if waiter in self._waiters:
+            self._waiters.remove(waiter)
+        else:
+            self._wake()  # it had been woken: the next in line must not wait for it
+
+    def take(self, size: int) -> tuple[bytearray, int]:
+        """Return memory for `size` bytes and how much of the budget it uses."""
+        if size < _SMALL_BYTES or size > self.buffer_bytes:
+            return bytearray(size), size
+        return (self._free.pop() if self._free else bytearray(self.buffer_bytes)), self.buffer_bytes
+
+    def account(self, more_bytes: int) -> None:
+        """Correct what a lease uses, now that its size is known."""
+        self.used_bytes += more_bytes
+        if more_bytes < 0:
+            self._wake()
+
+    def give_back(self, buffer: bytearray | None, used_bytes: int) -> None:
+        """Take back a lease's memory."""
+        self.used_bytes -= used_bytes
+        keep = (self.budget_bytes - self.used_bytes) // self.buffer_bytes
+        if buffer is not None and len(buffer) == self.buffer_bytes and len(self._free) < keep:
+            self._free.append(buffer)
+        self._wake()
+
+    def _wake(self) -> None:
+        while self._waiters and self.used_bytes + self.buffer_bytes <= self.budget_bytes:
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return

@@ -1,0 +1,151 @@
+"""One source broker: one fetch ahead over the lanes it leads that have room."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+
+import msgspec
+
+from engine.clock import pause
+from engine.core.intake import take_in
+from engine.core.states import State
+from engine.errors import BrokerUnreachable, ConnectionLost, WireError
+from engine.flow.buffers import BufferPool, Lease
+from engine.flow.lane_driver import LaneDriver
+from engine.flow.ports import FetchAnswer, FetchTerms, Slice, SourceBroker, Wanted
+
+_SHORT_WAIT_S = 0.02
+"""How long a fetch may wait at the broker while another lane is only waiting for room to clear."""
+
+
+class InboxEvents(msgspec.Struct, frozen=True):
+    """Whom the inbox tells what it finds."""
+
+    taken: Callable[[list[LaneDriver]], None]
+    fault: Callable[[LaneDriver, Slice], None]
+    corrupt: Callable[[LaneDriver, WireError], None]
+    idle: Callable[[LaneDriver, Slice], None]
+    lost: Callable[[], None]
+
+
+class Inbox:
+    """The inbox of one broker; `drivers` tells which lanes it serves now."""
+
+    def __init__(
+        self,
+        connect: Callable[[], Awaitable[SourceBroker]],
+        drivers: Callable[[], Iterable[LaneDriver]],
+        may_send: Callable[[LaneDriver], bool],
+        pool: BufferPool,
+        terms: FetchTerms,
+        partition_bytes: int,
+        pause: Callable[[int], Awaitable[None]],
+        events: InboxEvents,
+    ) -> None:
+        self._connect = connect
+        self._drivers = drivers
+        self._may_send = may_send
+        self._pool = pool
+        self._terms = terms
+        self._partition_bytes = partition_bytes
+        self._pause = pause
+        self._events = events
+        self._wake = asyncio.Event()
+        self._turn = 0
+
+    def wake(self) -> None:
+        """A lane may have room now."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Fetch until cancelled; a lost connection is opened anew."""
+        attempt = 0
+        while True:
+            try:
+                broker = await self._connect()
+                attempt = 0
+                try:
+                    await self._fetch(broker)
+                finally:
+                    await broker.close()
+            except (BrokerUnreachable, ConnectionLost):
+                attempt += 1
+                self._events.lost()
+                await self._pause(attempt)
+
+    async def _fetch(self, broker: SourceBroker) -> None:
+        while True:
+            lease = await self._pool.lease()
+            try:
+                self._wake.clear()
+                wanted, patient = self._wanted()
+                if wanted:
+                    wait_s = self._terms.max_wait_s if patient else _SHORT_WAIT_S
+                    terms = msgspec.structs.replace(self._terms, max_wait_s=wait_s)
+                    answer = await broker.fetch(list(wanted), terms, lease)
+                    self._deliver(answer, lease, wanted)
+            finally:
+                lease.release()
+            if not wanted:
+                await self._wake.wait()
+            elif answer.throttle_s:
+                await pause(answer.throttle_s)  # the broker's quota (KIP-219: it mutes the connection that long anyway)
+
+    def _wanted(self) -> tuple[dict[Wanted, LaneDriver], bool]:
+        """Choose the partitions of the next fetch, in a rotated order (a broker fills an answer in request order)."""
+        wanted: dict[Wanted, LaneDriver] = {}
+        patient = True
+        for driver in self._drivers():
+            lane = driver.lane
+            if not self._may_send(driver):
+                continue
+            if lane.wants_fetch:
+                want = Wanted(
+                    lane.name.source,
+                    lane.fetch_offset,
+                    driver.source_leader.epoch,
+                    driver.last_epoch,
+                    self._partition_bytes,
+                )
+                wanted[want] = driver
+            elif lane.state is State.COPYING and not lane.paused:
+                patient = False
+        if len(wanted) > 1:
+            self._turn = (self._turn + 1) % len(wanted)
+            rows = list(wanted.items())
+            wanted = dict(rows[self._turn :] + rows[: self._turn])
+        return wanted, patient
+
+    def _deliver(self, answer: FetchAnswer, lease: Lease, wanted: dict[Wanted, LaneDriver]) -> None:
+        asked = {want.partition: (want.offset, driver) for want, driver in wanted.items()}
+        touched: list[LaneDriver] = []
+        for found in answer.slices:
+            offset, driver = asked[found.partition]
+            lane = driver.lane
+            if lane.state is not State.COPYING or lane.fetch_offset != offset:
+                continue  # the lane went another way meanwhile, and will fetch again from there
+            if found.fault is not None or found.diverging is not None or found.preferred_replica >= 0:
+                self._events.fault(driver, found)
+                continue
+            driver.source_end, driver.log_start = found.high_watermark, found.log_start
+            if found.start == found.end:
+                self._events.idle(driver, found)
+                continue
+            self._take_in(driver, answer.buffer, found, lease)
+            touched.append(driver)
+        self._events.taken(touched)
+
+    def _take_in(self, driver: LaneDriver, buffer: memoryview, found: Slice, lease: Lease) -> None:
+        try:
+            epoch = take_in(
+                driver.lane,
+                buffer,
+                found.start,
+                found.end,
+                aborted=found.aborted,
+                max_batch_bytes=driver.max_batch_bytes,
+                lease=lease,
+            )
+        except WireError as error:
+            self._events.corrupt(driver, error)
+        else:
+            driver.last_epoch = max(driver.last_epoch, epoch)

@@ -1,0 +1,135 @@
+"""One lane with everything a driver keeps about it: its place in inbox and outbox, its positions, its trouble."""
+
+from collections.abc import Callable
+
+from engine.core.events import AnyEvent
+from engine.core.intake import stamp
+from engine.core.lane import Action, Lane, Piece
+from engine.core.outcome import Outcome
+from engine.core.position_stream import PositionStream, PositionWrite
+from engine.core.progress import LaneProgress
+from engine.core.states import State
+from engine.flow.ports import Leader, Producer
+from policies.model import LaneName, TopicPartition
+
+Perform = Callable[["LaneDriver", Action], None]
+NOBODY = Leader(-1, -1, "")
+
+
+class PositionAppender:
+    """The lane's positions as an appender of the positions partition."""
+
+    def __init__(self, driver: "LaneDriver", partition: TopicPartition, perform: Perform) -> None:
+        self.partition = partition
+        self._driver = driver
+        self._perform = perform
+
+    def next_parcel(self) -> PositionWrite | None:
+        """Hand out the position that is due."""
+        return self._driver.positions.next_write()
+
+    def on_outcome(self, parcel: PositionWrite, outcome: Outcome) -> None:
+        """Take the answer; appends that waited for this position may go now."""
+        action = self._driver.positions.on_outcome(parcel, outcome)
+        if action is not None:
+            self._perform(self._driver, action)
+        self._driver.on_position_answered()
+
+
+class LaneDriver:
+    """A lane and its surroundings; also the appender of its target partition."""
+
+    def __init__(
+        self,
+        lane: Lane,
+        set_id: str,
+        assignment_epoch: int,
+        positions: PositionStream,
+        positions_partition: TopicPartition,
+        perform: Perform,
+        appended: Callable[["LaneDriver"], None],
+        planned: Callable[["LaneDriver"], None],
+    ) -> None:
+        self.lane = lane
+        self.set_id = set_id
+        self.assignment_epoch = assignment_epoch
+        self.positions = positions
+        self.partition = lane.name.target
+        self.position_appender = PositionAppender(self, positions_partition, perform)
+        self.producer: Producer | None = None
+        self.source_leader = NOBODY
+        self.target_leader = NOBODY
+        self.positions_leader = NOBODY
+        self.replica = -1
+        self.last_epoch = -1
+        self.max_batch_bytes = 1_048_588
+        self.source_end = -1
+        self.log_start = -1
+        self.held_since: float | None = None
+        self.held_told = False
+        self.refused_told = False
+        self.reason = ""
+        self.resumed_by = ""
+        self.reacquired = 0
+        self.acquiring = False
+        self.flushed_bytes = 0
+        self.kept_alive_at = 0.0
+        self._perform = perform
+        self._appended = appended
+        self._planned = planned
+
+    @property
+    def name(self) -> LaneName:
+        """Source and target partition."""
+        return self.lane.name
+
+    @property
+    def source_node(self) -> int:
+        """The broker to fetch from: the nearest replica if one was named, else the leader (KIP-392)."""
+        return self.replica if self.replica >= 0 else self.source_leader.node
+
+    def next_parcel(self) -> Piece | None:
+        """Hand out the next batch of records, stamped."""
+        piece = self.lane.next_append()
+        if piece is not None:
+            stamp(piece, *self.lane.producer)
+        return piece
+
+    def on_outcome(self, parcel: Piece, outcome: Outcome) -> None:
+        """Take the answer of one batch."""
+        before = self.lane.records
+        for action in self.lane.on_outcome(parcel, outcome):
+            self._perform(self, action)
+        if self.lane.records > before:
+            self.reacquired = 0
+            self._appended(self)
+
+    def on_position_answered(self) -> None:
+        """Appends that waited for the position may go."""
+        self._planned(self)
+
+    def fail(self, event: AnyEvent) -> None:
+        """Note why the lane stopped; the lane itself stops unless it has."""
+        if self.lane.state not in (State.FAILED, State.STOPPED):
+            self.lane.fail()
+        self.reason = event.text()
+
+    def progress(self) -> LaneProgress:
+        """Take a snapshot."""
+        lane = self.lane
+        return LaneProgress(
+            lane=lane.name.source,
+            target=lane.name.target,
+            state="paused" if lane.paused and lane.state is State.COPYING else lane.state.value,
+            reason=self.reason,
+            source_next=lane.source_next,
+            target_next=lane.target_next,
+            source_end=self.source_end,
+            records=lane.records,
+            wire_bytes=lane.wire_bytes,
+            in_flight=lane.in_flight,
+            queued_bytes=lane.queued_bytes,
+            resumed_by=self.resumed_by,
+            reencoded=lane.reencoded,
+            skipped=lane.skipped,
+        )

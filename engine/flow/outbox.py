@@ -1,0 +1,142 @@
+"""One target broker: gathers batches of many lanes into produce requests, keeps the order of each."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from engine.core.lane import Lease
+from engine.core.outcome import Outcome
+from engine.errors import BrokerUnreachable, ConnectionLost
+from engine.flow.appender import Appender, Parcel
+from engine.flow.ports import Append, TargetBroker
+
+MAX_REQUESTS = 5
+"""Requests in flight per leader: Kafka's bound for idempotent producers (max.in.flight.requests.per.connection)."""
+REQUEST_BYTES = 1024 * 1024
+"""Batches of one request together, unless one alone is larger: Kafka's own default of max.request.size."""
+
+_Sent = list[tuple[Appender, Parcel, Lease | None]]
+
+
+class Outbox:
+    """The outbox of one broker. `kick` names an appender that may have something to send."""
+
+    def __init__(
+        self,
+        connect: Callable[[], Awaitable[TargetBroker]],
+        pause: Callable[[int], Awaitable[None]],
+        on_lost: Callable[[], None],
+        on_open: Callable[[], None],
+        request_timeout_s: float,
+    ) -> None:
+        self._connect = connect
+        self._pause = pause
+        self._on_lost = on_lost
+        self._on_open = on_open
+        self._request_timeout_s = request_timeout_s
+        self._answers = 0
+        self._broker: TargetBroker | None = None
+        self._ready: dict[Appender, None] = {}
+        self._requests = 0
+        self._pumping = False
+        self._soon = False
+
+    @property
+    def open(self) -> bool:
+        """Whether there is a connection to send on."""
+        return self._broker is not None
+
+    async def run(self) -> None:
+        """Keep a connection open until cancelled; requests in flight on a lost one have unknown outcomes."""
+        attempt = 0
+        while True:
+            try:
+                broker = await self._connect()
+            except (BrokerUnreachable, ConnectionLost):
+                attempt += 1
+                self._on_lost()
+                await self._pause(attempt)
+                continue
+            attempt = 0
+            self._broker, self._requests = broker, 0
+            self._on_open()
+            try:
+                self.pump()
+                await self._watch(broker)
+            finally:
+                self._broker = None
+                await broker.close()
+            self._on_lost()
+
+    async def _watch(self, broker: TargetBroker) -> None:
+        """Return when the connection is lost, or when a request has waited too long for any answer to come."""
+        while True:
+            answers = self._answers
+            try:
+                async with asyncio.timeout(self._request_timeout_s):
+                    return await broker.wait_lost()
+            except TimeoutError:
+                if self._requests and self._answers == answers:
+                    return None
+
+    def kick(self, appender: Appender) -> None:
+        """Remember that an appender may have something to send; one request soon gathers all of them."""
+        self._ready[appender] = None
+        if not self._soon:
+            self._soon = True
+            asyncio.get_running_loop().call_soon(self._pump_soon)
+
+    def _pump_soon(self) -> None:
+        self._soon = False
+        self.pump()
+
+    def forget(self, appender: Appender) -> None:
+        """An appender has left for another broker, or stopped."""
+        self._ready.pop(appender, None)
+
+    def pump(self) -> None:
+        """Send as many requests as may be in flight."""
+        if self._pumping:
+            return  # an outcome delivered while sending: the loop below goes on
+        self._pumping = True
+        try:
+            while self._broker is not None and self._requests < MAX_REQUESTS and self._ready:
+                sent = self._gather()
+                if not sent:
+                    break
+                self._send(self._broker, sent)
+        finally:
+            self._pumping = False
+
+    def _gather(self) -> _Sent:
+        """Take one batch of each ready appender, in turn, until the request is full."""
+        sent: _Sent = []
+        size = 0
+        for appender in list(self._ready):
+            del self._ready[appender]
+            parcel = appender.next_parcel()
+            if parcel is None:
+                continue
+            self._ready[appender] = None  # to the end of the turn: it may have more
+            # A share of the request's own: the bytes must stay until the answer, whatever the lane decides meanwhile.
+            lease = parcel.lease.retain() if parcel.lease is not None else None
+            sent.append((appender, parcel, lease))
+            size += len(parcel.payload)
+            if size >= REQUEST_BYTES:
+                break
+        return sent
+
+    def _send(self, broker: TargetBroker, sent: _Sent) -> None:
+        self._requests += 1
+
+        def on_outcomes(outcomes: list[Outcome]) -> None:
+            if broker is self._broker:
+                self._requests -= 1
+                self._answers += 1
+            for (appender, parcel, lease), outcome in zip(sent, outcomes, strict=True):
+                appender.on_outcome(parcel, outcome)
+                if lease is not None:
+                    lease.release()
+                self._ready.setdefault(appender, None)
+            self.pump()
+
+        broker.append([Append(appender.partition, parcel.payload) for appender, parcel, _ in sent], on_outcomes)

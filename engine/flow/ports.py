@@ -1,0 +1,181 @@
+"""What the drivers need of Kafka: filled by `engine/kafka` with real brokers, by the tests with fakes.
+
+Every method that talks to a broker raises ConnectionLost or BrokerUnreachable when it cannot, and KafkaRefusal when
+the broker says no; nothing here retries.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from engine.core.outcome import Outcome
+from engine.core.resume import TailBatch
+from policies.model import TopicPartition
+
+Payload = bytearray | memoryview
+
+
+class Leader(msgspec.Struct, frozen=True, gc=False):
+    """Who leads a partition (node -1: nobody), at which epoch, and the id of its topic."""
+
+    node: int
+    epoch: int
+    topic_id: str
+
+
+class Wanted(msgspec.Struct, frozen=True, gc=False):
+    """One partition of a fetch."""
+
+    partition: TopicPartition
+    offset: int
+    leader_epoch: int
+    last_epoch: int
+    max_bytes: int
+
+
+class FetchFault(msgspec.Struct, frozen=True):
+    """A fetch that failed for one partition: retry = look the leader up again."""
+
+    code: int
+    name: str
+    retry: bool
+    out_of_range: bool = False
+    identity: bool = False
+
+
+class Slice(msgspec.Struct, frozen=True):
+    """One partition of a fetch answer: its record set is `buffer[start:end]` of the answer."""
+
+    partition: TopicPartition
+    start: int
+    end: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start: int
+    aborted: list[tuple[int, int]]
+    preferred_replica: int = -1
+    fault: FetchFault | None = None
+    diverging: tuple[int, int] | None = None
+
+
+class FetchAnswer(msgspec.Struct, frozen=True):
+    """What one fetch brought; `buffer` is writable memory of the lease that the request came with."""
+
+    buffer: memoryview
+    slices: list[Slice]
+    throttle_s: float
+
+
+class Room(Protocol):
+    """Memory for one fetch answer."""
+
+    def room(self, size: int) -> memoryview:
+        """Return writable memory of `size` bytes."""
+
+
+class FetchTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """The terms of every fetch of a flow."""
+
+    max_wait_s: float = 0.5
+    min_bytes: int = 1
+    max_bytes: int = 4 * 1024 * 1024
+    read_committed: bool = True
+    rack: str = ""
+
+
+class SourceBroker(Protocol):
+    """One broker of the source, over a connection of its own."""
+
+    async def fetch(self, wanted: Sequence[Wanted], terms: FetchTerms, room: Room) -> FetchAnswer:
+        """Fetch raw record sets of the wanted partitions."""
+
+    async def close(self) -> None:
+        """Close the connection."""
+
+
+class Append(msgspec.Struct, frozen=True, gc=False):
+    """One batch of a produce request."""
+
+    partition: TopicPartition
+    payload: Payload
+
+
+OnOutcomes = Callable[[list[Outcome]], None]
+
+
+class TargetBroker(Protocol):
+    """One broker of the target, over a connection of its own: order of sends is order of appends."""
+
+    def append(self, appends: Sequence[Append], on_outcomes: OnOutcomes) -> None:
+        """Send one request with at most one batch per partition; `on_outcomes` is called exactly once.
+
+        The outcomes come in the order of `appends`; all are UNKNOWN when the connection is lost.
+        """
+
+    async def wait_lost(self) -> None:
+        """Return when the connection is gone and every request has had its outcomes."""
+
+    async def close(self) -> None:
+        """Close the connection; requests in flight get UNKNOWN."""
+
+
+class Producer(msgspec.Struct, frozen=True, gc=False):
+    """A producer id and epoch; `fenced` tells whether the broker refuses older epochs."""
+
+    producer_id: int
+    epoch: int
+    fenced: bool
+
+
+class ProducerState(msgspec.Struct, frozen=True, gc=False):
+    """What a partition's leader remembers of one producer (DescribeProducers)."""
+
+    producer_id: int
+    epoch: int
+    last_sequence: int
+    open_since_offset: int
+    last_timestamp_ms: int
+
+
+class Cluster(Protocol):
+    """One cluster: leaders, offsets, fencing, short reads, and connections for the data path."""
+
+    async def cluster_id(self) -> str:
+        """Return the cluster's id."""
+
+    async def leaders(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
+        """Return the leader of every partition that exists."""
+
+    async def source_broker(self, node: int) -> SourceBroker:
+        """Open a connection for fetching."""
+
+    async def target_broker(self, node: int) -> TargetBroker:
+        """Open a connection for appending."""
+
+    async def offsets(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
+        """Return the offsets at a timestamp (-2 earliest, -1 high watermark; -1 where none is that young)."""
+
+    async def acquire(self, transactional_id: str, partitions: Sequence[TopicPartition]) -> Producer:
+        """Take the producer of a transactional id at a new epoch and put up the barrier on the partitions.
+
+        When it returns, requests of older epochs are refused there, and end offsets are final.
+        """
+
+    async def keep_alive(self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]) -> None:
+        """Repeat the empty aborted transaction at the same epoch, so that the id does not expire."""
+
+    async def producers(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, list[ProducerState]]:
+        """Return the producers that the leaders remember; empty for brokers that cannot tell."""
+
+    async def read_headers(self, partition: TopicPartition, first: int, end: int) -> list[TailBatch]:
+        """Read the batch headers from offset `first` up to `end`."""
+
+    async def read_records(self, topic: str) -> list[tuple[bytes | None, bytes | None]]:
+        """Read every (key, value) of a small topic, all partitions, committed only, in log order by partition."""
+
+    async def topic_configs(self, topics: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
+        """Return the effective values of some topic configs."""
+
+    async def close(self) -> None:
+        """Close every connection."""

@@ -1,0 +1,274 @@
+"""What to do when a lane asks for more than the next append: retry, settle, inspect, acquire again, give up."""
+
+from collections.abc import Callable
+
+from engine.clock import backoff_s, now_s, pause
+from engine.core.events import (
+    AnyEvent,
+    CorruptSource,
+    HeldByTransaction,
+    IdentityChanged,
+    LaneRefused,
+    LaneReleased,
+    OwnershipLost,
+    RecordRefused,
+    SourceGap,
+)
+from engine.core.lane import Action, Fail, Inspect, Reacquire, ReadTail, Retry, RetryRefused, Split
+from engine.core.resume import Tail
+from engine.core.states import State
+from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, WireError
+from engine.flow.lane_driver import LaneDriver
+from engine.flow.ports import Cluster, Slice
+from engine.flow.routes import Routes, Spawn
+from engine.flow.terms import FlowTerms
+from engine.wire.batch import read_header
+from engine.wire.records import reencode
+
+EARLIEST, LATEST = -2, -1
+_REACQUISITIONS = 5
+"""Acquisitions in a row without one acknowledged record before a lane gives up."""
+
+
+class Remedies:
+    """Performs the actions of the lanes; `join` hands a lane back to the acquisition."""
+
+    def __init__(
+        self,
+        terms: FlowTerms,
+        source: Cluster,
+        target: Cluster,
+        routes: Callable[[], Routes],
+        spawn: Spawn,
+        tell: Callable[[AnyEvent], None],
+        join: Callable[[LaneDriver], None],
+    ) -> None:
+        self._terms = terms
+        self._source = source
+        self._target = target
+        self._routes = routes
+        self._spawn = spawn
+        self._tell = tell
+        self._join = join
+
+    def perform(self, driver: LaneDriver, action: Action) -> None:
+        """Start what the lane asks for; none of it blocks the data path."""
+        match action:
+            case Retry():
+                self._routes().look_up()
+                self._spawn(self._retry(driver, backoff_s(action.attempt)))
+            case RetryRefused():
+                self._refused(driver, action.event, action.attempt)
+            case Split():
+                self._spawn(self._split(driver, action))
+            case ReadTail():
+                self._spawn(self._settle(driver, action.target_offset))
+            case Inspect():
+                self._spawn(self._inspect(driver, action.first, action.last))
+            case Reacquire():
+                self.reacquire(driver, action.reason)
+            case Fail():
+                self.fail(driver, action.event)
+
+    def fail(self, driver: LaneDriver, event: AnyEvent) -> None:
+        """Stop one lane and say why; the others go on."""
+        driver.fail(event)
+        self._tell(event)
+
+    # --- target side -----------------------------------------------------------------------------------------
+
+    async def _retry(self, driver: LaneDriver, after_s: float) -> None:
+        await pause(after_s)
+        driver.lane.on_retry()
+        driver.positions.on_retry()
+        self._routes().kick([driver])
+        self._routes().wake(driver)
+
+    def _refused(self, driver: LaneDriver, event: RecordRefused, attempt: int) -> None:
+        if not driver.refused_told:
+            self._tell(event)
+        driver.refused_told = True
+        driver.reason = event.text()
+        self._spawn(
+            self._retry(driver, backoff_s(attempt, self._terms.refused_retry_s, 12 * self._terms.refused_retry_s))
+        )
+
+    def released(self, driver: LaneDriver) -> None:
+        """A refused lane has appended again."""
+        driver.refused_told = False
+        driver.reason = ""
+        self._tell(LaneReleased(flow=self._terms.flow, lane=driver.name.source))
+
+    async def _split(self, driver: LaneDriver, action: Split) -> None:
+        """The target's limit is lower than we believed: ask for it, and cut the batch to it."""
+        topic = driver.name.target.topic
+        try:
+            configs = await self._target.topic_configs([topic], ["max.message.bytes"])
+        except (ConnectionLost, BrokerUnreachable):
+            return self._refused(driver, action.refused.event, action.refused.attempt)
+        driver.max_batch_bytes = int(configs[topic]["max.message.bytes"])
+        payload = action.piece.payload
+        parts = reencode(
+            payload,
+            0,
+            read_header(payload, 0),
+            *driver.name.target,
+            wanted_offset=0,
+            max_batch_bytes=driver.max_batch_bytes,
+        )
+        if driver.lane.state is not State.REFUSED:
+            return None
+        if len(parts) < 2:
+            return self._refused(driver, action.refused.event, action.refused.attempt)
+        driver.lane.on_split(parts)
+        return await self._retry(driver, 0.0)
+
+    async def _settle(self, driver: LaneDriver, first: int) -> None:
+        target = driver.name.target
+        try:
+            start = (await self._target.offsets([target], EARLIEST))[target]
+            end = (await self._target.offsets([target], LATEST))[target]
+            batches = await self._target.read_headers(target, max(first, start), end)
+        except (ConnectionLost, BrokerUnreachable):
+            await pause(backoff_s(1))
+            return self._spawn(self._settle(driver, first))
+        except KafkaRefusal as refusal:
+            return self.fail(driver, self._lane_refused(driver, refusal))
+        for action in driver.lane.on_tail(Tail(log_start=start, end=end, batches=tuple(batches))):
+            self.perform(driver, action)
+        return None
+
+    async def _inspect(self, driver: LaneDriver, first: int, last: int) -> None:
+        """Look whether offsets that are not ours hold another writer's records, or only markers of ours."""
+        try:
+            batches = await self._target.read_headers(driver.name.target, first, last + 1)
+        except (ConnectionLost, BrokerUnreachable):
+            await pause(backoff_s(1))
+            return self._spawn(self._inspect(driver, first, last))
+        except KafkaRefusal as refusal:
+            return self.fail(driver, self._lane_refused(driver, refusal))
+        foreign = [batch for batch in batches if not batch.is_control and batch.base_offset <= last]
+        if foreign and driver.lane.state is not State.FAILED:
+            stop = self._terms.stop_on_foreign_writer
+            event = driver.lane.on_foreign(foreign[0].base_offset, foreign[-1].next_offset - 1, stop=stop)
+            driver.reason = event.text() if stop else driver.reason
+            self._tell(event)
+        return None
+
+    def reacquire(self, driver: LaneDriver, reason: str) -> None:
+        """Stop the lane and acquire it anew, a bounded number of times in a row."""
+        if driver.lane.state in (State.FAILED, State.STOPPED, State.ACQUIRING):
+            return None
+        driver.reacquired += 1
+        driver.lane.disown()
+        driver.reason = reason
+        if driver.reacquired > _REACQUISITIONS:
+            event = OwnershipLost(
+                flow=self._terms.flow,
+                lane=driver.name.source,
+                assignment_epoch=driver.assignment_epoch,
+                other_epoch=-1,
+                other_deployment=f"unknown, fenced {driver.reacquired} times in a row: {reason}",
+            )
+            return self.fail(driver, event)
+        self._join(driver)
+        return None
+
+    # --- source side -----------------------------------------------------------------------------------------
+
+    def source_fault(self, driver: LaneDriver, found: Slice) -> None:
+        """A fetch failed for one partition, or points elsewhere."""
+        lane, fault = driver.lane, found.fault
+        if fault is None and found.preferred_replica >= 0:
+            driver.replica = found.preferred_replica  # KIP-392: nearer than the leader
+            self._routes().look_up()
+        elif fault is None and found.diverging is not None:
+            epoch, end = found.diverging
+            cause = f"the source's history parts from what was copied at epoch {epoch}, offset {end}"
+            self._gap(driver, min(end, lane.fetch_offset), max(end, lane.fetch_offset) - 1, cause)
+        elif fault is not None and driver.replica >= 0:
+            driver.replica = -1  # back to the leader before anything is believed
+            self._routes().look_up()
+        elif fault is not None and fault.out_of_range:
+            self._spawn(self._out_of_range(driver))
+        elif fault is not None and fault.identity:
+            self._changed_source(driver)
+        elif fault is not None and fault.retry:
+            self._routes().look_up()
+        elif fault is not None:
+            self.fail(driver, LaneRefused(flow=self._terms.flow, lane=driver.name.source, what=f"fetch: {fault.name}"))
+
+    def corrupt(self, driver: LaneDriver, error: WireError) -> None:
+        """A source batch is not what the format says."""
+        event = CorruptSource(
+            flow=self._terms.flow, lane=driver.name.source, source_offset=error.offset, what=error.what
+        )
+        self.fail(driver, event)
+
+    async def _out_of_range(self, driver: LaneDriver) -> None:
+        source, wanted = driver.name.source, driver.lane.fetch_offset
+        try:
+            start = (await self._source.offsets([source], EARLIEST))[source]
+            end = (await self._source.offsets([source], LATEST))[source]
+        except (ConnectionLost, BrokerUnreachable):
+            return  # the next fetch will say it again
+        if driver.lane.state is not State.COPYING or driver.lane.fetch_offset != wanted:
+            return
+        if wanted < start:
+            self._gap(
+                driver, wanted, start - 1, "the source's log start passed the position: retention or deleted records"
+            )
+        elif wanted > end:
+            self._gap(driver, end, wanted - 1, "the source ends before the position: it was truncated")
+
+    def _gap(self, driver: LaneDriver, first: int, last: int, cause: str) -> None:
+        self.fail(
+            driver, SourceGap(flow=self._terms.flow, lane=driver.name.source, first=first, last=last, cause=cause)
+        )
+
+    def _changed_source(self, driver: LaneDriver) -> None:
+        event = IdentityChanged(
+            flow=self._terms.flow,
+            lane=driver.name.source,
+            what=f"the id of source topic {driver.name.source.topic}",
+            expected=driver.source_leader.topic_id,
+            found="another topic of that name",
+        )
+        self.fail(driver, event)
+
+    def idle(self, driver: LaneDriver, found: Slice) -> None:
+        """A fetch brought nothing: at the end, or held at the last stable offset by an open transaction."""
+        held = found.last_stable_offset < found.high_watermark and driver.lane.fetch_offset >= found.last_stable_offset
+        if not held or not self._terms.fetch.read_committed:
+            driver.held_since = None
+            if driver.held_told:
+                driver.held_told = False
+                driver.reason = ""
+                self._tell(LaneReleased(flow=self._terms.flow, lane=driver.name.source))
+            return
+        now = now_s()
+        driver.held_since = driver.held_since if driver.held_since is not None else now
+        if not driver.held_told and now - driver.held_since >= self._terms.held_after_s:
+            driver.held_told = True
+            self._spawn(self._name_holder(driver, found))
+
+    async def _name_holder(self, driver: LaneDriver, found: Slice) -> None:
+        source = driver.name.source
+        try:
+            producers = (await self._source.producers([source])).get(source, [])
+        except (ConnectionLost, BrokerUnreachable, KafkaRefusal):
+            producers = []  # the event still says that and since when
+        open_ones = sorted((p for p in producers if p.open_since_offset >= 0), key=lambda p: p.open_since_offset)
+        event = HeldByTransaction(
+            flow=self._terms.flow,
+            lane=source,
+            last_stable_offset=found.last_stable_offset,
+            high_watermark=found.high_watermark,
+            producer_id=open_ones[0].producer_id if open_ones else -1,
+            age_s=now_s() - (driver.held_since or now_s()),
+        )
+        driver.reason = event.text()
+        self._tell(event)
+
+    def _lane_refused(self, driver: LaneDriver, refusal: KafkaRefusal) -> LaneRefused:
+        return LaneRefused(flow=self._terms.flow, lane=driver.name.source, what=str(refusal))

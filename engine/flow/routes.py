@@ -1,0 +1,171 @@
+"""Which broker each lane talks to: leaders looked up, one inbox and one outbox per broker, lanes moved between them."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable
+from typing import Any
+
+from engine.clock import backoff_s, pause
+from engine.errors import BrokerUnreachable, ConnectionLost
+from engine.flow.appender import Appender
+from engine.flow.buffers import BufferPool
+from engine.flow.inbox import Inbox, InboxEvents
+from engine.flow.lane_driver import NOBODY, LaneDriver
+from engine.flow.outbox import Outbox
+from engine.flow.ports import Cluster, Leader
+from engine.flow.terms import FlowTerms
+from engine.tasks import run_all
+from policies.model import TopicPartition
+
+Spawn = Callable[[Coroutine[Any, Any, None]], None]
+_REFRESH_S = 30.0
+_AGAIN_S = 0.1
+"""Least time between two look-ups: a leader election takes longer than that anyway."""
+
+
+class Routes:
+    """The brokers of both sides as the lanes see them."""
+
+    def __init__(
+        self,
+        terms: FlowTerms,
+        source: Cluster,
+        target: Cluster,
+        drivers: dict[TopicPartition, LaneDriver],
+        spawn: Spawn,
+        events: InboxEvents,
+    ) -> None:
+        self.pool = BufferPool(terms.buffer_budget_bytes)
+        self._terms = terms
+        self._source = source
+        self._target = target
+        self._drivers = drivers
+        self._spawn = spawn
+        self._events = events
+        self._inboxes: dict[int, Inbox] = {}
+        self._outboxes: dict[int, Outbox] = {}
+        self._stale = asyncio.Event()
+
+    # --- leaders ---------------------------------------------------------------------------------------------
+
+    def look_up(self) -> None:
+        """Ask for a look-up of all leaders soon."""
+        self._stale.set()
+
+    async def keep(self) -> None:
+        """Look leaders up when asked, and now and then; until cancelled."""
+        while True:
+            try:
+                async with asyncio.timeout(_REFRESH_S):
+                    await self._stale.wait()
+            except TimeoutError:
+                pass
+            self._stale.clear()
+            try:
+                await self.refresh(list(self._drivers.values()))
+            except (ConnectionLost, BrokerUnreachable):
+                self._stale.set()
+            await pause(_AGAIN_S)
+
+    async def refresh(self, drivers: Iterable[LaneDriver]) -> None:
+        """Look up the leaders of some lanes and open what is missing. Raises ConnectionLost, BrokerUnreachable."""
+        drivers = list(drivers)
+        found: dict[str, dict[TopicPartition, Leader]] = {}
+
+        async def ask(side: str, cluster: Cluster, partitions: set[TopicPartition]) -> None:
+            found[side] = await cluster.leaders(sorted(partitions))
+
+        positions = {driver.position_appender.partition for driver in drivers}
+        await run_all(
+            ask("source", self._source, {driver.name.source for driver in drivers}),
+            ask("target", self._target, {driver.name.target for driver in drivers} | positions),
+        )
+        for driver in drivers:
+            driver.source_leader = found["source"].get(driver.name.source, NOBODY)
+            driver.target_leader = found["target"].get(driver.name.target, NOBODY)
+            driver.positions_leader = found["target"].get(driver.position_appender.partition, NOBODY)
+            if NOBODY.node in (driver.source_leader.node, driver.target_leader.node, driver.positions_leader.node):
+                self._stale.set()
+            self._place(driver)
+
+    def _place(self, driver: LaneDriver) -> None:
+        if driver.source_node >= 0:
+            self._inbox(driver.source_node).wake()
+        for appender, node in self._appenders(driver):
+            for other, outbox in self._outboxes.items():
+                if other != node:
+                    outbox.forget(appender)
+            if node >= 0:
+                self._outbox(node).kick(appender)
+        self.kick([driver])
+
+    @staticmethod
+    def _appenders(driver: LaneDriver) -> tuple[tuple[Appender, int], tuple[Appender, int]]:
+        return (driver, driver.target_leader.node), (driver.position_appender, driver.positions_leader.node)
+
+    # --- brokers ---------------------------------------------------------------------------------------------
+
+    def _inbox(self, node: int) -> Inbox:
+        inbox = self._inboxes.get(node)
+        if inbox is None:
+            inbox = self._inboxes[node] = Inbox(
+                connect=lambda: self._source.source_broker(node),
+                drivers=lambda: [d for d in self._drivers.values() if d.source_node == node],
+                may_send=self.may_send,
+                pool=self.pool,
+                terms=self._terms.fetch,
+                partition_bytes=self._terms.partition_fetch_bytes,
+                pause=_back_off,
+                events=self._events,
+            )
+            self._spawn(inbox.run())
+        return inbox
+
+    def _outbox(self, node: int) -> Outbox:
+        outbox = self._outboxes.get(node)
+        if outbox is None:
+            outbox = self._outboxes[node] = Outbox(
+                connect=lambda: self._target.target_broker(node),
+                pause=_back_off,
+                on_lost=lambda: self._outbox_lost(node),
+                on_open=self.wake_inboxes,
+                request_timeout_s=self._terms.request_timeout_s,
+            )
+            self._spawn(outbox.run())
+        return outbox
+
+    def _outbox_lost(self, node: int) -> None:
+        """Lanes of a broker that is away give their receive buffers back; other lanes need them."""
+        for driver in self._drivers.values():
+            if driver.target_leader.node == node:
+                driver.lane.rewind()
+        self.look_up()
+
+    # --- traffic ---------------------------------------------------------------------------------------------
+
+    def may_send(self, driver: LaneDriver) -> bool:
+        """Whether what is fetched for the lane now could be sent on."""
+        outbox = self._outboxes.get(driver.target_leader.node)
+        return outbox is not None and outbox.open
+
+    def kick(self, drivers: Iterable[LaneDriver]) -> None:
+        """These lanes may have something to send: records or positions."""
+        for driver in drivers:
+            for appender, node in self._appenders(driver):
+                outbox = self._outboxes.get(node)
+                if outbox is not None:
+                    outbox.kick(appender)
+
+    def wake(self, driver: LaneDriver) -> None:
+        """The lane may have room for more."""
+        inbox = self._inboxes.get(driver.source_node)
+        if inbox is not None:
+            inbox.wake()
+
+    def wake_inboxes(self) -> None:
+        """Any lane may have room for more."""
+        for inbox in self._inboxes.values():
+            inbox.wake()
+
+
+async def _back_off(attempt: int) -> None:
+    await pause(backoff_s(attempt))

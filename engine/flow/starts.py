@@ -1,0 +1,41 @@
+"""Where a lane begins that has no position yet: the rule of its topic, resolved into an offset."""
+
+from collections.abc import Callable
+
+from policies.start import Duration, Earliest, Latest, Offsets, Start, Timestamp
+
+from engine.clock import wall_ms
+from engine.flow.ports import Cluster
+from policies.model import TopicPartition
+
+_EARLIEST, _LATEST = -2, -1
+
+
+class StartResolver:
+    """Asks the source for the offset that a rule means now."""
+
+    def __init__(self, source: Cluster, start_for: Callable[[str], Start]) -> None:
+        self._source = source
+        self._start_for = start_for
+
+    async def resolve(self, lane: TopicPartition) -> int:
+        """Return the first source offset to copy; a timestamp younger than every record means the end."""
+        rule = self._start_for(lane.topic)
+        match rule:
+            case Offsets() if lane.partition in rule.offsets:
+                return rule.offsets[lane.partition]
+            case Latest():
+                return await self._at(lane, _LATEST)
+            case Timestamp():
+                return await self._since(lane, rule.timestamp_ms)
+            case Duration():
+                return await self._since(lane, wall_ms() - int(rule.duration_s * 1000))
+            case Earliest() | Offsets():
+                return await self._at(lane, _EARLIEST)
+
+    async def _since(self, lane: TopicPartition, timestamp_ms: int) -> int:
+        found = await self._at(lane, max(0, timestamp_ms))
+        return found if found >= 0 else await self._at(lane, _LATEST)
+
+    async def _at(self, lane: TopicPartition, timestamp_ms: int) -> int:
+        return (await self._source.offsets([lane], timestamp_ms))[lane]

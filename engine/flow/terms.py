@@ -1,0 +1,33 @@
+"""The terms of one flow in one copier, as plain values: what the configuration says, without its syntax."""
+
+import msgspec
+
+from engine.core.lane import Limits
+from engine.flow.ports import FetchTerms
+from policies.model import FlowName
+
+
+class FlowTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything the drivers of a flow need to know beforehand."""
+
+    flow: FlowName
+    deployment_id: str
+    positions_topic: str
+    positions_partitions: int = 25
+    buffer_budget_bytes: int = 64 * 1024 * 1024
+    flush_s: float = 5.0
+    flush_bytes: int = 16 * 1024 * 1024
+    fetch: FetchTerms = FetchTerms()
+    partition_fetch_bytes: int = 1024 * 1024
+    limits: Limits = Limits()
+    stop_on_foreign_writer: bool = True
+    keep_alive_s: float = 3600.0
+    takeover_wait_s: float = 10.0
+    held_after_s: float = 5.0
+    refused_retry_s: float = 5.0
+    request_timeout_s: float = 30.0
+    drain_s: float = 20.0
+
+    def transactional_id(self, topic: str, partition: int) -> str:
+        """Name the lane's producer: the same for every owner there will ever be, so that the next fences the last."""
+        return f"raymirror.{self.flow}.{topic}-{partition}"

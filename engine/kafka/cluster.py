@@ -1,0 +1,214 @@
+"""One cluster as a client sees it: bootstrap, metadata with topic ids, connections by broker, coordinators."""
+
+import asyncio
+import itertools
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from aiokafka.protocol.api import Request
+from aiokafka.protocol.coordination import FindCoordinatorRequest
+from aiokafka.protocol.metadata import MetadataRequest
+
+from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.kafka.connection import Connection
+from engine.kafka.faults import COORDINATOR_RETRY, NONE, error_name
+from engine.kafka.protocol import MetadataWithIds
+from engine.kafka.security import HandshakeOptions
+from policies.model import TopicPartition
+
+_METADATA_KEY, _METADATA_WITH_IDS = 3, 12
+_TRANSACTION = 1
+NO_ID = UUID(int=0)
+
+
+class BrokerAddress(msgspec.Struct, frozen=True):
+    """Where a broker listens."""
+
+    host: str
+    port: int
+    rack: str
+
+
+class PartitionMeta(msgspec.Struct, frozen=True):
+    """Leader (-1 = none) and leader epoch of a partition."""
+
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+
+
+class TopicMeta(msgspec.Struct, frozen=True):
+    """One topic as the cluster describes it; `error_code` 3 where it does not exist."""
+
+    error_code: int
+    topic_id: UUID
+    is_internal: bool
+    partitions: dict[int, PartitionMeta]
+
+
+class Metadata(msgspec.Struct, frozen=True):
+    """One answer: brokers, cluster id, topics asked for."""
+
+    cluster_id: str
+    controller: int
+    brokers: dict[int, BrokerAddress]
+    topics: dict[str, TopicMeta]
+
+    def leader(self, partition: TopicPartition) -> tuple[int, int]:
+        """Return (leader, leader epoch) of a partition, (-1, -1) where there is none."""
+        topic = self.topics.get(partition.topic)
+        found = topic.partitions.get(partition.partition) if topic else None
+        return (found.leader, found.leader_epoch) if found else (-1, -1)
+
+    def topic_id(self, topic: str) -> UUID:
+        """Return a topic's id, the zero id where it is not known."""
+        found = self.topics.get(topic)
+        return found.topic_id if found else NO_ID
+
+
+class ClusterClient:
+    """Connections and metadata of one cluster. Control requests share one connection per broker."""
+
+    def __init__(self, alias: str, bootstrap: list[tuple[str, int]], options: HandshakeOptions) -> None:
+        self.alias = alias
+        self._bootstrap = bootstrap
+        self._options = options
+        self._brokers: dict[int, BrokerAddress] = {}
+        self._control: dict[int, Connection] = {}
+        self._locks: dict[int, asyncio.Lock] = {}
+        self._coordinators: dict[str, int] = {}
+        self._turn = itertools.count()
+
+    async def open(self) -> Metadata:
+        """Find the brokers. Raises BrokerUnreachable naming every address tried and why."""
+        reasons: list[str] = []
+        for host, port in self._bootstrap:
+            try:
+                connection = await Connection.open(host, port, self._options)
+            except BrokerUnreachable as error:
+                reasons.append(str(error))
+                continue
+            try:
+                return self._learn(await _ask_metadata(connection, []))
+            except ConnectionLost as error:
+                reasons.append(str(error))
+            finally:
+                await connection.close()
+        raise BrokerUnreachable(f"cluster {self.alias!r}", "; ".join(reasons))
+
+    async def close(self) -> None:
+        """Close every control connection."""
+        connections, self._control = list(self._control.values()), {}
+        for connection in connections:
+            await connection.close()
+
+    async def metadata(self, topics: list[str] | None) -> Metadata:
+        """Ask any reachable broker about topics (None = all). Raises BrokerUnreachable when none answers."""
+        nodes = list(self._brokers)
+        start = next(self._turn) % max(1, len(nodes))
+        for node in nodes[start:] + nodes[:start]:
+            try:
+                return self._learn(await _ask_metadata(await self.control(node), topics))
+            except (BrokerUnreachable, ConnectionLost):
+                continue
+        await self.open()  # all brokers may have moved: the bootstrap addresses are the way back in
+        return self._learn(await _ask_metadata(await self.any_connection(), topics))
+
+    def _learn(self, metadata: Metadata) -> Metadata:
+        if metadata.brokers:
+            self._brokers = metadata.brokers
+        return metadata
+
+    @property
+    def nodes(self) -> list[int]:
+        """Known broker ids."""
+        return list(self._brokers)
+
+    async def open_connection(self, node: int) -> Connection:
+        """Open a connection of the caller's own to a broker. Raises BrokerUnreachable."""
+        address = self._brokers.get(node)
+        if address is None:
+            raise BrokerUnreachable(f"broker {node} of cluster {self.alias!r}", "not in the cluster's metadata")
+        return await Connection.open(address.host, address.port, self._options)
+
+    async def control(self, node: int) -> Connection:
+        """Return the shared control connection to a broker, opening it when needed. Raises BrokerUnreachable."""
+        async with self._locks.setdefault(node, asyncio.Lock()):
+            connection = self._control.get(node)
+            if connection is None or connection.closed.is_set():
+                connection = self._control[node] = await self.open_connection(node)
+            return connection
+
+    async def any_connection(self) -> Connection:
+        """Return a control connection to any broker. Raises BrokerUnreachable."""
+        error: BrokerUnreachable | None = None
+        for node in self.nodes:
+            try:
+                return await self.control(node)
+            except BrokerUnreachable as failure:
+                error = failure
+        raise error or BrokerUnreachable(f"cluster {self.alias!r}", "no broker known")
+
+    async def controller(self) -> Connection:
+        """Return a connection to the controller (any broker forwards for it from KRaft on)."""
+        controller = (await self.metadata([])).controller
+        return await (self.control(controller) if controller in self._brokers else self.any_connection())
+
+    async def coordinator_call(self, transactional_id: str, request: Request[Any]) -> Any:
+        """Send a request to the coordinator of a transactional id, whose place is remembered until it fails."""
+        try:
+            node = self._coordinators.get(transactional_id)
+            if node is None:
+                node = self._coordinators[transactional_id] = await self._find_coordinator(transactional_id)
+            return await (await self.control(node)).call(request)
+        except (ConnectionLost, BrokerUnreachable):
+            self.forget_coordinator(transactional_id)
+            raise
+
+    def forget_coordinator(self, transactional_id: str) -> None:
+        """Look the coordinator up anew next time."""
+        self._coordinators.pop(transactional_id, None)
+
+    async def _find_coordinator(self, transactional_id: str) -> int:
+        connection = await self.any_connection()
+        answer = await connection.call(FindCoordinatorRequest(transactional_id, _TRANSACTION))
+        if answer.error_code in COORDINATOR_RETRY:
+            raise ConnectionLost(f"coordinator of {transactional_id}: {error_name(answer.error_code)}")
+        if answer.error_code != NONE:
+            raise KafkaRefusal(
+                f"transactional id {transactional_id}",
+                answer.error_code,
+                error_name(answer.error_code),
+                "grant Write and Describe on the transactional ids that begin with 'raymirror'",
+            )
+        return int(answer.coordinator_id)
+
+
+async def _ask_metadata(connection: Connection, topics: list[str] | None) -> Metadata:
+    if connection.supports(_METADATA_KEY, _METADATA_WITH_IDS):
+        answer = await connection.call(MetadataWithIds(topics))
+        rows = [row[:5] for row in answer.topics]
+        brokers = {node: BrokerAddress(host, port, rack or "") for node, host, port, rack, _ in answer.brokers}
+    else:
+        answer = await connection.call(MetadataRequest(topics, allow_auto_topic_creation=False))
+        rows = [(error, name, NO_ID, internal, parts) for error, name, internal, parts in answer.topics]
+        brokers = {node: BrokerAddress(host, port, rack or "") for node, host, port, rack in answer.brokers}
+    return Metadata(
+        cluster_id=answer.cluster_id or "",
+        controller=answer.controller_id,
+        brokers=brokers,
+        topics={
+            name: TopicMeta(error, topic_id, internal, dict(map(_partition, parts)))
+            for error, name, topic_id, internal, parts in rows
+        },
+    )
+
+
+def _partition(row: tuple[Any, ...]) -> tuple[int, PartitionMeta]:
+    # v12 has the leader epoch behind the leader; v5 has none
+    if isinstance(row[3], int):
+        _, partition, leader, epoch, replicas = row[:5]
+        return partition, PartitionMeta(leader, epoch, tuple(replicas))
+    _, partition, leader, replicas = row[:4]
+    return partition, PartitionMeta(leader, -1, tuple(replicas))

@@ -1,0 +1,275 @@
+"""One connection to one broker: aiokafka shakes hands (TLS, SASL), then a `BufferedProtocol` of ours takes over.
+
+Answers come back in the order of the requests. Small ones are read into a scratch buffer; a large fetch answer goes
+straight into the buffer that its request brought along, so that no byte of a record batch is copied in Python.
+Nothing here retries: a lost connection fails every request that waits on it, and the caller knows what that means.
+"""
+
+import asyncio
+import contextlib
+import struct
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, cast
+
+from aiokafka.conn import AIOKafkaConnection
+from aiokafka.errors import KafkaError
+from aiokafka.protocol.api import Request
+
+from engine.errors import BrokerUnreachable, ConnectionLost
+from engine.kafka.security import HandshakeOptions
+
+_SCRATCH_BYTES = 64 * 1024
+_FRAME = struct.Struct(">i")
+_HEADER = struct.Struct(">ii")
+
+Part = bytes | bytearray | memoryview
+Answer = Callable[[memoryview | None], None]
+"""Called once: with the answer behind the correlation id, or with None when the connection was lost.
+
+Without a destination the memory is valid during the call only.
+"""
+
+
+class Destination(Protocol):
+    """Where a large answer may go: a buffer of at least `size` bytes, asked for once per answer."""
+
+    def room(self, size: int) -> memoryview:
+        """Return writable memory for `size` bytes; the protocol fills it and hands it back to the caller."""
+
+
+class _Pending:
+    __slots__ = ("answer", "correlation_id", "destination")
+
+    def __init__(self, correlation_id: int, answer: Answer, destination: Destination | None) -> None:
+        self.correlation_id = correlation_id
+        self.answer = answer
+        self.destination = destination
+
+
+class _Frames(asyncio.BufferedProtocol):
+    """Cuts the byte stream into answers and hands each to the oldest request."""
+
+    def __init__(self, on_lost: Callable[[Exception | None], None]) -> None:
+        self.pending: deque[_Pending] = deque()
+        self.can_write = asyncio.Event()
+        self.can_write.set()
+        self._on_lost = on_lost
+        self._scratch = bytearray(_SCRATCH_BYTES)
+        self._scratch_view = memoryview(self._scratch)
+        self._have = 0
+        self._body: memoryview | None = None
+        self._body_have = 0
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._body is not None:
+            return self._body[self._body_have :]
+        return self._scratch_view[self._have :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._body is not None:
+            self._body_have += nbytes
+            if self._body_have == len(self._body):
+                body, self._body = self._body, None
+                self._deliver(body)
+            return
+        self._have += nbytes
+        self._cut()
+
+    def _cut(self) -> None:
+        """Deliver every whole frame in the scratch; move the rest to its front, or into its own buffer if large."""
+        at, have, scratch = 0, self._have, self._scratch_view
+        while have - at >= 4:
+            (size,) = _FRAME.unpack_from(scratch, at)
+            end = at + 4 + size
+            if end <= have:
+                self._deliver(self._kept(scratch[at + 4 : end]))
+                at = end
+                continue
+            if size > _SCRATCH_BYTES - 4:
+                self._body = self._room(size)
+                self._body_have = have - at - 4
+                self._body[: self._body_have] = scratch[at + 4 : have]
+                at = have
+            break
+        self._have = have - at
+        if at and self._have:
+            self._scratch[: self._have] = self._scratch[at:have]
+
+    def _kept(self, frame: memoryview) -> memoryview:
+        """Return the frame in its destination, if it has one: the scratch is overwritten by what comes next."""
+        if not self.pending or self.pending[0].destination is None:
+            return frame
+        body = self._room(len(frame))
+        body[:] = frame
+        return body
+
+    def _room(self, size: int) -> memoryview:
+        destination = self.pending[0].destination if self.pending else None
+        return destination.room(size) if destination is not None else memoryview(bytearray(size))
+
+    def _deliver(self, frame: memoryview) -> None:
+        pending = self.pending.popleft()
+        (correlation_id,) = _FRAME.unpack_from(frame, 0)
+        if correlation_id != pending.correlation_id:
+            raise ConnectionLost(f"answer {correlation_id} to request {pending.correlation_id}")
+        pending.answer(frame[4:])
+
+    def pause_writing(self) -> None:
+        self.can_write.clear()
+
+    def resume_writing(self) -> None:
+        self.can_write.set()
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.can_write.set()
+        waiting, self.pending = self.pending, deque()
+        self._on_lost(exc)
+        for pending in waiting:
+            pending.answer(None)
+
+
+class Connection:
+    """An open connection: `send` for the data path, `call` for everything else."""
+
+    def __init__(self, host: str, port: int, client_id: str, versions: dict[int, tuple[int, int]]) -> None:
+        self.host, self.port = host, port
+        self.versions = versions
+        self.closed = asyncio.Event()
+        self._client_id = client_id.encode()
+        self._correlation_id = 0
+        self._frames = _Frames(self._on_lost)
+        self._transport: asyncio.Transport | None = None
+        self._writer: asyncio.StreamWriter | None = None
+
+    @classmethod
+    async def open(cls, host: str, port: int, options: HandshakeOptions) -> "Connection":
+        """Connect and shake hands; raises BrokerUnreachable with the reason, never with a secret."""
+        handshake = AIOKafkaConnection(host, port, **options.aiokafka())
+        try:
+            await handshake.connect()
+        except (OSError, TimeoutError, KafkaError) as error:
+            raise BrokerUnreachable(f"{host}:{port}", str(error) or type(error).__name__) from error
+        connection = cls(host, port, options.client_id, dict(handshake._versions))
+        # The writer is kept because its finalizer would close the transport under us.
+        connection._writer = handshake._writer
+        connection._adopt(await _take_transport(handshake))
+        return connection
+
+    def _adopt(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        transport.set_write_buffer_limits(high=8 * 1024 * 1024)
+        transport.set_protocol(self._frames)
+        transport.resume_reading()
+
+    @property
+    def in_flight(self) -> int:
+        """Requests without an answer yet."""
+        return len(self._frames.pending)
+
+    @property
+    def address(self) -> str:
+        """host:port."""
+        return f"{self.host}:{self.port}"
+
+    def supports(self, api_key: int, version: int) -> bool:
+        """Whether the broker speaks this version of this request."""
+        low, high = self.versions.get(api_key, (0, -1))
+        return low <= version <= high
+
+    def send(
+        self,
+        api_key: int,
+        version: int,
+        flexible: bool,
+        parts: Sequence[Part],
+        answer: Answer,
+        destination: Destination | None = None,
+    ) -> None:
+        """Write a request made of `parts` (not copied; they must stay as they are until the answer).
+
+        Raises ConnectionLost when the connection is closed already; `answer` is not called then.
+        """
+        transport = self._transport
+        if transport is None or self.closed.is_set():
+            raise ConnectionLost(self.address)
+        self._correlation_id = correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        head = struct.pack(">hhih", api_key, version, correlation_id, len(self._client_id)) + self._client_id
+        if flexible:
+            head += b"\0"
+        size = len(head) + sum(map(len, parts))
+        self._frames.pending.append(_Pending(correlation_id, answer, destination))
+        transport.writelines([_FRAME.pack(size) + head, *parts])
+
+    async def request(
+        self,
+        api_key: int,
+        version: int,
+        flexible: bool,
+        parts: Sequence[Part],
+        timeout_s: float,
+        destination: Destination | None = None,
+    ) -> memoryview:
+        """Send and wait for the body of the answer; a time-out closes the connection. Raises ConnectionLost."""
+        future: asyncio.Future[memoryview | None] = asyncio.get_running_loop().create_future()
+
+        def answer(body: memoryview | None) -> None:
+            if not future.done():
+                future.set_result(memoryview(bytes(body)) if body is not None and destination is None else body)
+
+        self.send(api_key, version, flexible, parts, answer, destination)
+        try:
+            async with asyncio.timeout(timeout_s):
+                body = await future
+        except (TimeoutError, asyncio.CancelledError) as error:
+            self.abort()  # an answer that nobody waits for must not be taken for the next one's, nor fill its buffer
+            if isinstance(error, TimeoutError):
+                raise ConnectionLost(f"{self.address}: no answer within {timeout_s:.0f} s") from None
+            raise
+        if body is None:
+            raise ConnectionLost(self.address)
+        return body
+
+    async def call(self, request: Request[Any], timeout_s: float = 30.0) -> Any:
+        """Send one of aiokafka's (or our own declared) requests and decode its answer. Raises ConnectionLost."""
+        prepared = request.prepare(self.versions)
+        body = await self.request(
+            prepared.API_KEY, prepared.API_VERSION, prepared.FLEXIBLE_VERSION, [prepared.encode()], timeout_s
+        )
+        skip = 1 if prepared.FLEXIBLE_VERSION else 0  # the empty tag section of a flexible response header
+        return prepared.RESPONSE_TYPE.decode(bytes(body[skip:]))
+
+    async def writable(self) -> None:
+        """Wait until the kernel took enough of what was written."""
+        await self._frames.can_write.wait()
+
+    def abort(self) -> None:
+        """Close at once; every waiting request is answered with None."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def close(self) -> None:
+        """Close and wait until the transport is gone."""
+        self.abort()
+        if self._transport is not None:
+            await self.closed.wait()
+
+    def _on_lost(self, exc: Exception | None) -> None:
+        self.closed.set()
+
+
+async def _take_transport(handshake: AIOKafkaConnection) -> asyncio.Transport:
+    """Detach the live transport from aiokafka, whose reader task and close callbacks must not touch it any more."""
+    transport = cast("asyncio.Transport", handshake._writer.transport)
+    transport.pause_reading()
+    reader_task = handshake._read_task
+    handshake._reader = handshake._writer = None  # aiokafka now counts itself as closed
+    if handshake._idle_handle is not None:
+        handshake._idle_handle.cancel()
+    reader_task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await reader_task
+    return transport

@@ -1,0 +1,44 @@
+"""Kafka's error codes, and what each means to a lane: the only such map, total over every code a broker may send."""
+
+from aiokafka.errors import for_code
+
+from engine.core.outcome import OutcomeKind
+
+_RETRY = (3, 5, 6, 9, 14, 15, 16, 19, 38, 41, 51, 56, 74, 75, 84, 89, 94, 113)
+_UNKNOWN = (-1, 7, 13, 20)
+_ORDER = (45, 46, 59)
+_TOO_LARGE = (10, 18)
+_FENCED = (47, 90)
+_IDENTITY = (100, 103)
+
+_APPEND_KINDS: dict[int, OutcomeKind] = {
+    **dict.fromkeys(_RETRY, OutcomeKind.RETRY),
+    **dict.fromkeys(_UNKNOWN, OutcomeKind.UNKNOWN),
+    **dict.fromkeys(_ORDER, OutcomeKind.ORDER),
+    **dict.fromkeys(_TOO_LARGE, OutcomeKind.TOO_LARGE),
+    **dict.fromkeys(_FENCED, OutcomeKind.FENCED),
+    **dict.fromkeys(_IDENTITY, OutcomeKind.IDENTITY),
+    0: OutcomeKind.APPENDED,
+}
+
+NONE = 0
+OFFSET_OUT_OF_RANGE = 1
+UNKNOWN_TOPIC_OR_PARTITION = 3
+CONCURRENT_TRANSACTIONS = 51
+TOPIC_ALREADY_EXISTS = 36
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
+UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID = 100, 103
+FETCH_RETRY = frozenset({3, 5, 6, 7, 9, 13, 56, 74, 75, 78, 94, -1})
+"""Fetch errors after which the leader is looked up again."""
+COORDINATOR_RETRY = frozenset({7, 13, 14, 15, 16, 51, -1})
+AUTHORIZATION = frozenset({29, 30, 31, 53})
+
+
+def append_kind(error_code: int) -> OutcomeKind:
+    """Classify the error code of an append; every code that is not known as something else is a refusal."""
+    return _APPEND_KINDS.get(error_code, OutcomeKind.REFUSED)
+
+
+def error_name(error_code: int) -> str:
+    """Return aiokafka's name of an error code without its suffix, e.g. `MessageSizeTooLarge`."""
+    return str(for_code(error_code).__name__).removesuffix("Error")

@@ -1,0 +1,129 @@
+"""Ownership that the broker enforces: a transactional id per lane, plain idempotent batches, and a barrier.
+
+InitProducerId at a new owner raises the epoch, but a leader learns of it only with the next append. The barrier tells
+it: AddPartitionsToTxn and EndTxn(abort), an empty transaction whose markers carry the new epoch. It is over when
+DescribeTransactions says CompleteAbort for this very id and epoch, not when EndTxn answers.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
+
+from engine.errors import KafkaRefusal
+from engine.flow.ports import Producer
+from engine.kafka.cluster import ClusterClient
+from engine.kafka.faults import (
+    AUTHORIZATION,
+    CONCURRENT_TRANSACTIONS,
+    COORDINATOR_RETRY,
+    NONE,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    error_name,
+)
+from engine.kafka.protocol import DescribeTransactions
+from policies.model import TopicPartition
+
+TRANSACTION_TIMEOUT_MS = 60_000
+_DESCRIBE_KEY = 65
+_POLL_S = 0.01
+_POLL_MAX_S = 0.25
+_PATIENCE_S = 60.0
+_DONE = "CompleteAbort"
+
+
+async def acquire(client: ClusterClient, transactional_id: str, partitions: Sequence[TopicPartition]) -> Producer:
+    """Take the producer at a new epoch and complete a barrier. Raises KafkaRefusal, ConnectionLost."""
+    answer = await _patiently(
+        client, transactional_id, lambda: InitProducerIdRequest(transactional_id, TRANSACTION_TIMEOUT_MS)
+    )
+    producer = Producer(answer.producer_id, answer.producer_epoch, fenced=True)
+    await barrier(client, transactional_id, producer, partitions)
+    return producer
+
+
+async def barrier(
+    client: ClusterClient, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]
+) -> None:
+    """Write one abort marker of this epoch to every partition and wait until all are written."""
+    who = (transactional_id, producer.producer_id, producer.epoch)
+    await _patiently(client, transactional_id, lambda: AddPartitionsToTxnRequest(*who, _by_topic(partitions)))
+    await _patiently(client, transactional_id, lambda: EndTxnRequest(*who, False))
+    await _complete(client, transactional_id, producer, partitions)
+
+
+async def unfenced(client: ClusterClient) -> Producer:
+    """Take a plain producer id: without permission for transactional ids, stale owners are only detected."""
+    answer = await (await client.any_connection()).call(InitProducerIdRequest(None, TRANSACTION_TIMEOUT_MS))
+    if answer.error_code != NONE:
+        raise KafkaRefusal("InitProducerId", answer.error_code, error_name(answer.error_code), "grant IdempotentWrite")
+    return Producer(answer.producer_id, answer.producer_epoch, fenced=False)
+
+
+def _by_topic(partitions: Sequence[TopicPartition]) -> list[tuple[str, list[int]]]:
+    topics: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(partition)
+    return list(topics.items())
+
+
+async def _patiently(client: ClusterClient, transactional_id: str, build: Any) -> Any:
+    """Ask the coordinator again while it moves or still completes the former owner's transaction."""
+    pause_s = _POLL_S
+    async with asyncio.timeout(_PATIENCE_S):
+        while True:
+            answer = await client.coordinator_call(transactional_id, build())
+            code = _worst(answer)
+            if code == NONE:
+                return answer
+            if code not in COORDINATOR_RETRY and code != UNKNOWN_TOPIC_OR_PARTITION:
+                raise KafkaRefusal(f"transactional id {transactional_id}", code, error_name(code), _advice(code))
+            if code != CONCURRENT_TRANSACTIONS:
+                client.forget_coordinator(transactional_id)
+            await asyncio.sleep(pause_s)
+            pause_s = min(_POLL_MAX_S, pause_s * 2)
+
+
+def _worst(answer: Any) -> int:
+    """Return the error of an answer; AddPartitionsToTxn has one per partition."""
+    if hasattr(answer, "error_code"):
+        return int(answer.error_code)
+    codes = [code for _, rows in answer.errors for _, code in rows if code != NONE]
+    return codes[0] if codes else NONE
+
+
+def _advice(code: int) -> str:
+    if code in AUTHORIZATION:
+        return "grant Write and Describe on the transactional ids that begin with 'raymirror', and Write on the topic"
+    return ""
+
+
+async def _complete(
+    client: ClusterClient, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]
+) -> None:
+    pause_s = _POLL_S
+    if not await _can_describe(client):
+        # The coordinator answers CONCURRENT_TRANSACTIONS until the markers are written; what this opens ends at once.
+        who = (transactional_id, producer.producer_id, producer.epoch)
+        await _patiently(client, transactional_id, lambda: AddPartitionsToTxnRequest(*who, _by_topic(partitions)))
+        await _patiently(client, transactional_id, lambda: EndTxnRequest(*who, False))
+        return
+    async with asyncio.timeout(_PATIENCE_S):
+        while True:
+            answer = await client.coordinator_call(transactional_id, DescribeTransactions([transactional_id]))
+            code, _, state, _, _, producer_id, epoch, _, _ = answer.states[0]
+            if code == NONE and (producer_id, epoch) != (producer.producer_id, producer.epoch):
+                raise KafkaRefusal(
+                    f"transactional id {transactional_id}", 90, "ProducerFenced", "a newer owner took the lane"
+                )
+            if code == NONE and state == _DONE:
+                return
+            if code not in COORDINATOR_RETRY and code != NONE:
+                raise KafkaRefusal(f"transactional id {transactional_id}", code, error_name(code), _advice(code))
+            await asyncio.sleep(pause_s)
+            pause_s = min(_POLL_MAX_S, pause_s * 2)
+
+
+async def _can_describe(client: ClusterClient) -> bool:
+    return (await client.any_connection()).supports(_DESCRIBE_KEY, 0)

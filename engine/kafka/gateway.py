@@ -1,0 +1,102 @@
+"""The Cluster port, filled with a real cluster."""
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from engine.core.resume import TailBatch
+from engine.errors import ConnectionLost, KafkaRefusal
+from engine.flow.ports import Leader, Producer, ProducerState
+from engine.kafka import fencing, logs, offsets
+from engine.kafka.admin import describe_topic_configs
+from engine.kafka.cluster import ClusterClient
+from engine.kafka.faults import AUTHORIZATION
+from engine.kafka.protocol import text_id
+from engine.kafka.source import KafkaSourceBroker
+from engine.kafka.target import KafkaTargetBroker
+from policies.model import TopicPartition
+
+
+class KafkaCluster:
+    """One real cluster behind the ports of `engine/flow`."""
+
+    def __init__(self, client: ClusterClient, *, request_timeout_s: float = 30.0) -> None:
+        self._client = client
+        self._request_timeout_s = request_timeout_s
+        self._topic_ids: dict[str, UUID] = {}
+
+    async def cluster_id(self) -> str:
+        """Return the cluster's id."""
+        return (await self._client.metadata([])).cluster_id
+
+    async def leaders(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
+        """Look the leaders up; the topic ids found here are the ones that fetches and appends then name."""
+        metadata = await self._client.metadata(sorted({partition.topic for partition in partitions}))
+        for name, topic in metadata.topics.items():
+            if topic.topic_id.int:
+                self._topic_ids.setdefault(name, topic.topic_id)
+        found: dict[TopicPartition, Leader] = {}
+        for partition in partitions:
+            described = metadata.topics.get(partition.topic)
+            if described is not None and partition.partition in described.partitions:
+                node, epoch = metadata.leader(partition)
+                found[partition] = Leader(node, epoch, text_id(described.topic_id))
+        return found
+
+    def forget_topic(self, topic: str) -> None:
+        """Take the topic's next id as the right one: the caller has accepted that it was re-created."""
+        self._topic_ids.pop(topic, None)
+
+    async def source_broker(self, node: int) -> KafkaSourceBroker:
+        """Open a connection for fetching."""
+        return KafkaSourceBroker(await self._client.open_connection(node), self._topic_ids)
+
+    async def target_broker(self, node: int) -> KafkaTargetBroker:
+        """Open a connection for appending."""
+        connection = await self._client.open_connection(node)
+        return KafkaTargetBroker(connection, self._topic_ids, self._request_timeout_s)
+
+    async def offsets(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
+        """Return the offsets at a timestamp."""
+        return await offsets.list_offsets(self._client, partitions, timestamp_ms)
+
+    async def acquire(self, transactional_id: str, partitions: Sequence[TopicPartition]) -> Producer:
+        """Take the producer at a new epoch behind a barrier; unfenced where transactional ids are not allowed."""
+        try:
+            return await fencing.acquire(self._client, transactional_id, partitions)
+        except KafkaRefusal as refusal:
+            if refusal.code in AUTHORIZATION:
+                return await fencing.unfenced(self._client)
+            raise
+        except TimeoutError:
+            raise ConnectionLost(f"transactional id {transactional_id}: not acquired in time") from None
+
+    async def keep_alive(self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]) -> None:
+        """Repeat the empty aborted transaction at the same epoch."""
+        try:
+            await fencing.barrier(self._client, transactional_id, producer, partitions)
+        except TimeoutError:
+            raise ConnectionLost(f"transactional id {transactional_id}: not kept alive in time") from None
+
+    async def producers(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, list[ProducerState]]:
+        """Return the producers that the leaders remember."""
+        return await offsets.describe_producers(self._client, partitions)
+
+    async def read_headers(self, partition: TopicPartition, first: int, end: int) -> list[TailBatch]:
+        """Read batch headers."""
+        return await logs.read_headers(self._client, partition, first, end)
+
+    async def read_records(self, topic: str) -> list[tuple[bytes | None, bytes | None]]:
+        """Read a small topic."""
+        return await logs.read_topic(self._client, topic)
+
+    async def topic_configs(self, topics: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
+        """Return the effective values of some topic configs."""
+        described = await describe_topic_configs(self._client, topics)
+        return {
+            topic: {name: configs[name].value for name in names if name in configs}
+            for topic, configs in described.items()
+        }
+
+    async def close(self) -> None:
+        """Close every control connection."""
+        await self._client.close()

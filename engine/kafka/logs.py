@@ -1,0 +1,114 @@
+"""Short reads of a log: batch headers of a tail, records of a small topic."""
+
+from uuid import UUID
+
+from engine.core.resume import TailBatch
+from engine.errors import ConnectionLost, KafkaRefusal
+from engine.flow.ports import FetchTerms, Slice, Wanted
+from engine.kafka.cluster import ClusterClient
+from engine.kafka.offsets import list_offsets
+from engine.kafka.source import KafkaSourceBroker
+from engine.wire.aborted import AbortedTransactions
+from engine.wire.batch import check_crc, control_type, split_batches
+from engine.wire.records import Record, decode_records
+from policies.model import TopicPartition
+
+_PARTITION_BYTES = 1024 * 1024
+_TERMS = FetchTerms(max_wait_s=0.0, min_bytes=0, max_bytes=4 * _PARTITION_BYTES, read_committed=False)
+_COMMITTED = FetchTerms(max_wait_s=0.0, min_bytes=0, max_bytes=4 * _PARTITION_BYTES, read_committed=True)
+_EARLIEST, _LATEST = -2, -1
+
+
+class _Fresh:
+    """Room for one answer, made anew each time: these reads are rare and short."""
+
+    def room(self, size: int) -> memoryview:
+        """Return new memory."""
+        return memoryview(bytearray(size))
+
+
+async def _read(
+    client: ClusterClient, partition: TopicPartition, offset: int, terms: FetchTerms
+) -> tuple[memoryview, Slice]:
+    metadata = await client.metadata([partition.topic])
+    leader, epoch = metadata.leader(partition)
+    if leader < 0:
+        raise ConnectionLost(f"{partition} on cluster {client.alias!r} has no leader")
+    ids: dict[str, UUID] = {partition.topic: metadata.topic_id(partition.topic)}
+    broker = KafkaSourceBroker(await client.control(leader), ids)
+    wanted = Wanted(partition, offset, epoch, -1, _PARTITION_BYTES)
+    answer = await broker.fetch([wanted], terms, _Fresh())
+    found = answer.slices[0]
+    if found.fault is not None and found.fault.retry:
+        raise ConnectionLost(f"{partition}: {found.fault.name}")
+    if found.fault is not None:
+        raise KafkaRefusal(f"reading {partition} at {offset}", found.fault.code, found.fault.name, "grant Read")
+    return answer.buffer, found
+
+
+async def read_headers(client: ClusterClient, partition: TopicPartition, first: int, end: int) -> list[TailBatch]:
+    """Read batch headers from offset `first` until offset `end` is reached or the log has no more."""
+    batches: list[TailBatch] = []
+    offset = first
+    while offset < end:
+        buffer, found = await _read(client, partition, offset, _TERMS)
+        before = offset
+        for _at, header in split_batches(buffer, found.start, found.end, *partition):
+            if header.next_offset <= offset:
+                continue
+            batches.append(
+                TailBatch(
+                    header.base_offset,
+                    header.next_offset,
+                    header.producer_id,
+                    header.producer_epoch,
+                    header.base_sequence,
+                    header.last_offset_delta + 1,
+                    header.is_control,
+                )
+            )
+            offset = header.next_offset
+        if offset == before:
+            break
+    return batches
+
+
+async def read_topic(client: ClusterClient, topic: str) -> list[tuple[bytes | None, bytes | None]]:
+    """Read all committed records of a small topic."""
+    metadata = await client.metadata([topic])
+    partitions = [TopicPartition(topic, partition) for partition in sorted(metadata.topics[topic].partitions)]
+    ends = await list_offsets(client, partitions, _LATEST)
+    starts = await list_offsets(client, partitions, _EARLIEST)
+    records: list[tuple[bytes | None, bytes | None]] = []
+    for partition in partitions:
+        records += await _read_partition(client, partition, starts[partition], ends[partition])
+    return records
+
+
+async def _read_partition(
+    client: ClusterClient, partition: TopicPartition, offset: int, end: int
+) -> list[tuple[bytes | None, bytes | None]]:
+    records: list[tuple[bytes | None, bytes | None]] = []
+    while offset < end:
+        buffer, found = await _read(client, partition, offset, _COMMITTED)
+        committed, reached = _committed(buffer, found, offset)
+        records += [(record.key, record.value) for record in committed]
+        if reached == offset:
+            break
+        offset = reached
+    return records
+
+
+def _committed(buffer: memoryview, found: Slice, offset: int) -> tuple[list[Record], int]:
+    """Decode the committed records of one answer from `offset` on; return them and where the next read begins."""
+    records: list[Record] = []
+    aborted = AbortedTransactions(found.aborted)
+    topic, partition = found.partition
+    for at, header in split_batches(buffer, found.start, found.end, topic, partition):
+        check_crc(buffer, at, header, topic, partition)
+        if header.is_control:
+            aborted.on_control(header, control_type(buffer, at, header))
+        elif not aborted.is_aborted(header):
+            records += [r for r in decode_records(buffer, at, header, topic, partition) if r.offset >= offset]
+        offset = max(offset, header.next_offset)
+    return records, offset

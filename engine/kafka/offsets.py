@@ -1,0 +1,79 @@
+"""Questions to partition leaders: offsets by timestamp, producers they remember."""
+
+from collections.abc import Sequence
+
+from aiokafka.protocol.offset import OffsetRequest
+
+from engine.errors import ConnectionLost, KafkaRefusal
+from engine.flow.ports import ProducerState
+from engine.kafka.cluster import ClusterClient
+from engine.kafka.faults import FETCH_RETRY, NONE, error_name
+from engine.kafka.protocol import DescribeProducers
+from engine.tasks import run_all
+from policies.model import TopicPartition
+
+_PRODUCERS_KEY = 61
+_CLIENT = -1
+_READ_UNCOMMITTED = 0
+
+
+async def by_leader(client: ClusterClient, partitions: Sequence[TopicPartition]) -> dict[int, dict[str, list[int]]]:
+    """Group partitions by leader and topic; raises ConnectionLost where one has no leader."""
+    metadata = await client.metadata(sorted({partition.topic for partition in partitions}))
+    grouped: dict[int, dict[str, list[int]]] = {}
+    for partition in partitions:
+        leader, _ = metadata.leader(partition)
+        if leader < 0:
+            raise ConnectionLost(f"{partition} on cluster {client.alias!r} has no leader")
+        grouped.setdefault(leader, {}).setdefault(partition.topic, []).append(partition.partition)
+    return grouped
+
+
+async def list_offsets(
+    client: ClusterClient, partitions: Sequence[TopicPartition], timestamp_ms: int
+) -> dict[TopicPartition, int]:
+    """Return the offset of each partition at a timestamp (-2 log start, -1 high watermark)."""
+    found: dict[TopicPartition, int] = {}
+
+    async def ask(node: int, topics: dict[str, list[int]]) -> None:
+        wanted = [(topic, [(partition, timestamp_ms) for partition in ids]) for topic, ids in topics.items()]
+        answer = await (await client.control(node)).call(OffsetRequest(_CLIENT, _READ_UNCOMMITTED, wanted))
+        for topic, rows in answer.topics:
+            for partition, code, _timestamp, offset in rows:
+                _check(f"offsets of {topic}-{partition} on cluster {client.alias!r}", code)
+                found[TopicPartition(topic, partition)] = offset
+
+    leaders = await by_leader(client, partitions)
+    await run_all(*(ask(node, topics) for node, topics in leaders.items()))
+    return found
+
+
+async def describe_producers(
+    client: ClusterClient, partitions: Sequence[TopicPartition]
+) -> dict[TopicPartition, list[ProducerState]]:
+    """Return the producers each leader remembers; nothing for leaders that do not know the request."""
+    found: dict[TopicPartition, list[ProducerState]] = {}
+
+    async def ask(node: int, topics: dict[str, list[int]]) -> None:
+        connection = await client.control(node)
+        if not connection.supports(_PRODUCERS_KEY, 0):
+            return
+        answer = await connection.call(DescribeProducers(list(topics.items())))
+        for topic, rows, _ in answer.topics:
+            for partition, code, _message, producers, _ in rows:
+                _check(f"producers of {topic}-{partition} on cluster {client.alias!r}", code)
+                found[TopicPartition(topic, partition)] = [
+                    ProducerState(producer_id, epoch, sequence, open_since, timestamp)
+                    for producer_id, epoch, sequence, timestamp, _, open_since, _ in producers
+                ]
+
+    leaders = await by_leader(client, partitions)
+    await run_all(*(ask(node, topics) for node, topics in leaders.items()))
+    return found
+
+
+def _check(asked: str, code: int) -> None:
+    if code in FETCH_RETRY:
+        raise ConnectionLost(f"{asked}: {error_name(code)}")
+    if code != NONE:
+        raise KafkaRefusal(asked, code, error_name(code), "grant Read and Describe on the topic")

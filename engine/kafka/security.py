@@ -1,0 +1,33 @@
+"""How to shake hands with a cluster: the security settings of a client, in aiokafka's words."""
+
+import ssl
+from typing import Any
+
+import msgspec
+
+
+class HandshakeOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a connection needs before the first request of ours; `repr` shows no password."""
+
+    client_id: str = "raymirror"
+    timeout_s: float = 10.0
+    security_protocol: str = "PLAINTEXT"
+    ssl_context: ssl.SSLContext | None = None
+    sasl_mechanism: str | None = None
+    username: str | None = None
+    password: str | None = None
+
+    def aiokafka(self) -> dict[str, Any]:
+        """Return the keyword arguments of aiokafka's connection."""
+        return {
+            "client_id": self.client_id,
+            "request_timeout_ms": int(self.timeout_s * 1000),
+            "ssl_context": self.ssl_context,
+            "security_protocol": self.security_protocol,
+            "sasl_mechanism": self.sasl_mechanism,
+            "sasl_plain_username": self.username,
+            "sasl_plain_password": self.password,
+        }
+
+    def __repr__(self) -> str:
+        return f"HandshakeOptions({self.security_protocol}, client_id={self.client_id!r})"

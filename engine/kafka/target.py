@@ -1,0 +1,84 @@
+"""A target broker: raw Produce over a connection of its own, acks=all, in order."""
+
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+from engine.core.outcome import UNKNOWN_OUTCOME, Outcome, OutcomeKind
+from engine.errors import ConnectionLost
+from engine.flow.ports import Append, OnOutcomes
+from engine.kafka.codec import PRODUCE_KEY, PRODUCE_VERSIONS, Produced, decode_produce, encode_produce
+from engine.kafka.connection import Connection
+from engine.kafka.faults import append_kind, error_name
+
+_NO_ANSWER = Outcome(OutcomeKind.UNKNOWN, message="the broker's answer does not name the partition")
+
+
+class KafkaTargetBroker:
+    """Fills the TargetBroker port."""
+
+    def __init__(self, connection: Connection, topic_ids: dict[str, UUID], timeout_s: float) -> None:
+        self._connection = connection
+        self._topic_ids = topic_ids
+        self._timeout_ms = int(timeout_s * 1000)
+
+    def append(self, appends: Sequence[Append], on_outcomes: OnOutcomes) -> None:
+        """Send one Produce request; the payloads are not copied and must stay as they are until the outcomes."""
+        nobody = UUID(int=0)
+        batches = [
+            (
+                one.partition.topic,
+                self._topic_ids.get(one.partition.topic, nobody),
+                one.partition.partition,
+                one.payload,
+            )
+            for one in appends
+        ]
+        try:
+            version = self._version(all(batch[1].int for batch in batches))
+            parts = encode_produce(version, batches, timeout_ms=self._timeout_ms)
+            self._connection.send(PRODUCE_KEY, version, version >= 9, parts, _answer(version, batches, on_outcomes))
+        except ConnectionLost:
+            on_outcomes([UNKNOWN_OUTCOME] * len(batches))
+
+    def _version(self, ids_known: bool) -> int:
+        for version in PRODUCE_VERSIONS:
+            if self._connection.supports(PRODUCE_KEY, version) and (version < 13 or ids_known):
+                return version
+        raise ConnectionLost(f"{self._connection.address}: speaks none of Produce {PRODUCE_VERSIONS}")
+
+    @property
+    def waiting(self) -> int:
+        """Requests without an answer."""
+        return self._connection.in_flight
+
+    async def wait_lost(self) -> None:
+        """Return when the connection is gone."""
+        await self._connection.closed.wait()
+
+    async def close(self) -> None:
+        """Close the connection; requests in flight get UNKNOWN."""
+        await self._connection.close()
+
+
+def _answer(
+    version: int, batches: Sequence[tuple[str, UUID, int, object]], on_outcomes: OnOutcomes
+) -> Callable[[memoryview | None], None]:
+    def answer(body: memoryview | None) -> None:
+        if body is None:
+            on_outcomes([UNKNOWN_OUTCOME] * len(batches))
+            return
+        names = {topic_id: topic for topic, topic_id, _, _ in batches}
+        _throttle_ms, produced = decode_produce(version, body, names)
+        on_outcomes([_outcome(produced.get((topic, partition))) for topic, _, partition, _ in batches])
+
+    return answer
+
+
+def _outcome(produced: Produced | None) -> Outcome:
+    if produced is None:
+        return _NO_ANSWER
+    code = produced.error_code
+    if code == 0:
+        return Outcome(OutcomeKind.APPENDED, produced.base_offset)
+    message = f"{error_name(code)}: {produced.message}" if produced.message else error_name(code)
+    return Outcome(append_kind(code), -1, code, message, produced.record_index)
