@@ -29,7 +29,7 @@ HEAD = {"node:__internal_head__": 0.001}
 
 def start_supervisor(shell: type, spec: MirrorSpec) -> Any:
     """Start, or get, the one supervisor of a namespace; the head node runs it."""
-    remote: Any = ray.remote(shell)
+    remote = _actor_class(shell)
     return remote.options(
         name=SUPERVISOR,
         namespace=spec.namespace,
@@ -40,6 +40,11 @@ def start_supervisor(shell: type, spec: MirrorSpec) -> Any:
         max_restarts=-1,
         max_task_retries=0,
     ).remote(msgspec.msgpack.encode(spec))
+
+
+def _actor_class(shell: type, **options: Any) -> Any:
+    decorate: Any = ray.remote  # its overloads do not know concurrency groups
+    return decorate(**options)(shell) if options else decorate(shell)
 
 
 def explain(error: RayError) -> str:
@@ -144,7 +149,7 @@ class RayFleet:
         spec = CopierSpec(
             config=self._spec.config, flow=flow, copier_id=copier_id, deployment_id=self._spec.deployment_id
         )
-        remote: Any = ray.remote(concurrency_groups={"control": 4})(CopierShell)
+        remote = _actor_class(CopierShell, concurrency_groups={"control": 4})
         handle = remote.options(
             name=copier_id,
             namespace=self._spec.namespace,
@@ -183,7 +188,7 @@ class RayFleet:
 
     def _start_metadata(self) -> None:
         self._metadata_started_at = asyncio.get_running_loop().time()
-        remote: Any = ray.remote(MetadataShell)
+        remote = _actor_class(MetadataShell)
         self._metadata = remote.options(
             name=f"metadata-{self._metadata_started_at:.3f}",  # a killed actor's name is freed a moment later
             namespace=self._spec.namespace,

@@ -5,6 +5,7 @@ was killed leaves its file behind: it is recognised by the pid together with the
 pids are used again. Looking needs neither Ray nor the network, so "no mirror" is said at once.
 """
 
+import contextlib
 import os
 import uuid
 from collections.abc import Mapping
@@ -154,10 +155,8 @@ def deployment_id(env: Mapping[str, str]) -> str:
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(f".{os.getpid()}.part")
         part.write_text(uuid.uuid4().hex + "\n")
-        try:
+        with contextlib.suppress(FileExistsError):
             os.link(part, path)  # whoever comes first, all read the same id
-        except FileExistsError:
-            pass
         part.unlink()
         return path.read_text().strip()
 

@@ -11,9 +11,7 @@ from actors.mirror import Mirror
 
 def add_place_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare how the mirror is found."""
-    parser.add_argument(
-        "--address", help="GCS address HOST:PORT of its Ray cluster (default: RAY_ADDRESS, else the state file)"
-    )
+    parser.add_argument("--address", help="its Ray cluster, HOST:PORT (default: RAY_ADDRESS, else the state file)")
     parser.add_argument("--mirror", metavar="NAME", help="name of the mirror, where several are running")
 
 

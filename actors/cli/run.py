@@ -15,15 +15,13 @@ HELP = "start or join the mirror of a configuration and follow it"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties or mirror.yaml")
-    parser.add_argument(
-        "--address", help="GCS address HOST:PORT of a Ray cluster (default: RAY_ADDRESS, else a local Ray)"
-    )
+    parser.add_argument("--address", help="Ray cluster, HOST:PORT (default: RAY_ADDRESS, else a local Ray)")
     parser.add_argument("--name", help="name of the mirror (default: made of its flows)")
     parser.add_argument("--json", action="store_true", help="print one JSON status per second instead of a table")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check everything that can be checked without Ray, then run. Exit code 0 after a drain, 1 if it was not in order."""
+    """Check all that can be checked without Ray, then run. Exit code 0 after a drain, 1 if it was not in order."""
     config = prepare(args.config)
     for warning in config.warnings:
         print(f"warning: {warning}", file=sys.stderr)

@@ -9,6 +9,7 @@ from collections import defaultdict
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from actors.demo.digest import PartitionDigest, record_digest
+from actors.demo.topics import partitions_of
 
 STALL_S = 20.0
 FETCH_BYTES = 8 * 1024 * 1024
@@ -22,7 +23,10 @@ class ProofStalled(Exception):
         self.bootstrap, self.partition, self.position, self.end = bootstrap, partition, position, end
 
     def __str__(self) -> str:
-        return f"{self.bootstrap}: {self.partition} gave no record for {STALL_S:.0f} s at offset {self.position} of {self.end}"
+        return (
+            f"{self.bootstrap}: {self.partition} gave no record for {STALL_S:.0f} s"
+            f" at offset {self.position} of {self.end}"
+        )
 
 
 Digests = dict[tuple[str, int], PartitionDigest]
@@ -44,24 +48,14 @@ async def _read(bootstrap: str, topics: list[str]) -> Digests:
         fetch_max_bytes=4 * FETCH_BYTES,
         max_poll_records=10_000,
     )
+    partitions = await partitions_of(bootstrap, topics)
     await consumer.start()
     try:
-        partitions = await _partitions(consumer, topics)
         consumer.assign(partitions)
         await consumer.seek_to_beginning(*partitions)
         return await _drain(consumer, bootstrap, partitions)
     finally:
         await consumer.stop()
-
-
-async def _partitions(consumer: AIOKafkaConsumer, topics: list[str]) -> list[TopicPartition]:
-    known = await consumer.topics()
-    missing = sorted(set(topics) - known)
-    if missing:
-        raise LookupError(f"no topic {', '.join(missing)}")
-    return [
-        TopicPartition(topic, number) for topic in topics for number in sorted(consumer.partitions_for_topic(topic))
-    ]
 
 
 async def _drain(consumer: AIOKafkaConsumer, bootstrap: str, partitions: list[TopicPartition]) -> Digests:

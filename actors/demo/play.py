@@ -1,0 +1,130 @@
+"""The demo from start to end. Main thread only, because of Ray and of signals."""
+
+import asyncio
+import time
+
+import msgspec
+
+from actors import launch
+from actors.checks import prepare
+from actors.demo.digest import Verdict
+from actors.demo.load import BACKLOG, LIVE, TOPICS, Load
+from actors.demo.proof import Proof
+from actors.demo.stage import FLOW, Stage, raise_on_signals
+from actors.demo.topics import LATE_TOPIC, create_topics, end_offsets, write_late_topic
+from actors.follow import DRAIN_MARGIN_S
+from actors.mirror import Mirror
+from actors.status import MirrorStatus
+from actors.view import View
+from engine.errors import MirrorError
+
+ALL_TOPICS = (*TOPICS, LATE_TOPIC)
+STALL_S = 60.0  # without one more record copied, although there are some to copy
+POLL_S = 0.5
+
+
+class DemoFailed(MirrorError):
+    """The mirror did not finish its copy."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+    def __str__(self) -> str:
+        return self.what
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What the demo found. `copy_s` runs from the mirror's start to lag 0, `proof_s` is the comparison."""
+
+    verdicts: tuple[Verdict, ...]
+    wire_bytes: int
+    copy_s: float
+    proof_s: float
+    load_ended_at_lag: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every partition is identical, and there was something to compare."""
+        return bool(self.verdicts) and all(not verdict.difference for verdict in self.verdicts)
+
+
+def play(stage: Stage, view: View) -> Outcome:
+    """Do it all. Raises ClusterError, LoadFailed, DemoFailed, MirrorError, LookupError, KeyboardInterrupt."""
+    raise_on_signals()
+    stage.say("starting two clusters of one broker each")
+    stage.start_clusters()
+    asyncio.run(create_topics(stage.source.bootstrap_servers, TOPICS))
+    load = Load(stage.source, stage.folder)
+    stage.stack.callback(load.stop)
+    backlog = sum(stream.records for stream in BACKLOG)
+    stage.say(f"filling {len(TOPICS)} topics, {sum(TOPICS.values())} partitions, with {backlog:,} records")
+    load.start(BACKLOG)
+    proof = Proof()
+    stage.stack.callback(proof.close)
+    mirror = _start_mirror(stage)
+    began_at = time.monotonic()
+    _wait_load(load, mirror, view)
+    stage.say(f"the mirror runs; now {len(LIVE)} more producers write while it copies, and a new topic appears")
+    load.start(LIVE)
+    proof.warm()
+    asyncio.run(write_late_topic(stage.source.bootstrap_servers))
+    lag = _wait_load(load, mirror, view)
+    stage.say("the load has ended; waiting until the mirror has copied every record")
+    status = _wait_copied(stage, mirror, view)
+    copied_at = time.monotonic()
+    mirror.drain()
+    if not mirror.wait_stopped(launch.DRAIN_S + DRAIN_MARGIN_S):
+        raise DemoFailed("the mirror did not drain")
+    stage.say("the proof: every record on both sides, read by a stock client")
+    proof_at = time.monotonic()
+    names = {topic: f"{FLOW[0]}.{topic}" for topic in ALL_TOPICS}
+    verdicts = proof.run(stage.source.bootstrap_servers, stage.target.bootstrap_servers, names)
+    return Outcome(
+        verdicts=tuple(verdicts),
+        wire_bytes=sum(flow.wire_bytes for flow in status.flows),
+        copy_s=copied_at - began_at,
+        proof_s=time.monotonic() - proof_at,
+        load_ended_at_lag=lag,
+    )
+
+
+def _start_mirror(stage: Stage) -> Mirror:
+    path = stage.write_config()
+    config = prepare(path)
+    plan = launch.plan_launch(path, config, address=None, name=f"demo-{stage.folder.name.rpartition('-')[2]}")
+    # a Ray of its own, whatever RAY_ADDRESS says: the demo leaves nothing behind
+    connection = launch.connect(msgspec.structs.replace(plan, address=""))
+    stage.stack.push(lambda kind, _error, _trace: connection.close(keep_logs=kind is not None))
+    raise_on_signals()
+    stage.say(f"Ray runs; its logs are in {connection.logs}")
+    return stage.stack.enter_context(launch.launched(connection, plan))
+
+
+def _wait_load(load: Load, mirror: Mirror, view: View) -> int:
+    """Show the mirror until the load has ended; give the lag at that moment."""
+    while True:
+        done = load.is_done()
+        status = mirror.status()
+        view.show(status)
+        if done:
+            return sum(flow.lag_records for flow in status.flows)
+        time.sleep(POLL_S)
+
+
+def _wait_copied(stage: Stage, mirror: Mirror, view: View) -> MirrorStatus:
+    """Wait until every partition's position is at the source's end, which a stock client tells. Raises DemoFailed."""
+    ends = asyncio.run(end_offsets(stage.source.bootstrap_servers, ALL_TOPICS))
+    before, moved_at = -1, time.monotonic()
+    while True:
+        status = mirror.status(lanes=True)
+        view.show(status)
+        at = {(lane.lane.topic, lane.lane.partition): lane.source_next for lane in status.lanes}
+        missing = sum(max(0, end - max(0, at.get(place, 0))) for place, end in ends.items())
+        if missing == 0:
+            return status
+        if missing != before:
+            before, moved_at = missing, time.monotonic()
+        if time.monotonic() - moved_at > STALL_S:
+            raise DemoFailed(f"the mirror has copied nothing for {STALL_S:.0f} s, {missing:,} offsets before the end")
+        time.sleep(POLL_S)

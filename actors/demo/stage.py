@@ -1,0 +1,87 @@
+"""The demo's clusters, folder and clock, and the order in which everything is taken down again."""
+
+import shutil
+import signal
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from types import FrameType
+
+from deploy.local.cluster import Cluster, start_clusters
+
+FLOW = ("source", "target")
+
+
+class Stage:
+    """A temp folder with two clusters. Everything that is started goes on `stack`, and is ended from there."""
+
+    def __init__(self, folder: Path, stack: ExitStack, say: Callable[[str], None]) -> None:
+        self.folder, self.stack = folder, stack
+        self.began_at = time.monotonic()
+        self._say = say
+        self.source = Cluster(FLOW[0], folder / FLOW[0])
+        self.target = Cluster(FLOW[1], folder / FLOW[1])
+
+    def say(self, text: str) -> None:
+        """Tell what happens, with the seconds since the start."""
+        self._say(f"{time.monotonic() - self.began_at:5.1f} s  {text}")
+
+    def start_clusters(self) -> None:
+        """Start both clusters side by side. Raises ClusterError."""
+        self.stack.callback(self._stop_clusters)
+        start_clusters(self.source, self.target)
+
+    def write_config(self) -> Path:
+        """Write the mm2.properties of the demo: what a user would write."""
+        path = self.folder / "mm2.properties"
+        path.write_text(
+            "# what MirrorMaker 2 would be given for the same job\n"
+            "clusters = source, target\n"
+            f"source.bootstrap.servers = {self.source.bootstrap_servers}\n"
+            f"target.bootstrap.servers = {self.target.bootstrap_servers}\n"
+            "source->target.enabled = true\n"
+            "source->target.topics = .*\n"
+            "replication.factor = 1\n"
+        )
+        return path
+
+    def _stop_clusters(self) -> None:
+        with ThreadPoolExecutor(2) as pool:
+            for future in [pool.submit(cluster.stop) for cluster in (self.source, self.target)]:
+                future.result()
+
+
+@contextmanager
+def open_stage(say: Callable[[str], None], keep: bool) -> Iterator[Stage]:
+    """Give a stage; end everything afterwards, also after an error or a signal, then say where the logs are."""
+    folder = Path(tempfile.mkdtemp(prefix="raymirror-demo-"))
+    failed = True
+    try:
+        with ExitStack() as stack:
+            yield Stage(folder, stack, say)
+            failed = False
+            _deaf()  # the end is in sight: Ctrl-C must not leave half of it running
+    finally:
+        if failed or keep:
+            say(f"data and logs are in {folder}")
+        else:
+            shutil.rmtree(folder)
+
+
+def raise_on_signals() -> None:
+    """Let SIGTERM do what Ctrl-C does. To be called again after `ray.init`, which takes SIGTERM for itself."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _interrupt)
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    _deaf()  # what follows is the taking down, which is bounded and must not be cut short
+    raise KeyboardInterrupt
+
+
+def _deaf() -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_IGN)
