@@ -64,14 +64,17 @@ def seal(
     base_timestamp: int,
     max_timestamp: int,
     producer: tuple[int, int, int] = (-1, -1, -1),
+    *,
+    hard: bool = False,
 ) -> bytearray:
-    """Compress the record area of `count` records and put a header before it; the attributes are the codec alone.
+    """Compress (`hard`: slowly, into fewer bytes) the area of `count` records and put a header before it.
 
-    `producer` is (id, epoch, base sequence). `BadRecords` for a timestamp beyond 64 bits.
+    The attributes are the codec alone; `producer` is (id, epoch, base sequence). `BadRecords` for a timestamp beyond
+    64 bits.
     """
     if base_timestamp not in _I64_RANGE or max_timestamp not in _I64_RANGE:
         raise BadRecords(f"timestamps from {base_timestamp} to {max_timestamp} do not fit 64 bits")
-    body = compress(codec, area)
+    body = compress(codec, area, hard=hard)
     batch = bytearray(HEADER_BYTES + len(body))
     length = len(batch) - LOG_OVERHEAD_BYTES
     max_timestamp = max(-1, max_timestamp)

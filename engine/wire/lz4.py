@@ -17,26 +17,35 @@ _MAGIC = 0x184D2204
 # Version 01, independent blocks, no checksums, 64 KiB blocks: byte for byte the header Kafka's producer writes.
 _HEADER = bytes.fromhex("04224d18604082")
 _BLOCK_BYTES = 65536
+_HARD_LEVEL = 12  # the most LZ4-HC has
 _RAW_BLOCK = 0x8000_0000
 _U32 = struct.Struct("<I")
 _MAX_BLOCK_BYTES = {0x40: 1 << 16, 0x50: 1 << 18, 0x60: 1 << 20, 0x70: 1 << 22}  # by the BD byte
 
 
-def compress_lz4(data: bytes) -> bytes:
-    """Return one frame of 64 KiB blocks; a block that would not shrink is stored."""
+def compress_lz4(data: bytes, hard: bool) -> bytes:
+    """Return one frame of 64 KiB blocks; with `hard`, LZ4-HC in blocks of 4 MiB."""
+    if hard:
+        compressor = cramjam.lz4.Compressor(level=_HARD_LEVEL, content_checksum=False, block_linked=False)
+        compressor.compress(data)
+        return bytes(compressor.finish())
     out = bytearray(_HEADER)
     view = memoryview(data)
     for start in range(0, len(data), _BLOCK_BYTES):
-        chunk = view[start : start + _BLOCK_BYTES]
-        block = cramjam.lz4.compress_block(chunk, store_size=False)
-        if len(block) < len(chunk):
-            out += _U32.pack(len(block))
-            out += memoryview(block)
-        else:
-            out += _U32.pack(len(chunk) | _RAW_BLOCK)
-            out += chunk
+        _write_block(out, view[start : start + _BLOCK_BYTES])
     out += _U32.pack(0)
     return bytes(out)
+
+
+def _write_block(out: bytearray, chunk: memoryview) -> None:
+    """Append a block; one that would not shrink is stored."""
+    block = cramjam.lz4.compress_block(chunk, store_size=False)
+    if len(block) < len(chunk):
+        out += _U32.pack(len(block))
+        out += memoryview(block)
+    else:
+        out += _U32.pack(len(chunk) | _RAW_BLOCK)
+        out += chunk
 
 
 def _frame_header(data: bytes) -> tuple[int, int, bool]:

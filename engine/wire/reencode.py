@@ -57,8 +57,8 @@ def reencode(
 ) -> list[Encoded]:
     """Return the records from `wanted_offset` on as batches of at most `max_batch_bytes`, same codec, same timestamps.
 
-    A single record above the limit stays alone in a batch of its own: the target's answer to it decides. Empty if no
-    record remains. `MalformedBatch` for contents that are not what the header says.
+    A single record above the limit stays alone in a batch of its own, compressed as hard as its codec can: the target's
+    answer to it decides. Empty if no record remains. `MalformedBatch` for contents that are not what the header says.
     """
     try:
         source = _open(buffer, at, header)
@@ -95,8 +95,10 @@ def _fit(source: _Source, slots: list[Slot], max_batch_bytes: int) -> list[Encod
     """Encode the slots; where the result is too large, divide by its measured size and encode the parts."""
     piece = _encode(source, slots)
     size = len(piece.payload)
-    if size <= max_batch_bytes or len(slots) == 1:
+    if size <= max_batch_bytes:
         return [piece]
+    if len(slots) == 1:  # its producer may have compressed harder than we do, and then it fitted
+        return [_encode(source, slots, hard=True)]
     parts = max(2, int(size * _SPLIT_SLACK / max_batch_bytes) + 1)
     return [piece for part in _divide(slots, parts) for piece in _fit(source, part, max_batch_bytes)]
 
@@ -122,11 +124,11 @@ def _divide(slots: list[Slot], parts: int) -> list[list[Slot]]:
     return groups
 
 
-def _encode(source: _Source, slots: list[Slot]) -> Encoded:
+def _encode(source: _Source, slots: list[Slot], *, hard: bool = False) -> Encoded:
     max_delta = 0 if source.is_flat else max(slot[6] for slot in slots)
     area = _write_flat(source.raw, slots) if source.is_flat else _write(source.raw, slots)
     base_timestamp = source.base_timestamp
-    payload = seal(area, source.codec, len(slots), base_timestamp, base_timestamp + max_delta)
+    payload = seal(area, source.codec, len(slots), base_timestamp, base_timestamp + max_delta, hard=hard)
     return Encoded(payload, len(slots), _runs(source, slots), source.base_offset + slots[-1][5] + 1)
 
 

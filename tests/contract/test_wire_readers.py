@@ -99,6 +99,8 @@ def test_kafka_reads_what_we_reencode_and_restamp(codec: int, tmp_path: Path) ->
     segment.append_reencoded(batch(plain, codec), plain, limit=4000)
     stamped = [Record(r.offset, 4242, r.key, r.value, r.headers) for r in plain]
     segment.append_reencoded(batch(plain, codec, bits=LOG_APPEND, max_timestamp=4242), stamped)
+    large = [Record(9000, 4242, b"large", b"0123456789abcdef" * 20_000)]
+    segment.append_reencoded(batch(large, codec), large, limit=1)  # compressed hard, and alone
     passed = batch(plain, codec, bits=TRANSACTIONAL | DELETE_HORIZON)
     restamp(passed, 0, header_of(passed), 4711, 3, 2**31 - 5)
     segment.append(passed, plain)

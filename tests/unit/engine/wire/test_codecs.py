@@ -24,6 +24,7 @@ XERIAL = bytes.fromhex("82534e41505059000000000100000001")
 )
 def test_round_trip(codec: int, data: bytes) -> None:
     assert decompress(codec, compress(codec, bytes(data))) == bytes(data)
+    assert decompress(codec, compress(codec, bytes(data), hard=True)) == bytes(data)
     assert NAMES[codec]
 
 

@@ -152,6 +152,19 @@ def test_one_record_above_the_limit_stays_alone(place: int) -> None:
     assert [p.record_count for p in pieces if len(p.payload) > 1000] == [1]
 
 
+@pytest.mark.parametrize("codec", [1, 3, 4])
+def test_one_record_that_fitted_by_hard_compression_fits_again(codec: int) -> None:
+    noise = random.Random(7)
+    lines = [b'{"id":%d,"name":"user-%d"}' % (noise.randrange(10**9), noise.randrange(1000)) for _ in range(20_000)]
+    source = [Record(9, 5, b"k", b"".join(lines))]
+    stamped = batch(source, codec, bits=LOG_APPEND, max_timestamp=4242)
+    (easy,) = _reencode(stamped)
+    limit = len(easy.payload) - 1
+    (hard,) = _reencode(stamped, max_batch_bytes=limit)
+    assert len(hard.payload) <= limit
+    _check([hard], [Record(9, 4242, b"k", source[0].value)], codec, 10)
+
+
 def test_a_wrapper_at_offset_0_goes_on_behind_its_last_record() -> None:
     source = [Record(i, 5, b"k", b"v" * 50) for i in range(3)]
     built = legacy(source, 1, 1)
