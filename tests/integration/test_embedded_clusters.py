@@ -106,7 +106,7 @@ def test_a_tool_that_fails_says_why(source_cluster: Cluster) -> None:
 def is_alive(pid: int) -> bool:
     """Whether it runs; one that ended and was not yet collected by its parent does not."""
     try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return False
 

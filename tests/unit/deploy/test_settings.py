@@ -101,7 +101,7 @@ def test_a_full_disk_is_refused_with_the_number(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("log", "line"),
     [
-        ("INFO up\nERROR Exiting Kafka (kafka.Kafka$)\n\tat kafka.Kafka$.main\nINFO down\n", "ERROR Exiting Kafka (kafka.Kafka$)"),
+        ("INFO up\nERROR Exiting\n\tat kafka.Kafka$.main\nINFO down\n", "ERROR Exiting"),
         ("ERROR x\njava.io.IOException: outer\nCaused by: java.io.IOException: No space left on device\n\t... 3 more\n",
          "Caused by: java.io.IOException: No space left on device"),
         ("just this\n\n", "just this"),
