@@ -1,0 +1,113 @@
+"""How a status reads."""
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from actors.states import CopierState, Desired
+from actors.status import CopierStatus, EventLine, FlowStatus, MirrorStatus
+from actors.view import PlainView, fresh, open_view, render
+
+
+def event(number: int) -> EventLine:
+    return EventLine(at_ms=number, severity="error", flow="A->B", text=f"event {number}")
+
+
+def flow(*, unknown: int = 0, waiting_for: str = "") -> FlowStatus:
+    return FlowStatus(
+        flow="A->B",
+        desired=Desired.RUNNING,
+        paused_topics=("x",),
+        topics=3,
+        lanes=10,
+        unknown_lanes=unknown,
+        lane_states={"copying": 10},
+        lag_records=1234,
+        records=5_000_000,
+        wire_bytes=1,
+        records_per_s=1500.0,
+        bytes_per_s=2 * 1024 * 1024,
+        errors=1,
+        waiting_for=waiting_for,
+    )
+
+
+def status(*events: EventLine, phase: str = "running", of: FlowStatus | None = None) -> MirrorStatus:
+    return MirrorStatus(
+        namespace="raymirror-A-B",
+        version="0",
+        config_path="c",
+        config_digest="d",
+        desired=Desired.RUNNING,
+        phase=phase,
+        at_ms=1,
+        up_s=3.0,
+        flows=(of or flow(),),
+        copiers=(
+            CopierStatus(copier_id="c", flow="A->B", state=CopierState.READY, set_ids=(), lanes=0, buffer_bytes=0),
+        ),
+        events=events,
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "new"),
+    [
+        ((), (1, 2), (1, 2)),
+        ((1, 2), (1, 2), ()),
+        ((1, 2), (1, 2, 3), (3,)),
+        ((1, 2), (2, 3, 4), (3, 4)),
+        ((1, 2), (3, 4), (3, 4)),
+    ],
+)
+def test_events_of_a_bounded_list_are_told_once(
+    before: tuple[int, ...], now: tuple[int, ...], new: tuple[int, ...]
+) -> None:
+    assert fresh(tuple(map(event, before)), tuple(map(event, now))) == tuple(map(event, new))
+
+
+def test_plain_lines_are_not_repeated_within_their_interval() -> None:
+    out, now_s = io.StringIO(), [0.0]
+    view = PlainView(out, lambda: now_s[0])
+    view.show(status(event(1)))
+    view.show(status(event(1), event(2)))
+    lines = out.getvalue().splitlines()
+    assert lines == [
+        "error: A->B: event 1",
+        "running: A->B running, 3 topics, 10 partitions, lag 1,234, 5,000,000 records, 1,500/s, 2.0 MiB/s, 1 stopped",
+        "error: A->B: event 2",
+    ]
+    now_s[0] = 6.0
+    view.show(status(event(1), event(2)))
+    view.show(status(event(1), event(2), phase="draining"))
+    assert [line.partition(":")[0] for line in out.getvalue().splitlines()[3:]] == ["running", "draining"]
+
+
+def test_a_lag_that_nobody_knows_is_a_lower_bound() -> None:
+    out = io.StringIO()
+    PlainView(out).show(status(of=flow(unknown=2, waiting_for="a copier to start")))
+    assert "lag at least 1,234," in out.getvalue()
+    assert out.getvalue().endswith("waiting for a copier to start\n")
+
+
+def test_json_is_one_object_a_line() -> None:
+    out = io.StringIO()
+    with open_view(json=True, out=out) as view:
+        view.show(status(event(1)))
+        view.show(status())
+    first, second = (json.loads(line) for line in out.getvalue().splitlines())
+    assert first["flows"][0]["lag_records"] == 1234
+    assert first["events"][0]["text"] == "event 1"
+    assert second["events"] == []
+
+
+def test_the_table_names_flows_and_the_last_events() -> None:
+    console = Console(file=io.StringIO(), width=140)
+    console.print(render(status(*map(event, range(20)), of=flow(waiting_for="patience"))))
+    text = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "running (1 topics paused)" in text
+    assert "waiting for patience" in text
+    assert "event 19" in text
+    assert "event 11" not in text
