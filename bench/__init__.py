@@ -1,0 +1,1 @@
+"""One command per published figure: `python -m bench NAME`."""

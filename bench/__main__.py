@@ -1,0 +1,38 @@
+"""`python -m bench NAME [--quick] [--json FILE]`: a table, then one line of JSON."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from bench import drain
+from bench.errors import BenchError
+from bench.kafka_peek import PeekError
+from deploy.local.errors import ClusterError
+
+BENCHES = {"drain": drain}
+
+
+def main() -> int:
+    """Run one bench. Exit code 0 with figures, 1 without, 2 for wrong arguments."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description="One command per published figure.")
+    names = parser.add_subparsers(dest="name", required=True)
+    for name, bench in BENCHES.items():
+        sub = names.add_parser(name, help=(bench.__doc__ or "").splitlines()[0])
+        sub.add_argument("--quick", action="store_true", help="same shape, about a minute")
+        sub.add_argument("--json", type=Path, metavar="FILE", help="write the JSON object to a file too")
+        bench.add_arguments(sub)
+    args = parser.parse_args()
+    try:
+        found = BENCHES[args.name].run(args)
+    except (BenchError, ClusterError, PeekError) as error:
+        print(f"no figures: {error}", file=sys.stderr)
+        return 1
+    if args.json:
+        args.json.write_text(json.dumps(found, indent=2) + "\n")
+    print(json.dumps(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+"""Backlogs on the source cluster, written by Kafka's own producer tool, and what they hold, by the log itself."""
+
+import base64
+import json
+import random
+import subprocess
+from pathlib import Path
+
+import msgspec
+
+from bench.errors import BenchError
+from bench.kafka_peek import KafkaPeek
+from deploy.local.cluster import Cluster
+
+RECORD_BYTES = 921
+"""0.9 KiB, every record of the same size: the logical volume is exact, not an estimate."""
+_PAYLOAD_LINES = 20_000
+"""The tool draws lines at random; with 70 records in a batch, one batch in eight holds a line twice."""
+_PRODUCE_TIMEOUT_S = 600
+_EVENTS = ("order.created", "order.paid", "order.shipped", "cart.updated", "session.opened", "payment.refused")
+_COUNTRIES = ("DE", "FR", "GB", "US", "BR", "IN", "JP", "ZA")
+
+
+class Payload(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind of records: its name in the output, the codec of the producer, how one line is made."""
+
+    name: str
+    codec: str
+
+
+LZ4 = Payload(name="lz4", codec="lz4")
+INCOMPRESSIBLE = Payload(name="incompressible", codec="none")
+PAYLOADS = (LZ4, INCOMPRESSIBLE)
+
+
+class Backlog(msgspec.Struct, frozen=True, kw_only=True):
+    """A filled topic: what every run has to copy."""
+
+    payload: str
+    codec: str
+    topic: str
+    counts: tuple[int, ...]
+    batches: int
+    wire_bytes: int
+
+    @property
+    def partitions(self) -> int:
+        return len(self.counts)
+
+    @property
+    def records(self) -> int:
+        return sum(self.counts)
+
+    @property
+    def logical_bytes(self) -> int:
+        return self.records * RECORD_BYTES
+
+
+def json_line(rng: random.Random) -> str:
+    """A record as services write them: repeated field names and small vocabularies around ids that do not compress."""
+    record = {
+        "event": rng.choice(_EVENTS),
+        "id": f"{rng.getrandbits(128):032x}",
+        "trace": f"{rng.getrandbits(128):032x}",
+        "customer": {"id": rng.randrange(10**8), "country": rng.choice(_COUNTRIES), "vip": rng.random() < 0.1},
+        "at": f"2026-03-{rng.randrange(1, 29):02d}T{rng.randrange(24):02d}:{rng.randrange(60):02d}:00Z",
+        "amount": round(rng.random() * 1000, 2),
+        "lines": [
+            {"sku": f"SKU-{rng.randrange(10**6):06d}", "quantity": rng.randrange(1, 9), "price": rng.randrange(10**5)}
+            for _ in range(5)
+        ],
+        "signature": base64.b64encode(rng.randbytes(96)).decode(),
+        "note": "",
+    }
+    rest = RECORD_BYTES - len(json.dumps(record))
+    record["note"] = base64.b64encode(rng.randbytes(rest)).decode()[:rest]
+    return json.dumps(record)
+
+
+def noise_line(rng: random.Random) -> str:
+    """Base64 of random bytes: no LZ codec finds a match, and the tool's line format can carry it."""
+    return base64.b64encode(rng.randbytes(RECORD_BYTES)).decode()[:RECORD_BYTES]
+
+
+def write_payload_file(payload: Payload, folder: Path) -> Path:
+    """Write the lines that the producer tool draws from; the same lines in every run."""
+    rng = random.Random(payload.name)
+    line = json_line if payload is LZ4 else noise_line
+    file = folder / f"payload-{payload.name}.txt"
+    file.write_text("".join(line(rng) + "\n" for _ in range(_PAYLOAD_LINES)))
+    return file
+
+
+def fill(cluster: Cluster, payload: Payload, topic: str, *, partitions: int, mib: int, folder: Path) -> Backlog:
+    """Write `mib` MiB of records (uncompressed) in 64 KiB batches to an existing topic, and count what is there."""
+    records = mib * 1024 * 1024 // RECORD_BYTES
+    log_file = folder / f"producer-{payload.name}.log"
+    settings = {
+        "bootstrap.servers": cluster.bootstrap_servers,
+        "batch.size": "65536",
+        "linger.ms": "100",
+        "compression.type": payload.codec,
+        "buffer.memory": "134217728",
+        "acks": "all",
+    }
+    arguments = ["--topic", topic, "--num-records", str(records), "--throughput", "-1"]
+    arguments += ["--payload-file", str(write_payload_file(payload, folder))]
+    # One flag for all of them: of several the tool takes the last.
+    arguments += ["--command-property", *(f"{key}={value}" for key, value in settings.items())]
+    tool = "org.apache.kafka.tools.ProducerPerformance"
+    process = cluster.popen_tool(tool, *arguments, log_file=log_file, heap_mib=1024)
+    try:
+        code = process.wait(_PRODUCE_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        raise BenchError("dataset", f"{records} records not written within {_PRODUCE_TIMEOUT_S} s") from None
+    finally:
+        process.kill()
+        process.wait()
+    if code:
+        raise BenchError("dataset", f"the producer tool ended with {code}: {log_file.read_text()[-1500:]}")
+    backlog = read_backlog(cluster.bootstrap_servers, payload, topic, partitions)
+    if backlog.records != records:
+        raise BenchError("dataset", f"{backlog.records} records in {topic}, {records} were sent")
+    return backlog
+
+
+def read_backlog(address: str, payload: Payload, topic: str, partitions: int) -> Backlog:
+    """Count a topic from its batch headers."""
+    with KafkaPeek(address) as peek:
+        counts = [peek.count(topic, partition) for partition in range(partitions)]
+    return Backlog(
+        payload=payload.name,
+        codec=payload.codec,
+        topic=topic,
+        counts=tuple(count.records for count in counts),
+        batches=sum(count.batches for count in counts),
+        wire_bytes=sum(count.wire_bytes for count in counts),
+    )

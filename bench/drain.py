@@ -1,0 +1,160 @@
+"""`drain`: a backlog of real batches, copied by each system, interleaved over the repeats."""
+
+import argparse
+import asyncio
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from bench.dataset import PAYLOADS, Backlog, Payload, fill
+from bench.errors import BenchError
+from bench.figures import Runs, machine, print_table, summary
+from bench.measure import Run, run_relay, run_system
+from bench.systems import aiokafka_copy, mm2, raymirror
+from bench.systems.launch import Job, Launch
+from deploy.local.cluster import Cluster, start_clusters
+
+LAUNCHES: dict[str, Callable[[Job], Launch]] = {
+    "raymirror": raymirror.launch,
+    "mm2": mm2.launch_default,
+    "mm2-tuned": mm2.launch_tuned,
+    "aiokafka": aiokafka_copy.launch,
+}
+SYSTEMS = (*LAUNCHES, "relay")
+_MIB, _QUICK_MIB = 1024, 64
+_REPEATS, _QUICK_REPEATS = 3, 1
+_PARTITIONS = 8
+_BROKER_HEAP_MIB = 1024
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of this bench."""
+    parser.add_argument("--systems", default=",".join(SYSTEMS), help=f"comma-separated, of {', '.join(SYSTEMS)}")
+    parser.add_argument("--payloads", default=",".join(p.name for p in PAYLOADS), help="comma-separated")
+    parser.add_argument("--repeats", type=int, help=f"rounds over all systems (default {_REPEATS}, quick 1)")
+    parser.add_argument("--mib", type=int, help=f"MiB of records, uncompressed (default {_MIB}, quick {_QUICK_MIB})")
+    parser.add_argument("--partitions", type=int, default=_PARTITIONS)
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Run the bench and return its JSON object; raises BenchError, ClusterError."""
+    systems = _choose("system", args.systems, SYSTEMS)
+    names = _choose("payload", args.payloads, tuple(payload.name for payload in PAYLOADS))
+    payloads = [payload for payload in PAYLOADS if payload.name in names]
+    repeats = args.repeats or (_QUICK_REPEATS if args.quick else _REPEATS)
+    mib = args.mib or (_QUICK_MIB if args.quick else _MIB)
+    with tempfile.TemporaryDirectory(prefix="raymirror-bench-") as name:
+        folder = Path(name)
+        bench = Drain(folder, systems, repeats)
+        try:
+            found = bench.run(payloads, mib, args.partitions)
+        finally:
+            bench.stop()
+    for payload, figures in found.items():
+        print_table(payload, figures)
+    plain = found[payloads[0].name]
+    return {
+        "bench": "drain",
+        "systems": plain["systems"],
+        "ratios": plain["ratios"],
+        "payload": payloads[0].name,
+        "payloads": found,
+        "repeats": repeats,
+        "quick": args.quick,
+        "machine": machine(),
+    }
+
+
+class Drain:
+    """The pair of clusters, the backlogs on the source, and the runs over them."""
+
+    def __init__(self, folder: Path, systems: tuple[str, ...], repeats: int) -> None:
+        self._folder, self._systems, self._repeats = folder, systems, repeats
+        self._source = Cluster("source", folder / "source", heap_mib=_BROKER_HEAP_MIB)
+        self._target = Cluster("target", folder / "target", heap_mib=_BROKER_HEAP_MIB)
+        self._runs_made = 0
+
+    def run(self, payloads: list[Payload], mib: int, partitions: int) -> dict[str, Any]:
+        """Fill the source, then every system on every payload, once per repeat; returns the summary of each payload."""
+        start_clusters(self._source, self._target)
+        backlogs = [self._fill(payload, mib, partitions) for payload in payloads]
+        runs: dict[str, Runs] = {payload.name: {system: [] for system in self._systems} for payload in payloads}
+        for _ in range(self._repeats):
+            for backlog in backlogs:
+                for system in self._systems:
+                    runs[backlog.payload][system].append(self._run_once(system, backlog))
+        return {backlog.payload: summary(runs[backlog.payload], backlog) for backlog in backlogs}
+
+    def stop(self) -> None:
+        """Stop both clusters."""
+        self._source.stop()
+        self._target.stop()
+
+    def _fill(self, payload: Payload, mib: int, partitions: int) -> Backlog:
+        topic = f"bench-{payload.name}"
+        asyncio.run(create_topic(self._source.bootstrap_servers, topic, partitions))
+        backlog = fill(self._source, payload, topic, partitions=partitions, mib=mib, folder=self._folder)
+        print(f"filled {topic}: {backlog.records:,} records, {backlog.wire_bytes / 2**20:,.0f} MiB", flush=True)
+        return backlog
+
+    def _run_once(self, system: str, backlog: Backlog) -> Run:
+        self._runs_made += 1
+        job = Job(
+            backlog=backlog,
+            source=self._source.bootstrap_servers,
+            target=self._target.bootstrap_servers,
+            alias=f"{system.replace('-', '')}{self._runs_made:03d}",
+            folder=self._folder / f"run-{self._runs_made:03d}",
+        )
+        job.folder.mkdir()
+        run = run_relay(job) if system == "relay" else self._copy(system, job)
+        print(f"{backlog.payload} {system}: {run.wall_s:.2f} s, CPU {run.cpu_s:.2f} s", flush=True)
+        return run
+
+    def _copy(self, system: str, job: Job) -> Run:
+        launch = LAUNCHES[system](job)
+        if launch.needs_topic:
+            asyncio.run(create_topic(job.target, job.target_topic, job.backlog.partitions))
+        try:
+            return run_system(system, launch, job)
+        finally:
+            # Everything this run left, its internal topics too: the next system finds the target as this one did.
+            asyncio.run(delete_topics(job.target, containing=job.alias))
+
+
+@contextlib.asynccontextmanager
+async def _admin(address: str) -> AsyncIterator[AIOKafkaAdminClient]:
+    admin = AIOKafkaAdminClient(bootstrap_servers=address)
+    await admin.start()
+    try:
+        yield admin
+    finally:
+        await admin.close()
+
+
+async def create_topic(address: str, topic: str, partitions: int) -> None:
+    """Create a topic; raises BenchError if the cluster refuses."""
+    async with _admin(address) as admin:
+        answer = await admin.create_topics([NewTopic(topic, partitions, 1)])
+    for name, code, *rest in answer.topic_errors:
+        if code:
+            raise BenchError("dataset", f"topic {name} not created: error {code} {rest}")
+
+
+async def delete_topics(address: str, *, containing: str) -> None:
+    """Delete every topic whose name holds this text."""
+    async with _admin(address) as admin:
+        if doomed := [name for name in await admin.list_topics() if containing in name]:
+            await admin.delete_topics(doomed)
+
+
+def _choose(what: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    chosen = tuple(name.strip() for name in text.split(",") if name.strip())
+    unknown = [name for name in chosen if name not in known]
+    if unknown or not chosen:
+        raise BenchError("drain", f"no {what} {', '.join(unknown) or text!r}; known: {', '.join(known)}")
+    return chosen

@@ -1,0 +1,218 @@
+"""One run: start a system, watch the target fill up, account for its processes, end it, count what arrived.
+
+The window of a run goes from the last look at which the target topic was still empty to the first look at which every
+record was there: it holds the first and the last append, and up to one look (20 ms) more at each end.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+from bench.errors import BenchError
+from bench.kafka_peek import KafkaPeek
+from bench.processes import ProcessKey, ProcessTree, TreeSample, is_alive
+from bench.systems.launch import Job, Launch
+
+_LOOK_S = 0.02
+_DISCOVER_S = 0.5
+_SETTLE_S = 1.0
+"""Appends that come after the last record (a second copy of it, a marker) come within this time."""
+_START_TIMEOUT_S = 120.0
+_STALL_TIMEOUT_S = 60.0
+_STOP_TIMEOUT_S = 40.0
+_MIB = 1024 * 1024
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """The figures of one run; field names as in the bench's JSON."""
+
+    wall_s: float
+    cpu_s: float
+    """For raymirror: its copiers alone."""
+    cpu_all_s: float
+    records: int
+    logical_mib: float
+    wire_mib: float
+    """Bytes of record batches read from the source."""
+    target_wire_mib: float
+    """Bytes of record batches the target holds afterwards: recompressing systems change them."""
+    peak_rss_mib: float
+    peak_rss_all_mib: float
+    start_s: float
+    """From the command to the window's beginning."""
+    processes: int
+
+    @property
+    def rates(self) -> dict[str, float]:
+        """Per CPU-second of the copying processes, and per second of wall time."""
+        return {
+            "logical_mib_per_cpu_s": self.logical_mib / self.cpu_s,
+            "logical_mib_per_cpu_all_s": self.logical_mib / self.cpu_all_s,
+            "wire_mib_per_cpu_s": self.wire_mib / self.cpu_s,
+            "records_per_cpu_s": self.records / self.cpu_s,
+            "logical_mib_per_s": self.logical_mib / self.wall_s,
+        }
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """What was seen at one moment."""
+
+    at: float
+    ends: list[int]
+    cpu: TreeSample
+
+    def has_all(self, counts: tuple[int, ...]) -> bool:
+        """True if no partition ends before its count; markers may let it end behind."""
+        return all(end >= count for end, count in zip(self.ends, counts, strict=True))
+
+
+class Watch:
+    """Looks at the target and at the processes until everything has arrived and nothing moves."""
+
+    def __init__(self, system: str, job: Job, process: subprocess.Popen[bytes], peek: KafkaPeek) -> None:
+        self._system, self._job, self._process, self._peek = system, job, process, peek
+        self.tree = ProcessTree(process.pid)
+        self._discovered_at = 0.0
+
+    def watch(self) -> tuple[Look, Look]:
+        """Return the looks that begin and end the window; raises BenchError if the system ends or stands still."""
+        began_at = time.monotonic()
+        first = self._look()
+        while not any((look := self._look()).ends):
+            first = look
+            self._require_alive(look, began_at, _START_TIMEOUT_S)
+            time.sleep(_LOOK_S)
+        last = look
+        while not (last.has_all(self._job.backlog.counts) and look.at - last.at >= _SETTLE_S):
+            time.sleep(_LOOK_S)
+            look = self._look()
+            if look.ends != last.ends:
+                last = look
+            self._require_alive(look, last.at, _STALL_TIMEOUT_S)
+        return first, last
+
+    def _look(self) -> Look:
+        now = time.monotonic()
+        if now - self._discovered_at >= _DISCOVER_S:
+            self.tree.discover()
+            self._discovered_at = now
+        backlog = self._job.backlog
+        ends = self._peek.end_offsets(self._job.target_topic, backlog.partitions)
+        return Look(at=time.monotonic(), ends=ends, cpu=self.tree.sample())
+
+    def _require_alive(self, look: Look, since: float, timeout_s: float) -> None:
+        what = f"{sum(look.ends)} of {self._job.backlog.records} records at the target"
+        if self._process.poll() is not None:
+            raise BenchError(self._system, f"ended by itself with {self._process.returncode}, {what}")
+        if look.at - since > timeout_s:
+            raise BenchError(self._system, f"no append for {timeout_s:.0f} s, {what}")
+
+
+def run_system(system: str, launch: Launch, job: Job) -> Run:
+    """Run one system over one backlog; raises BenchError, with the end of its log, unless every record arrived once."""
+    log_file = job.folder / "output.log"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **launch.environment}
+    with KafkaPeek(job.target) as peek, log_file.open("wb") as log:
+        started_at = time.monotonic()
+        process = subprocess.Popen(
+            launch.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True
+        )
+        watch = Watch(system, job, process, peek)
+        try:
+            first, last = watch.watch()
+            watch.tree.discover()
+            run = _figures(launch, job, watch.tree, first, last, started_at)
+        except BenchError as error:
+            raise BenchError(error.system, f"{error.what}; its output ends: {_tail(log_file)}") from None
+        finally:
+            _end(process, watch.tree)
+        return msgspec.structs.replace(run, target_wire_mib=_require_whole(system, job, peek) / _MIB)
+
+
+def run_relay(job: Job) -> Run:
+    """Run the bare TCP relay over as many bytes as the backlog's batches have; it measures itself."""
+    backlog = job.backlog
+    command = (sys.executable, "-m", "bench.systems.relay", str(backlog.wire_bytes))
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_START_TIMEOUT_S)
+    if done.returncode:
+        raise BenchError("relay", done.stderr[-500:])
+    report = json.loads(done.stdout)
+    if report["bytes"] != backlog.wire_bytes:
+        raise BenchError("relay", f"{report['bytes']} of {backlog.wire_bytes} bytes arrived")
+    rss_mib = report["peak_rss_bytes"] / _MIB
+    return Run(
+        wall_s=report["wall_s"],
+        cpu_s=report["cpu_s"],
+        cpu_all_s=report["cpu_s"],
+        records=backlog.records,
+        logical_mib=backlog.logical_bytes / _MIB,
+        wire_mib=backlog.wire_bytes / _MIB,
+        target_wire_mib=backlog.wire_bytes / _MIB,
+        peak_rss_mib=rss_mib,
+        peak_rss_all_mib=rss_mib,
+        start_s=0.0,
+        processes=1,
+    )
+
+
+def _figures(launch: Launch, job: Job, tree: ProcessTree, first: Look, last: Look, started_at: float) -> Run:
+    copiers: frozenset[ProcessKey] | None = None
+    if launch.copier_mark:
+        copiers = tree.members(launch.copier_mark)
+        if not copiers:
+            raise BenchError(job.alias, f"no process with {launch.copier_mark!r} in its command line")
+    return Run(
+        wall_s=last.at - first.at,
+        cpu_s=last.cpu.since(first.cpu, copiers),
+        cpu_all_s=last.cpu.since(first.cpu),
+        records=job.backlog.records,
+        logical_mib=job.backlog.logical_bytes / _MIB,
+        wire_mib=job.backlog.wire_bytes / _MIB,
+        target_wire_mib=0.0,
+        peak_rss_mib=tree.peak_rss_bytes(copiers) / _MIB,
+        peak_rss_all_mib=tree.peak_rss_bytes() / _MIB,
+        start_s=first.at - started_at,
+        processes=len(last.cpu.cpu_s),
+    )
+
+
+def _require_whole(system: str, job: Job, peek: KafkaPeek) -> int:
+    """Count the target by batch header; returns its bytes, raises BenchError unless all records are there once."""
+    wire_bytes = 0
+    for partition, expected in enumerate(job.backlog.counts):
+        count = peek.count(job.target_topic, partition)
+        wire_bytes += count.wire_bytes
+        if count.records != expected:
+            place = f"{job.target_topic}-{partition}"
+            raise BenchError(system, f"{place} holds {count.records} records, the source {expected}: no figure")
+    return wire_bytes
+
+
+def _end(process: subprocess.Popen[bytes], tree: ProcessTree) -> None:
+    """End the system as its user would, and then whatever of its tree is left, by pid and start time."""
+    tree.discover()
+    tree.sample()
+    if process.poll() is None:
+        process.send_signal(signal.SIGTERM)
+    try:
+        process.wait(_STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    deadline = time.monotonic() + _STOP_TIMEOUT_S / 4
+    left = [key for key in tree.living() if is_alive(key)]
+    while left and time.monotonic() < deadline:
+        time.sleep(_LOOK_S)
+        left = [key for key in left if is_alive(key)]
+    for pid, _ in left:
+        os.kill(pid, signal.SIGKILL)
+
+
+def _tail(log_file: Path) -> str:
+    return log_file.read_text(errors="replace")[-1500:].strip() or "(nothing)"

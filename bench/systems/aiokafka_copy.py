@@ -1,0 +1,54 @@
+"""A plain aiokafka consumer -> producer: what a Python team writes itself, record by record.
+
+`python -m bench.systems.aiokafka_copy SOURCE TARGET TOPIC TARGET_TOPIC CODEC`; copies until it is ended.
+"""
+
+import asyncio
+import sys
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+from bench.systems.launch import Job, Launch
+
+
+def launch(job: Job) -> Launch:
+    """Start this module as a process of its own."""
+    places = (job.source, job.target, job.backlog.topic, job.target_topic, job.backlog.codec)
+    return Launch(command=(sys.executable, "-m", "bench.systems.aiokafka_copy", *places), needs_topic=True)
+
+
+async def copy(source: str, target: str, topic: str, target_topic: str, codec: str) -> None:
+    """Copy every record of a topic, in order, to the same partition of another, with what aiokafka tunes for it."""
+    # Without a group every partition of the topic is assigned, and no commit is made.
+    consumer = AIOKafkaConsumer(
+        topic,
+        bootstrap_servers=source,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        max_partition_fetch_bytes=1024 * 1024,
+        fetch_max_bytes=50 * 1024 * 1024,
+    )
+    producer = AIOKafkaProducer(
+        bootstrap_servers=target,
+        acks="all",
+        enable_idempotence=True,
+        compression_type=None if codec == "none" else codec,
+        max_batch_size=65536,
+        linger_ms=20,
+    )
+    async with consumer, producer:
+        while True:
+            for place, records in (await consumer.getmany(timeout_ms=200, max_records=5000)).items():
+                for record in records:
+                    await producer.send(
+                        target_topic,
+                        record.value,
+                        key=record.key,
+                        partition=place.partition,
+                        timestamp_ms=record.timestamp,
+                        headers=record.headers,
+                    )
+
+
+if __name__ == "__main__":
+    asyncio.run(copy(*sys.argv[1:6]))

@@ -1,0 +1,58 @@
+"""What a system is told and how it is started."""
+
+from pathlib import Path
+
+import msgspec
+
+from bench.dataset import Backlog
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """One copy of one backlog by one system."""
+
+    backlog: Backlog
+    source: str
+    """Bootstrap servers of the source."""
+    target: str
+    alias: str
+    """Name of the source cluster in this run: each run copies into topics of its own."""
+    folder: Path
+    """For configuration, logs and state of this run."""
+
+    @property
+    def target_topic(self) -> str:
+        return f"{self.alias}.{self.backlog.topic}"
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """A command whose process tree is the system."""
+
+    command: tuple[str, ...]
+    environment: dict[str, str] = {}
+    copier_mark: str = ""
+    """Text in the command line of the processes that copy; empty: all of them do."""
+    needs_topic: bool = False
+    """The system does not create the target topic itself."""
+
+
+def write_properties(job: Job, more: dict[str, str]) -> Path:
+    """Write an `mm2.properties` of the flow ALIAS->target: what a single-broker target makes necessary, then `more`."""
+    flow = f"{job.alias}->target"
+    properties = {
+        "clusters": f"{job.alias},target",
+        f"{job.alias}.bootstrap.servers": job.source,
+        "target.bootstrap.servers": job.target,
+        f"{flow}.enabled": "true",
+        f"{flow}.topics": job.backlog.topic,
+        "replication.factor": "1",
+        "checkpoints.topic.replication.factor": "1",
+        "heartbeats.topic.replication.factor": "1",
+        "offset-syncs.topic.replication.factor": "1",
+        "offset.storage.replication.factor": "1",
+        "status.storage.replication.factor": "1",
+        "config.storage.replication.factor": "1",
+        **more,
+    }
+    file = job.folder / "mm2.properties"
+    file.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()))
+    return file

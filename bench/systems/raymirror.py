@@ -1,0 +1,15 @@
+"""raymirror as its users start it: `raymirror run` on local Ray."""
+
+import sys
+
+from bench.systems.launch import Job, Launch, write_properties
+
+
+def launch(job: Job) -> Launch:
+    """Supervisor, Ray's daemons and copiers descend from this command; Ray calls a copier's process `ray::Copier`."""
+    file = write_properties(job, {})
+    return Launch(
+        command=(sys.executable, "-m", "actors", "run", str(file)),
+        environment={"XDG_STATE_HOME": str(job.folder / "state")},
+        copier_mark="ray::Copier",
+    )

@@ -1,0 +1,70 @@
+"""A bare TCP relay: the floor under every replicator, moving the same number of bytes without looking at them.
+
+The feeder and the drain at its ends are processes of their own and not counted. It measures itself, because its run is
+shorter than a poll: CPU and wall time from the first byte to the last.
+`python -m bench.systems.relay BYTES` prints one JSON object.
+"""
+
+import json
+import multiprocessing
+import resource
+import socket
+import sys
+import time
+from multiprocessing.connection import Connection
+
+_CHUNK_BYTES = 256 * 1024
+_TIMEOUT_S = 120.0
+
+
+def feed(port: int, size: int) -> None:
+    """Write `size` bytes to a local port."""
+    chunk = memoryview(bytes(_CHUNK_BYTES))
+    with socket.create_connection(("127.0.0.1", port), timeout=_TIMEOUT_S) as peer:
+        while size:
+            sent = peer.send(chunk[: min(size, _CHUNK_BYTES)])
+            size -= sent
+
+
+def swallow(reports: Connection) -> None:
+    """Listen, say where, read to the end, say how many bytes came."""
+    buffer = bytearray(_CHUNK_BYTES)
+    total = 0
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        reports.send(server.getsockname()[1])
+        peer, _ = server.accept()
+        with peer:
+            while got := peer.recv_into(buffer):
+                total += got
+    reports.send(total)
+
+
+def relay(size: int) -> dict[str, float]:
+    """Move `size` bytes from a feeder to a drain; returns bytes that arrived, CPU seconds, wall seconds, peak RSS."""
+    reports, ours = multiprocessing.Pipe(duplex=False)
+    drain = multiprocessing.Process(target=swallow, args=(ours,))
+    drain.start()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        feeder = multiprocessing.Process(target=feed, args=(server.getsockname()[1], size))
+        feeder.start()
+        source, _ = server.accept()
+    with source, socket.create_connection(("127.0.0.1", reports.recv()), timeout=_TIMEOUT_S) as target:
+        cpu_s, wall_s = _move(source, target)
+    arrived = reports.recv()
+    feeder.join()
+    drain.join()
+    peak_bytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return {"bytes": arrived, "cpu_s": cpu_s, "wall_s": wall_s, "peak_rss_bytes": peak_bytes}
+
+
+def _move(source: socket.socket, target: socket.socket) -> tuple[float, float]:
+    buffer = bytearray(_CHUNK_BYTES)
+    view = memoryview(buffer)
+    began_at, began_s = time.perf_counter(), time.process_time()
+    while got := source.recv_into(buffer):
+        target.sendall(view[:got])
+    return time.process_time() - began_s, time.perf_counter() - began_at
+
+
+if __name__ == "__main__":
+    print(json.dumps(relay(int(sys.argv[1]))))
