@@ -19,7 +19,8 @@ from policies.model import FlowName, LaneName, PartitionSet
 
 RATE_WINDOW = 6  # snapshots, one a second: long enough to be calm, short enough to follow a change
 
-Plan = Callable[[FlowName, tuple[LaneName, ...], Mapping[str, PartitionSet]], tuple[PartitionSet, ...]]
+# flow, its lanes, the sets so far, how many copiers are to be busy -> the sets from now on
+Plan = Callable[[FlowName, tuple[LaneName, ...], Mapping[str, PartitionSet], int], tuple[PartitionSet, ...]]
 
 
 class UnknownTopic(MirrorError):
@@ -101,7 +102,7 @@ class FlowDesk:
             return
         self._serial = found.serial
         self._next_epoch = max(self._next_epoch, found.highest_epoch + 1)
-        for fresh in self._plan(self.flow, found.lanes, self.sets):
+        for fresh in self._plan(self.flow, found.lanes, self.sets, self.copiers_wanted):
             known = self.sets.get(fresh.set_id)
             epoch = known.epoch if known else 0
             self.sets[fresh.set_id] = msgspec.structs.replace(fresh, epoch=epoch)

@@ -138,7 +138,7 @@ class Clock:
 
 
 def by_topic(
-    flow: FlowName, names: tuple[LaneName, ...], known: Mapping[str, PartitionSet]
+    flow: FlowName, names: tuple[LaneName, ...], known: Mapping[str, PartitionSet], hands: int
 ) -> tuple[PartitionSet, ...]:
     """Plan one set per topic: simple enough to read in an assertion."""
     topics = sorted({lane.source.topic for lane in names})
