@@ -19,7 +19,7 @@ MIB = 1024 * 1024
 GIB = 1024 * MIB
 
 # Measured on a clean machine: what pip fetches and unpacks for requirements.lock, and the jars.
-PACKAGES_DOWNLOAD_MIB = 720
+PACKAGES_DOWNLOAD_MIB = 570
 PACKAGES_DISK_GIB = 2.0
 JARS_DOWNLOAD_MIB = 60
 # Two brokers, a demo's data twice over, Ray's session folder.
