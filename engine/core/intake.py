@@ -28,7 +28,7 @@ def take_in(
         check_crc(buffer, at, header, topic, partition)
         epoch = header.leader_epoch
         if header.is_control:
-            transactions.on_control(header, control_type(buffer, at, header))
+            transactions.on_control(header, control_type(buffer, at, header, topic, partition))
         wanted = lane.fetch_offset
         verdict, _reason = judge(header, wanted, max_batch_bytes, transactions.is_aborted(header))
         if verdict is Verdict.PASS:

@@ -1,6 +1,6 @@
 """What an outbox needs of anything that appends to a target partition in order."""
 
-from typing import Protocol
+from typing import Any, Protocol
 
 from engine.core.lane import Lease
 from engine.core.outcome import Outcome
@@ -23,5 +23,5 @@ class Appender(Protocol):
     def next_parcel(self) -> Parcel | None:
         """Hand out the next stamped batch, None while nothing may be sent."""
 
-    def on_outcome(self, parcel: Parcel, outcome: Outcome) -> None:
-        """Take the answer of one batch."""
+    def on_outcome(self, parcel: Any, outcome: Outcome) -> None:
+        """Take the answer of one batch, which is the very object that `next_parcel` handed out."""

@@ -1,6 +1,7 @@
 """Topics and their configs: list, describe, create, grow."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 from aiokafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest, DescribeConfigsRequest
@@ -55,7 +56,7 @@ async def create_topic(
     validate_only: bool = False,
 ) -> bool:
     """Create a topic; False where it exists already. Raises KafkaRefusal with the broker's own words."""
-    spec = (topic, partitions, replication_factor, [], sorted(configs.items()))
+    spec: tuple[Any, ...] = (topic, partitions, replication_factor, [], sorted(configs.items()))
     answer = await (await client.controller()).call(CreateTopicsRequest([spec], _TIMEOUT_MS, validate_only))
     _, code, message = answer.topic_errors[0]
     if code == TOPIC_ALREADY_EXISTS:
@@ -68,7 +69,7 @@ async def create_topic(
 
 async def grow_topic(client: ClusterClient, topic: str, partitions: int) -> None:
     """Give a topic more partitions. Raises KafkaRefusal."""
-    request = CreatePartitionsRequest([(topic, (partitions, None))], _TIMEOUT_MS, False)  # type: ignore[list-item]
+    request = CreatePartitionsRequest([(topic, (partitions, None))], _TIMEOUT_MS, False)
     answer = await (await client.controller()).call(request)
     _, code, message = answer.topic_errors[0]
     if code != NONE:

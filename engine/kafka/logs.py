@@ -107,8 +107,22 @@ def _committed(buffer: memoryview, found: Slice, offset: int) -> tuple[list[Reco
     for at, header in split_batches(buffer, found.start, found.end, topic, partition):
         check_crc(buffer, at, header, topic, partition)
         if header.is_control:
-            aborted.on_control(header, control_type(buffer, at, header))
+            aborted.on_control(header, control_type(buffer, at, header, topic, partition))
         elif not aborted.is_aborted(header):
             records += [r for r in decode_records(buffer, at, header, topic, partition) if r.offset >= offset]
         offset = max(offset, header.next_offset)
     return records, offset
+
+
+async def oldest_timestamp_ms(client: ClusterClient, topic: str) -> int | None:
+    """Return the timestamp of the oldest batch of a topic, None where it is empty or its batches carry none."""
+    metadata = await client.metadata([topic])
+    partitions = [TopicPartition(topic, partition) for partition in sorted(metadata.topics[topic].partitions)]
+    starts, ends = await list_offsets(client, partitions, _EARLIEST), await list_offsets(client, partitions, _LATEST)
+    oldest: list[int] = []
+    for partition in partitions:
+        if starts[partition] < ends[partition]:
+            buffer, found = await _read(client, partition, starts[partition], _TERMS)
+            stamps = [header.max_timestamp for _, header in split_batches(buffer, found.start, found.end, *partition)]
+            oldest += [stamp for stamp in stamps[:1] if stamp >= 0]
+    return min(oldest, default=None)

@@ -96,7 +96,9 @@ class MetadataWithIds(Request[MetadataRequest_v12]):
 
     def build(self, request_struct_class: type[MetadataRequest_v12]) -> MetadataRequest_v12:
         nobody = UUID(int=0)
-        topics = None if self._topics is None else [(nobody, name, {}) for name in self._topics]
+        topics: list[tuple[UUID, str, dict[int, bytes]]] | None = (
+            None if self._topics is None else [(nobody, name, {}) for name in self._topics]
+        )
         return request_struct_class(topics, False, False, {})
 
 

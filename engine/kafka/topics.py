@@ -1,0 +1,144 @@
+"""Discovery: which topics a flow copies, and target topics made to fit, topic by topic."""
+
+from engine.clock import wall_ms
+from engine.core.events import AnyEvent, TopicCreated, TopicFailed, TopicWarning
+from engine.core.position import Position, decode_value
+from engine.errors import KafkaRefusal
+from engine.flow.discovery import Discovery
+from engine.kafka.admin import TOPIC_OVERRIDE, ConfigEntry, create_topic, describe_topic_configs, grow_topic
+from engine.kafka.cluster import ClusterClient, Metadata
+from engine.kafka.logs import oldest_timestamp_ms, read_topic
+from engine.settings import FlowConfig
+from policies.creation import COMPARED_CONFIGS, Create, Grow, compare, plan_topic
+from policies.model import LaneName, TopicPartition
+
+
+class Topics:
+    """Keeps the target topics of one flow in step with the source's; one failed topic does not stop the rest."""
+
+    def __init__(self, flow: FlowConfig, source: ClusterClient, target: ClusterClient) -> None:
+        self._flow = flow
+        self._source = source
+        self._target = target
+        self._compared: set[str] = set()
+        self._failed: dict[str, str] = {}
+
+    async def open(self) -> None:
+        """Connect to both clusters. Raises BrokerUnreachable."""
+        await self._source.open()
+        await self._target.open()
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await self._source.close()
+        await self._target.close()
+
+    async def step(self) -> Discovery:
+        """Look once. Raises ConnectionLost, BrokerUnreachable; KafkaRefusal without a positions topic."""
+        await self._ensure_positions_topic()
+        source = await self._source.metadata(None)
+        topics = sorted(topic for topic, meta in source.topics.items() if not meta.is_internal and self._wants(topic))
+        target = await self._target.metadata([self._remote(topic) for topic in topics])
+        events: list[AnyEvent] = []
+        lanes: list[LaneName] = []
+        for topic in topics:
+            ready = await self._prepare(topic, source, target, events)
+            lanes += self._lanes(topic, min(ready, len(source.topics[topic].partitions)))
+        return Discovery(lanes=tuple(lanes), events=tuple(events), highest_epoch=await self._highest_epoch())
+
+    def _wants(self, topic: str) -> bool:
+        return self._flow.selection.wants(topic)
+
+    def _remote(self, topic: str) -> str:
+        return self._flow.naming.remote_topic(self._flow.name.source, topic)
+
+    def _lanes(self, topic: str, partitions: int) -> list[LaneName]:
+        remote = self._remote(topic)
+        return [LaneName(TopicPartition(topic, p), TopicPartition(remote, p)) for p in range(partitions)]
+
+    async def _ensure_positions_topic(self) -> None:
+        flow = self._flow
+        found = (await self._target.metadata([flow.positions_topic])).topics.get(flow.positions_topic)
+        if found is None or not found.partitions:
+            await create_topic(
+                self._target,
+                flow.positions_topic,
+                flow.positions_partitions,
+                flow.positions_replication_factor,
+                {"cleanup.policy": "compact"},
+            )
+        elif len(found.partitions) != flow.positions_partitions:
+            raise KafkaRefusal(
+                f"topic {flow.positions_topic} on cluster {flow.name.target!r}",
+                37,
+                f"has {len(found.partitions)} partitions, the configuration says {flow.positions_partitions}",
+                f"set offset.storage.partitions = {len(found.partitions)}",
+            )
+
+    async def _highest_epoch(self) -> int:
+        """Return the highest assignment epoch written, so that the next one is above it."""
+        highest = 0
+        for _key, value in await read_topic(self._target, self._flow.positions_topic):
+            try:
+                position = decode_value(value)
+            except ValueError:
+                continue  # not ours to judge here: the lane whose position it is will say so
+            if isinstance(position, Position):
+                highest = max(highest, position.assignment_epoch)
+        return highest
+
+    # --- one topic -------------------------------------------------------------------------------------------
+
+    async def _prepare(self, topic: str, source: Metadata, target: Metadata, events: list[AnyEvent]) -> int:
+        """Make the target topic fit and return how many partitions it has; 0 where it could not be made."""
+        remote, partitions = self._remote(topic), len(source.topics[topic].partitions)
+        meta = target.topics.get(remote)
+        present = len(meta.partitions) if meta is not None and meta.partitions else None
+        try:
+            if present is None or present < partitions:
+                present = await self._change(topic, partitions, present, events)
+            if topic not in self._compared:
+                self._compared.add(topic)
+                events += await self._compare(topic)
+        except KafkaRefusal as refusal:
+            if self._failed.get(topic) != str(refusal):
+                self._failed[topic] = str(refusal)
+                events.append(TopicFailed(flow=self._flow.name, topic=topic, what=str(refusal)))
+            return present or 0
+        self._failed.pop(topic, None)
+        return present
+
+    async def _change(self, topic: str, partitions: int, present: int | None, events: list[AnyEvent]) -> int:
+        remote = self._remote(topic)
+        overrides = await self._overrides(topic) if present is None else {}
+        match plan_topic(partitions, present, self._flow.replication_factor, overrides):
+            case Create() as create:
+                made = await create_topic(
+                    self._target, remote, create.partitions, create.replication_factor, create.configs
+                )
+                if not made:
+                    return 0  # it appeared meanwhile: the next round sees how many partitions it has
+            case Grow() as grow:
+                await grow_topic(self._target, remote, grow.partitions)
+        events.append(TopicCreated(flow=self._flow.name, topic=topic, target=remote, partitions=partitions))
+        return partitions
+
+    async def _overrides(self, topic: str) -> dict[str, str]:
+        configs = (await describe_topic_configs(self._source, [topic]))[topic]
+        return {name: entry.value for name, entry in configs.items() if _own(entry)}
+
+    async def _compare(self, topic: str) -> list[AnyEvent]:
+        remote = self._remote(topic)
+        source = (await describe_topic_configs(self._source, [topic]))[topic]
+        target = (await describe_topic_configs(self._target, [remote]))[remote]
+        oldest_ms = await oldest_timestamp_ms(self._source, topic)
+        found = compare(_values(source), _values(target), None if oldest_ms is None else wall_ms() - oldest_ms)
+        return [TopicWarning(flow=self._flow.name, topic=topic, what=what) for what in found]
+
+
+def _own(entry: ConfigEntry) -> bool:
+    return entry.source == TOPIC_OVERRIDE and not entry.read_only and not entry.sensitive
+
+
+def _values(configs: dict[str, ConfigEntry]) -> dict[str, str]:
+    return {name: configs[name].value for name in COMPARED_CONFIGS if name in configs}

@@ -1,0 +1,119 @@
+"""What can be known about a mirror before it starts: clusters answer, topics, permissions, collisions. Changes nothing."""
+
+import asyncio
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
+
+import msgspec
+
+from engine.errors import MirrorError
+from engine.kafka.admin import create_topic
+from engine.kafka.cluster import ClusterClient, Metadata
+from engine.settings import FlowConfig, MirrorConfig
+from policies.model import FlowName
+from policies.selection import colliding_targets
+
+CLIENT_ID = "raymirror-check"
+
+
+class TopicPreview(msgspec.Struct, frozen=True, kw_only=True):
+    """One topic that would be copied; `exists` tells whether the target has it already."""
+
+    source: str
+    target: str
+    partitions: int
+    exists: bool
+
+
+class FlowPreview(msgspec.Struct, frozen=True, kw_only=True):
+    """What one flow would copy."""
+
+    flow: FlowName
+    topics: tuple[TopicPreview, ...]
+    left_out: int
+
+
+class TopicCollision(MirrorError):
+    """Two flows would write one target topic."""
+
+    def __init__(self, cluster: str, topic: str, one: str, other: str) -> None:
+        super().__init__(cluster, topic, one, other)
+        self.cluster, self.topic, self.one, self.other = cluster, topic, one, other
+
+    def __str__(self) -> str:
+        return (
+            f"flows {self.one} and {self.other} would both write topic {self.topic!r} on cluster {self.cluster!r};"
+            " give one of them other topics, or DefaultReplicationPolicy"
+        )
+
+
+async def preview(config: MirrorConfig) -> tuple[FlowPreview, ...]:
+    """Ask both clusters of every flow what would be copied.
+
+    Raises BrokerUnreachable, KafkaRefusal (the target does not let us create what is missing), TopicCollision,
+    ConfigError (a placeholder that does not resolve).
+    """
+    async with AsyncExitStack() as stack:
+        used = sorted({alias for flow in config.flows for alias in flow.name})
+        clients = {alias: _client(config, alias) for alias in used}
+        for client in clients.values():
+            stack.push_async_callback(client.close)
+        async with _first_error(), asyncio.TaskGroup() as group:
+            asking = {alias: group.create_task(_all_topics(client)) for alias, client in clients.items()}
+        metadata = {alias: task.result() for alias, task in asking.items()}
+        flows = tuple(_preview_flow(flow, metadata) for flow in config.flows)
+        _refuse_collisions(flows)
+        for flow, previewed in zip(config.flows, flows, strict=True):
+            await _try_creating(clients[flow.name.target], flow, previewed, metadata[flow.name.target])
+        return flows
+
+
+class _first_error:  # noqa: N801 - reads as a statement
+    """Raise the first error of a TaskGroup as itself."""
+
+    async def __aenter__(self) -> None:
+        return None
+
+    async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+            if not isinstance(error, BaseExceptionGroup):
+                raise error
+
+
+def _client(config: MirrorConfig, alias: str) -> ClusterClient:
+    cluster = config.clusters[alias]
+    return ClusterClient(alias, list(cluster.bootstrap), cluster.handshake(CLIENT_ID))
+
+
+async def _all_topics(client: ClusterClient) -> Metadata:
+    await client.open()
+    return await client.metadata(None)
+
+
+def _preview_flow(flow: FlowConfig, metadata: dict[str, Metadata]) -> FlowPreview:
+    source, target = metadata[flow.name.source].topics, metadata[flow.name.target].topics
+    wanted = sorted(topic for topic in source if flow.selection.wants(topic))
+    topics = []
+    for topic in wanted:
+        name = flow.naming.remote_topic(flow.name.source, topic)
+        partitions = len(source[topic].partitions)
+        topics.append(TopicPreview(source=topic, target=name, partitions=partitions, exists=name in target))
+    return FlowPreview(flow=flow.name, topics=tuple(topics), left_out=len(source) - len(wanted))
+
+
+def _refuse_collisions(flows: Iterable[FlowPreview]) -> None:
+    wanted = {flow.flow: {topic.source: topic.target for topic in flow.topics} for flow in flows}
+    for cluster, topic, one, other in colliding_targets(wanted):
+        raise TopicCollision(cluster, topic, str(one), str(other))
+
+
+async def _try_creating(client: ClusterClient, flow: FlowConfig, previewed: FlowPreview, target: Metadata) -> None:
+    """Let the target judge what would be created, without creating it: the positions topic and the first missing one."""
+    if flow.positions_topic not in target.topics:
+        compacted = {"cleanup.policy": "compact"}
+        partitions, replicas = flow.positions_partitions, flow.positions_replication_factor
+        await create_topic(client, flow.positions_topic, partitions, replicas, compacted, validate_only=True)
+    missing = next((topic for topic in previewed.topics if not topic.exists), None)
+    if missing is not None:
+        await create_topic(client, missing.target, missing.partitions, flow.replication_factor, {}, validate_only=True)

@@ -1,0 +1,129 @@
+"""Java `.properties`, exactly as MM2's loader reads them, and the traps in them that users fall into.
+
+Encoding ISO-8859-1 with `\\uXXXX`; a backslash is an escape of the file, so the regex `foo\\.bar` must be written
+`foo\\\\.bar`; a comment begins a line, never ends one (java.util.Properties.load, mm2-contract 1.1).
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+_KEY_END = re.compile(r"(?<!\\)(?:\\\\)*([=:]|[ \t\f])")
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+_INLINE_COMMENT = re.compile(r"\s#")
+_LONE_BACKSLASH = re.compile(r"(?<!\\)(?:\\\\)*\\([^tnrfu\\=: \t#!])")
+
+
+class Property(msgspec.Struct, frozen=True):
+    """One key with its value and the line it begins on."""
+
+    key: str
+    value: str
+    line: int
+
+
+class Trap(msgspec.Struct, frozen=True):
+    """Something in the file that Java reads otherwise than its author meant, most likely."""
+
+    line: int
+    key: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.key}: {self.what}"
+
+
+class Properties(msgspec.Struct, frozen=True):
+    """A parsed file: the last value of every key, and its traps."""
+
+    file: str
+    entries: dict[str, Property]
+    traps: tuple[Trap, ...]
+
+    def get(self, key: str) -> str | None:
+        """Return a value, None where the key is absent."""
+        found = self.entries.get(key)
+        return found.value if found else None
+
+    def line(self, key: str) -> int:
+        """Return the line of a key, 0 where it is absent."""
+        found = self.entries.get(key)
+        return found.line if found else 0
+
+
+def load_properties(path: Path) -> Properties:
+    """Read a file. Raises OSError."""
+    return parse_properties(path.read_text(encoding="iso-8859-1"), str(path))
+
+
+def parse_properties(text: str, file: str) -> Properties:
+    """Parse the text of a `.properties` file."""
+    entries: dict[str, Property] = {}
+    traps: list[Trap] = []
+    for number, line in _logical_lines(text):
+        raw_key, raw_value = _split(line)
+        key, value = _unescape(raw_key), _unescape(raw_value)
+        if key in entries:
+            traps.append(Trap(number, key, f"set twice; the value of line {entries[key].line} is lost"))
+        entries[key] = Property(key, value, number)
+        traps += [Trap(number, key, what) for what in _traps(raw_value, value)]
+    return Properties(file, entries, tuple(traps))
+
+
+def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Yield lines with continuations joined, without comments and blanks, with the number of their first line."""
+    held, start = "", 0
+    for number, line in enumerate(re.split(r"\r\n|\r|\n", text), 1):
+        stripped = line.lstrip(" \t\f")
+        if not held and (not stripped or stripped[0] in "#!"):
+            continue
+        start = start if held else number
+        backslashes = len(stripped) - len(stripped.rstrip("\\"))
+        if backslashes % 2:
+            held += stripped[:-1]
+            continue
+        yield start, held + stripped
+        held = ""
+    if held:
+        yield start, held
+
+
+def _split(line: str) -> tuple[str, str]:
+    found = _KEY_END.search(line)
+    if found is None:
+        return line, ""
+    key, rest = line[: found.start(1)], line[found.start(1) :].lstrip(" \t\f")
+    if rest[:1] in ("=", ":"):
+        rest = rest[1:].lstrip(" \t\f")
+    return key, rest
+
+
+def _unescape(text: str) -> str:
+    out: list[str] = []
+    at = 0
+    while at < len(text):
+        char = text[at]
+        if char != "\\" or at + 1 == len(text):
+            out.append(char)
+            at += 1
+        elif text[at + 1] == "u" and re.fullmatch(r"[0-9a-fA-F]{4}", text[at + 2 : at + 6]):
+            out.append(chr(int(text[at + 2 : at + 6], 16)))
+            at += 6
+        else:
+            out.append(_ESCAPES.get(text[at + 1], text[at + 1]))
+            at += 2
+    return "".join(out)
+
+
+def _traps(raw: str, value: str) -> Iterator[str]:
+    if _INLINE_COMMENT.search(value):
+        yield "a # behind a value is part of the value; put the comment on a line of its own"
+    lone = _LONE_BACKSLASH.search(raw)
+    if lone:
+        yield f"the single backslash before {lone.group(1)!r} is dropped by the file format; write two"
+    if value != value.rstrip():
+        yield "the value ends in white space, which is kept"
+    if re.search(r"\{\d+,\d*\}", value):
+        yield "a comma inside {m,n} splits the list there; write the repetition out"

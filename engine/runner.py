@@ -1,0 +1,97 @@
+"""Composition: from a configuration to a copier and a topic keeper on real clusters. Knows Kafka, not Ray."""
+
+from engine.core.lane import Limits
+from engine.core.progress import FlowProgress
+from engine.flow.copier import FlowCopier
+from engine.flow.discovery import Discovery
+from engine.flow.terms import FlowTerms
+from engine.kafka.cluster import ClusterClient
+from engine.kafka.gateway import KafkaCluster
+from engine.kafka.topics import Topics
+from engine.settings import ClusterConfig, FlowConfig, MirrorConfig
+from policies.model import PartitionSet
+
+__all__ = ["Copier", "Discovery", "TopicKeeper", "client_for", "terms_for"]
+
+
+def client_for(cluster: ClusterConfig, client_id: str) -> ClusterClient:
+    """Make the client of a cluster; placeholders are resolved here, in the process that connects."""
+    return ClusterClient(cluster.alias, list(cluster.bootstrap), cluster.handshake(client_id))
+
+
+def terms_for(flow: FlowConfig, deployment_id: str) -> FlowTerms:
+    """Return what the drivers need of a flow's configuration."""
+    return FlowTerms(
+        flow=flow.name,
+        deployment_id=deployment_id,
+        positions_topic=flow.positions_topic,
+        positions_partitions=flow.positions_partitions,
+        buffer_budget_bytes=flow.buffer_budget_bytes,
+        flush_s=flow.flush_s,
+        fetch=flow.fetch,
+        partition_fetch_bytes=flow.partition_fetch_bytes,
+        limits=Limits(max_in_flight=flow.max_in_flight),
+        stop_on_foreign_writer=flow.stop_on_foreign_writer,
+        request_timeout_s=flow.request_timeout_s,
+    )
+
+
+class TopicKeeper(Topics):
+    """Discovery and topic creation of one flow, over connections of its own."""
+
+    def __init__(self, config: MirrorConfig, flow: FlowConfig) -> None:
+        client_id = f"raymirror|{flow.name}|metadata"
+        super().__init__(
+            flow,
+            client_for(config.clusters[flow.name.source], client_id),
+            client_for(config.clusters[flow.name.target], client_id),
+        )
+
+
+class Copier:
+    """One flow in one process, on the event loop that runs it."""
+
+    def __init__(self, config: MirrorConfig, flow: FlowConfig, *, copier_id: str, deployment_id: str) -> None:
+        client_id = f"raymirror|{flow.name}|{copier_id}"
+        self._source = client_for(config.clusters[flow.name.source], client_id)
+        self._target = client_for(config.clusters[flow.name.target], client_id)
+        self._copier = FlowCopier(
+            terms_for(flow, deployment_id),
+            KafkaCluster(self._source, request_timeout_s=flow.request_timeout_s),
+            KafkaCluster(self._target, request_timeout_s=flow.request_timeout_s),
+            flow.starts.start_for,
+        )
+
+    async def run(self) -> None:
+        """Copy until drained. Raises BrokerUnreachable when a cluster cannot be reached at the start."""
+        try:
+            await self._source.open()
+            await self._target.open()
+            await self._copier.run()
+        finally:
+            await self._source.close()
+            await self._target.close()
+
+    def assign(self, partition_set: PartitionSet) -> None:
+        """Take a partition set, or the lanes that are new in one of ours."""
+        self._copier.assign(partition_set)
+
+    async def release(self, set_id: str) -> None:
+        """Drain the lanes of a set and forget them."""
+        await self._copier.release(set_id)
+
+    def pause(self, topics: frozenset[str] | None) -> None:
+        """Stop fetching the whole flow (None) or some topics."""
+        self._copier.pause(topics)
+
+    def resume(self, topics: frozenset[str] | None) -> None:
+        """Fetch again; failed lanes are acquired anew."""
+        self._copier.resume(topics)
+
+    def progress(self) -> FlowProgress:
+        """Take a snapshot; events are handed over once."""
+        return self._copier.progress()
+
+    async def drain(self) -> None:
+        """Finish what is in flight, make positions durable; `run` then returns."""
+        await self._copier.drain()

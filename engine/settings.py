@@ -1,0 +1,89 @@
+"""The configuration as the engine uses it: typed, frozen, without a secret in its text."""
+
+from typing import Any
+
+import msgspec
+
+from engine.flow.ports import FetchTerms
+from engine.kafka.security import HandshakeOptions
+from policies.model import FlowName
+from policies.naming import DefaultNaming
+from policies.selection import TopicSelection
+from policies.start import StartRules
+
+
+class ConfigWarning(msgspec.Struct, frozen=True):
+    """Something to know before running: where, and what."""
+
+    line: int
+    key: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.key}: {self.what}" if self.line else f"{self.key}: {self.what}"
+
+
+class ClusterConfig(msgspec.Struct, frozen=True):
+    """One cluster: alias, addresses, and how to shake hands (placeholders not resolved yet)."""
+
+    alias: str
+    bootstrap: tuple[tuple[str, int], ...]
+    security: dict[str, str]
+    file: str
+
+    def __repr__(self) -> str:
+        return f"ClusterConfig({self.alias!r}, {self.bootstrap!r})"
+
+    def handshake(self, client_id: str) -> HandshakeOptions:
+        """Resolve placeholders and return the connection options. Raises ConfigError for what is not supported yet."""
+        from engine.secrets import handshake_options
+
+        return handshake_options(self, client_id)
+
+
+class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """One direction of copying and everything that is set for it."""
+
+    name: FlowName
+    naming: DefaultNaming
+    selection: TopicSelection
+    starts: StartRules
+    topics: tuple[str, ...]
+    topics_exclude: tuple[str, ...]
+    replication_factor: int
+    refresh_topics_s: float
+    refresh_topics: bool
+    fetch: FetchTerms
+    partition_fetch_bytes: int
+    max_in_flight: int
+    request_timeout_s: float
+    positions_topic: str
+    positions_partitions: int
+    positions_replication_factor: int
+    flush_s: float
+    copiers: int
+    buffer_budget_bytes: int
+    stop_on_foreign_writer: bool
+    config_digest: str = ""
+
+
+class MirrorConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole configuration file."""
+
+    file: str
+    clusters: dict[str, ClusterConfig]
+    flows: tuple[FlowConfig, ...]
+    warnings: tuple[ConfigWarning, ...]
+    digest: str
+    deployment_id: str
+
+    def flow(self, name: FlowName) -> FlowConfig:
+        """Return the flow of a name. Raises KeyError."""
+        for flow in self.flows:
+            if flow.name == name:
+                return flow
+        raise KeyError(str(name))
+
+    def __rich_repr__(self) -> Any:
+        yield "file", self.file
+        yield "flows", [str(flow.name) for flow in self.flows]

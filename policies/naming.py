@@ -1,0 +1,110 @@
+"""What a topic is called on the other side: MM2's replication policies (Kafka: ReplicationPolicy)."""
+
+from typing import Protocol
+
+HEARTBEATS = "heartbeats"
+DEFAULT_CLASS = "DefaultReplicationPolicy"
+IDENTITY_CLASS = "IdentityReplicationPolicy"
+_PACKAGE = "org.apache.kafka.connect.mirror."
+
+
+class Naming(Protocol):
+    """The names of a replication policy."""
+
+    separator: str
+
+    def remote_topic(self, source_alias: str, topic: str) -> str:
+        """Return the target's name of a source topic."""
+
+    def topic_source(self, topic: str) -> str | None:
+        """Return the alias a topic was copied from, None for a topic that was not copied."""
+
+    def upstream_topic(self, topic: str) -> str | None:
+        """Return a copied topic's name at its source, None for a topic that was not copied."""
+
+
+class DefaultNaming:
+    """`<source alias><separator><topic>`."""
+
+    def __init__(self, separator: str = ".", *, internal_separator: bool = True) -> None:
+        self.separator = separator
+        self._internal = separator if internal_separator else "."
+
+    def remote_topic(self, source_alias: str, topic: str) -> str:
+        """Return the target's name of a source topic."""
+        return f"{source_alias}{self.separator}{topic}"
+
+    def topic_source(self, topic: str) -> str | None:
+        """Return what stands before the first separator; Java's split drops trailing empty parts (`a.` is local)."""
+        parts = topic.split(self.separator)
+        while parts and not parts[-1]:
+            parts.pop()
+        return parts[0] if len(parts) >= 2 else None
+
+    def upstream_topic(self, topic: str) -> str | None:
+        """Return the name without its source prefix."""
+        source = self.topic_source(topic)
+        return None if source is None else topic[len(source) + len(self.separator) :]
+
+    def original_topic(self, topic: str) -> str:
+        """Return the name that a topic had where it was first written."""
+        while (upstream := self.upstream_topic(topic)) is not None and upstream != topic:
+            topic = upstream
+        return topic
+
+    def offset_syncs_topic(self, alias: str) -> str:
+        """Return MM2's offset-syncs topic, named after the cluster it does not live on."""
+        return f"mm2-offset-syncs{self._internal}{alias}{self._internal}internal"
+
+    def checkpoints_topic(self, alias: str) -> str:
+        """Return MM2's checkpoints topic for groups of a source."""
+        return f"{alias}{self._internal}checkpoints{self._internal}internal"
+
+    def is_heartbeats_topic(self, topic: str) -> bool:
+        """Whether a topic is a heartbeats topic, copied any number of times."""
+        return self.original_topic(topic) == HEARTBEATS
+
+    def is_internal_topic(self, topic: str) -> bool:
+        """Whether a topic is never copied: MM2's own, Connect's and the broker's (rule of Kafka before KIP-1074).
+
+        The older rule is kept on purpose: it leaves out every name that ends in `internal`, so an installation that
+        moves over copies nothing it did not copy before.
+        """
+        return topic.startswith(("__", ".")) or topic.endswith(("-internal", ".internal", f"{self._internal}internal"))
+
+
+class IdentityNaming(DefaultNaming):
+    """Names stay as they are, except heartbeats; data loops cannot be seen in a name."""
+
+    def __init__(self, source_alias: str, separator: str = ".", *, internal_separator: bool = True) -> None:
+        super().__init__(separator, internal_separator=internal_separator)
+        self._source_alias = source_alias
+
+    def remote_topic(self, source_alias: str, topic: str) -> str:
+        """Return the same name; a heartbeats topic gets its prefix."""
+        return super().remote_topic(source_alias, topic) if _heartbeats(topic) else topic
+
+    def topic_source(self, topic: str) -> str | None:
+        """Return the configured source for every topic."""
+        return super().topic_source(topic) if _heartbeats(topic) else self._source_alias
+
+    def upstream_topic(self, topic: str) -> str | None:
+        """Return the same name."""
+        return super().upstream_topic(topic) if _heartbeats(topic) else topic
+
+
+def _heartbeats(topic: str) -> bool:
+    return topic.endswith(HEARTBEATS)
+
+
+def naming_for(
+    policy_class: str, source_alias: str, separator: str = ".", *, internal_separator: bool = True
+) -> DefaultNaming:
+    """Return the naming of one of MM2's policy classes, by short or full name. Raises ValueError for another one."""
+    match policy_class.removeprefix(_PACKAGE):
+        case "DefaultReplicationPolicy":
+            return DefaultNaming(separator, internal_separator=internal_separator)
+        case "IdentityReplicationPolicy":
+            return IdentityNaming(source_alias, separator, internal_separator=internal_separator)
+        case _:
+            raise ValueError(f"use {DEFAULT_CLASS} or {IDENTITY_CLASS}; custom Java classes cannot run here")

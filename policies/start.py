@@ -1,0 +1,97 @@
+"""Where a lane begins that has no position yet: a rule per topic pattern, the first that matches wins."""
+
+import re
+from datetime import UTC, datetime
+
+import msgspec
+
+
+class Earliest(msgspec.Struct, frozen=True, tag="earliest"):
+    """From the first record the source still has."""
+
+
+class Latest(msgspec.Struct, frozen=True, tag="latest"):
+    """From what is produced after the lane has started."""
+
+
+class Timestamp(msgspec.Struct, frozen=True, tag="timestamp"):
+    """From the first record that is not older than an instant, in milliseconds since the epoch."""
+
+    timestamp_ms: int
+
+
+class Duration(msgspec.Struct, frozen=True, tag="duration"):
+    """From the first record of the last so many seconds."""
+
+    duration_s: float
+
+
+class Offsets(msgspec.Struct, frozen=True, tag="offsets"):
+    """From given offsets by partition; a partition that is not named begins at the earliest."""
+
+    offsets: dict[int, int]
+
+
+Start = Earliest | Latest | Timestamp | Duration | Offsets
+
+_DURATION = re.compile(
+    r"-P(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d+)?)S)?)?", re.IGNORECASE
+)
+_SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
+
+
+class StartRule(msgspec.Struct, frozen=True):
+    """A whole-name topic pattern (Python `re` syntax) and where its topics begin."""
+
+    pattern: str
+    start: Start
+
+
+class StartRules(msgspec.Struct, frozen=True):
+    """All rules of a flow, in order, and what holds for topics that none names."""
+
+    rules: tuple[StartRule, ...] = ()
+    otherwise: Start = Earliest()
+
+    def start_for(self, topic: str) -> Start:
+        """Return where a topic begins."""
+        for rule in self.rules:
+            if re.fullmatch(rule.pattern, topic):
+                return rule.start
+        return self.otherwise
+
+
+def parse_start(text: str) -> Start:
+    """Read `earliest`, `latest`, an ISO instant, `-PT6H`, or `0:100;1:200`. Raises ValueError saying what is right."""
+    text = text.strip()
+    if text == "earliest":
+        return Earliest()
+    if text == "latest":
+        return Latest()
+    if text.upper().startswith("-P"):
+        return _duration(text)
+    if re.fullmatch(r"\d+:\d+(;\d+:\d+)*", text):
+        pairs = (pair.split(":") for pair in text.split(";"))
+        return Offsets({int(partition): int(offset) for partition, offset in pairs})
+    return _instant(text)
+
+
+def _duration(text: str) -> Duration:
+    found = _DURATION.fullmatch(text)
+    parts = {name: value for name, value in found.groupdict().items() if value} if found else {}
+    if not parts:
+        raise ValueError(f"{text!r} is no duration; write for instance -PT6H or -P7D")
+    return Duration(sum(float(value) * _SECONDS[name] for name, value in parts.items()))
+
+
+def _instant(text: str) -> Timestamp:
+    try:
+        instant = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(
+            f"{text!r} is no start; write earliest, latest, an instant such as 2026-01-01T00:00:00Z,"
+            " a duration such as -PT6H, or offsets such as 0:100;1:200"
+        ) from None
+    if instant.tzinfo is None:
+        instant = instant.replace(tzinfo=UTC)
+    return Timestamp(int(instant.timestamp() * 1000))
