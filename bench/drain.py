@@ -13,7 +13,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from bench.dataset import PAYLOADS, Backlog, Payload, fill
 from bench.errors import BenchError
 from bench.figures import Runs, machine, print_table, summary
-from bench.measure import Run, run_relay, run_system
+from bench.measure import Run, idle_rss_mib, run_relay, run_system
 from bench.systems import aiokafka_copy, mm2, raymirror
 from bench.systems.launch import Job, Launch
 from deploy.local.cluster import Cluster, start_clusters
@@ -75,7 +75,9 @@ class Drain:
     def __init__(self, folder: Path, systems: tuple[str, ...], repeats: int) -> None:
         self._folder, self._systems, self._repeats = folder, systems, repeats
         self._source = Cluster("source", folder / "source", heap_mib=_BROKER_HEAP_MIB)
-        self._target = Cluster("target", folder / "target", heap_mib=_BROKER_HEAP_MIB)
+        # Kafka keeps deleted logs for a minute; fifteen copies of the backlog need not lie around together.
+        at_once = {"file.delete.delay.ms": "1000"}
+        self._target = Cluster("target", folder / "target", heap_mib=_BROKER_HEAP_MIB, overrides=at_once)
         self._runs_made = 0
 
     def run(self, payloads: list[Payload], mib: int, partitions: int) -> dict[str, Any]:
@@ -83,11 +85,14 @@ class Drain:
         start_clusters(self._source, self._target)
         backlogs = [self._fill(payload, mib, partitions) for payload in payloads]
         runs: dict[str, Runs] = {payload.name: {system: [] for system in self._systems} for payload in payloads}
-        for _ in range(self._repeats):
+        idle_rss_mib = {system: self._idle(system, partitions) for system in self._systems if system == "raymirror"}
+        for repeat in range(self._repeats):
+            # Another system comes first in each round, so that none always meets cold brokers.
+            first = repeat % len(self._systems)
             for backlog in backlogs:
-                for system in self._systems:
+                for system in self._systems[first:] + self._systems[:first]:
                     runs[backlog.payload][system].append(self._run_once(system, backlog))
-        return {backlog.payload: summary(runs[backlog.payload], backlog) for backlog in backlogs}
+        return {backlog.payload: summary(runs[backlog.payload], backlog, idle_rss_mib) for backlog in backlogs}
 
     def stop(self) -> None:
         """Stop both clusters."""
@@ -101,7 +106,7 @@ class Drain:
         print(f"filled {topic}: {backlog.records:,} records, {backlog.wire_bytes / 2**20:,.0f} MiB", flush=True)
         return backlog
 
-    def _run_once(self, system: str, backlog: Backlog) -> Run:
+    def _job(self, system: str, backlog: Backlog) -> Job:
         self._runs_made += 1
         job = Job(
             backlog=backlog,
@@ -111,6 +116,20 @@ class Drain:
             folder=self._folder / f"run-{self._runs_made:03d}",
         )
         job.folder.mkdir()
+        return job
+
+    def _idle(self, system: str, partitions: int) -> float:
+        topic = "bench-idle"
+        asyncio.run(create_topic(self._source.bootstrap_servers, topic, partitions))
+        nothing = Backlog(payload="", codec="none", topic=topic, counts=(0,) * partitions, batches=0, wire_bytes=0)
+        job = self._job(system, nothing)
+        try:
+            return idle_rss_mib(system, LAUNCHES[system](job), job)
+        finally:
+            asyncio.run(delete_topics(job.target, containing=job.alias))
+
+    def _run_once(self, system: str, backlog: Backlog) -> Run:
+        job = self._job(system, backlog)
         run = run_relay(job) if system == "relay" else self._copy(system, job)
         print(f"{backlog.payload} {system}: {run.wall_s:.2f} s, CPU {run.cpu_s:.2f} s", flush=True)
         return run

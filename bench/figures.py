@@ -74,10 +74,14 @@ def machine() -> dict[str, Any]:
     }
 
 
-def summary(runs: Runs, backlog: Backlog) -> dict[str, Any]:
-    """The object of one payload."""
+def summary(runs: Runs, backlog: Backlog, idle_rss_mib: dict[str, float]) -> dict[str, Any]:
+    """The object of one payload; systems whose copiers were measured at rest have their memory above that too."""
+    systems = {system: medians(of_system) for system, of_system in runs.items()}
+    for system, idle_mib in idle_rss_mib.items():
+        peak_mib = max(run.peak_rss_mib for run in runs[system])
+        systems[system] |= {"idle_rss_mib": _round(idle_mib), "rss_above_idle_mib": _round(peak_mib - idle_mib)}
     return {
-        "systems": {system: medians(of_system) for system, of_system in runs.items()},
+        "systems": systems,
         "ratios": ratios(runs),
         "dataset": {
             "records": backlog.records,

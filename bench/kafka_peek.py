@@ -90,7 +90,7 @@ class KafkaPeek:
         while at < end:
             data = self._fetch(topic, partition, at)
             before = at
-            for size, attributes, last_offset, count in _walk(data):
+            for size, attributes, last_offset, count in walk_batches(data):
                 at = last_offset + 1
                 if not attributes & _CONTROL_BIT:
                     records, batches, wire_bytes = records + count, batches + 1, wire_bytes + size
@@ -137,8 +137,8 @@ def _string(text: str) -> bytes:
     return struct.pack(">h", len(data)) + data
 
 
-def _walk(data: memoryview) -> list[tuple[int, int, int, int]]:
-    """(size, attributes, last offset, record count) of each whole batch; a truncated last one is left out."""
+def walk_batches(data: memoryview) -> list[tuple[int, int, int, int]]:
+    """Give (size, attributes, last offset, record count) of each whole batch; a truncated last one is left out."""
     found = []
     at = 0
     while len(data) - at >= _BATCH_HEADER.size:

@@ -10,22 +10,21 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
 from bench.errors import BenchError
 from bench.kafka_peek import KafkaPeek
-from bench.processes import ProcessKey, ProcessTree, TreeSample, is_alive
+from bench.processes import ProcessKey, ProcessTree, is_alive
 from bench.systems.launch import Job, Launch
+from bench.watch import DISCOVER_S, LOOK_S, START_TIMEOUT_S, Look, Settling, Watch
 
-_LOOK_S = 0.02
-_DISCOVER_S = 0.5
-_SETTLE_S = 1.0
-"""Appends that come after the last record (a second copy of it, a marker) come within this time."""
-_START_TIMEOUT_S = 120.0
-_STALL_TIMEOUT_S = 60.0
 _STOP_TIMEOUT_S = 40.0
+_IDLE_S, _IDLE_WITHIN_BYTES = 5.0, 1024 * 1024
+_LOG_TAIL = 1500
 _MIB = 1024 * 1024
 
 
@@ -60,86 +59,65 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-class Look(msgspec.Struct, frozen=True, kw_only=True):
-    """What was seen at one moment."""
-
-    at: float
-    ends: list[int]
-    cpu: TreeSample
-
-    def has_all(self, counts: tuple[int, ...]) -> bool:
-        """True if no partition ends before its count; markers may let it end behind."""
-        return all(end >= count for end, count in zip(self.ends, counts, strict=True))
-
-
-class Watch:
-    """Looks at the target and at the processes until everything has arrived and nothing moves."""
-
-    def __init__(self, system: str, job: Job, process: subprocess.Popen[bytes], peek: KafkaPeek) -> None:
-        self._system, self._job, self._process, self._peek = system, job, process, peek
-        self.tree = ProcessTree(process.pid)
-        self._discovered_at = 0.0
-
-    def watch(self) -> tuple[Look, Look]:
-        """Return the looks that begin and end the window; raises BenchError if the system ends or stands still."""
-        began_at = time.monotonic()
-        first = self._look()
-        while not any((look := self._look()).ends):
-            first = look
-            self._require_alive(look, began_at, _START_TIMEOUT_S)
-            time.sleep(_LOOK_S)
-        last = look
-        while not (last.has_all(self._job.backlog.counts) and look.at - last.at >= _SETTLE_S):
-            time.sleep(_LOOK_S)
-            look = self._look()
-            if look.ends != last.ends:
-                last = look
-            self._require_alive(look, last.at, _STALL_TIMEOUT_S)
-        return first, last
-
-    def _look(self) -> Look:
-        now = time.monotonic()
-        if now - self._discovered_at >= _DISCOVER_S:
-            self.tree.discover()
-            self._discovered_at = now
-        backlog = self._job.backlog
-        ends = self._peek.end_offsets(self._job.target_topic, backlog.partitions)
-        return Look(at=time.monotonic(), ends=ends, cpu=self.tree.sample())
-
-    def _require_alive(self, look: Look, since: float, timeout_s: float) -> None:
-        what = f"{sum(look.ends)} of {self._job.backlog.records} records at the target"
-        if self._process.poll() is not None:
-            raise BenchError(self._system, f"ended by itself with {self._process.returncode}, {what}")
-        if look.at - since > timeout_s:
-            raise BenchError(self._system, f"no append for {timeout_s:.0f} s, {what}")
-
-
 def run_system(system: str, launch: Launch, job: Job) -> Run:
     """Run one system over one backlog; raises BenchError, with the end of its log, unless every record arrived once."""
-    log_file = job.folder / "output.log"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **launch.environment}
-    with KafkaPeek(job.target) as peek, log_file.open("wb") as log:
+    with KafkaPeek(job.target) as peek:
         started_at = time.monotonic()
-        process = subprocess.Popen(
+        with _started(launch, job) as process:
+            watch = Watch(system, job, process, peek)
+            with _ended(process, watch.tree, job):
+                first, last = watch.watch()
+                watch.tree.discover()
+                run = _figures(launch, job, watch.tree, first, last, started_at)
+        return msgspec.structs.replace(run, target_wire_mib=_require_whole(system, job, peek) / _MIB)
+
+
+def idle_rss_mib(system: str, launch: Launch, job: Job) -> float:
+    """Resident memory of the copiers of a system that has nothing to copy, once it has stopped to change."""
+    with _started(launch, job) as process:
+        tree = ProcessTree(process.pid)
+        with _ended(process, tree, job):
+            deadline = time.monotonic() + START_TIMEOUT_S
+            seen = Settling(within=_IDLE_WITHIN_BYTES, for_s=_IDLE_S)
+            while not seen.is_settled:
+                time.sleep(DISCOVER_S)
+                if process.poll() is not None or time.monotonic() > deadline:
+                    raise BenchError(system, "no copier at rest while idle")
+                tree.discover()
+                seen.add(tree.rss_bytes(tree.members(launch.copier_mark)), time.monotonic())
+    return seen.value / _MIB
+
+
+@contextmanager
+def _started(launch: Launch, job: Job) -> Iterator[subprocess.Popen[bytes]]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **launch.environment}
+    with _log_file(job).open("wb") as log:
+        yield subprocess.Popen(
             launch.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True
         )
-        watch = Watch(system, job, process, peek)
-        try:
-            first, last = watch.watch()
-            watch.tree.discover()
-            run = _figures(launch, job, watch.tree, first, last, started_at)
-        except BenchError as error:
-            raise BenchError(error.system, f"{error.what}; its output ends: {_tail(log_file)}") from None
-        finally:
-            _end(process, watch.tree)
-        return msgspec.structs.replace(run, target_wire_mib=_require_whole(system, job, peek) / _MIB)
+
+
+@contextmanager
+def _ended(process: subprocess.Popen[bytes], tree: ProcessTree, job: Job) -> Iterator[None]:
+    """End the system on the way out; a BenchError on the way gets the end of its log."""
+    try:
+        yield
+    except BenchError as error:
+        text = _log_file(job).read_text(errors="replace")[-_LOG_TAIL:].strip() or "(nothing)"
+        raise BenchError(error.system, f"{error.what}; its output ends: {text}") from None
+    finally:
+        _end(process, tree)
+
+
+def _log_file(job: Job) -> Path:
+    return job.folder / "output.log"
 
 
 def run_relay(job: Job) -> Run:
     """Run the bare TCP relay over as many bytes as the backlog's batches have; it measures itself."""
     backlog = job.backlog
     command = (sys.executable, "-m", "bench.systems.relay", str(backlog.wire_bytes))
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_START_TIMEOUT_S)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=START_TIMEOUT_S)
     if done.returncode:
         raise BenchError("relay", done.stderr[-500:])
     report = json.loads(done.stdout)
@@ -208,11 +186,7 @@ def _end(process: subprocess.Popen[bytes], tree: ProcessTree) -> None:
     deadline = time.monotonic() + _STOP_TIMEOUT_S / 4
     left = [key for key in tree.living() if is_alive(key)]
     while left and time.monotonic() < deadline:
-        time.sleep(_LOOK_S)
+        time.sleep(LOOK_S)
         left = [key for key in left if is_alive(key)]
     for pid, _ in left:
         os.kill(pid, signal.SIGKILL)
-
-
-def _tail(log_file: Path) -> str:
-    return log_file.read_text(errors="replace")[-1500:].strip() or "(nothing)"

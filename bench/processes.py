@@ -103,6 +103,10 @@ class ProcessTree:
         """Sum of each process's own peak of resident memory (VmHWM): an upper bound of the peak of the sum."""
         return sum(peak for key, peak in self._peak_rss_bytes.items() if keys is None or key in keys)
 
+    def rss_bytes(self, keys: frozenset[ProcessKey]) -> int:
+        """Resident memory of these processes now; ended ones have none."""
+        return sum(_resident_pages(pid) for pid, _ in keys) * os.sysconf("SC_PAGE_SIZE")
+
     def _note_memory(self, key: ProcessKey) -> None:
         try:
             status = (_PROC / str(key[0]) / "status").read_text()
@@ -114,6 +118,13 @@ class ProcessTree:
                 self._peak_rss_bytes[key] = int(line.split()[1]) * 1024
         if command:
             self._commands[key] = command.replace(b"\0", b" ").decode(errors="replace")
+
+
+def _resident_pages(pid: int) -> int:
+    try:
+        return int((_PROC / str(pid) / "statm").read_text().split()[1])
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
 
 
 def is_alive(key: ProcessKey) -> bool:

@@ -10,6 +10,7 @@ def launch(job: Job) -> Launch:
     file = write_properties(job, {})
     return Launch(
         command=(sys.executable, "-m", "actors", "run", str(file)),
-        environment={"XDG_STATE_HOME": str(job.folder / "state")},
+        # A mirror of its own, on a Ray of its own, whatever runs beside it.
+        environment={"XDG_STATE_HOME": str(job.folder / "state"), "RAY_ADDRESS": ""},
         copier_mark="ray::Copier",
     )

@@ -1,0 +1,87 @@
+"""Watching a run from outside: the target fills up, the processes use CPU and memory, until nothing moves any more."""
+
+import subprocess
+import time
+
+import msgspec
+
+from bench.errors import BenchError
+from bench.kafka_peek import KafkaPeek
+from bench.processes import ProcessTree, TreeSample
+from bench.systems.launch import Job
+
+LOOK_S = 0.02
+DISCOVER_S = 0.5
+START_TIMEOUT_S = 120.0
+_SETTLE_S = 1.0
+"""Appends that come after the last record (a second copy of it, a marker) come within this time."""
+_STALL_TIMEOUT_S = 60.0
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True):
+    """What was seen at one moment."""
+
+    at: float
+    ends: list[int]
+    cpu: TreeSample
+
+    def has_all(self, counts: tuple[int, ...]) -> bool:
+        """True if no partition ends before its count; markers may let it end behind."""
+        return all(end >= count for end, count in zip(self.ends, counts, strict=True))
+
+
+class Watch:
+    """Looks at the target and at the processes until everything has arrived and nothing moves."""
+
+    def __init__(self, system: str, job: Job, process: subprocess.Popen[bytes], peek: KafkaPeek) -> None:
+        self._system, self._job, self._process, self._peek = system, job, process, peek
+        self.tree = ProcessTree(process.pid)
+        self._discovered_at = 0.0
+
+    def watch(self) -> tuple[Look, Look]:
+        """Return the looks that begin and end the window; raises BenchError if the system ends or stands still."""
+        began_at = time.monotonic()
+        first = self._look()
+        while not any((look := self._look()).ends):
+            first = look
+            self._require_alive(look, began_at, START_TIMEOUT_S)
+            time.sleep(LOOK_S)
+        last = look
+        while not (last.has_all(self._job.backlog.counts) and look.at - last.at >= _SETTLE_S):
+            time.sleep(LOOK_S)
+            look = self._look()
+            if look.ends != last.ends:
+                last = look
+            self._require_alive(look, last.at, _STALL_TIMEOUT_S)
+        return first, last
+
+    def _look(self) -> Look:
+        now = time.monotonic()
+        if now - self._discovered_at >= DISCOVER_S:
+            self.tree.discover()
+            self._discovered_at = now
+        backlog = self._job.backlog
+        ends = self._peek.end_offsets(self._job.target_topic, backlog.partitions)
+        return Look(at=time.monotonic(), ends=ends, cpu=self.tree.sample())
+
+    def _require_alive(self, look: Look, since: float, timeout_s: float) -> None:
+        what = f"{sum(look.ends)} of {self._job.backlog.records} records at the target"
+        if self._process.poll() is not None:
+            raise BenchError(self._system, f"ended by itself with {self._process.returncode}, {what}")
+        if look.at - since > timeout_s:
+            raise BenchError(self._system, f"no append for {timeout_s:.0f} s, {what}")
+
+
+class Settling:
+    """Whether a positive value has stayed within a margin for a time."""
+
+    def __init__(self, *, within: int, for_s: float) -> None:
+        self._within, self._for_s = within, for_s
+        self.value, self._since = 0, 0.0
+        self.is_settled = False
+
+    def add(self, value: int, at: float) -> None:
+        """Take a reading made at an instant of any clock that does not run backwards."""
+        if value == 0 or abs(value - self.value) > self._within:
+            self.value, self._since = value, at
+        self.is_settled = self.value > 0 and at - self._since >= self._for_s
