@@ -3,10 +3,10 @@
 import hashlib
 from pathlib import Path
 
-from engine.config import MirrorConfig, load_config
-
 from actors.messages import ConfigRef
+from engine.config import load_config
 from engine.errors import MirrorError
+from engine.settings import MirrorConfig
 
 
 class ConfigChanged(MirrorError):

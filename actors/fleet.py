@@ -22,7 +22,7 @@ from policies.model import FlowName, PartitionSet
 
 CALL_TIMEOUT_S = 5.0
 UNKNOWN_PAUSE_S = 1.0  # between two looks at an actor that Ray says is unavailable: unknown, not dead
-METADATA_RESTART_S = 10.0
+METADATA_RESTART_S = 30.0  # a metadata actor older than this that fails a call is replaced
 SUPERVISOR = "supervisor"
 HEAD = {"node:__internal_head__": 0.001}
 
@@ -134,6 +134,7 @@ class RayFleet:
         self._group, self._changed = group, changed
         self._metadata: Any = None
         self._metadata_started_at = 0.0
+        self._metadata_answered = False
 
     def end_leftovers(self) -> int:
         """Kill what an earlier supervisor of this namespace left behind; say how many."""
@@ -174,10 +175,13 @@ class RayFleet:
         try:
             data = await bounded("metadata", "found", self._metadata.found.remote(flow.source, flow.target))
         except CopierUnreachable:
-            now = asyncio.get_running_loop().time()
-            if now - self._metadata_started_at > METADATA_RESTART_S:
+            age_s = asyncio.get_running_loop().time() - self._metadata_started_at
+            if age_s > METADATA_RESTART_S:
                 self.end_metadata()
+            elif not self._metadata_answered:
+                return Found(serial=0)  # a process takes its time to start
             raise
+        self._metadata_answered = True
         return msgspec.msgpack.decode(data, type=Found)
 
     def end_metadata(self) -> None:
@@ -188,6 +192,7 @@ class RayFleet:
 
     def _start_metadata(self) -> None:
         self._metadata_started_at = asyncio.get_running_loop().time()
+        self._metadata_answered = False
         remote = _actor_class(MetadataShell)
         self._metadata = remote.options(
             name=f"metadata-{self._metadata_started_at:.3f}",  # a killed actor's name is freed a moment later

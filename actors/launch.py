@@ -7,12 +7,12 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import msgspec
-from engine.config import MirrorConfig
 
 from actors import config_ref, session
 from actors.connect import RayConnection, attach, start_local
 from actors.messages import MirrorSpec
 from actors.mirror import Mirror, start
+from engine.settings import MirrorConfig
 
 DRAIN_S = 20.0
 
@@ -41,7 +41,7 @@ def plan_launch(path: Path, config: MirrorConfig, *, address: str | None, name: 
             config=config_ref.refer(path),
             namespace=session.namespace_of(name or flows),
             version=code_version(),
-            deployment_id=session.deployment_id(os.environ),
+            deployment_id=config.deployment_id or session.deployment_id(os.environ),
             drain_s=DRAIN_S,
         ),
         address=address or os.environ.get("RAY_ADDRESS", ""),

@@ -15,7 +15,8 @@ from engine.errors import MirrorError
 from policies.model import FlowName, LaneName
 
 EVENTS_KEPT = 1000
-RETRY_S = 2.0  # after a round that failed: a broker's restart takes a few seconds
+RETRY_S = (0.2, 0.5, 1.0, 2.0)  # after rounds that failed; a broker's restart takes a few seconds
+TOLD_AFTER = 3  # failed rounds in a row: a topic that was just created has no leader for a moment
 
 
 class DiscoveryLike(Protocol):
@@ -47,9 +48,8 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
 
 def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
     """Read the configuration in this actor's own process and make a keeper per flow."""
-    from engine.runner import TopicKeeper
-
     from actors import config_ref
+    from engine.runner import TopicKeeper
 
     config = config_ref.load(spec.config)
     return tuple(
@@ -63,6 +63,7 @@ class FlowWatch:
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
         self._found = Found(serial=0)
+        self._failures = 0
         self._events: deque[AnyEvent] = deque(maxlen=EVENTS_KEPT)
 
     async def run(self) -> None:
@@ -72,14 +73,17 @@ class FlowWatch:
                 await self._watch.keeper.open()
                 await self._rounds()
             except (MirrorError, OSError, TimeoutError) as failure:
-                self._found = msgspec.structs.replace(self._found, failure=str(failure))
-                await asyncio.sleep(RETRY_S)
+                self._failures += 1
+                if self._failures >= TOLD_AFTER:
+                    self._found = msgspec.structs.replace(self._found, failure=str(failure))
+                await asyncio.sleep(RETRY_S[min(self._failures, len(RETRY_S)) - 1])
             finally:
                 await self._watch.keeper.close()
 
     async def _rounds(self) -> None:
         while True:
             discovery = await self._watch.keeper.step()
+            self._failures = 0
             self._events.extend(discovery.events)
             self._found = Found(
                 serial=self._found.serial + 1, lanes=discovery.lanes, highest_epoch=discovery.highest_epoch

@@ -26,6 +26,9 @@ class View(Protocol):
     def show(self, status: MirrorStatus) -> None:
         """Show it."""
 
+    def say(self, text: str) -> None:
+        """Show a line of text that stays."""
+
 
 @contextmanager
 def open_view(*, json: bool, out: TextIO | None = None) -> Iterator[View]:
@@ -47,8 +50,11 @@ class JsonView:
         self._stream = stream
 
     def show(self, status: MirrorStatus) -> None:
-        """Print the status, without what a restarting reader would see twice."""
+        """Print the status."""
         print(msgspec.json.encode(status).decode(), file=self._stream, flush=True)
+
+    def say(self, text: str) -> None:
+        """Keep quiet: who asks for JSON reads nothing else."""
 
 
 class LiveView:
@@ -60,6 +66,10 @@ class LiveView:
     def show(self, status: MirrorStatus) -> None:
         """Draw it."""
         self._live.update(render(status), refresh=True)
+
+    def say(self, text: str) -> None:
+        """Print above the table."""
+        self._live.console.print(text, markup=False, highlight=False)
 
 
 class PlainView:
@@ -81,6 +91,10 @@ class PlainView:
             for flow in status.flows:
                 print(f"{status.phase}: {flow_line(flow)}", file=self._stream)
         self._stream.flush()
+
+    def say(self, text: str) -> None:
+        """Print it."""
+        print(text, file=self._stream, flush=True)
 
 
 def fresh(before: tuple[EventLine, ...], now: tuple[EventLine, ...]) -> tuple[EventLine, ...]:

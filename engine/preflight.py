@@ -1,6 +1,5 @@
-"""What can be known about a mirror before it starts: clusters answer, topics, permissions, collisions. Changes nothing."""
+"""What can be known about a mirror before it starts: clusters, topics, permissions, collisions. Changes nothing."""
 
-import asyncio
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
 
@@ -9,7 +8,9 @@ import msgspec
 from engine.errors import MirrorError
 from engine.kafka.admin import create_topic
 from engine.kafka.cluster import ClusterClient, Metadata
+from engine.runner import client_for
 from engine.settings import FlowConfig, MirrorConfig
+from engine.tasks import run_all
 from policies.model import FlowName
 from policies.selection import colliding_targets
 
@@ -55,40 +56,21 @@ async def preview(config: MirrorConfig) -> tuple[FlowPreview, ...]:
     """
     async with AsyncExitStack() as stack:
         used = sorted({alias for flow in config.flows for alias in flow.name})
-        clients = {alias: _client(config, alias) for alias in used}
+        clients = {alias: client_for(config.clusters[alias], CLIENT_ID) for alias in used}
         for client in clients.values():
             stack.push_async_callback(client.close)
-        async with _first_error(), asyncio.TaskGroup() as group:
-            asking = {alias: group.create_task(_all_topics(client)) for alias, client in clients.items()}
-        metadata = {alias: task.result() for alias, task in asking.items()}
+        metadata: dict[str, Metadata] = {}
+
+        async def ask(alias: str) -> None:
+            await clients[alias].open()
+            metadata[alias] = await clients[alias].metadata(None)
+
+        await run_all(*map(ask, used))
         flows = tuple(_preview_flow(flow, metadata) for flow in config.flows)
         _refuse_collisions(flows)
         for flow, previewed in zip(config.flows, flows, strict=True):
             await _try_creating(clients[flow.name.target], flow, previewed, metadata[flow.name.target])
         return flows
-
-
-class _first_error:  # noqa: N801 - reads as a statement
-    """Raise the first error of a TaskGroup as itself."""
-
-    async def __aenter__(self) -> None:
-        return None
-
-    async def __aexit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        while isinstance(error, BaseExceptionGroup):
-            error = error.exceptions[0]
-            if not isinstance(error, BaseExceptionGroup):
-                raise error
-
-
-def _client(config: MirrorConfig, alias: str) -> ClusterClient:
-    cluster = config.clusters[alias]
-    return ClusterClient(alias, list(cluster.bootstrap), cluster.handshake(CLIENT_ID))
-
-
-async def _all_topics(client: ClusterClient) -> Metadata:
-    await client.open()
-    return await client.metadata(None)
 
 
 def _preview_flow(flow: FlowConfig, metadata: dict[str, Metadata]) -> FlowPreview:
@@ -109,7 +91,7 @@ def _refuse_collisions(flows: Iterable[FlowPreview]) -> None:
 
 
 async def _try_creating(client: ClusterClient, flow: FlowConfig, previewed: FlowPreview, target: Metadata) -> None:
-    """Let the target judge what would be created, without creating it: the positions topic and the first missing one."""
+    """Let the target judge, without creating anything, the positions topic and the first missing one."""
     if flow.positions_topic not in target.topics:
         compacted = {"cleanup.policy": "compact"}
         partitions, replicas = flow.positions_partitions, flow.positions_replication_factor

@@ -1,7 +1,6 @@
 """`raymirror demo`: two real clusters, real load, a live mirror, and a proof of its copy."""
 
 import argparse
-import sys
 import time
 
 from rich.console import Console
@@ -24,9 +23,8 @@ def run(args: argparse.Namespace) -> int:
     from actors.view import open_view
 
     began_at = time.monotonic()
-    with open_stage(lambda text: print(text, file=sys.stderr, flush=True), args.keep) as stage:
-        with open_view(json=False) as view:
-            outcome = play(stage, view)
-        Console().print(verdict_table(outcome))
+    with open_view(json=False) as view, open_stage(view.say, args.keep) as stage:
+        outcome = play(stage, view)
+    Console().print(verdict_table(outcome))
     print(total_line(outcome, time.monotonic() - began_at))
     return exits.OK if outcome.is_whole else exits.FAILED

@@ -22,9 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Check all that can be checked without Ray, then run. Exit code 0 after a drain, 1 if it was not in order."""
-    config = prepare(args.config)
+    config, _ = prepare(args.config)
     for warning in config.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        print(f"warning: {args.config}: {warning}", file=sys.stderr)
     # Ray comes last: it takes seconds, and nothing above needs it
     from actors import launch
     from actors.follow import drain, follow, stop_signals

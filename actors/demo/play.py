@@ -91,7 +91,7 @@ def play(stage: Stage, view: View) -> Outcome:
 
 def _start_mirror(stage: Stage) -> Mirror:
     path = stage.write_config()
-    config = prepare(path)
+    config, _ = prepare(path)
     plan = launch.plan_launch(path, config, address=None, name=f"demo-{stage.folder.name.rpartition('-')[2]}")
     # a Ray of its own, whatever RAY_ADDRESS says: the demo leaves nothing behind
     connection = launch.connect(msgspec.structs.replace(plan, address=""))

@@ -45,6 +45,7 @@ class Stage:
             "source->target.enabled = true\n"
             "source->target.topics = .*\n"
             "replication.factor = 1\n"
+            "offset.storage.replication.factor = 1\n"
         )
         return path
 

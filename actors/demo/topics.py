@@ -1,5 +1,6 @@
 """What the demo does to the source through aiokafka's stock clients: topics, hand-made records, end offsets."""
 
+import time
 from collections.abc import Iterable, Mapping
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
@@ -8,7 +9,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 LATE_TOPIC = "payments"
 LATE_PARTITIONS = 2
 LATE_RECORDS = 6_000
-FIRST_TIMESTAMP_MS = 1_750_000_000_000
+LATE_AGE_MS = 3_600_000  # written as if an hour ago: not the append time, and well within the retention of both sides
 
 
 async def create_topics(bootstrap: str, partitions: Mapping[str, int]) -> None:
@@ -27,6 +28,7 @@ async def create_topics(bootstrap: str, partitions: Mapping[str, int]) -> None:
 async def write_late_topic(bootstrap: str) -> None:
     """Create the topic nobody told the mirror of, and write what ProducerPerformance does not: keys, headers, nulls."""
     await create_topics(bootstrap, {LATE_TOPIC: LATE_PARTITIONS})
+    first_ms = time.time_ns() // 1_000_000 - LATE_AGE_MS
     producer = AIOKafkaProducer(bootstrap_servers=bootstrap, compression_type="zstd", linger_ms=20)
     await producer.start()
     try:
@@ -38,7 +40,7 @@ async def write_late_topic(bootstrap: str) -> None:
                 value=value,
                 headers=headers,
                 partition=number % LATE_PARTITIONS,
-                timestamp_ms=FIRST_TIMESTAMP_MS + number,
+                timestamp_ms=first_ms + number,
             )
         await producer.flush()
     finally:

@@ -1,0 +1,44 @@
+"""`raymirror check CONFIG`: what is wrong or missing, and what would be copied; changes nothing."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from actors.checks import prepare
+from actors.cli import exits
+from engine.preflight import FlowPreview
+
+HELP = "read a configuration and say what is wrong or missing; changes nothing"
+TOPICS_SHOWN = 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check and tell. Raises ConfigError, BrokerUnreachable, KafkaRefusal, TopicCollision: exit code 2."""
+    config, flows = prepare(args.config)
+    for warning in config.warnings:
+        print(f"warning: {args.config}: {warning}", file=sys.stderr)
+    for flow in flows:
+        show(flow)
+    print("ready: raymirror run", args.config)
+    return exits.OK
+
+
+def show(flow: FlowPreview) -> None:
+    """Print what a flow would copy."""
+    partitions = sum(topic.partitions for topic in flow.topics)
+    print(f"{flow.flow}: {len(flow.topics)} topics, {partitions} partitions; {flow.left_out} topics left out")
+    table = Table("source topic", "target topic", "partitions", "target")
+    for topic in flow.topics[:TOPICS_SHOWN]:
+        table.add_row(topic.source, topic.target, str(topic.partitions), "there" if topic.exists else "will be created")
+    if flow.topics:
+        Console().print(table)
+    if len(flow.topics) > TOPICS_SHOWN:
+        print(f"and {len(flow.topics) - TOPICS_SHOWN} more")
