@@ -31,12 +31,14 @@ help:
 setup: $(STAMP)
 
 # setuptools goes first: PySpark comes as source, and its build must use the locked setuptools, not the newest.
-# The stamp is written last, so an interrupted set-up goes on where it was; a broken environment is made anew.
+# The stamp is written last, so an interrupted set-up goes on where it was; one that is
+# broken, or of another Python, is made anew.
 $(STAMP): requirements.lock pyproject.toml
 	@$(if $(PYTHON),,echo 'raymirror needs CPython 3.11 and none is on PATH: install it (Debian: apt install python3.11 python3.11-venv), or: make PYTHON=/path/to/python3.11 ...' >&2; exit 2)
 	@$(PYTHON) deploy/preflight.py --venv $(VENV) --about-to-install
 	@rm -f $(STAMP)
-	@$(BIN)/python -c 'import pip, sys; sys.exit(sys.version_info[:2] != (3, 11))' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
+	@test "$$($(BIN)/python -c 'import math, pip, sys; print(sys.base_prefix)' 2>/dev/null)" \
+	    = "$$($(PYTHON) -c 'import sys; print(sys.base_prefix)')" || $(PYTHON) -m venv --clear $(VENV)
 	sed -n '/^setuptools==/,/[^\\]$$/p' requirements.lock > $(VENV)/setuptools.lock
 	$(BIN)/python -m pip install --quiet --require-hashes -r $(VENV)/setuptools.lock
 	$(BIN)/python -m pip install --quiet --require-hashes --no-build-isolation --no-deps -r requirements.lock
