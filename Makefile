@@ -41,7 +41,7 @@ $(STAMP): requirements.lock pyproject.toml
 	    = "$$($(PYTHON) -c 'import sys; print(sys.base_prefix)')" || $(PYTHON) -m venv --clear $(VENV)
 	sed -n '/^setuptools==/,/[^\\]$$/p' requirements.lock > $(VENV)/setuptools.lock
 	$(BIN)/python -m pip install --quiet --require-hashes -r $(VENV)/setuptools.lock
-	$(BIN)/python -m pip install --quiet --require-hashes --no-build-isolation --no-deps -r requirements.lock
+	$(BIN)/python -m pip install --quiet --require-hashes --no-build-isolation --use-pep517 --no-deps -r requirements.lock
 	$(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --no-index -e .
 	@touch $(STAMP)
 
