@@ -1,7 +1,7 @@
 """One run: start a system, watch the target fill up, account for its processes, end it, count what arrived.
 
-The window of a run goes from the last look at which the target topic was still empty to the first look at which every
-record was there: it holds the first and the last append, and up to one look (20 ms) more at each end.
+The window of a run goes from the last look at which the target topic held no records yet to the look that saw the last
+append: it holds the first and the last append, and up to one look (20 ms) more at each end.
 """
 
 import json

@@ -16,6 +16,7 @@ START_TIMEOUT_S = 120.0
 _SETTLE_S = 1.0
 """Appends that come after the last record (a second copy of it, a marker) come within this time."""
 _STALL_TIMEOUT_S = 60.0
+_MARKERS_BEFORE = 1
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,6 +25,11 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     ends: list[int]
     cpu: TreeSample
+
+    @property
+    def has_records(self) -> bool:
+        """True if a partition holds more than the one marker that a fenced takeover writes before its first record."""
+        return max(self.ends) > _MARKERS_BEFORE
 
     def has_all(self, counts: tuple[int, ...]) -> bool:
         """True if no partition ends before its count; markers may let it end behind."""
@@ -42,7 +48,7 @@ class Watch:
         """Return the looks that begin and end the window; raises BenchError if the system ends or stands still."""
         began_at = time.monotonic()
         first = self._look()
-        while not any((look := self._look()).ends):
+        while not (look := self._look()).has_records:
             first = look
             self._require_alive(look, began_at, START_TIMEOUT_S)
             time.sleep(LOOK_S)
