@@ -1,6 +1,6 @@
 """Composition: from a configuration to a copier and a topic keeper on real clusters. Knows Kafka, not Ray."""
 
-from engine.core.lane import Limits
+from engine.core.piece import Limits
 from engine.core.progress import FlowProgress
 from engine.flow.copier import FlowCopier
 from engine.flow.discovery import Discovery

@@ -85,6 +85,21 @@ class ForeignWriter(LaneEvent, frozen=True, kw_only=True, tag="foreign_writer"):
         return f"{self.lane}: target {self.target} offsets {self.first} to {self.last} come from another writer; {then}"
 
 
+class TargetEaten(LaneEvent, frozen=True, kw_only=True, tag="target_eaten"):
+    """The target's log start has passed the position: its retention deletes faster than we copy."""
+
+    severity: ClassVar[str] = "warning"
+    target: TopicPartition
+    log_start: int
+    target_next: int
+
+    def text(self) -> str:
+        return (
+            f"{self.lane}: target {self.target} now starts at offset {self.log_start}, at or behind the end of the copy"
+            f" ({self.target_next}): its retention deletes records older than it keeps as they arrive"
+        )
+
+
 class RecordRefused(LaneEvent, frozen=True, kw_only=True, tag="record_refused"):
     """The target refused a batch; `source_offset` names the first refused record as exactly as the broker did."""
 
@@ -248,6 +263,7 @@ AnyEvent = (
     | TargetGap
     | ForeignWriter
     | RecordRefused
+    | TargetEaten
     | PositionRefused
     | LaneRefused
     | CorruptSource

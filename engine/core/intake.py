@@ -1,6 +1,7 @@
 """From the bytes of one fetched partition to what its lane queues: pass, re-encode, or skip, batch by batch."""
 
-from engine.core.lane import Lane, Lease, Piece
+from engine.core.lane import Lane
+from engine.core.piece import Lease, Piece
 from engine.wire.aborted import AbortedTransactions
 from engine.wire.batch import Verdict, check_crc, control_type, judge, read_header, restamp, split_batches
 from engine.wire.records import reencode

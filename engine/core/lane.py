@@ -18,13 +18,14 @@ appends, and performs the returned action.
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Protocol
 
 import msgspec
 
 from engine.core import states
-from engine.core.events import AnyEvent, ForeignWriter, IdentityChanged, RecordRefused, TargetGap
+from engine.core.actions import NOTHING, Action, Actions, Fail, Inspect, Reacquire, ReadTail, Retry, RetryRefused, Split
+from engine.core.events import ForeignWriter, RecordRefused, TargetGap
 from engine.core.outcome import Outcome, OutcomeKind, Remedy, remedy
+from engine.core.piece import Lease, Limits, Payload, Piece, split_piece
 from engine.core.position import Position
 from engine.core.resume import REGRESSION, Tail, Unknown, read_tail
 from engine.core.runs import RunLine
@@ -32,101 +33,6 @@ from engine.core.states import State
 from engine.wire.batch import BatchHeader
 from engine.wire.records import Encoded
 from policies.model import FlowName, LaneName
-
-Payload = bytearray | memoryview
-
-
-class Lease(Protocol):
-    """A share of a receive buffer; released exactly once, when nothing of ours points into the buffer any more."""
-
-    def retain(self) -> "Lease":
-        """Take another share."""
-
-    def release(self) -> None:
-        """Give the share back."""
-
-
-class Piece(msgspec.Struct, kw_only=True):
-    """One target batch in waiting or in flight; `sequence` is its first, not wrapped."""
-
-    sequence: int
-    record_count: int
-    source_base: int
-    source_next: int
-    payload: Payload
-    header: BatchHeader | None
-    lease: Lease | None
-    stamped: bool = False
-
-    def detach(self) -> None:
-        """Copy the bytes out of the receive buffer, so that a lane in trouble pins none."""
-        if self.lease is not None:
-            self.payload = bytearray(self.payload)
-            self.drop()
-
-    def drop(self) -> None:
-        """Release the receive buffer."""
-        if self.lease is not None:
-            self.lease.release()
-            self.lease = None
-
-
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Bounds of one lane: appends in flight, bytes waiting, runs that one position may name."""
-
-    max_in_flight: int = 5
-    queue_bytes: int = 2 * 1024 * 1024
-    max_runs: int = 10_000
-
-
-class Retry(msgspec.Struct, frozen=True):
-    """Call `on_retry` after a back-off for the given attempt (1, 2, ...)."""
-
-    attempt: int
-
-
-class RetryRefused(msgspec.Struct, frozen=True):
-    """The target refused a record: tell `event`, call `on_retry` after a long back-off."""
-
-    attempt: int
-    event: RecordRefused
-
-
-class Split(msgspec.Struct, frozen=True):
-    """The target refused `piece` for its size: call `on_split` with smaller batches; if there are none, as refused."""
-
-    piece: Piece
-    refused: RetryRefused
-
-
-class ReadTail(msgspec.Struct, frozen=True):
-    """Read the target from `target_offset` to its end and call `on_tail`."""
-
-    target_offset: int
-
-
-class Inspect(msgspec.Struct, frozen=True):
-    """Target offsets `first` to `last` are not ours: look whether they hold more than control markers."""
-
-    first: int
-    last: int
-
-
-class Reacquire(msgspec.Struct, frozen=True):
-    """Stop, check who owns the lane, acquire it again a bounded number of times, then call `own`."""
-
-    reason: str
-
-
-class Fail(msgspec.Struct, frozen=True):
-    """The lane stopped for good; tell the event."""
-
-    event: AnyEvent
-
-
-Action = Retry | RetryRefused | Split | ReadTail | Inspect | Reacquire | Fail
-Actions = tuple[Action, ...]
-_NOTHING: Actions = ()
 
 
 class Lane:
@@ -343,14 +249,14 @@ class Lane:
         """
         answered = len(self._outcomes)
         if answered >= len(self._in_flight) or self._in_flight[answered] is not piece:
-            return _NOTHING
+            return NOTHING
         if self.state is State.COPYING:
             if outcome.kind is OutcomeKind.APPENDED:
                 return self._acknowledge(self._in_flight.popleft(), outcome.base_offset)
             self.state = states.step(self.state, states.Event.APPEND_FAILED)
         self._outcomes.append(outcome)
         if len(self._outcomes) < len(self._in_flight):
-            return _NOTHING
+            return NOTHING
         return (self._conclude(),)
 
     def _acknowledge(self, piece: Piece, base_offset: int) -> Actions:
@@ -362,7 +268,7 @@ class Lane:
         self._target_next = base_offset + piece.record_count
         self._window = self.limits.max_in_flight
         self._attempt = 0
-        return (Inspect(expected, base_offset - 1),) if base_offset > expected else _NOTHING
+        return (Inspect(expected, base_offset - 1),) if base_offset > expected else NOTHING
 
     def _take(self, piece: Piece) -> None:
         """Count a piece as copied and let its buffer go."""
@@ -396,8 +302,6 @@ class Lane:
                 return Split(self._waiting[0], self._refuse(first))
             case Remedy.REACQUIRE:
                 return Reacquire(first.message or f"error {first.error_code}")
-            case Remedy.STOP:
-                return self._lost_identity(first)
 
     def _shed(self) -> None:
         """Keep what was sent, as bytes of our own, to be sent again first; drop the rest, it will be fetched again."""
@@ -425,41 +329,12 @@ class Lane:
         )
         return RetryRefused(self._attempt, event)
 
-    def _lost_identity(self, first: Outcome) -> Fail:
-        base = self._owned()
-        self.fail()
-        event = IdentityChanged(
-            flow=self.flow,
-            lane=self.name.source,
-            what=f"the id of target topic {self.name.target.topic}",
-            expected=base.target_topic_id,
-            found=first.message or "another topic",
-        )
-        return Fail(event)
-
     def on_split(self, parts: Sequence[Encoded]) -> None:
         """Put smaller batches in the place of the refused one: sequences of single records stay as they are."""
         whole = self._waiting.popleft()
-        self.queued_bytes -= len(whole.payload)
-        sequence = whole.sequence
-        split: list[Piece] = []
-        for part in parts:
-            end = sequence + part.record_count
-            split.append(
-                Piece(
-                    sequence=sequence,
-                    record_count=part.record_count,
-                    source_base=self._source_at(sequence),
-                    source_next=self._source_at(end - 1) + 1,
-                    payload=part.payload,
-                    header=None,
-                    lease=None,
-                )
-            )
-            sequence = end
-        split[-1].source_next = whole.source_next
+        split = split_piece(whole, parts, self._source_at)
         self._waiting.extendleft(reversed(split))
-        self.queued_bytes += sum(len(piece.payload) for piece in split)
+        self.queued_bytes += sum(len(piece.payload) for piece in split) - len(whole.payload)
 
     def on_retry(self) -> None:
         """Send again after a back-off; a lane that was disowned or stopped meanwhile stays as it is."""
@@ -469,7 +344,7 @@ class Lane:
     def on_tail(self, tail: Tail) -> Actions:
         """Settle unknown outcomes by the log itself: what it holds is acknowledged, the rest goes out again."""
         if self.state is not State.SETTLING:
-            return _NOTHING
+            return NOTHING
         found = read_tail(self.position, tail)
         if isinstance(found, Unknown):
             return (self._no_end(found.expected, found.found, found.cause),)

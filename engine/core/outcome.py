@@ -19,8 +19,6 @@ class OutcomeKind(enum.Enum):
     REFUSED = "refused"
     FENCED = "fenced"
     """47 or 90: a newer owner has the producer id, or the broker never heard of our epoch."""
-    IDENTITY = "identity"
-    """The topic id is not the one we append to: the target topic was re-created."""
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
@@ -49,7 +47,6 @@ class Remedy(enum.Enum):
     SPLIT = "split"
     REFUSE = "refuse"
     REACQUIRE = "reacquire"
-    STOP = "stop"
 
 
 _REMEDIES = {
@@ -59,7 +56,6 @@ _REMEDIES = {
     OutcomeKind.TOO_LARGE: Remedy.SPLIT,
     OutcomeKind.REFUSED: Remedy.REFUSE,
     OutcomeKind.FENCED: Remedy.REACQUIRE,
-    OutcomeKind.IDENTITY: Remedy.STOP,
 }
 
 
@@ -70,8 +66,8 @@ def remedy(outcomes: list[Outcome]) -> Remedy:
     for a look at the log. A refusal whose followers are of unknown outcome asks for the same look.
     """
     first, later = outcomes[0], outcomes[1:]
-    if first.kind in (OutcomeKind.FENCED, OutcomeKind.IDENTITY):
-        return _REMEDIES[first.kind]
+    if first.kind is OutcomeKind.FENCED:
+        return Remedy.REACQUIRE
     if any(outcome.kind is OutcomeKind.APPENDED for outcome in later):
         return Remedy.SETTLE
     answer = _REMEDIES[first.kind]

@@ -9,9 +9,11 @@ from collections.abc import Callable
 
 import msgspec
 
+from engine.core.actions import Action, Fail, Reacquire, Retry
 from engine.core.events import PositionRefused
-from engine.core.lane import Action, Fail, Lane, Lease, Payload, Reacquire, Retry
+from engine.core.lane import Lane
 from engine.core.outcome import Outcome, OutcomeKind
+from engine.core.piece import Lease, Payload
 from engine.core.position import encode_value
 from engine.core.states import State
 from engine.wire.encode import encode_batch

@@ -232,6 +232,7 @@ class Acquisition:
         source, target = driver.source_leader, driver.target_leader
         driver.producer = producer
         driver.resumed_by = found.how
+        driver.source_topic_id, driver.target_topic_id = source.topic_id, target.topic_id
         driver.positions.begin()
         driver.lane.own(
             Position(

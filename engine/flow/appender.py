@@ -2,8 +2,8 @@
 
 from typing import Any, Protocol
 
-from engine.core.lane import Lease
 from engine.core.outcome import Outcome
+from engine.core.piece import Lease
 from engine.flow.ports import Payload
 from policies.model import TopicPartition
 

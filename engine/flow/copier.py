@@ -13,8 +13,6 @@ from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from policies.start import Start
-
 from engine.clock import backoff_s, now_s, pause, wall_ms
 from engine.core.events import AnyEvent, LaneRefused
 from engine.core.lane import Lane
@@ -23,7 +21,7 @@ from engine.core.position_stream import PositionStream
 from engine.core.progress import FlowProgress
 from engine.core.states import State
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
-from engine.flow.acquisition import Acquisition
+from engine.flow.acquisition import EARLIEST, Acquisition
 from engine.flow.inbox import InboxEvents
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.ports import Cluster
@@ -33,6 +31,7 @@ from engine.flow.starts import StartResolver
 from engine.flow.terms import FlowTerms
 from engine.wire.murmur2 import partition_for_key
 from policies.model import LaneName, PartitionSet, TopicPartition
+from policies.start import Start
 
 _TICK_S = 0.2
 _EVENTS_KEPT = 10_000
@@ -59,7 +58,7 @@ class FlowCopier:
         events = InboxEvents(
             self._taken, self._remedies.source_fault, self._remedies.corrupt, self._remedies.idle, self._source_lost
         )
-        self.routes = Routes(terms, source, target, self.drivers, self._spawn, events)
+        self.routes = Routes(terms, source, target, self.drivers, self._spawn, events, self._remedies.changed_topic)
         self._events: deque[AnyEvent] = deque(maxlen=_EVENTS_KEPT)
         self._group: asyncio.TaskGroup | None = None
         self._joined = asyncio.Event()
@@ -279,10 +278,25 @@ class FlowCopier:
                 driver.positions.flush_asked = True
                 driver.flushed_bytes = driver.lane.wire_bytes
             self.routes.kick(dirty)
+            if due:
+                self._spawn(self._look_for_eaten())
             for driver in self.drivers.values():
                 if driver.producer is not None and now - driver.kept_alive_at >= self.terms.keep_alive_s:
                     driver.kept_alive_at = now
                     self._spawn(self._keep_alive(driver))
+
+    async def _look_for_eaten(self) -> None:
+        """Compare the target's log starts with the positions, once per lane until it recovers."""
+        drivers = [d for d in self.drivers.values() if d.lane.state is State.COPYING and d.lane.records]
+        try:
+            starts = await self._target.offsets([d.name.target for d in drivers], EARLIEST) if drivers else {}
+        except (ConnectionLost, BrokerUnreachable, KafkaRefusal):
+            return  # asked again at the next flush
+        for driver in drivers:
+            eaten = starts[driver.name.target] >= driver.lane.target_next
+            if eaten and not driver.eaten_told:
+                self._remedies.eaten(driver, starts[driver.name.target])
+            driver.eaten_told = eaten
 
     def _much_copied(self, driver: LaneDriver) -> bool:
         return driver.lane.wire_bytes - driver.flushed_bytes >= self.terms.flush_bytes

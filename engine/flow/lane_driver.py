@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 
+from engine.core.actions import Action
 from engine.core.events import AnyEvent
 from engine.core.intake import stamp
-from engine.core.lane import Action, Lane, Piece
+from engine.core.lane import Lane
 from engine.core.outcome import Outcome
+from engine.core.piece import Piece
 from engine.core.position_stream import PositionStream, PositionWrite
 from engine.core.progress import LaneProgress
 from engine.core.states import State
@@ -60,6 +62,8 @@ class LaneDriver:
         self.source_leader = NOBODY
         self.target_leader = NOBODY
         self.positions_leader = NOBODY
+        self.source_topic_id = ""
+        self.target_topic_id = ""
         self.replica = -1
         self.last_epoch = -1
         self.max_batch_bytes = 1_048_588
@@ -73,6 +77,7 @@ class LaneDriver:
         self.reacquired = 0
         self.acquiring = False
         self.flushed_bytes = 0
+        self.eaten_told = False
         self.kept_alive_at = 0.0
         self._perform = perform
         self._appended = appended

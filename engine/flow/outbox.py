@@ -3,8 +3,8 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from engine.core.lane import Lease
 from engine.core.outcome import Outcome
+from engine.core.piece import Lease
 from engine.errors import BrokerUnreachable, ConnectionLost
 from engine.flow.appender import Appender, Parcel
 from engine.flow.ports import Append, TargetBroker

@@ -41,7 +41,6 @@ class FetchFault(msgspec.Struct, frozen=True):
     name: str
     retry: bool
     out_of_range: bool = False
-    identity: bool = False
 
 
 class Slice(msgspec.Struct, frozen=True):

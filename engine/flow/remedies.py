@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from engine.clock import backoff_s, now_s, pause
+from engine.core.actions import Action, Fail, Inspect, Reacquire, ReadTail, Retry, RetryRefused, Split
 from engine.core.events import (
     AnyEvent,
     CorruptSource,
@@ -13,8 +14,8 @@ from engine.core.events import (
     OwnershipLost,
     RecordRefused,
     SourceGap,
+    TargetEaten,
 )
-from engine.core.lane import Action, Fail, Inspect, Reacquire, ReadTail, Retry, RetryRefused, Split
 from engine.core.resume import Tail
 from engine.core.states import State
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, WireError
@@ -120,7 +121,7 @@ class Remedies:
             return None
         if len(parts) < 2:
             return self._refused(driver, action.refused.event, action.refused.attempt)
-        driver.lane.on_split(parts)
+        driver.lane.on_split(action.piece, parts)
         return await self._retry(driver, 0.0)
 
     async def _settle(self, driver: LaneDriver, first: int) -> None:
@@ -191,8 +192,6 @@ class Remedies:
             self._routes().look_up()
         elif fault is not None and fault.out_of_range:
             self._spawn(self._out_of_range(driver))
-        elif fault is not None and fault.identity:
-            self._changed_source(driver)
         elif fault is not None and fault.retry:
             self._routes().look_up()
         elif fault is not None:
@@ -226,15 +225,26 @@ class Remedies:
             driver, SourceGap(flow=self._terms.flow, lane=driver.name.source, first=first, last=last, cause=cause)
         )
 
-    def _changed_source(self, driver: LaneDriver) -> None:
-        event = IdentityChanged(
-            flow=self._terms.flow,
-            lane=driver.name.source,
-            what=f"the id of source topic {driver.name.source.topic}",
-            expected=driver.source_leader.topic_id,
-            found="another topic of that name",
+    def changed_topic(self, driver: LaneDriver, side: str, topic: str, expected: str, found: str) -> None:
+        """A topic has another id than the one the lane began with: it was deleted and created again."""
+        if driver.lane.state is not State.FAILED:
+            what = f"the id of {side} topic {topic}"
+            event = IdentityChanged(
+                flow=self._terms.flow, lane=driver.name.source, what=what, expected=expected, found=found
+            )
+            self.fail(driver, event)
+
+    def eaten(self, driver: LaneDriver, log_start: int) -> None:
+        """The target's retention has passed the end of the copy: what was copied is gone there already."""
+        self._tell(
+            TargetEaten(
+                flow=self._terms.flow,
+                lane=driver.name.source,
+                target=driver.name.target,
+                log_start=log_start,
+                target_next=driver.lane.target_next,
+            )
         )
-        self.fail(driver, event)
 
     def idle(self, driver: LaneDriver, found: Slice) -> None:
         """A fetch brought nothing: at the end, or held at the last stable offset by an open transaction."""

@@ -33,7 +33,9 @@ class Routes:
         drivers: dict[TopicPartition, LaneDriver],
         spawn: Spawn,
         events: InboxEvents,
+        changed: Callable[[LaneDriver, str, str, str, str], None],
     ) -> None:
+        self._changed = changed
         self.pool = BufferPool(terms.buffer_budget_bytes)
         self._terms = terms
         self._source = source
@@ -80,6 +82,7 @@ class Routes:
             ask("target", self._target, {driver.name.target for driver in drivers} | positions),
         )
         for driver in drivers:
+            self._check_identity(driver, found["source"], found["target"])
             driver.source_leader = found["source"].get(driver.name.source, NOBODY)
             driver.target_leader = found["target"].get(driver.name.target, NOBODY)
             driver.positions_leader = found["target"].get(driver.position_appender.partition, NOBODY)
@@ -87,7 +90,21 @@ class Routes:
                 self._stale.set()
             self._place(driver)
 
+    def _check_identity(
+        self, driver: LaneDriver, source: dict[TopicPartition, Leader], target: dict[TopicPartition, Leader]
+    ) -> None:
+        """Compare topic ids with those the lane began with (KIP-516): a name alone does not tell a re-created topic."""
+        for side, found, partition, began in (
+            ("source", source, driver.name.source, driver.source_topic_id),
+            ("target", target, driver.name.target, driver.target_topic_id),
+        ):
+            now = found.get(partition, NOBODY).topic_id
+            if began and now and began != now:
+                self._changed(driver, side, partition.topic, began, now)
+
     def _place(self, driver: LaneDriver) -> None:
+        if driver.target_leader.node < 0:
+            driver.lane.rewind()  # nobody to send to: the receive buffers are for lanes that have somebody
         if driver.source_node >= 0:
             self._inbox(driver.source_node).wake()
         for appender, node in self._appenders(driver):

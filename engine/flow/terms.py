@@ -2,7 +2,7 @@
 
 import msgspec
 
-from engine.core.lane import Limits
+from engine.core.piece import Limits
 from engine.flow.ports import FetchTerms
 from policies.model import FlowName
 

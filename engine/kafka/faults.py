@@ -4,12 +4,13 @@ from aiokafka.errors import for_code
 
 from engine.core.outcome import OutcomeKind
 
-_RETRY = (3, 5, 6, 9, 14, 15, 16, 19, 38, 41, 51, 56, 74, 75, 84, 89, 94, 113)
+_RETRY = (3, 5, 6, 9, 14, 15, 16, 19, 38, 41, 51, 56, 74, 75, 84, 89, 94, 100, 103, 113)
+# 100 and 103 (topic id unknown, inconsistent) also come from a broker that has not heard of a new topic yet: whether
+# the topic was re-created is for the next metadata to say.
 _UNKNOWN = (-1, 7, 13, 20)
 _ORDER = (45, 46, 59)
 _TOO_LARGE = (10, 18)
 _FENCED = (47, 90)
-_IDENTITY = (100, 103)
 
 _APPEND_KINDS: dict[int, OutcomeKind] = {
     **dict.fromkeys(_RETRY, OutcomeKind.RETRY),
@@ -17,7 +18,6 @@ _APPEND_KINDS: dict[int, OutcomeKind] = {
     **dict.fromkeys(_ORDER, OutcomeKind.ORDER),
     **dict.fromkeys(_TOO_LARGE, OutcomeKind.TOO_LARGE),
     **dict.fromkeys(_FENCED, OutcomeKind.FENCED),
-    **dict.fromkeys(_IDENTITY, OutcomeKind.IDENTITY),
     0: OutcomeKind.APPENDED,
 }
 
@@ -27,8 +27,7 @@ UNKNOWN_TOPIC_OR_PARTITION = 3
 CONCURRENT_TRANSACTIONS = 51
 TOPIC_ALREADY_EXISTS = 36
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
-UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID = 100, 103
-FETCH_RETRY = frozenset({3, 5, 6, 7, 9, 13, 56, 74, 75, 78, 94, -1})
+FETCH_RETRY = frozenset({3, 5, 6, 7, 9, 13, 56, 74, 75, 78, 94, 100, 103, -1})
 """Fetch errors after which the leader is looked up again."""
 COORDINATOR_RETRY = frozenset({7, 13, 14, 15, 16, 51, -1})
 AUTHORIZATION = frozenset({29, 30, 31, 53})

@@ -9,10 +9,8 @@ from engine.kafka.codec import FETCH_KEY, FETCH_VERSIONS, Fetched, Want, decode_
 from engine.kafka.connection import Connection
 from engine.kafka.faults import (
     FETCH_RETRY,
-    INCONSISTENT_TOPIC_ID,
     NONE,
     OFFSET_OUT_OF_RANGE,
-    UNKNOWN_TOPIC_ID,
     error_name,
 )
 from policies.model import TopicPartition
@@ -88,5 +86,4 @@ def fetch_fault(code: int) -> FetchFault:
         error_name(code),
         retry=code in FETCH_RETRY,
         out_of_range=code == OFFSET_OUT_OF_RANGE,
-        identity=code in (UNKNOWN_TOPIC_ID, INCONSISTENT_TOPIC_ID),
     )

@@ -1,0 +1,56 @@
+"""What a lane asks of its driver, as values."""
+
+import msgspec
+
+from engine.core.events import AnyEvent, RecordRefused
+from engine.core.piece import Piece
+
+
+class Retry(msgspec.Struct, frozen=True):
+    """Call `on_retry` after a back-off for the given attempt (1, 2, ...)."""
+
+    attempt: int
+
+
+class RetryRefused(msgspec.Struct, frozen=True):
+    """The target refused a record: tell `event`, call `on_retry` after a long back-off."""
+
+    attempt: int
+    event: RecordRefused
+
+
+class Split(msgspec.Struct, frozen=True):
+    """The target refused `piece` for its size: call `on_split` with smaller batches; if there are none, as refused."""
+
+    piece: Piece
+    refused: RetryRefused
+
+
+class ReadTail(msgspec.Struct, frozen=True):
+    """Read the target from `target_offset` to its end and call `on_tail`."""
+
+    target_offset: int
+
+
+class Inspect(msgspec.Struct, frozen=True):
+    """Target offsets `first` to `last` are not ours: look whether they hold more than control markers."""
+
+    first: int
+    last: int
+
+
+class Reacquire(msgspec.Struct, frozen=True):
+    """Stop, check who owns the lane, acquire it again a bounded number of times, then call `own`."""
+
+    reason: str
+
+
+class Fail(msgspec.Struct, frozen=True):
+    """The lane stopped for good; tell the event."""
+
+    event: AnyEvent
+
+
+Action = Retry | RetryRefused | Split | ReadTail | Inspect | Reacquire | Fail
+Actions = tuple[Action, ...]
+NOTHING: Actions = ()

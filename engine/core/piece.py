@@ -1,0 +1,76 @@
+"""One target batch on its way, and the share of the receive buffer it lies in."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from engine.wire.batch import BatchHeader
+from engine.wire.records import Encoded
+
+Payload = bytearray | memoryview
+
+
+class Lease(Protocol):
+    """A share of a receive buffer; released exactly once, when nothing of ours points into the buffer any more."""
+
+    def retain(self) -> "Lease":
+        """Take another share."""
+
+    def release(self) -> None:
+        """Give the share back."""
+
+
+class Piece(msgspec.Struct, kw_only=True):
+    """One target batch in waiting or in flight; `sequence` is its first, not wrapped."""
+
+    sequence: int
+    record_count: int
+    source_base: int
+    source_next: int
+    payload: Payload
+    header: BatchHeader | None
+    lease: Lease | None
+    stamped: bool = False
+
+    def detach(self) -> None:
+        """Copy the bytes out of the receive buffer, so that a lane in trouble pins none."""
+        if self.lease is not None:
+            self.payload = bytearray(self.payload)
+            self.drop()
+
+    def drop(self) -> None:
+        """Release the receive buffer."""
+        if self.lease is not None:
+            self.lease.release()
+            self.lease = None
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Bounds of one lane: appends in flight, bytes waiting, runs that one position may name."""
+
+    max_in_flight: int = 5
+    queue_bytes: int = 2 * 1024 * 1024
+    max_runs: int = 10_000
+
+
+def split_piece(whole: Piece, parts: Sequence[Encoded], source_at: Callable[[int], int]) -> list[Piece]:
+    """Cut a batch into smaller ones; `source_at` tells the source offset of a sequence."""
+    split: list[Piece] = []
+    sequence = whole.sequence
+    for part in parts:
+        last = sequence + part.record_count - 1
+        split.append(
+            Piece(
+                sequence=sequence,
+                record_count=part.record_count,
+                source_base=source_at(sequence),
+                source_next=source_at(last) + 1,
+                payload=part.payload,
+                header=None,
+                lease=None,
+            )
+        )
+        sequence = last + 1
+    split[-1].source_next = whole.source_next
+    return split
