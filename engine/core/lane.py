@@ -329,9 +329,14 @@ class Lane:
         )
         return RetryRefused(self._attempt, event)
 
-    def on_split(self, parts: Sequence[Encoded]) -> None:
-        """Put smaller batches in the place of the refused one: sequences of single records stay as they are."""
-        whole = self._waiting.popleft()
+    def on_split(self, whole: Piece, parts: Sequence[Encoded]) -> None:
+        """Put smaller batches in the place of the refused one: sequences of single records stay as they are.
+
+        Parts of a piece that the lane forgot meanwhile are ignored.
+        """
+        if not self._waiting or self._waiting[0] is not whole:
+            return
+        self._waiting.popleft()
         split = split_piece(whole, parts, self._source_at)
         self._waiting.extendleft(reversed(split))
         self.queued_bytes += sum(len(piece.payload) for piece in split) - len(whole.payload)
