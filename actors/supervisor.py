@@ -183,7 +183,7 @@ class Supervisor:
             self._keep(found.events)
 
     def _staff(self, desk: FlowDesk) -> None:
-        if not desk.sets or self._clock_s() < desk.start_not_before:
+        if self._clock_s() < desk.start_not_before:
             return
         while len(desk.seats) < desk.copiers_wanted:
             copier_id = desk.next_copier_id()

@@ -65,7 +65,8 @@ def play(stage: Stage, view: View) -> Outcome:
     mirror = _start_mirror(stage)
     began_at = time.monotonic()
     _wait_load(load, mirror, view)
-    stage.say(f"the mirror runs; now {len(LIVE)} more producers write while it copies, and a new topic appears")
+    _wait_copying(mirror, view)
+    stage.say(f"the mirror copies; now {len(LIVE)} more producers write, and a new topic appears")
     load.start(LIVE)
     proof.warm()
     asyncio.run(write_late_topic(stage.source.bootstrap_servers))
@@ -110,6 +111,19 @@ def _wait_load(load: Load, mirror: Mirror, view: View) -> int:
         if done:
             return sum(flow.lag_records for flow in status.flows)
         time.sleep(POLL_S)
+
+
+def _wait_copying(mirror: Mirror, view: View) -> None:
+    """Wait for the first copied record. Raises DemoFailed."""
+    deadline = time.monotonic() + STALL_S
+    while time.monotonic() < deadline:
+        status = mirror.status()
+        view.show(status)
+        if any(flow.records for flow in status.flows):
+            return
+        time.sleep(POLL_S)
+    reasons = "; ".join(flow.waiting_for for flow in mirror.status().flows)
+    raise DemoFailed(f"the mirror has copied nothing for {STALL_S:.0f} s after its start; it waits for {reasons}")
 
 
 def _wait_copied(stage: Stage, mirror: Mirror, view: View) -> MirrorStatus:

@@ -32,6 +32,7 @@ class Shell:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.started: subprocess.Popen[bytes] | None = None
         self.env = {
             **{key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"},
             "XDG_STATE_HOME": str(folder / "state"),
@@ -53,9 +54,10 @@ class Shell:
     def start(self, *words: str) -> subprocess.Popen[bytes]:
         """Start a command, its output going to a file."""
         with (self.folder / "run.log").open("ab") as log:
-            return subprocess.Popen(
+            self.started = subprocess.Popen(
                 [sys.executable, "-m", "actors", *words], env=self.env, cwd=self.folder, stdout=log, stderr=log
             )
+        return self.started
 
     def status(self) -> dict[str, Any]:
         """Ask the running mirror; empty while there is none."""
@@ -66,7 +68,7 @@ class Shell:
         """Ask until the answer is right."""
         deadline = time.monotonic() + DEADLINE_S
         status: dict[str, Any] = {}
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and (self.started is None or self.started.poll() is None):
             status = self.status()
             if status and condition(status):
                 return status

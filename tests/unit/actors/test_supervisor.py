@@ -34,14 +34,15 @@ async def started(fleet: FakeFleet, clock: Clock, copiers: int = 1, highest_epoc
     return supervisor
 
 
-async def test_no_copier_starts_before_there_is_something_to_copy(fleet: FakeFleet, clock: Clock) -> None:
+async def test_copiers_start_while_topics_are_looked_for(fleet: FakeFleet, clock: Clock) -> None:
     supervisor = make(fleet, clock)
     await supervisor.step()
-    assert fleet.copiers == []
+    assert len(fleet.copiers) == 1
     assert supervisor.status().flows[0].waiting_for == "the first discovery of topics"
+    fleet.copiers[0].life = Vital(state="ready")
     fleet.discover()
     await supervisor.step()
-    assert fleet.copiers == []
+    assert fleet.copiers[0].calls == []
     assert supervisor.status().flows[0].waiting_for == "topics that match the flow's patterns"
 
 
