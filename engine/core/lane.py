@@ -10,10 +10,8 @@ A lane knows three places in the source log and the two in the target log they b
 It never skips, repeats or reorders: appends leave in order, one at a time until the broker has shown that it knows our
 producer (first acknowledgement, or a completed barrier), then up to `max_in_flight`; the first failed append stops the
 window, and what happens next is decided only when every batch in flight has its outcome (`engine/core/outcome.py`).
-Batches of unknown outcome go out again byte for byte, in order, one at a time.
-
-The driver calls `next_append` when it has room in a request, tells every outcome by `on_outcome` in the order of the
-appends, and performs the returned action.
+Batches of unknown outcome go out again byte for byte, in order, one at a time. The driver calls `next_append` when it
+has room in a request, tells outcomes by `on_outcome` in the order of the appends, and performs the returned actions.
 """
 
 from collections import deque
@@ -52,16 +50,16 @@ class Lane:
         self.reencoded = 0
         self.skipped = 0
         self.position_version = 0
+        self.source_leader_epoch = -1
         self._waiting: deque[Piece] = deque()
         self._in_flight: deque[Piece] = deque()
         self._outcomes: list[Outcome] = []
         self._window = 1
+        self._announced = False  # whether a position of this ownership is durable
         self._attempt = 0
         self._line: RunLine | None = None
         self._base: Position | None = None
         self._source_next = self._target_next = self._sequence = -1
-
-    # --- ownership -------------------------------------------------------------------------------------------
 
     def own(self, position: Position, *, barrier_done: bool) -> None:
         """Start from a position of our own producer id and epoch; the whole window is open after a barrier."""
@@ -71,6 +69,8 @@ class Lane:
         self._source_next, self._target_next = position.source_next, position.target_next
         self._sequence = position.sequence
         self._line = RunLine(position)
+        self._announced = False
+        self.source_leader_epoch = position.source_leader_epoch
         self._window = self.limits.max_in_flight if barrier_done else 1
         self._attempt = 0
         self.fetch_offset = position.source_next
@@ -87,7 +87,7 @@ class Lane:
         self.discard()
 
     def stop(self) -> None:
-        """Stop after a drain, or at once."""
+        """Stop for good, by request."""
         self.state = states.step(self.state, states.Event.STOP)
         self.discard()
 
@@ -100,7 +100,7 @@ class Lane:
         """Forget what was never sent, releasing its receive buffers; it will be fetched again."""
         if self._line is None:
             return
-        while self._waiting and not self._waiting[-1].stamped:
+        while self._waiting and not self._waiting[-1].pinned:
             piece = self._waiting.pop()
             self.queued_bytes -= len(piece.payload)
             piece.drop()
@@ -135,6 +135,7 @@ class Lane:
             source_next=self._source_next,
             target_next=self._target_next,
             sequence=self._sequence,
+            source_leader_epoch=self.source_leader_epoch,
             runs=self._runs.runs_from(self._sequence),
         )
 
@@ -165,6 +166,7 @@ class Lane:
         """Whether there is room for more of the source."""
         return (
             self.state is State.COPYING
+            and self._announced
             and not (self.paused or self.draining)
             and self.queued_bytes < self.limits.queue_bytes
             and self._runs.pending < self.limits.max_runs
@@ -239,6 +241,7 @@ class Lane:
         if self._runs.holds_back(piece.sequence + piece.record_count):
             return None
         self._waiting.popleft()
+        piece.pinned = True
         self._in_flight.append(piece)
         return piece
 
@@ -307,7 +310,7 @@ class Lane:
         """Keep what was sent, as bytes of our own, to be sent again first; drop the rest, it will be fetched again."""
         kept: deque[Piece] = deque()
         for piece in (*self._in_flight, *self._waiting):
-            if piece.stamped:
+            if piece.pinned:
                 piece.detach()
                 kept.append(piece)
             else:
@@ -367,6 +370,7 @@ class Lane:
 
     def on_position_durable(self, plan_version: int) -> None:
         """A position written at `plan_version` is durable: appends behind its runs may go."""
+        self._announced = True
         self._runs.on_durable(plan_version)
 
     def on_foreign(self, first: int, last: int, *, stop: bool) -> ForeignWriter:

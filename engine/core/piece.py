@@ -22,7 +22,10 @@ class Lease(Protocol):
 
 
 class Piece(msgspec.Struct, kw_only=True):
-    """One target batch in waiting or in flight; `sequence` is its first, not wrapped."""
+    """One target batch in waiting or in flight; `sequence` is its first, not wrapped.
+
+    `pinned`: its sequences have been on the wire, so they belong to these very records until the lane is owned anew.
+    """
 
     sequence: int
     record_count: int
@@ -32,6 +35,7 @@ class Piece(msgspec.Struct, kw_only=True):
     header: BatchHeader | None
     lease: Lease | None
     stamped: bool = False
+    pinned: bool = False
 
     def detach(self) -> None:
         """Copy the bytes out of the receive buffer, so that a lane in trouble pins none."""
@@ -69,6 +73,7 @@ def split_piece(whole: Piece, parts: Sequence[Encoded], source_at: Callable[[int
                 payload=part.payload,
                 header=None,
                 lease=None,
+                pinned=True,
             )
         )
         sequence = last + 1

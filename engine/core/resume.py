@@ -106,12 +106,17 @@ def _found(
         return Unknown(expected=position.target_next, found=tail.end, cause=f"no run covers sequence {sequence}")
     return Found(
         source_next=source_next,
-        target_next=tail.end,
+        target_next=_end(tail),
         sequence=sequence,
         how=how,
         tail_records=max(0, sequence - position.sequence),
         foreign=foreign,
     )
+
+
+def _end(tail: Tail) -> int:
+    """Return the end of what was read: without a barrier, batches may have come since the end offset was asked for."""
+    return max(tail.end, tail.batches[-1].next_offset) if tail.batches else tail.end
 
 
 def _eaten(position: Position, tail: Tail, foreign: tuple[tuple[int, int], ...]) -> Found | Unknown:

@@ -14,6 +14,7 @@ from engine.core.events import (
     AnyEvent,
     ForeignWriter,
     IdentityChanged,
+    LaneRefused,
     OwnershipLost,
     ProducerChanged,
     Resumed,
@@ -36,7 +37,14 @@ _AT_ONCE = 32
 _REGRESSION_WINDOW = 100_000
 """Target offsets read back to find our last batch after the target lost records."""
 
-Stored = Position | ForeignPosition | None
+
+class _Unreadable(msgspec.Struct, frozen=True):
+    """A stored position that we must not touch."""
+
+    reason: str
+
+
+Stored = Position | ForeignPosition | _Unreadable | None
 
 
 class _Known(msgspec.Struct, kw_only=True):
@@ -77,7 +85,9 @@ class Acquisition:
         if not drivers:
             return events
         known = await self._fence(drivers)
-        world = await self._look(drivers)
+        stored = await self._stored()
+        events += await self._await_old_owners(drivers, known, stored)
+        world = await self._look(drivers, stored)
         for driver in drivers:
             events += await self._own(driver, known[driver.name.source], world)
         return events
@@ -127,14 +137,17 @@ class Acquisition:
         for key, value in await self._target.read_records(self._terms.positions_topic):
             decoded = decode_key(key) if key is not None else None
             if decoded is not None and decoded[0] == self._terms.flow.source:
-                found[decoded[1]] = decode_value(value)
+                try:
+                    found[decoded[1]] = decode_value(value)
+                except ValueError as error:
+                    found[decoded[1]] = _Unreadable(reason=str(error))
         return found
 
-    async def _look(self, drivers: Sequence[LaneDriver]) -> _World:
+    async def _look(self, drivers: Sequence[LaneDriver], stored: dict[TopicPartition, Stored]) -> _World:
         sources = [driver.name.source for driver in drivers]
         targets = [driver.name.target for driver in drivers]
         return _World(
-            stored=await self._stored(),
+            stored=stored,
             source_starts=await self._source.offsets(sources, EARLIEST),
             source_ends=await self._source.offsets(sources, LATEST),
             target_starts=await self._target.offsets(targets, EARLIEST),
@@ -146,13 +159,15 @@ class Acquisition:
     async def _own(self, driver: LaneDriver, known: _Known, world: _World) -> list[AnyEvent]:
         stored = world.stored.get(driver.name.source)
         events: list[AnyEvent] = []
+        if isinstance(stored, _Unreadable):
+            what = f"its position in {self._terms.positions_topic}: {stored.reason}"
+            return [self._fail(driver, LaneRefused(flow=self._terms.flow, lane=driver.name.source, what=what))]
         if isinstance(stored, Position):
             if stored.assignment_epoch > driver.assignment_epoch:
                 return [self._stand_down(driver, stored)]
             changed = self._changed_identity(driver, stored, world)
             if changed is not None:
                 return [self._fail(driver, changed)]
-            events += await self._await_old_owner(driver, stored, known, world)
         found = await self._find(driver, stored, known, world)
         if not isinstance(found, Found):
             return [*events, self._fail(driver, found)]
@@ -164,25 +179,32 @@ class Acquisition:
         gap = self._source_gap(driver, found, world)
         if gap is not None:
             return [*events, self._fail(driver, gap)]
-        self._start(driver, known.producer, found, world)
+        # The epoch of the last copied batch: known where nothing lies behind the position.
+        epoch = stored.source_leader_epoch if isinstance(stored, Position) and not found.tail_records else -1
+        self._start(driver, known.producer, found, world, epoch)
         return [*events, self._resumed(driver, found)]
 
-    async def _await_old_owner(
-        self, driver: LaneDriver, stored: Position, known: _Known, world: _World
+    async def _await_old_owners(
+        self,
+        drivers: Sequence[LaneDriver],
+        known: dict[TopicPartition, _Known],
+        stored: dict[TopicPartition, Stored],
     ) -> list[AnyEvent]:
-        """A new producer id fences nobody: give the old owner's last request time to arrive, then read the end anew."""
-        flow, lane = self._terms.flow, driver.name.source
+        """A new producer id fences nobody: give the old owners' last requests time to arrive before reading ends."""
         events: list[AnyEvent] = []
-        if not known.producer.fenced:
-            events.append(UnfencedOwnership(flow=flow, lane=lane, reason="not authorised for transactional ids"))
-        elif known.producer.producer_id != stored.producer_id:
-            events.append(
-                ProducerChanged(flow=flow, lane=lane, expected=stored.producer_id, found=known.producer.producer_id)
-            )
+        for driver in drivers:
+            lane, producer = driver.name.source, known[driver.name.source].producer
+            position = stored.get(lane)
+            if not isinstance(position, Position):
+                continue
+            if not producer.fenced:
+                reason = "not authorised for transactional ids"
+                events.append(UnfencedOwnership(flow=self._terms.flow, lane=lane, reason=reason))
+            elif producer.producer_id != position.producer_id:
+                expected, found = position.producer_id, producer.producer_id
+                events.append(ProducerChanged(flow=self._terms.flow, lane=lane, expected=expected, found=found))
         if events:
             await pause(self._terms.takeover_wait_s)
-            target = driver.name.target
-            world.target_ends.update(await self._target.offsets([target], LATEST))
         return events
 
     async def _find(
@@ -228,7 +250,7 @@ class Acquisition:
 
     # --- answers ---------------------------------------------------------------------------------------------
 
-    def _start(self, driver: LaneDriver, producer: Producer, found: Found, world: _World) -> None:
+    def _start(self, driver: LaneDriver, producer: Producer, found: Found, world: _World, epoch: int) -> None:
         source, target = driver.source_leader, driver.target_leader
         driver.producer = producer
         driver.resumed_by = found.how
@@ -244,7 +266,7 @@ class Acquisition:
                 runs=((0, found.source_next),),
                 assignment_epoch=driver.assignment_epoch,
                 deployment_id=self._terms.deployment_id,
-                source_leader_epoch=driver.last_epoch,
+                source_leader_epoch=epoch,
                 source_topic_id=source.topic_id,
                 target_topic_id=target.topic_id,
                 source_cluster_id=world.source_cluster_id,

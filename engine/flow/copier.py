@@ -197,7 +197,8 @@ class FlowCopier:
             self._remedies.released(driver)
 
     def _planned(self, driver: LaneDriver) -> None:
-        """A lane's position is durable: what waited for it may be sent."""
+        """A lane's position is durable: what waited for it may be sent, or fetched."""
+        self.routes.wake(driver)
         self.routes.kick([driver])
 
     def _source_lost(self) -> None:

@@ -103,7 +103,7 @@ class Inbox:
                     lane.name.source,
                     lane.fetch_offset,
                     driver.source_leader.epoch,
-                    driver.last_epoch,
+                    lane.source_leader_epoch,
                     self._partition_bytes,
                 )
                 wanted[want] = driver
@@ -148,4 +148,6 @@ class Inbox:
         except WireError as error:
             self._events.corrupt(driver, error)
         else:
-            driver.last_epoch = max(driver.last_epoch, epoch)
+            lane = driver.lane
+            # Perhaps of a batch not acknowledged yet, so too high: that may find a divergence early, never miss one.
+            lane.source_leader_epoch = max(lane.source_leader_epoch, epoch)

@@ -65,7 +65,6 @@ class LaneDriver:
         self.source_topic_id = ""
         self.target_topic_id = ""
         self.replica = -1
-        self.last_epoch = -1
         self.max_batch_bytes = 1_048_588
         self.source_end = -1
         self.log_start = -1
