@@ -3,16 +3,16 @@
 import hashlib
 from pathlib import Path
 
+import msgspec
+
 from engine.errors import ConfigError
 from engine.flow_config import FlowReader
 from engine.properties import Properties, load_properties
 from engine.property_reader import PropertyReader
+from engine.secrets import SECURITY_KEYS, check_security, is_secret
 from engine.settings import ClusterConfig, ConfigWarning, FlowConfig, MirrorConfig
 from policies.model import FlowName
-from policies.selection import colliding_targets, identity_loop
-
-CLIENT_COMMON = ("bootstrap.servers", "security.protocol", "ssl.", "sasl.")
-_META = ".^$*+?{}[]\\|()"
+from policies.topology import colliding_targets, find_loop, named_targets, witnesses
 
 
 def load_config(path: Path) -> MirrorConfig:
@@ -56,10 +56,18 @@ def _cluster(reader: PropertyReader, alias: str) -> ClusterConfig:
     bootstrap = tuple(_address(reader, key, text) for text in reader.list(key))
     if not bootstrap:
         raise reader.error(key, "empty", "name at least one broker as host:port")
-    security: dict[str, str] = {}
-    for prefix in ("", f"{alias}."):
-        security |= reader.with_prefix(prefix, CLIENT_COMMON[1:])
-    return ClusterConfig(alias, bootstrap, security, reader.file)
+    keys = {name: reader.first_key(f"{alias}.{name}", name) for name in SECURITY_KEYS}
+    places = {name: reader.where(found) for name, found in keys.items() if found is not None}
+    cluster = ClusterConfig(
+        alias=alias,
+        bootstrap=bootstrap,
+        security={name: reader.unresolved(where.key) or "" for name, where in places.items()},
+        places={name: (where.key, where.line) for name, where in places.items()},
+        file=reader.file,
+        providers=reader.providers,
+    )
+    check_security(cluster)
+    return cluster
 
 
 def _address(reader: PropertyReader, key: str, text: str) -> tuple[str, int]:
@@ -71,43 +79,38 @@ def _address(reader: PropertyReader, key: str, text: str) -> tuple[str, int]:
 
 def _flows(reader: PropertyReader, aliases: list[str]) -> list[FlowName]:
     """Return the enabled flows; only `A->B.enabled` counts, and its value is not trimmed (mm2-contract 1.4)."""
-    found: list[FlowName] = []
+    enabled = []
     for key in reader.names():
-        name, arrow, rest = key.partition("->")
-        if not arrow:
-            continue
-        target = next((alias for alias in sorted(aliases, key=len, reverse=True) if rest.startswith(f"{alias}.")), None)
-        unknown = name if name not in aliases else rest.split(".")[0] if target is None else None
-        if unknown is not None:
-            raise reader.error(
-                key,
-                f"cluster {unknown!r} is not in clusters",
-                f"add it to clusters, or use one of {', '.join(aliases)}",
-            )
-        if rest == f"{target}.enabled":
-            flow = FlowName(name, rest.removesuffix(".enabled"))
-            if reader.flow_enabled(key):
-                found.append(flow)
-    return found
+        if "->" in key:
+            flow, rest = _flow_of(reader, key, aliases)
+            if rest == "enabled" and reader.flow_enabled(key):
+                enabled.append(flow)
+    return enabled
+
+
+def _flow_of(reader: PropertyReader, key: str, aliases: list[str]) -> tuple[FlowName, str]:
+    """Split `A->B.rest`; an alias may hold dots itself, so the longest that fits is meant."""
+    source, _, behind = key.partition("->")
+    target = max((alias for alias in aliases if behind.startswith(f"{alias}.")), key=len, default="")
+    unknown = source if source not in aliases else "" if target else behind.partition(".")[0]
+    if unknown or not target:
+        right = f"add it to clusters, or use one of {', '.join(aliases)}"
+        raise reader.error(key, f"cluster {unknown!r} is not in clusters", right)
+    if source == target:
+        raise reader.error(key, "a flow from a cluster to itself", "name two clusters, e.g. A->B")
+    return FlowName(source, target), behind.removeprefix(f"{target}.")
 
 
 def _check_topology(reader: PropertyReader, flows: tuple[FlowConfig, ...]) -> None:
-    loop = identity_loop({flow.name: flow.naming for flow in flows})
+    selections = [flow.selection for flow in flows]
+    loop = find_loop(selections, witnesses(selections))
     if loop is not None:
         raise reader.error(
             "replication.policy.class",
-            f"identity naming in the loop {' -> '.join(loop)} would copy copies for ever",
-            "use DefaultReplicationPolicy for one of these flows, or disable one",
+            f"IdentityReplicationPolicy in a loop: {loop}",
+            "use DefaultReplicationPolicy for these flows, disable one, or give them topics that do not overlap",
         )
-    literal = {
-        flow.name: {
-            topic: flow.naming.remote_topic(flow.name.source, topic)
-            for topic in flow.topics
-            if not any(char in topic for char in _META) and flow.selection.wants(topic)
-        }
-        for flow in flows
-    }
-    for alias, topic, one, other in colliding_targets(literal):
+    for alias, topic, one, other in colliding_targets(named_targets(selections)):
         raise reader.error(
             f"{other}.topics",
             f"{one} and {other} both write topic {topic!r} on cluster {alias!r}",
@@ -124,5 +127,6 @@ def _warnings(reader: PropertyReader) -> tuple[ConfigWarning, ...]:
 
 
 def _digest(properties: Properties) -> str:
-    content = "\n".join(f"{key}={entry.value}" for key, entry in sorted(properties.entries.items()))
-    return hashlib.sha256(content.encode()).hexdigest()
+    """Return the sha256 of what the file says, without its secrets."""
+    shown = {key: "" if is_secret(key) else entry.value for key, entry in properties.entries.items()}
+    return hashlib.sha256(msgspec.json.encode(shown, order="sorted")).hexdigest()

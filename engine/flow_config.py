@@ -1,152 +1,146 @@
 """One flow out of the properties: MM2's precedence (mm2-contract 1.2), our defaults where they are better."""
 
-from engine.core.lane import Limits
+from engine.core.piece import Limits
 from engine.flow.ports import FetchTerms
+from engine.flow_keys import FlowKeys
 from engine.property_reader import PropertyReader
 from engine.settings import FlowConfig
+from policies.creation import EXCLUDED_CONFIGS
 from policies.model import FlowName
 from policies.naming import DEFAULT_CLASS, DefaultNaming, naming_for
-from policies.selection import DEFAULT_EXCLUDE, DEFAULT_TOPICS, BadPattern, TopicSelection, translate
-from policies.start import Earliest, Latest, Start, StartRule, StartRules, parse_start
+from policies.patterns import BadPattern, PatternList
+from policies.selection import DEFAULT_EXCLUDE, DEFAULT_TOPICS, TopicSelection
+from policies.start import Start, StartRules, parse_reset, parse_rules
 
 _MIB = 1024 * 1024
 _MOST_INT = 2**31 - 1
 _REFRESH_S = 5
 """New topics are seen within seconds, unless the file asks for MM2's interval."""
+_MOST_FETCH_BYTES = 4 * _MIB
+"""A fetch answer lands in one receive buffer, so it stays small whatever MM2's 50 MiB."""
 
 
 class FlowReader:
-    """Reads what holds for one flow."""
+    """Reads what holds for one flow; every method raises ConfigError."""
 
     def __init__(self, reader: PropertyReader, name: FlowName) -> None:
         self._reader = reader
         self._name = name
+        self._keys = FlowKeys(reader, name)
 
     def read(self) -> FlowConfig:
-        """Return the flow's configuration. Raises ConfigError."""
+        """Return the flow's configuration."""
+        keys, topics, exclude = self._keys, self._patterns("topics", DEFAULT_TOPICS), self._patterns("topics.exclude")
         naming = self._naming()
-        topics = tuple(self._reader.list(self._flow_key("topics"), DEFAULT_TOPICS))
-        exclude = tuple(self._reader.list(self._flow_key("topics.exclude"), DEFAULT_EXCLUDE))
-        worker = self._worker
+        self._note_what_is_otherwise_here()
         return FlowConfig(
             name=self._name,
             naming=naming,
             selection=self._selection(naming, topics, exclude),
             starts=self._starts(),
-            topics=topics,
-            topics_exclude=exclude,
-            replication_factor=self._reader.number(self._flow_key("replication.factor"), 2, -1, 32767),
-            refresh_topics_s=float(
-                self._reader.number(self._flow_key("refresh.topics.interval.seconds"), _REFRESH_S, 1, _MOST_INT)
-            ),
-            refresh_topics=self._reader.flag(self._flow_key("refresh.topics.enabled"), default=True),
+            topics=topics.patterns,
+            topics_exclude=exclude.patterns,
+            replication_factor=self._replicas(keys.flow("replication.factor"), 2),
+            refresh_topics_s=float(self._number(keys.flow("refresh.topics.interval.seconds"), _REFRESH_S, 1)),
+            refresh_topics=self._reader.flag(keys.flow("refresh.topics.enabled"), default=True),
             fetch=self._fetch(),
-            partition_fetch_bytes=self._consumer_number("max.partition.fetch.bytes", _MIB, 1),
-            max_in_flight=min(
-                Limits().max_in_flight, self._producer_number("max.in.flight.requests.per.connection", 5, 1)
+            partition_fetch_bytes=self._number(keys.consumer("max.partition.fetch.bytes"), _MIB, 1),
+            max_in_flight=self._at_most(
+                keys.producer("max.in.flight.requests.per.connection"), Limits().max_in_flight, Limits().max_in_flight
             ),
-            request_timeout_s=self._producer_number("request.timeout.ms", 30_000, 100) / 1000,
-            positions_topic=worker("offset.storage.topic", f"mm2-offsets.{self._name.source}.internal"),
-            positions_partitions=self._worker_number("offset.storage.partitions", 25, 1),
-            positions_replication_factor=self._worker_number("offset.storage.replication.factor", 3, -1),
-            flush_s=self._worker_number("offset.flush.interval.ms", 5_000, 100) / 1000,
-            copiers=self._reader.number(self._flow_key("raymirror.copiers"), 1, 1, 10_000),
+            request_timeout_s=self._number(keys.producer("request.timeout.ms"), 30_000, 100) / 1000,
+            positions_topic=self._reader.text(
+                keys.storage("offset.storage.topic"), f"mm2-offsets.{self._name.source}.internal"
+            ),
+            positions_partitions=self._number(keys.storage("offset.storage.partitions"), 25, 1),
+            positions_replication_factor=self._replicas(keys.storage("offset.storage.replication.factor"), 3),
+            flush_s=self._number(keys.worker("offset.flush.interval.ms"), 5_000, 100) / 1000,
+            copiers=self._reader.number(keys.flow("raymirror.copiers"), 1, 1, 10_000),
             buffer_budget_bytes=self._reader.number(
-                self._flow_key("raymirror.copier.memory.bytes"), 64 * _MIB, 8 * _MIB, 64 * 1024 * _MIB
+                keys.flow("raymirror.copier.memory.bytes"), 64 * _MIB, 8 * _MIB, 64 * 1024 * _MIB
             ),
-            stop_on_foreign_writer=self._foreign_writer(),
+            stop_on_foreign_writer=self._choice(keys.flow("raymirror.foreign.writer"), ("stop", "continue")) == "stop",
+            configs_exclude=self._patterns("config.properties.exclude", EXCLUDED_CONFIGS),
         )
-
-    # --- where a key may stand -------------------------------------------------------------------------------
-
-    def _flow_key(self, key: str) -> str:
-        """Flow level wins over top level."""
-        own = f"{self._name}.{key}"
-        return self._reader.first_key(own, key) or key
-
-    def _worker_key(self, key: str) -> str:
-        """Top level wins over the target cluster's level for storage keys: MM2's order, whatever one expects."""
-        return self._reader.first_key(key, f"{self._name.target}.{key}") or key
-
-    def _worker(self, key: str, default: str) -> str:
-        return self._reader.text(self._worker_key(key), default)
-
-    def _worker_number(self, key: str, default: int, least: int) -> int:
-        return self._reader.number(self._worker_key(key), default, least, _MOST_INT)
-
-    def _consumer_key(self, key: str) -> str:
-        flow, source = self._name, self._name.source
-        keys = (f"{flow}.source.consumer.{key}", f"{source}.consumer.{key}", f"{flow}.consumer.{key}")
-        return self._reader.first_key(*keys) or keys[0]
-
-    def _consumer_number(self, key: str, default: int, least: int) -> int:
-        return self._reader.number(self._consumer_key(key), default, least, _MOST_INT)
-
-    def _producer_key(self, key: str) -> str:
-        keys = (f"{self._name}.producer.override.{key}", f"{self._name.target}.producer.{key}")
-        return self._reader.first_key(*keys) or keys[0]
-
-    def _producer_number(self, key: str, default: int, least: int) -> int:
-        return self._reader.number(self._producer_key(key), default, least, _MOST_INT)
-
-    # --- what it says ----------------------------------------------------------------------------------------
 
     def _naming(self) -> DefaultNaming:
-        key = self._flow_key("replication.policy.class")
-        separator = self._reader.text(self._flow_key("replication.policy.separator"), ".") or "."
+        key = self._keys.flow("replication.policy.class")
+        policy = self._reader.text(key, DEFAULT_CLASS)
+        separator = self._reader.text(self._keys.flow("replication.policy.separator"), ".") or "."
         internal = self._reader.flag(
-            self._flow_key("replication.policy.internal.topic.separator.enabled"), default=True
+            self._keys.flow("replication.policy.internal.topic.separator.enabled"), default=True
         )
         try:
-            return naming_for(
-                self._reader.text(key, DEFAULT_CLASS), self._name.source, separator, internal_separator=internal
-            )
+            return naming_for(policy, self._name.source, separator, internal_separator=internal)
         except ValueError as error:
-            raise self._reader.error(key, f"unknown policy {self._reader.text(key, '')!r}", str(error)) from None
+            raise self._reader.error(key, f"unknown policy {policy!r}", str(error)) from None
 
-    def _selection(self, naming: DefaultNaming, topics: tuple[str, ...], exclude: tuple[str, ...]) -> TopicSelection:
-        for key, patterns in (("topics", topics), ("topics.exclude", exclude)):
-            for pattern in patterns:
-                try:
-                    translate(pattern)
-                except BadPattern as bad:
-                    right = "give a Java regular expression that matches whole topic names"
-                    raise self._reader.error(self._flow_key(key), str(bad), right) from None
-        heartbeats = self._reader.flag(self._flow_key("heartbeats.replication.enabled"), default=True)
-        return TopicSelection(self._name, naming, topics, exclude, heartbeats=heartbeats)
+    def _patterns(self, name: str, default: tuple[str, ...] = DEFAULT_EXCLUDE) -> PatternList:
+        key = self._keys.flow(name)
+        try:
+            return PatternList(self._reader.list(key, default))
+        except BadPattern as bad:
+            right = "give Java regular expressions that match whole names"
+            raise self._reader.error(key, str(bad), right) from None
+
+    def _selection(self, naming: DefaultNaming, topics: PatternList, exclude: PatternList) -> TopicSelection:
+        heartbeats = self._reader.flag(self._keys.flow("heartbeats.replication.enabled"), default=True)
+        return TopicSelection(self._name, naming, topics.patterns, exclude.patterns, heartbeats=heartbeats)
 
     def _fetch(self) -> FetchTerms:
-        isolation = self._reader.text(self._consumer_key("isolation.level"), "read_committed").lower()
-        if isolation not in ("read_committed", "read_uncommitted"):
-            key = self._consumer_key("isolation.level")
-            raise self._reader.error(key, f"{isolation!r} is no level", "write read_committed or read_uncommitted")
+        keys = self._keys
+        levels = ("read_committed", "read_uncommitted")
         return FetchTerms(
-            max_wait_s=self._consumer_number("fetch.max.wait.ms", 500, 0) / 1000,
-            min_bytes=self._consumer_number("fetch.min.bytes", 1, 0),
-            max_bytes=min(4 * _MIB, self._consumer_number("fetch.max.bytes", 4 * _MIB, 1)),
-            read_committed=isolation == "read_committed",
-            rack=self._reader.text(self._consumer_key("client.rack"), ""),
+            max_wait_s=self._number(keys.consumer("fetch.max.wait.ms"), 500, 0) / 1000,
+            min_bytes=self._number(keys.consumer("fetch.min.bytes"), 1, 0),
+            max_bytes=self._at_most(keys.consumer("fetch.max.bytes"), _MOST_FETCH_BYTES, _MOST_FETCH_BYTES),
+            read_committed=self._choice(keys.consumer("isolation.level"), levels) == "read_committed",
+            rack=self._reader.text(keys.consumer("client.rack"), ""),
         )
 
     def _starts(self) -> StartRules:
-        reset_key = self._consumer_key("auto.offset.reset")
-        reset = self._reader.text(reset_key, "earliest").lower()
-        if reset not in ("earliest", "latest"):
-            raise self._reader.error(reset_key, f"{reset!r} is no reset policy", "write earliest or latest")
-        otherwise: Start = Latest() if reset == "latest" else Earliest()
-        key = self._flow_key("raymirror.start")
-        rules: list[StartRule] = []
-        for entry in self._reader.list(key):
-            pattern, at, where = entry.partition("@")
-            try:
-                rules.append(StartRule(translate(pattern), parse_start(where if at else "")))
-            except ValueError as bad:
-                raise self._reader.error(key, f"{entry!r}: {bad}", "write pattern@start") from None
-        return StartRules(tuple(rules), otherwise)
+        otherwise = self._reset()
+        key = self._keys.flow("raymirror.start")
+        try:
+            return parse_rules(self._reader.list(key), otherwise)
+        except ValueError as bad:
+            raise self._reader.error(key, str(bad), "write pattern@start, ..., e.g. orders.*@-PT6H") from None
 
-    def _foreign_writer(self) -> bool:
-        key = self._flow_key("raymirror.foreign.writer")
-        choice = self._reader.text(key, "stop")
-        if choice not in ("stop", "continue"):
-            raise self._reader.error(key, f"{choice!r} is no choice", "write stop or continue")
-        return choice == "stop"
+    def _reset(self) -> Start:
+        key = self._keys.consumer("auto.offset.reset")
+        try:
+            return parse_reset(self._reader.text(key, "earliest"))
+        except ValueError as bad:
+            raise self._reader.error(key, str(bad), "MM2's default is earliest") from None
+
+    def _note_what_is_otherwise_here(self) -> None:
+        acks = self._keys.producer("acks")
+        if self._reader.text(acks, "all") not in ("all", "-1"):
+            self._reader.warn(acks, "every append waits for all in-sync replicas here (acks=all)")
+        tasks = self._keys.flow("tasks.max")
+        if self._reader.raw(tasks) is not None and not self._reader.has(self._keys.flow("raymirror.copiers")):
+            self._reader.warn(tasks, "tasks are not how work is shared here: set raymirror.copiers (1 by default)")
+
+    # --- kinds of values -------------------------------------------------------------------------------------
+
+    def _number(self, key: str, default: int, least: int) -> int:
+        return self._reader.number(key, default, least, _MOST_INT)
+
+    def _replicas(self, key: str, default: int) -> int:
+        found = self._reader.number(key, default, -1, 32767)
+        if found == 0:
+            raise self._reader.error(key, "0 is out of range", "give a number from 1 to 32767, or -1: broker's default")
+        return found
+
+    def _at_most(self, key: str, default: int, most: int) -> int:
+        found = self._number(key, default, 1)
+        if found > most:
+            self._reader.warn(key, f"{found} is more than is used here: {most}")
+        return min(found, most)
+
+    def _choice(self, key: str, choices: tuple[str, ...]) -> str:
+        """Return one of some words; the first is the default."""
+        found = self._reader.text(key, choices[0]).lower()
+        if found not in choices:
+            raise self._reader.error(key, f"{found!r} is unknown", f"write {' or '.join(choices)}")
+        return found

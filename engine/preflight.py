@@ -12,7 +12,7 @@ from engine.runner import client_for
 from engine.settings import FlowConfig, MirrorConfig
 from engine.tasks import run_all
 from policies.model import FlowName
-from policies.selection import colliding_targets
+from policies.topology import colliding_targets
 
 CLIENT_ID = "raymirror-check"
 

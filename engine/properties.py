@@ -10,7 +10,11 @@ from pathlib import Path
 
 import msgspec
 
+from engine.errors import ConfigError
+
 _KEY_END = re.compile(r"(?<!\\)(?:\\\\)*([=:]|[ \t\f])")
+_UNICODE = re.compile(r"\\u[0-9a-fA-F]{4}")
+_BROKEN_UNICODE = re.compile(r"(?<!\\)(?:\\\\)*\\u(?![0-9a-fA-F]{4})")
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _INLINE_COMMENT = re.compile(r"\s#")
 _LONE_BACKSLASH = re.compile(r"(?<!\\)(?:\\\\)*\\([^tnrfu\\=: \t#!])")
@@ -54,16 +58,19 @@ class Properties(msgspec.Struct, frozen=True):
 
 
 def load_properties(path: Path) -> Properties:
-    """Read a file. Raises OSError."""
+    """Read a file. Raises OSError, ConfigError."""
     return parse_properties(path.read_text(encoding="iso-8859-1"), str(path))
 
 
 def parse_properties(text: str, file: str) -> Properties:
-    """Parse the text of a `.properties` file."""
+    """Parse the text of a `.properties` file. Raises ConfigError for a broken Unicode escape, as Java refuses one."""
     entries: dict[str, Property] = {}
     traps: list[Trap] = []
     for number, line in _logical_lines(text):
         raw_key, raw_value = _split(line)
+        if _BROKEN_UNICODE.search(line):
+            right = "write four hex digits behind \\u, or two backslashes"
+            raise ConfigError(file, number, _unescape(raw_key), "a \\u without four hex digits", right)
         key, value = _unescape(raw_key), _unescape(raw_value)
         if key in entries:
             traps.append(Trap(number, key, f"set twice; the value of line {entries[key].line} is lost"))
@@ -108,13 +115,13 @@ def _unescape(text: str) -> str:
         if char != "\\" or at + 1 == len(text):
             out.append(char)
             at += 1
-        elif text[at + 1] == "u" and re.fullmatch(r"[0-9a-fA-F]{4}", text[at + 2 : at + 6]):
+        elif _UNICODE.match(text, at):
             out.append(chr(int(text[at + 2 : at + 6], 16)))
             at += 6
         else:
             out.append(_ESCAPES.get(text[at + 1], text[at + 1]))
             at += 2
-    return "".join(out)
+    return "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _traps(raw: str, value: str) -> Iterator[str]:

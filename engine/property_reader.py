@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from engine.errors import ConfigError
 from engine.properties import Properties, Trap
+from engine.providers import Providers, Where, kind_of
 from engine.settings import ConfigWarning
 
 
@@ -16,6 +17,8 @@ class PropertyReader:
         self.warnings: list[ConfigWarning] = []
         self._properties = properties
         self._read: set[str] = set()
+        self.providers = Providers()
+        self.providers = Providers(dict(map(self._provider, self.list("config.providers"))))
 
     def names(self) -> list[str]:
         """Return all keys, in the order of the file."""
@@ -27,21 +30,32 @@ class PropertyReader:
 
     def error(self, key: str, wrong: str, right: str) -> ConfigError:
         """Make the error of a key."""
-        return ConfigError(self.file, self._properties.line(key), key, wrong, right)
+        return self.where(key).error(wrong, right)
 
     def warn(self, key: str, what: str) -> None:
         """Note something about a key."""
-        self.warnings.append(ConfigWarning(self._properties.line(key), key, what))
+        warning = ConfigWarning(self._properties.line(key), key, what)
+        if warning not in self.warnings:  # a top-level key is read once for every flow
+            self.warnings.append(warning)
 
     def first_key(self, *keys: str) -> str | None:
         """Return the first of some keys that is set; all of them count as honoured."""
         self._read.update(keys)
         return next((key for key in keys if key in self._properties.entries), None)
 
+    def has(self, key: str) -> bool:
+        """Whether a key is set."""
+        return key in self._properties.entries
+
+    def where(self, key: str) -> Where:
+        """Return the place of a key."""
+        return Where(self.file, self._properties.line(key), key)
+
     def raw(self, key: str) -> str | None:
-        """Return a value as it stands."""
+        """Return a value untrimmed, placeholders resolved. Raises ConfigError."""
         self._read.add(key)
-        return self._properties.get(key)
+        value = self._properties.get(key)
+        return None if value is None else self.providers.resolve(value, self.where(key))
 
     def text(self, key: str, default: str) -> str:
         """Return a trimmed value."""
@@ -87,14 +101,15 @@ class PropertyReader:
         value = self.raw(key) or ""
         if value != value.strip() and value.strip().lower() == "true":
             self.warn(key, "white space behind true disables the flow in MM2, and here; remove it")
+        elif value.lower() not in ("true", "false"):
+            self.warn(key, f"{value!r} is not true, so the flow is off; write true or false")
         return value.lower() == "true"
 
-    def with_prefix(self, prefix: str, names: Iterable[str]) -> dict[str, str]:
-        """Return the keys below a prefix that begin with one of some names, prefix stripped."""
-        found: dict[str, str] = {}
-        for key, entry in self._properties.entries.items():
-            rest = key.removeprefix(prefix)
-            if key.startswith(prefix) and rest.startswith(tuple(names)):
-                self._read.add(key)
-                found[rest] = entry.value
-        return found
+    def unresolved(self, key: str) -> str | None:
+        """Return a value as it stands in the file: for secrets, which are resolved where they are used."""
+        self._read.add(key)
+        return self._properties.get(key)
+
+    def _provider(self, name: str) -> tuple[str, str]:
+        key = f"config.providers.{name}.class"
+        return name, kind_of(self.text(key, ""), self.where(key))

@@ -1,90 +1,135 @@
-"""Placeholders and credentials, resolved in the process that needs them and nowhere else.
+"""The security settings of a cluster, from Kafka's words to a handshake; secrets are resolved here and nowhere else."""
 
-`${file:PATH:KEY}` and `${env:NAME}` as Kafka's FileConfigProvider and EnvVarConfigProvider write them.
-"""
-
-import os
 import re
 import ssl
-from pathlib import Path
+from collections.abc import Callable
+from typing import TypeVar
 
-from engine.errors import ConfigError
 from engine.kafka.security import HandshakeOptions
-from engine.properties import load_properties
+from engine.providers import Where
 from engine.settings import ClusterConfig
 
-_PLACEHOLDER = re.compile(r"\$\{(\w+):(?:([^:}]*):)?([^}]*)\}")
-_JAAS_FIELD = re.compile(r"\b(username|password)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|'([^']*)'|([^\s;]+))")
+SECURITY_KEYS = (
+    "security.protocol",
+    "sasl.mechanism",
+    "sasl.jaas.config",
+    "ssl.truststore.location",
+    "ssl.truststore.type",
+    "ssl.truststore.certificates",
+    "ssl.keystore.location",
+    "ssl.keystore.type",
+    "ssl.key.password",
+    "ssl.endpoint.identification.algorithm",
+)
+"""Client settings that are honoured, at top level or under a cluster's alias."""
+
+_T = TypeVar("_T")
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+_SECRET = re.compile(r"password|secret|jaas|ssl\.keystore\.key|credential|token", re.IGNORECASE)
+_JAAS_FIELD = re.compile(r"\b(username|password)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|'([^']*)'|([^\s;\"']+))")
 
 
-def resolve(text: str, file: str, key: str) -> str:
-    """Replace placeholders; raises ConfigError naming the key, never the value."""
-
-    def value(found: re.Match[str]) -> str:
-        provider, path, name = found.groups()
-        if provider == "env":
-            if name not in os.environ:
-                raise ConfigError(file, 0, key, f"environment variable {name} is not set", "set it for this process")
-            return os.environ[name]
-        if provider == "file" and path:
-            return _from_file(Path(path), name, file, key)
-        raise ConfigError(file, 0, key, f"unknown config provider {provider!r}", "use ${file:PATH:KEY} or ${env:NAME}")
-
-    return _PLACEHOLDER.sub(value, text)
+def is_secret(key: str) -> bool:
+    """Whether the value of a key must not be shown, nor go into a digest."""
+    return _SECRET.search(key) is not None
 
 
-def _from_file(path: Path, name: str, file: str, key: str) -> str:
-    try:
-        found = load_properties(path).get(name)
-    except OSError as error:
-        raise ConfigError(file, 0, key, f"cannot read {path}: {error.strerror}", "give a readable file") from None
-    if found is None:
-        raise ConfigError(file, 0, key, f"{path} has no key {name}", "name a key of that file")
-    return found
+def check_security(cluster: ClusterConfig) -> None:
+    """Refuse what cannot work, without resolving anything. Raises ConfigError; placeholders are judged when used."""
+    _check(cluster, {key: value for key, value in cluster.security.items() if "${" not in value})
+    if _protocol(cluster.security).startswith("SASL") and "sasl.jaas.config" not in cluster.security:
+        raise _where(cluster, "sasl.jaas.config").error(
+            "missing, and security.protocol asks for SASL",
+            'give a login module with username="..." and password="..."; ${file:PATH:KEY} keeps it out of this file',
+        )
 
 
 def handshake_options(cluster: ClusterConfig, client_id: str) -> HandshakeOptions:
-    """Return how to connect to a cluster. Raises ConfigError for a protocol or mechanism that is not supported."""
-    security = {key: resolve(value, cluster.file, f"{cluster.alias}.{key}") for key, value in cluster.security.items()}
-    protocol = security.get("security.protocol", "PLAINTEXT").upper()
-    username, password = _jaas(security.get("sasl.jaas.config", ""))
-    mechanism = security.get("sasl.mechanism", "PLAIN") if protocol.startswith("SASL") else None
-    if mechanism is not None and mechanism not in _MECHANISMS:
-        raise ConfigError(
-            cluster.file,
-            0,
-            f"{cluster.alias}.sasl.mechanism",
-            f"{mechanism} is not supported",
-            f"use {', '.join(_MECHANISMS)}",
-        )
+    """Return how to connect to a cluster. Raises ConfigError for what cannot be resolved or is not supported."""
+    security = {
+        key: cluster.providers.resolve(value, _where(cluster, key)).strip() for key, value in cluster.security.items()
+    }
+    _check(cluster, security)
+    protocol = _protocol(security)
+    sasl = protocol.startswith("SASL")
+    username, password = _login(cluster, security) if sasl else (None, None)
     return HandshakeOptions(
         client_id=client_id,
         security_protocol=protocol,
         ssl_context=_ssl_context(cluster, security) if protocol.endswith("SSL") else None,
-        sasl_mechanism=mechanism,
+        sasl_mechanism=_mechanism(security) if sasl else None,
         username=username,
         password=password,
     )
 
 
-def _jaas(text: str) -> tuple[str | None, str | None]:
-    fields = {found[1]: found[2] or found[3] or found[4] for found in _JAAS_FIELD.finditer(text)}
-    return fields.get("username"), fields.get("password")
+def _protocol(security: dict[str, str]) -> str:
+    return security.get("security.protocol", "PLAINTEXT").strip().upper()
+
+
+def _mechanism(security: dict[str, str]) -> str:
+    return security.get("sasl.mechanism", "GSSAPI").strip()
+
+
+def _where(cluster: ClusterConfig, key: str) -> Where:
+    name, line = cluster.places.get(key, (f"{cluster.alias}.{key}", 0))
+    return Where(cluster.file, line, name)
+
+
+def _check(cluster: ClusterConfig, security: dict[str, str]) -> None:
+    protocol, mechanism = _protocol(security), _mechanism(security)
+    if protocol not in _PROTOCOLS:
+        raise _where(cluster, "security.protocol").error(
+            f"{protocol!r} is no security protocol", f"use {', '.join(_PROTOCOLS)}"
+        )
+    known = "sasl.mechanism" in security or "sasl.mechanism" not in cluster.security
+    if protocol.startswith("SASL") and known and mechanism not in _MECHANISMS:
+        raise _where(cluster, "sasl.mechanism").error(
+            f"{mechanism} is not supported",
+            f"use {', '.join(_MECHANISMS)} (Kafka's default, GSSAPI, is not among them)",
+        )
+    for store in ("ssl.truststore", "ssl.keystore"):
+        kind = security.get(f"{store}.type", "JKS").strip().upper()
+        typed = f"{store}.type" in security or f"{store}.type" not in cluster.security
+        if f"{store}.location" in security and typed and kind != "PEM":
+            raise _where(cluster, f"{store}.type").error(
+                f"{kind} stores cannot be read", f"convert the store to PEM and set {store}.type=PEM"
+            )
+
+
+def _login(cluster: ClusterConfig, security: dict[str, str]) -> tuple[str, str]:
+    fields: dict[str, str] = {}
+    for found in _JAAS_FIELD.finditer(security.get("sasl.jaas.config", "")):
+        quoted = found[2]
+        fields[found[1]] = re.sub(r"\\(.)", r"\1", quoted) if quoted is not None else found[3] or found[4] or ""
+    if "username" not in fields or "password" not in fields:
+        raise _where(cluster, "sasl.jaas.config").error(
+            "names no username and password", 'write ...LoginModule required username="..." password="...";'
+        )
+    return fields["username"], fields["password"]
 
 
 def _ssl_context(cluster: ClusterConfig, security: dict[str, str]) -> ssl.SSLContext:
-    """Return a context for PEM stores; Java key stores come later."""
-    store, kind = security.get("ssl.truststore.location"), security.get("ssl.truststore.type", "JKS")
-    if store is not None and kind.upper() != "PEM":
-        raise ConfigError(
-            cluster.file,
-            0,
-            f"{cluster.alias}.ssl.truststore.type",
-            f"{kind} stores cannot be read",
-            "convert the store to PEM and set ssl.truststore.type=PEM",
-        )
-    context = ssl.create_default_context(cafile=store)
+    """Return a context of PEM stores; without a truststore, the system's authorities are trusted."""
+    trusted, own = security.get("ssl.truststore.location"), security.get("ssl.keystore.location")
+    context = _load(
+        cluster,
+        "ssl.truststore.location" if trusted else "ssl.truststore.certificates",
+        lambda: ssl.create_default_context(cafile=trusted, cadata=security.get("ssl.truststore.certificates")),
+    )
+    if own is not None:
+        password = security.get("ssl.key.password")
+        _load(cluster, "ssl.keystore.location", lambda: context.load_cert_chain(own, password=password))
     if security.get("ssl.endpoint.identification.algorithm") == "":
         context.check_hostname = False
     return context
+
+
+def _load(cluster: ClusterConfig, key: str, load: Callable[[], _T]) -> _T:
+    """Run something that reads a store; its failure becomes a ConfigError that says nothing of the content."""
+    try:
+        return load()
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        reason = error.strerror or error.__class__.__name__ if isinstance(error, OSError) else str(error)
+        raise _where(cluster, key).error(f"cannot be used: {reason}", "give a readable PEM file") from None

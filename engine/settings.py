@@ -6,8 +6,10 @@ import msgspec
 
 from engine.flow.ports import FetchTerms
 from engine.kafka.security import HandshakeOptions
+from engine.providers import Providers
 from policies.model import FlowName
 from policies.naming import DefaultNaming
+from policies.patterns import PatternList
 from policies.selection import TopicSelection
 from policies.start import StartRules
 
@@ -24,18 +26,27 @@ class ConfigWarning(msgspec.Struct, frozen=True):
 
 
 class ClusterConfig(msgspec.Struct, frozen=True):
-    """One cluster: alias, addresses, and how to shake hands (placeholders not resolved yet)."""
+    """One cluster: alias, addresses, and how to shake hands.
+
+    `security` holds Kafka's keys with placeholders not resolved; `places` tells where each of them stands (key, line).
+    """
 
     alias: str
     bootstrap: tuple[tuple[str, int], ...]
-    security: dict[str, str]
-    file: str
+    security: dict[str, str] = {}
+    places: dict[str, tuple[str, int]] = {}
+    file: str = ""
+    providers: Providers = Providers()
 
     def __repr__(self) -> str:
         return f"ClusterConfig({self.alias!r}, {self.bootstrap!r})"
 
+    def __rich_repr__(self) -> Any:
+        yield "alias", self.alias
+        yield "bootstrap", self.bootstrap
+
     def handshake(self, client_id: str) -> HandshakeOptions:
-        """Resolve placeholders and return the connection options. Raises ConfigError for what is not supported yet."""
+        """Resolve placeholders and return the connection options. Raises ConfigError."""
         from engine.secrets import handshake_options
 
         return handshake_options(self, client_id)
@@ -64,7 +75,7 @@ class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
     copiers: int
     buffer_budget_bytes: int
     stop_on_foreign_writer: bool
-    config_digest: str = ""
+    configs_exclude: PatternList
 
 
 class MirrorConfig(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """Which lanes belong together, and who owns them: stable sets, sticky owners, least moves."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
 
 import msgspec
 
@@ -26,21 +27,34 @@ class SetPlan(msgspec.Struct, frozen=True, kw_only=True):
         for lane in sorted(present - placed):
             smallest = min(sets, key=lambda set_id: (len(sets[set_id]), set_id), default=None)
             if smallest is None or len(sets) < least_sets or len(sets[smallest]) >= LANES_PER_SET:
-                smallest = f"{flow}/{len(sets):03d}"
+                smallest = _free_id(flow, sets)
                 sets[smallest] = []
             sets[smallest].append(lane)
         return SetPlan(sets={set_id: tuple(held) for set_id, held in sets.items()})
 
 
+def _free_id(flow: FlowName, taken: Mapping[str, object]) -> str:
+    """Return the lowest free `A->B/017`: a plan read back in part may have holes."""
+    return next(set_id for number in count() if (set_id := f"{flow}/{number:03d}") not in taken)
+
+
 def assign(set_ids: Sequence[str], owners: Mapping[str, str], copiers: Sequence[str]) -> dict[str, str]:
-    """Return set -> copier: sets of living owners stay, the others go to the copier with the fewest sets."""
+    """Return set -> copier, no copier with two sets more than another, with as few moves as that takes.
+
+    Sets of living owners stay, the others go to the copier with the fewest, then the fullest give to the emptiest.
+    """
     if not copiers:
         return {}
-    found = {set_id: owners[set_id] for set_id in set_ids if owners.get(set_id) in copiers}
-    load = {copier: sum(1 for owner in found.values() if owner == copier) for copier in copiers}
+    held: dict[str, list[str]] = {copier: [] for copier in copiers}
+    orphans: list[str] = []
     for set_id in sorted(set_ids):
-        if set_id not in found:
-            lightest = min(copiers, key=lambda copier: (load[copier], copier))
-            found[set_id] = lightest
-            load[lightest] += 1
-    return found
+        held.get(owners.get(set_id, ""), orphans).append(set_id)
+    for set_id in orphans:
+        _emptiest(held).append(set_id)
+    while len(fullest := max(held.values(), key=len)) > len(emptiest := _emptiest(held)) + 1:
+        emptiest.append(fullest.pop())
+    return {set_id: copier for copier, owned in held.items() for set_id in owned}
+
+
+def _emptiest(held: Mapping[str, list[str]]) -> list[str]:
+    return held[min(held, key=lambda copier: (len(held[copier]), copier))]

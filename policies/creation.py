@@ -1,10 +1,10 @@
 """What a target topic must look like, and which differences from its source will show in the data."""
 
-import re
+from collections.abc import Mapping
 
 import msgspec
 
-from policies.selection import translate
+from policies.patterns import PatternList
 
 EXCLUDED_CONFIGS = (
     r"follower\.replication\.throttled\.replicas",
@@ -15,7 +15,15 @@ EXCLUDED_CONFIGS = (
     r"min\.insync\.replicas",
 )
 """MM2's default of config.properties.exclude."""
-COMPARED_CONFIGS = ("retention.ms", "retention.bytes", "message.timestamp.type", "cleanup.policy", "max.message.bytes")
+COMPARED_CONFIGS = (
+    "retention.ms",
+    "retention.bytes",
+    "message.timestamp.type",
+    "message.timestamp.before.max.ms",
+    "cleanup.policy",
+    "max.message.bytes",
+)
+_DEFAULT_EXCLUSION = PatternList(EXCLUDED_CONFIGS)
 
 
 class Create(msgspec.Struct, frozen=True):
@@ -36,44 +44,84 @@ Change = Create | Grow
 
 
 def plan_topic(
-    source_partitions: int, target_partitions: int | None, replication_factor: int, overrides: dict[str, str]
+    source_partitions: int,
+    target_partitions: int | None,
+    replication_factor: int,
+    overrides: Mapping[str, str],
+    exclude: PatternList = _DEFAULT_EXCLUSION,
 ) -> Change | None:
     """Return what to do for a target topic, None where it is right; `target_partitions` None: it does not exist.
 
-    A target with more partitions is left alone. `overrides` are the source topic's own (not default) configs.
+    A target with more partitions is left alone. `overrides` are the source topic's own (not default) configs, `exclude`
+    names those that stay behind (config.properties.exclude).
     """
     if target_partitions is None:
-        kept = {name: value for name, value in overrides.items() if not is_excluded(name)}
+        kept = {name: value for name, value in overrides.items() if not exclude.matches(name)}
         return Create(source_partitions, replication_factor, kept)
     return Grow(source_partitions) if target_partitions < source_partitions else None
 
 
-def is_excluded(config: str) -> bool:
-    """Whether a topic config stays behind, as in MM2."""
-    return any(re.fullmatch(translate(pattern), config) for pattern in EXCLUDED_CONFIGS)
-
-
-def compare(source: dict[str, str], target: dict[str, str], oldest_age_ms: int | None) -> list[str]:
+def compare(source: Mapping[str, str], target: Mapping[str, str], oldest_age_ms: int | None) -> list[str]:
     """Return what will show in the data, in words, from the effective configs of both topics.
 
     `oldest_age_ms` is the age of the oldest record still to be copied, None where it is not known.
     """
-    found: list[str] = []
-    keeps_ms = int(target.get("retention.ms", "-1"))
-    deletes = "delete" in target.get("cleanup.policy", "delete")
-    if deletes and keeps_ms >= 0 and oldest_age_ms is not None and oldest_age_ms > keeps_ms:
-        found.append(
-            f"the oldest record to copy is {oldest_age_ms / 3_600_000:.1f} h old, the target keeps"
-            f" {keeps_ms / 3_600_000:.1f} h (retention.ms): it will delete a part of the copy at once"
+    checks = (_age(target, oldest_age_ms), _size(source, target), _stamps(target), _policy(source, target))
+    return [found for found in (*checks, _batches(source, target)) if found is not None]
+
+
+def _age(target: Mapping[str, str], oldest_age_ms: int | None) -> str | None:
+    keeps_ms, takes_ms = _number(target, "retention.ms"), _number(target, "message.timestamp.before.max.ms")
+    if oldest_age_ms is None:
+        return None
+    if 0 <= takes_ms < oldest_age_ms and target.get("message.timestamp.type") != "LogAppendTime":
+        return (
+            f"the oldest record to copy is {_hours(oldest_age_ms)} old, the target refuses records older than"
+            f" {_hours(takes_ms)} (message.timestamp.before.max.ms)"
         )
-    if target.get("message.timestamp.type") == "LogAppendTime":
-        found.append("the target overwrites record timestamps (message.timestamp.type=LogAppendTime)")
-    compacts = "compact" in target.get("cleanup.policy", "")
-    if compacts and "compact" not in source.get("cleanup.policy", ""):
-        found.append("the target compacts and the source does not: records without a key will be refused")
-    limits = int(source.get("max.message.bytes", "0")), int(target.get("max.message.bytes", "0"))
-    if limits[1] and limits[0] > limits[1]:
-        found.append(
-            f"the target takes batches up to {limits[1]} bytes, the source up to {limits[0]} (max.message.bytes)"
+    if 0 <= keeps_ms < oldest_age_ms and _deletes(target):
+        return (
+            f"the oldest record to copy is {_hours(oldest_age_ms)} old, the target keeps {_hours(keeps_ms)}"
+            " (retention.ms): it will delete a part of the copy at once"
         )
-    return found
+    return None
+
+
+def _size(source: Mapping[str, str], target: Mapping[str, str]) -> str | None:
+    had, keeps = _number(source, "retention.bytes"), _number(target, "retention.bytes")
+    if keeps < 0 or not _deletes(target) or 0 <= had <= keeps:
+        return None
+    has = f"{had} bytes" if had >= 0 else "no limit"
+    return f"the target keeps {keeps} bytes of a partition, the source {has} (retention.bytes)"
+
+
+def _stamps(target: Mapping[str, str]) -> str | None:
+    if target.get("message.timestamp.type") != "LogAppendTime":
+        return None
+    return "the target overwrites record timestamps (message.timestamp.type=LogAppendTime)"
+
+
+def _policy(source: Mapping[str, str], target: Mapping[str, str]) -> str | None:
+    if "compact" in source.get("cleanup.policy", "") or "compact" not in target.get("cleanup.policy", ""):
+        return None
+    return "the target compacts and the source does not: records without a key will be refused (cleanup.policy)"
+
+
+def _batches(source: Mapping[str, str], target: Mapping[str, str]) -> str | None:
+    sent, taken = _number(source, "max.message.bytes"), _number(target, "max.message.bytes")
+    if taken < 0 or sent <= taken:
+        return None
+    return f"the target takes batches up to {taken} bytes, the source up to {sent} (max.message.bytes)"
+
+
+def _deletes(configs: Mapping[str, str]) -> bool:
+    return "delete" in configs.get("cleanup.policy", "delete")
+
+
+def _number(configs: Mapping[str, str], name: str) -> int:
+    """Return a config as a number; -1 where it is not there, Kafka's word for no limit."""
+    return int(configs.get(name, "-1"))
+
+
+def _hours(milliseconds: int) -> str:
+    return f"{milliseconds / 3_600_000:.1f} h"

@@ -5,6 +5,7 @@ from typing import Protocol
 HEARTBEATS = "heartbeats"
 DEFAULT_CLASS = "DefaultReplicationPolicy"
 IDENTITY_CLASS = "IdentityReplicationPolicy"
+_OWN_PREFIXES = ("mm2", "raymirror-")
 _PACKAGE = "org.apache.kafka.connect.mirror."
 
 
@@ -21,6 +22,27 @@ class Naming(Protocol):
 
     def upstream_topic(self, topic: str) -> str | None:
         """Return a copied topic's name at its source, None for a topic that was not copied."""
+
+    def original_topic(self, topic: str) -> str:
+        """Return the name that a topic had where it was first written."""
+
+    def heartbeats_topic(self) -> str:
+        """Return the name of the heartbeats topic on the cluster that its records are about."""
+
+    def offset_syncs_topic(self, alias: str) -> str:
+        """Return MM2's offset-syncs topic, named after the cluster it does not live on."""
+
+    def checkpoints_topic(self, alias: str) -> str:
+        """Return MM2's checkpoints topic for groups of a source."""
+
+    def is_heartbeats_topic(self, topic: str) -> bool:
+        """Whether a topic is a heartbeats topic, copied any number of times."""
+
+    def is_checkpoints_topic(self, topic: str) -> bool:
+        """Whether a topic is a checkpoints topic."""
+
+    def is_internal_topic(self, topic: str) -> bool:
+        """Whether a topic is never copied."""
 
 
 class DefaultNaming:
@@ -52,6 +74,10 @@ class DefaultNaming:
             topic = upstream
         return topic
 
+    def heartbeats_topic(self) -> str:
+        """Return `heartbeats`, whatever the separator."""
+        return HEARTBEATS
+
     def offset_syncs_topic(self, alias: str) -> str:
         """Return MM2's offset-syncs topic, named after the cluster it does not live on."""
         return f"mm2-offset-syncs{self._internal}{alias}{self._internal}internal"
@@ -64,13 +90,21 @@ class DefaultNaming:
         """Whether a topic is a heartbeats topic, copied any number of times."""
         return self.original_topic(topic) == HEARTBEATS
 
-    def is_internal_topic(self, topic: str) -> bool:
-        """Whether a topic is never copied: MM2's own, Connect's and the broker's (rule of Kafka before KIP-1074).
+    def is_checkpoints_topic(self, topic: str) -> bool:
+        """Whether a topic is a checkpoints topic of some source."""
+        return topic.endswith(f"{self._internal}checkpoints{self._internal}internal")
 
-        The older rule is kept on purpose: it leaves out every name that ends in `internal`, so an installation that
-        moves over copies nothing it did not copy before.
+    def is_internal_topic(self, topic: str) -> bool:
+        """Whether a topic is never copied: the broker's, hidden, MM2's own and ours.
+
+        The rule of Kafka 4.0 and newer (KIP-1074): another topic that ends in `internal` may be copied, and is unless
+        `topics.exclude` names it, which it does by default. Before 4.0 MM2 left out every such topic. MM2's own topics
+        count in each of the spellings they may have, since three of them keep their dots under any separator.
         """
-        return topic.startswith(("__", ".")) or topic.endswith(("-internal", ".internal", f"{self._internal}internal"))
+        if topic.startswith(("__", ".")) or self.is_checkpoints_topic(topic):
+            return True
+        endings = (".internal", "-internal", f"{self._internal}internal")
+        return topic.startswith(_OWN_PREFIXES) and topic.endswith(endings)
 
 
 class IdentityNaming(DefaultNaming):
@@ -101,10 +135,9 @@ def naming_for(
     policy_class: str, source_alias: str, separator: str = ".", *, internal_separator: bool = True
 ) -> DefaultNaming:
     """Return the naming of one of MM2's policy classes, by short or full name. Raises ValueError for another one."""
-    match policy_class.removeprefix(_PACKAGE):
-        case "DefaultReplicationPolicy":
-            return DefaultNaming(separator, internal_separator=internal_separator)
-        case "IdentityReplicationPolicy":
-            return IdentityNaming(source_alias, separator, internal_separator=internal_separator)
-        case _:
-            raise ValueError(f"use {DEFAULT_CLASS} or {IDENTITY_CLASS}; custom Java classes cannot run here")
+    short = policy_class.removeprefix(_PACKAGE)
+    if short == DEFAULT_CLASS:
+        return DefaultNaming(separator, internal_separator=internal_separator)
+    if short == IDENTITY_CLASS:
+        return IdentityNaming(source_alias, separator, internal_separator=internal_separator)
+    raise ValueError(f"use {DEFAULT_CLASS} or {IDENTITY_CLASS}; custom Java classes cannot run here")

@@ -1,9 +1,12 @@
 """Where a lane begins that has no position yet: a rule per topic pattern, the first that matches wins."""
 
 import re
-from datetime import UTC, datetime
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 
 import msgspec
+
+from policies.patterns import translate
 
 
 class Earliest(msgspec.Struct, frozen=True, tag="earliest"):
@@ -37,6 +40,7 @@ Start = Earliest | Latest | Timestamp | Duration | Offsets
 _DURATION = re.compile(
     r"-P(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d+)?)S)?)?", re.IGNORECASE
 )
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SECONDS = {"d": 86_400, "h": 3_600, "m": 60, "s": 1}
 
 
@@ -59,6 +63,29 @@ class StartRules(msgspec.Struct, frozen=True):
             if re.fullmatch(rule.pattern, topic):
                 return rule.start
         return self.otherwise
+
+
+def parse_reset(text: str) -> Start:
+    """Read a value of `auto.offset.reset` (by_duration is KIP-1106). Raises ValueError saying what is right."""
+    text = text.strip().lower()
+    if text == "earliest":
+        return Earliest()
+    if text == "latest":
+        return Latest()
+    if text.startswith("by_duration:"):
+        return _duration(f"-{text.removeprefix('by_duration:')}")
+    raise ValueError(f"{text!r} is no place to begin; write earliest, latest or by_duration:PT6H")
+
+
+def parse_rules(entries: Iterable[str], otherwise: Start) -> StartRules:
+    """Read `pattern@start` entries, the first that matches a topic holds. Raises ValueError naming the entry."""
+    rules = []
+    for entry in entries:
+        pattern, at, where = entry.partition("@")
+        if not at:
+            raise ValueError(f"{entry!r} has no @; write pattern@start, e.g. orders.*@latest")
+        rules.append(StartRule(translate(pattern), parse_start(where)))
+    return StartRules(tuple(rules), otherwise)
 
 
 def parse_start(text: str) -> Start:
@@ -94,4 +121,4 @@ def _instant(text: str) -> Timestamp:
         ) from None
     if instant.tzinfo is None:
         instant = instant.replace(tzinfo=UTC)
-    return Timestamp(int(instant.timestamp() * 1000))
+    return Timestamp((instant - _EPOCH) // timedelta(milliseconds=1))

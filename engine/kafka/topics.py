@@ -111,7 +111,8 @@ class Topics:
     async def _change(self, topic: str, partitions: int, present: int | None, events: list[AnyEvent]) -> int:
         remote = self._remote(topic)
         overrides = await self._overrides(topic) if present is None else {}
-        match plan_topic(partitions, present, self._flow.replication_factor, overrides):
+        flow = self._flow
+        match plan_topic(partitions, present, flow.replication_factor, overrides, flow.configs_exclude):
             case Create() as create:
                 made = await create_topic(
                     self._target, remote, create.partitions, create.replication_factor, create.configs

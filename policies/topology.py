@@ -1,0 +1,100 @@
+"""What several flows do together that none of them does alone: write one topic twice, or copy in a circle."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import product
+
+import msgspec
+
+from policies.model import FlowName
+from policies.patterns import literal
+from policies.selection import TopicSelection
+
+_MOST_WITNESSES = 200
+
+
+class Loop(msgspec.Struct, frozen=True):
+    """A source topic that comes back for ever, and the clusters it passes."""
+
+    topic: str
+    clusters: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"topic {self.topic!r} would be copied {' -> '.join(self.clusters)} and round again"
+
+
+def colliding_targets(wanted: Mapping[FlowName, Mapping[str, str]]) -> list[tuple[str, str, FlowName, FlowName]]:
+    """Return (target alias, target topic, one flow, another flow) for every target topic that two flows write.
+
+    `wanted` maps each flow to its source topics and their target names.
+    """
+    owners: dict[tuple[str, str], FlowName] = {}
+    found: list[tuple[str, str, FlowName, FlowName]] = []
+    for flow, topics in wanted.items():
+        for target in topics.values():
+            other = owners.setdefault((flow.target, target), flow)
+            if other != flow:
+                found.append((flow.target, target, other, flow))
+    return found
+
+
+def named_targets(flows: Iterable[TopicSelection]) -> dict[FlowName, dict[str, str]]:
+    """Return the topics that flows name one by one, with their target names: what is certain without a cluster."""
+    return {
+        flow.flow: {
+            topic: flow.target_topic(topic)
+            for topic in map(literal, flow.include.patterns)
+            if topic is not None and flow.wants(topic)
+        }
+        for flow in flows
+    }
+
+
+def find_loop(flows: Sequence[TopicSelection], topics: Iterable[str]) -> Loop | None:
+    """Return the first of some topics that flows would copy round and round, from whichever cluster; None if none.
+
+    Default naming stops a copy that comes home. Identity naming cannot, and a mixture of both may hide the way: so the
+    way of a topic is followed name by name. It is a loop where it comes to a (cluster, topic) again, or to one cluster
+    for the third time under ever longer names.
+    """
+    for topic, start in product(topics, dict.fromkeys(flow.flow.source for flow in flows)):
+        clusters = _walk(flows, ((start, topic),))
+        if clusters is not None:
+            return Loop(topic, clusters)
+    return None
+
+
+def _walk(flows: Sequence[TopicSelection], way: tuple[tuple[str, str], ...]) -> tuple[str, ...] | None:
+    cluster, topic = way[-1]
+    for flow in flows:
+        if flow.flow.source != cluster or not flow.wants(topic):
+            continue
+        after = (flow.flow.target, flow.target_topic(topic))
+        visits = sum(1 for visited, _ in way if visited == after[0])
+        if after in way or visits >= 2:
+            return (*(visited for visited, _ in way), after[0])
+        found = _walk(flows, (*way, after))
+        if found is not None:
+            return found
+    return None
+
+
+def witnesses(flows: Iterable[TopicSelection]) -> tuple[str, ...]:
+    """Return topic names that the patterns of flows are likely to share: a sample of each, and samples joined.
+
+    For checks before any cluster is asked; a name that is found proves a fault, none found proves nothing.
+    """
+    patterns = dict.fromkeys(pattern for flow in flows for pattern in flow.include.patterns)
+    samples = list(dict.fromkeys(sample for sample in map(_sample, patterns) if sample))
+    joined = (one + other for one, other in product(samples, samples) if one != other)
+    return tuple(dict.fromkeys([*samples, *joined]))[:_MOST_WITNESSES]
+
+
+def _sample(pattern: str) -> str:
+    """Return a name that a simple pattern matches; for others any name, which will then match nothing."""
+    text = re.sub(r"\\[wS]|(?<!\\)\.|\[[^\]]*[a-z][^\]]*\]", "x", pattern)
+    text = re.sub(r"\\d|\[[^\]]*0[^\]]*\]", "0", text)
+    while (simpler := re.sub(r"\((?:\?:)?([^()|]*)(?:\|[^()]*)?\)", r"\1", text)) != text:
+        text = simpler
+    text = re.sub(r"[*+?]+|\{\d+(,\d*)?\}", "", text.split("|")[0])
+    return re.sub(r"\\(\W)", r"\1", text)
