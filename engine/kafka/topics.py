@@ -7,6 +7,7 @@ from engine.errors import KafkaRefusal
 from engine.flow.discovery import Discovery
 from engine.kafka.admin import TOPIC_OVERRIDE, ConfigEntry, create_topic, describe_topic_configs, grow_topic
 from engine.kafka.cluster import ClusterClient, Metadata
+from engine.kafka.faults import UNKNOWN_TOPIC_OR_PARTITION
 from engine.kafka.logs import oldest_timestamp_ms, read_topic
 from engine.settings import FlowConfig
 from policies.creation import COMPARED_CONFIGS, Create, Grow, compare, plan_topic
@@ -98,9 +99,11 @@ class Topics:
             if present is None or present < partitions:
                 present = await self._change(topic, partitions, present, events)
             if topic not in self._compared:
-                self._compared.add(topic)
                 events += await self._compare(topic)
+                self._compared.add(topic)
         except KafkaRefusal as refusal:
+            if refusal.code == UNKNOWN_TOPIC_OR_PARTITION:
+                return present or 0  # just created, and not every broker knows it yet: compared in the next round
             if self._failed.get(topic) != str(refusal):
                 self._failed[topic] = str(refusal)
                 events.append(TopicFailed(flow=self._flow.name, topic=topic, what=str(refusal)))
