@@ -1,0 +1,116 @@
+"""One source partition kept in memory: batches with holes, markers, aborted and emptied batches, as real bytes.
+
+The key of every record is its source offset in digits.
+"""
+
+import struct
+from functools import lru_cache
+
+import msgspec
+from crc32c import crc32c
+
+from engine.wire.encode import seal, write_area
+from engine.wire.record import Record
+
+TRANSACTIONAL, CONTROL = 0x10, 0x20
+ABORT, COMMIT = 0, 1
+_TIMESTAMP = 1_700_000_000_000
+
+
+class SourceBatch(msgspec.Struct):
+    """One batch: offsets base to `last`, of which `offsets` still have a record."""
+
+    base: int
+    last: int
+    offsets: tuple[int, ...]
+    producer_id: int = -1
+    bits: int = 0
+    control: int = -1
+
+    def encode(self) -> bytes:
+        """Return the batch as it stands in the source's log."""
+        return _encode(self.base, self.last, self.offsets, self.producer_id, self.bits, self.control)
+
+
+@lru_cache(maxsize=20_000)
+def _encode(base: int, last: int, offsets: tuple[int, ...], producer_id: int, bits: int, control: int) -> bytes:
+    if control >= 0:
+        records = [Record(base, _TIMESTAMP, struct.pack(">hh", 0, control), bytes(6))]
+    else:
+        records = [Record(offset, _TIMESTAMP + offset, b"%d" % offset, b"v" * (offset % 7)) for offset in offsets]
+    area = write_area(records, [record.offset - base for record in records], _TIMESTAMP)
+    batch = seal(area, 0, len(records), _TIMESTAMP, _TIMESTAMP + last, (producer_id, 0, 0 if producer_id >= 0 else -1))
+    struct.pack_into(">q", batch, 0, base)
+    struct.pack_into(">hi", batch, 21, bits, last - base)
+    struct.pack_into(">I", batch, 17, crc32c(memoryview(batch)[21:]))
+    return bytes(batch)
+
+
+class SourceLog:
+    """A partition of the source."""
+
+    def __init__(self) -> None:
+        self.batches: list[SourceBatch] = []
+        self.aborted: list[tuple[int, int, int]] = []
+        """(producer id, first offset, offset of the abort marker)."""
+        self.start = 0
+        self.end = 0
+
+    # --- writing ---------------------------------------------------------------------------------------------
+
+    def data(self, count: int, *, holes: frozenset[int] = frozenset(), producer_id: int = -1) -> None:
+        """Append a batch of `count` offsets; `holes` are indexes whose record compaction has taken."""
+        offsets = tuple(self.end + index for index in range(count) if index not in holes)
+        bits = TRANSACTIONAL if producer_id >= 0 else 0
+        self.batches.append(SourceBatch(self.end, self.end + count - 1, offsets, producer_id, bits))
+        self.end += count
+
+    def marker(self, producer_id: int, control: int) -> None:
+        """Append a transaction marker."""
+        self.batches.append(SourceBatch(self.end, self.end, (self.end,), producer_id, TRANSACTIONAL | CONTROL, control))
+        self.end += 1
+
+    def aborted_data(self, count: int, producer_id: int) -> None:
+        """Append a transaction of one batch that is rolled back."""
+        first = self.end
+        self.data(count, producer_id=producer_id)
+        self.marker(producer_id, ABORT)
+        self.aborted.append((producer_id, first, self.end - 1))
+
+    def vanish(self, count: int) -> None:
+        """Leave a hole of whole offsets, as when the cleaner takes a batch with its header."""
+        self.end += count
+
+    def compact(self, offset: int) -> None:
+        """Take one record away, leaving its batch's header as it is."""
+        for batch in self.batches:
+            if offset in batch.offsets and batch.control < 0:
+                batch.offsets = tuple(one for one in batch.offsets if one != offset)
+
+    # --- reading ---------------------------------------------------------------------------------------------
+
+    def wanted(self) -> list[int]:
+        """Return the offsets of every committed record that is there now."""
+        return [
+            offset
+            for batch in self.batches
+            if batch.control < 0 and not self._is_aborted(batch)
+            for offset in batch.offsets
+        ]
+
+    def _is_aborted(self, batch: SourceBatch) -> bool:
+        return any(
+            batch.producer_id == producer_id and first <= batch.base < marker
+            for producer_id, first, marker in self.aborted
+        )
+
+    def fetch(self, offset: int, batches: int) -> tuple[bytes, list[tuple[int, int]]]:
+        """Return up to `batches` whole batches from the one that holds `offset`, and the aborted list for them."""
+        found = [batch for batch in self.batches if batch.last >= offset][:batches]
+        if not found:
+            return b"", []
+        end = found[-1].last
+        aborted = [
+            (producer_id, first) for producer_id, first, marker in self.aborted if marker >= offset and first <= end
+        ]
+        return b"".join(batch.encode() for batch in found), aborted

@@ -1,0 +1,133 @@
+"""One target partition with the rules of Kafka's idempotent producers, kept in memory.
+
+As `UnifiedLog.append` and `ProducerStateManager` (Kafka 4.x): contents are validated before anything is known of the
+producer; a batch among the last five of its producer is a duplicate and gets its first offset again; an older epoch is
+refused with 47; a sequence that does not follow with 45; an unknown producer may begin anywhere. A restart keeps one
+batch per producer (that is all a snapshot holds).
+"""
+
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+
+from engine.core.resume import TailBatch
+from engine.wire.batch import read_header
+from engine.wire.records import Record, decode_records
+
+NONE, TOO_LARGE, OUT_OF_ORDER, INVALID_EPOCH, INVALID_RECORD = 0, 10, 45, 47, 87
+SPAN = 2**31
+_REMEMBERED = 5
+
+
+class Remembered(msgspec.Struct):
+    """What the leader knows of one producer: its epoch and (first, last sequence, base offset) of its last batches."""
+
+    epoch: int
+    batches: deque[tuple[int, int, int]]
+
+
+class Stored(msgspec.Struct):
+    """One batch in the log; `payload` is empty for markers and for foreign records."""
+
+    header: TailBatch
+    payload: bytes
+
+
+class TargetLog:
+    """A partition of the target."""
+
+    def __init__(self) -> None:
+        self.batches: list[Stored] = []
+        self.start = 0
+        self.end = 0
+        self.max_bytes = 1 << 20
+        self.refuses: Callable[[bytes], bool] = lambda _key: False
+        self.producers: dict[int, Remembered] = {}
+
+    def append(self, payload: bytes) -> tuple[int, int]:
+        """Append one batch: (error code, base offset)."""
+        header = read_header(memoryview(payload), 0)
+        assert header.record_count == header.last_offset_delta + 1
+        assert not header.is_control
+        assert not header.is_transactional
+        if len(payload) > self.max_bytes:
+            return TOO_LARGE, -1
+        if any(self.refuses(record.key or b"") for record in decoded(payload)):
+            return INVALID_RECORD, -1
+        first, last = header.base_sequence, (header.base_sequence + header.last_offset_delta) % SPAN
+        known = self.producers.get(header.producer_id)
+        if known is not None:
+            if known.epoch == header.producer_epoch:
+                for one_first, one_last, offset in known.batches:
+                    if (one_first, one_last) == (first, last):
+                        return NONE, offset
+            code = _check(known, header.producer_epoch, first)
+            if code != NONE:
+                return code, -1
+        base = self._store(payload, header.producer_id, header.producer_epoch, first, header.record_count)
+        if known is None or known.epoch != header.producer_epoch:
+            known = self.producers[header.producer_id] = Remembered(header.producer_epoch, deque(maxlen=_REMEMBERED))
+        known.batches.append((first, last, base))
+        return NONE, base
+
+    def _store(self, payload: bytes, producer_id: int, epoch: int, sequence: int, count: int) -> int:
+        base, self.end = self.end, self.end + count
+        header = TailBatch(base, self.end, producer_id, epoch, sequence, count, False)
+        self.batches.append(Stored(header, payload))
+        return base
+
+    def marker(self, producer_id: int, epoch: int) -> int:
+        """Write an abort marker, as the coordinator does: returns 47 for an older epoch."""
+        known = self.producers.get(producer_id)
+        if known is not None and epoch < known.epoch:
+            return INVALID_EPOCH
+        if known is None or known.epoch != epoch:
+            self.producers[producer_id] = Remembered(epoch, deque(maxlen=_REMEMBERED))
+        base, self.end = self.end, self.end + 1
+        self.batches.append(Stored(TailBatch(base, self.end, producer_id, epoch, -1, 1, True), b""))
+        return NONE
+
+    def foreign(self, count: int) -> tuple[int, int]:
+        """Append records of somebody without a producer id: (first, last) offset."""
+        base = self._store(b"", -1, -1, -1, count)
+        return base, self.end - 1
+
+    def restart(self) -> None:
+        """Restart the broker: of each producer only the last batch stays known."""
+        for known in self.producers.values():
+            while len(known.batches) > 1:
+                known.batches.popleft()
+
+    def headers(self, first: int) -> list[TailBatch]:
+        """Return the headers of every batch that reaches to offset `first` or behind it."""
+        return [stored.header for stored in self.batches if stored.header.next_offset > first]
+
+    def retain_from(self, offset: int) -> None:
+        """Drop whole batches before `offset`, as retention does."""
+        self.start = offset
+        self.batches = [stored for stored in self.batches if stored.header.next_offset > offset]
+
+    def truncate(self, offset: int) -> None:
+        """Lose whole batches from `offset` on, as an unclean election does."""
+        self.batches = [stored for stored in self.batches if stored.header.next_offset <= offset]
+        self.end = offset
+
+    def records(self) -> list[Record]:
+        """Return the records of every batch that is neither a marker nor foreign."""
+        return [record for stored in self.batches if stored.payload for record in decoded(stored.payload)]
+
+
+def _check(known: Remembered, epoch: int, first: int) -> int:
+    if epoch < known.epoch:
+        return INVALID_EPOCH
+    if epoch > known.epoch:
+        return NONE if first == 0 else OUT_OF_ORDER
+    expected = (known.batches[-1][1] + 1) % SPAN if known.batches else 0
+    return NONE if first == expected else OUT_OF_ORDER
+
+
+def decoded(payload: bytes) -> list[Record]:
+    """Return the records of one batch."""
+    view = memoryview(payload)
+    return decode_records(view, 0, read_header(view, 0), "target", 0)
