@@ -1,12 +1,14 @@
 """A target broker: raw Produce over a connection of its own, acks=all, in order."""
 
+import asyncio
+from collections import deque
 from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from engine.core.outcome import UNKNOWN_OUTCOME, Outcome, OutcomeKind
 from engine.errors import ConnectionLost
 from engine.flow.ports import Append, OnOutcomes
-from engine.kafka.codec import PRODUCE_KEY, PRODUCE_VERSIONS, Produced, decode_produce, encode_produce
+from engine.kafka.codec import PRODUCE_KEY, PRODUCE_VERSIONS, Batch, Produced, decode_produce, encode_produce
 from engine.kafka.connection import Connection
 from engine.kafka.faults import append_kind, error_name
 
@@ -20,6 +22,7 @@ class KafkaTargetBroker:
         self._connection = connection
         self._topic_ids = topic_ids
         self._timeout_ms = int(timeout_s * 1000)
+        self._late: deque[Callable[[], None]] = deque()
 
     def append(self, appends: Sequence[Append], on_outcomes: OnOutcomes) -> None:
         """Send one Produce request; the payloads are not copied and must stay as they are until the outcomes."""
@@ -36,7 +39,8 @@ class KafkaTargetBroker:
         try:
             version = self._version(all(batch[1].int for batch in batches))
             parts = encode_produce(version, batches, timeout_ms=self._timeout_ms)
-            self._connection.send(PRODUCE_KEY, version, version >= 9, parts, _answer(version, batches, on_outcomes))
+            answer = self._answer(version, batches, on_outcomes)
+            self._connection.send(PRODUCE_KEY, version, version >= 9, parts, answer)
         except ConnectionLost:
             on_outcomes([UNKNOWN_OUTCOME] * len(batches))
 
@@ -46,10 +50,34 @@ class KafkaTargetBroker:
                 return version
         raise ConnectionLost(f"{self._connection.address}: speaks none of Produce {PRODUCE_VERSIONS}")
 
-    @property
-    def waiting(self) -> int:
-        """Requests without an answer."""
-        return self._connection.in_flight
+    def _answer(
+        self, version: int, batches: Sequence[Batch], on_outcomes: OnOutcomes
+    ) -> Callable[[memoryview | None], None]:
+        def answer(body: memoryview | None) -> None:
+            if body is None:
+                self._deliver_late()
+                on_outcomes([UNKNOWN_OUTCOME] * len(batches))
+                return
+            names = {topic_id: topic for topic, topic_id, _, _ in batches}
+            throttle_ms, produced = decode_produce(version, body, names)
+            outcomes = [_outcome(produced.get((topic, partition))) for topic, _, partition, _ in batches]
+            if throttle_ms or self._late:
+                self._deliver_after(throttle_ms / 1000, lambda: on_outcomes(outcomes))
+            else:
+                on_outcomes(outcomes)
+
+        return answer
+
+    def _deliver_after(self, throttle_s: float, deliver: Callable[[], None]) -> None:
+        """Hold outcomes back for as long as the broker's quota asks, in order: what is not answered sends no more."""
+        if not self._late:
+            asyncio.get_running_loop().call_later(throttle_s, self._deliver_late)
+        self._late.append(deliver)
+
+    def _deliver_late(self) -> None:
+        late, self._late = self._late, deque()
+        for deliver in late:
+            deliver()
 
     async def wait_lost(self) -> None:
         """Return when the connection is gone."""
@@ -58,20 +86,6 @@ class KafkaTargetBroker:
     async def close(self) -> None:
         """Close the connection; requests in flight get UNKNOWN."""
         await self._connection.close()
-
-
-def _answer(
-    version: int, batches: Sequence[tuple[str, UUID, int, object]], on_outcomes: OnOutcomes
-) -> Callable[[memoryview | None], None]:
-    def answer(body: memoryview | None) -> None:
-        if body is None:
-            on_outcomes([UNKNOWN_OUTCOME] * len(batches))
-            return
-        names = {topic_id: topic for topic, topic_id, _, _ in batches}
-        _throttle_ms, produced = decode_produce(version, body, names)
-        on_outcomes([_outcome(produced.get((topic, partition))) for topic, _, partition, _ in batches])
-
-    return answer
 
 
 def _outcome(produced: Produced | None) -> Outcome:
