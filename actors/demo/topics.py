@@ -59,21 +59,28 @@ def hand_made(number: int) -> tuple[bytes | None, bytes | None, list[tuple[str, 
     return key, value, headers
 
 
-async def partitions_of(bootstrap: str, topics: Iterable[str]) -> list[TopicPartition]:
-    """List the partitions of some topics. Raises LookupError for a topic that is not there.
+async def topic_names(bootstrap: str) -> set[str]:
+    """Name all topics."""
+    return set(await _partition_counts(bootstrap))
 
-    All topics are asked for: a request that names one makes a broker create it.
-    """
-    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-    await admin.start()
-    try:
-        counts = {topic["topic"]: len(topic["partitions"]) for topic in await admin.describe_topics()}
-    finally:
-        await admin.close()
+
+async def partitions_of(bootstrap: str, topics: Iterable[str]) -> list[TopicPartition]:
+    """List the partitions of some topics. Raises LookupError for a topic that is not there."""
+    counts = await _partition_counts(bootstrap)
     wanted = list(topics)
     if missing := sorted(set(wanted) - counts.keys()):
         raise LookupError(f"{bootstrap} has no topic {', '.join(missing)}")
     return [TopicPartition(topic, number) for topic in wanted for number in range(counts[topic])]
+
+
+async def _partition_counts(bootstrap: str) -> dict[str, int]:
+    """Ask for all topics: a request that names one makes a broker create it."""
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await admin.start()
+    try:
+        return {topic["topic"]: len(topic["partitions"]) for topic in await admin.describe_topics()}
+    finally:
+        await admin.close()
 
 
 async def end_offsets(bootstrap: str, topics: Iterable[str]) -> dict[tuple[str, int], int]:

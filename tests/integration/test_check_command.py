@@ -1,0 +1,112 @@
+"""`raymirror check` and the refusals of `run` that only a real cluster can give."""
+
+import asyncio
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from actors.demo.topics import create_topics, topic_names
+from deploy.local.cluster import Cluster
+
+pytestmark = pytest.mark.integration
+
+ROOT = Path(__file__).parents[2]
+IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+
+
+def ask(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "PYTHONPATH": str(ROOT), "COLUMNS": "160"}
+    env.pop("RAY_ADDRESS", None)
+    command = [sys.executable, "-m", "actors", *words]
+    return subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+
+
+def write(folder: Path, clusters: dict[str, Cluster], *lines: str) -> str:
+    path = folder / "mm2.properties"
+    addresses = [f"{alias}.bootstrap.servers = {cluster.bootstrap_servers}" for alias, cluster in clusters.items()]
+    settings = [f"clusters = {', '.join(clusters)}", *addresses, "replication.factor = 1"]
+    path.write_text("\n".join([*settings, "offset.storage.replication.factor = 1", *lines, ""]))
+    return str(path)
+
+
+def refusal(done: subprocess.CompletedProcess[str]) -> str:
+    assert done.returncode == 2, done.stderr
+    lines = [line for line in done.stderr.splitlines() if not line.startswith("warning:")]
+    assert len(lines) == 1, done.stderr
+    return lines[0]
+
+
+def names(cluster: Cluster) -> set[str]:
+    return asyncio.run(topic_names(cluster.bootstrap_servers))
+
+
+def test_it_tells_what_would_be_copied_and_changes_nothing(
+    source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path
+) -> None:
+    asyncio.run(create_topics(source_cluster.bootstrap_servers, {"checked-a": 3, "checked-b": 1}))
+    before = names(target_cluster)
+    clusters = {"one": source_cluster, "two": target_cluster}
+    done = ask(tmp_path, "check", write(tmp_path, clusters, "one->two.enabled = true", "one->two.topics = checked-.*"))
+    assert done.returncode == 0, done.stderr
+    assert "2 topics, 4 partitions" in done.stdout
+    assert "one.checked-a" in done.stdout
+    assert "will be created" in done.stdout
+    assert names(target_cluster) == before
+
+
+def test_more_replicas_than_brokers(source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path) -> None:
+    asyncio.run(create_topics(source_cluster.bootstrap_servers, {"replicas-a": 1}))
+    before = names(target_cluster)
+    lines = ("one->two.enabled = true", "one->two.topics = replicas-a", "one->two.replication.factor = 2")
+    line = refusal(ask(tmp_path, "run", write(tmp_path, {"one": source_cluster, "two": target_cluster}, *lines)))
+    assert "one.replicas-a" in line
+    assert "asked: 2" in line
+    assert names(target_cluster) == before
+
+
+def test_patterns_of_two_flows_that_meet_in_one_target_topic(
+    source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path
+) -> None:
+    for cluster in (source_cluster, target_cluster):
+        asyncio.run(create_topics(cluster.bootstrap_servers, {"meeting-a": 1}))
+    before = names(target_cluster)
+    # "three" is the same cluster as "two" by another name, which nobody can see from the file
+    clusters = {"one": source_cluster, "two": target_cluster, "three": target_cluster}
+    flows = ("one->three.enabled = true", "two->three.enabled = true", "topics = meeting-.*")
+    line = refusal(ask(tmp_path, "run", write(tmp_path, clusters, *flows, f"replication.policy.class = {IDENTITY}")))
+    for part in ("one->three", "two->three", "meeting-a"):
+        assert part in line
+    assert names(target_cluster) == before
+
+
+@pytest.fixture
+def strict_cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """A cluster on which nobody may create a topic."""
+    overrides = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    with Cluster("strict", tmp_path / "strict", overrides=overrides) as cluster:
+        for who, operation in (("--allow-principal", "All"), ("--deny-principal", "Create")):
+            cluster.tool(
+                "org.apache.kafka.tools.AclCommand",
+                *("--bootstrap-server", cluster.bootstrap_servers, "--add", who, "User:ANONYMOUS"),
+                *("--operation", operation, "--cluster", "--topic", "*"),
+            )
+        yield cluster
+
+
+def test_a_target_that_does_not_let_us_create_topics(
+    source_cluster: Cluster, strict_cluster: Cluster, tmp_path: Path
+) -> None:
+    asyncio.run(create_topics(source_cluster.bootstrap_servers, {"denied-a": 1}))
+    clusters = {"one": source_cluster, "two": strict_cluster}
+    line = refusal(ask(tmp_path, "run", write(tmp_path, clusters, "one->two.enabled = true", "topics = denied-a")))
+    assert "two" in line
+    assert "AuthorizationFailed" in line
+    assert "Create" in line
+    assert names(strict_cluster) == set()

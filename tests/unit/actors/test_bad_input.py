@@ -1,0 +1,114 @@
+"""Bad input: one clear line, exit code 2, nothing written, no Ray."""
+
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from actors.cli.main import main
+
+GOOD = {
+    "clusters": "A, B, C",
+    "A.bootstrap.servers": "127.0.0.1:1",
+    "B.bootstrap.servers": "127.0.0.1:1",
+    "C.bootstrap.servers": "127.0.0.1:1",
+    "A->B.enabled": "true",
+}
+IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+
+
+@pytest.fixture(autouse=True)
+def own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    monkeypatch.setitem(sys.modules, "ray", None)  # whoever imports Ray for this fails
+
+
+def complain(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """Run a command that must refuse; give its one line."""
+    assert main(words) == 2
+    lines = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("warning:")]
+    assert len(lines) == 1, lines
+    return lines[0]
+
+
+def write(folder: Path, **changes: str) -> str:
+    path = folder / "mm2.properties"
+    settings = {**GOOD, **{key.replace("__", "."): value for key, value in changes.items()}}
+    path.write_text("".join(f"{key} = {value}\n" for key, value in settings.items()))
+    return str(path)
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+@pytest.mark.parametrize(
+    ("key", "value", "says"),
+    [
+        ("A->Z.enabled", "true", ("A->Z.enabled", "'Z'", "A, B, C")),
+        ("A->B.topics", "orders(", ("A->B.topics", "orders(")),
+        ("A.bootstrap.servers", "nonsense", ("A.bootstrap.servers", "nonsense", "host:port")),
+    ],
+)
+def test_a_wrong_key_is_named_with_its_line(
+    command: str, key: str, value: str, says: tuple[str, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = complain(capsys, command, write(tmp_path, **{key: value}))
+    assert "mm2.properties:" in line
+    for part in says:
+        assert part in line
+
+
+def test_two_flows_that_name_one_target_topic(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(
+        tmp_path,
+        **{"replication.policy.class": IDENTITY, "A->C.enabled": "true", "B->C.enabled": "true"},
+        **{"A->C.topics": "orders", "B->C.topics": "orders", "A->B.enabled": "false"},
+    )
+    line = complain(capsys, "check", path)
+    for part in ("A->C", "B->C", "orders"):
+        assert part in line
+
+
+def test_identity_naming_in_a_loop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path, **{"replication.policy.class": IDENTITY, "B->A.enabled": "true"})
+    line = complain(capsys, "check", path)
+    assert "replication.policy.class" in line
+    assert "loop" in line
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_a_cluster_that_does_not_answer(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        port = closed.getsockname()[1]
+        dead = f"127.0.0.1:{port}"
+        path = write(tmp_path, A__bootstrap__servers=dead, B__bootstrap__servers=dead)
+        line = complain(capsys, command, path)
+    assert dead in line
+    assert "cluster 'A'" in line or "cluster 'B'" in line
+
+
+def test_a_missing_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "absent.properties" in complain(capsys, "check", str(tmp_path / "absent.properties"))
+
+
+@pytest.mark.parametrize("command", ["status", "pause", "resume", "stop"])
+def test_no_mirror_is_one_line_and_exit_code_3(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([command]) == 3
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert "no running mirror" in lines[0]
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "nowhere"])
+def test_an_address_where_nobody_answers_is_no_mirror(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", "--address", address]) == 3
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert address in lines[0]
+
+
+@pytest.mark.parametrize("change", [{"A->Z.enabled": "true"}, {}])
+def test_nothing_is_written(change: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    complain(capsys, "run", write(tmp_path, **change))
+    assert [entry.name for entry in tmp_path.iterdir()] == ["mm2.properties"]
