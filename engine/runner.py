@@ -5,6 +5,7 @@ from engine.core.progress import FlowProgress
 from engine.flow.copier import FlowCopier
 from engine.flow.discovery import Discovery
 from engine.flow.terms import FlowTerms
+from engine.kafka.admin import shortest_expiry_s
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.topics import Topics
@@ -67,6 +68,9 @@ class Copier:
         try:
             await self._source.open()
             await self._target.open()
+            expiry_s = await shortest_expiry_s(self._target)
+            if expiry_s is not None:
+                self._copier.keep_alive_s = min(self._copier.keep_alive_s, expiry_s / 4)
             await self._copier.run()
         finally:
             await self._source.close()

@@ -49,6 +49,7 @@ class FlowCopier:
 
     def __init__(self, terms: FlowTerms, source: Cluster, target: Cluster, start_for: Callable[[str], Start]) -> None:
         self.terms = terms
+        self.keep_alive_s = terms.keep_alive_s
         self.drivers: dict[TopicPartition, LaneDriver] = {}
         self._target = target
         self._acquisition = Acquisition(terms, source, target, StartResolver(source, start_for))
@@ -282,7 +283,7 @@ class FlowCopier:
             if due:
                 self._spawn(self._look_for_eaten())
             for driver in self.drivers.values():
-                if driver.producer is not None and now - driver.kept_alive_at >= self.terms.keep_alive_s:
+                if driver.producer is not None and now - driver.kept_alive_at >= self.keep_alive_s:
                     driver.kept_alive_at = now
                     self._spawn(self._keep_alive(driver))
 

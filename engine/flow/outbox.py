@@ -8,6 +8,7 @@ from engine.core.piece import Lease
 from engine.errors import BrokerUnreachable, ConnectionLost
 from engine.flow.appender import Appender, Parcel
 from engine.flow.ports import Append, TargetBroker
+from policies.model import TopicPartition
 
 MAX_REQUESTS = 5
 """Requests in flight per leader: Kafka's bound for idempotent producers (max.in.flight.requests.per.connection)."""
@@ -36,6 +37,7 @@ class Outbox:
         self._answers = 0
         self._broker: TargetBroker | None = None
         self._ready: dict[Appender, None] = {}
+        self._gone: set[Appender] = set()
         self._requests = 0
         self._pumping = False
         self._soon = False
@@ -80,6 +82,7 @@ class Outbox:
 
     def kick(self, appender: Appender) -> None:
         """Remember that an appender may have something to send; one request soon gathers all of them."""
+        self._gone.discard(appender)
         self._ready[appender] = None
         if not self._soon:
             self._soon = True
@@ -90,8 +93,9 @@ class Outbox:
         self.pump()
 
     def forget(self, appender: Appender) -> None:
-        """An appender has left for another broker, or stopped."""
+        """An appender has left for another broker: answers that are still to come must not bring it back."""
         self._ready.pop(appender, None)
+        self._gone.add(appender)
 
     def pump(self) -> None:
         """Send as many requests as may be in flight."""
@@ -108,14 +112,22 @@ class Outbox:
             self._pumping = False
 
     def _gather(self) -> _Sent:
-        """Take one batch of each ready appender, in turn, until the request is full."""
+        """Take one batch of each ready appender, in turn, until the request is full.
+
+        Lanes share positions partitions, and a broker keeps only one of two batches for one partition: the other
+        waits for the next request.
+        """
         sent: _Sent = []
+        taken: set[TopicPartition] = set()
         size = 0
         for appender in list(self._ready):
+            if appender.partition in taken:
+                continue
             del self._ready[appender]
             parcel = appender.next_parcel()
             if parcel is None:
                 continue
+            taken.add(appender.partition)
             self._ready[appender] = None  # to the end of the turn: it may have more
             # A share of the request's own: the bytes must stay until the answer, whatever the lane decides meanwhile.
             lease = parcel.lease.retain() if parcel.lease is not None else None
@@ -136,7 +148,8 @@ class Outbox:
                 appender.on_outcome(parcel, outcome)
                 if lease is not None:
                     lease.release()
-                self._ready.setdefault(appender, None)
+                if appender not in self._gone:
+                    self._ready.setdefault(appender, None)
             self.pump()
 
         broker.append([Append(appender.partition, parcel.payload) for appender, parcel, _ in sent], on_outcomes)

@@ -22,7 +22,7 @@ class FlowTerms(msgspec.Struct, frozen=True, kw_only=True):
     limits: Limits = Limits()
     stop_on_foreign_writer: bool = True
     keep_alive_s: float = 3600.0
-    takeover_wait_s: float = 10.0
+    takeover_wait_s: float = 30.0
     held_after_s: float = 5.0
     refused_retry_s: float = 5.0
     request_timeout_s: float = 30.0

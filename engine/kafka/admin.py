@@ -10,7 +10,7 @@ from engine.errors import KafkaRefusal
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.faults import NONE, TOPIC_ALREADY_EXISTS, error_name
 
-_TOPIC_RESOURCE = 2
+_TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
 _TIMEOUT_MS = 30_000
 _CHUNK = 200
 """Topics per DescribeConfigs, so that one answer stays small."""
@@ -44,6 +44,19 @@ async def describe_topic_configs(client: ClusterClient, topics: Sequence[str]) -
                 for name, value, read_only, source, sensitive, _ in entries
             }
     return found
+
+
+async def shortest_expiry_s(client: ClusterClient) -> float | None:
+    """Return after how many idle seconds the cluster forgets a producer, None where it does not let us ask.
+
+    `transactional.id.expiration.ms` forgets the id at its coordinator, `producer.id.expiration.ms` at the partitions.
+    """
+    node = client.nodes[0]
+    wanted = ["transactional.id.expiration.ms", "producer.id.expiration.ms"]
+    answer = await (await client.control(node)).call(DescribeConfigsRequest([(_BROKER_RESOURCE, str(node), wanted)]))
+    code, _, _, _, entries = answer.resources[0]
+    values = [int(entry[1]) / 1000 for entry in entries if entry[1]] if code == NONE else []
+    return min(values, default=None)
 
 
 async def create_topic(
