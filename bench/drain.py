@@ -26,6 +26,7 @@ LAUNCHES: dict[str, Callable[[Job], Launch]] = {
 }
 SYSTEMS = (*LAUNCHES, "relay")
 _MIB, _QUICK_MIB = 1024, 64
+_WARM_UP_MIB = 64
 _REPEATS, _QUICK_REPEATS = 3, 1
 _PARTITIONS = 8
 _BROKER_HEAP_MIB = 1024
@@ -83,7 +84,9 @@ class Drain:
     def run(self, payloads: list[Payload], mib: int, partitions: int) -> dict[str, Any]:
         """Fill the source, then every system on every payload, once per repeat; returns the summary of each payload."""
         start_clusters(self._source, self._target)
-        backlogs = [self._fill(payload, mib, partitions) for payload in payloads]
+        # A broker that has just started appends at a fraction of its speed until Java has compiled the way of a batch.
+        self._fill(self._target, payloads[0], "warm-up", _WARM_UP_MIB, partitions)
+        backlogs = [self._fill(self._source, one, f"bench-{one.name}", mib, partitions) for one in payloads]
         runs: dict[str, Runs] = {payload.name: {system: [] for system in self._systems} for payload in payloads}
         idle_rss_mib = {system: self._idle(system, partitions) for system in self._systems if system == "raymirror"}
         for repeat in range(self._repeats):
@@ -99,10 +102,9 @@ class Drain:
         self._source.stop()
         self._target.stop()
 
-    def _fill(self, payload: Payload, mib: int, partitions: int) -> Backlog:
-        topic = f"bench-{payload.name}"
-        asyncio.run(create_topic(self._source.bootstrap_servers, topic, partitions))
-        backlog = fill(self._source, payload, topic, partitions=partitions, mib=mib, folder=self._folder)
+    def _fill(self, cluster: Cluster, payload: Payload, topic: str, mib: int, partitions: int) -> Backlog:
+        asyncio.run(create_topic(cluster.bootstrap_servers, topic, partitions))
+        backlog = fill(cluster, payload, topic, partitions=partitions, mib=mib, folder=self._folder)
         print(f"filled {topic}: {backlog.records:,} records, {backlog.wire_bytes / 2**20:,.0f} MiB", flush=True)
         return backlog
 
