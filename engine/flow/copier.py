@@ -130,12 +130,16 @@ class FlowCopier:
         self._set_paused(topics, paused=True)
 
     def resume(self, topics: frozenset[str] | None) -> None:
-        """Fetch again; a lane that had failed is acquired anew."""
+        """Fetch again; a lane that had failed is acquired anew, a refused record is tried at once."""
         self._set_paused(topics, paused=False)
         for driver in self.drivers.values():
-            if driver.lane.state is State.FAILED and (topics is None or driver.name.source.topic in topics):
+            if topics is not None and driver.name.source.topic not in topics:
+                continue
+            if driver.lane.state is State.FAILED:
                 driver.lane.disown()
                 driver.reacquired = 0
+            elif driver.lane.state is State.REFUSED:
+                self._remedies.retry_now(driver)
         self._joined.set()
         self.routes.wake_inboxes()
 

@@ -78,6 +78,10 @@ class Remedies:
 
     # --- target side -----------------------------------------------------------------------------------------
 
+    def retry_now(self, driver: LaneDriver) -> None:
+        """Somebody says that the cause of a refusal is mended."""
+        self._spawn(self._retry(driver, 0.0))
+
     async def _retry(self, driver: LaneDriver, after_s: float) -> None:
         await pause(after_s)
         driver.lane.on_retry()
