@@ -5,8 +5,14 @@
 
 Requests are read along only as far as Kafka's framing goes, to learn which API a correlation id belongs to, so that
 `hold({0})` holds Produce responses and lets everything before them pass. Responses of one connection are in order, so
-what comes behind a held one waits too. Plaintext connections only; the broker must advertise the proxy's address, or
-clients go round it.
+what comes behind a held one waits too. Plaintext connections only. The broker must advertise the proxy's address, or
+clients go round it; for an embedded cluster of one broker:
+
+    async with Proxy(("127.0.0.1", 0)) as proxy:
+        advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy.port}"}
+        cluster = Cluster("target", folder, overrides=advertised)
+        proxy.target = ("127.0.0.1", cluster.brokers[0].port)
+        await asyncio.to_thread(cluster.start)  # clients then bootstrap from the proxy's port
 """
 
 import asyncio
