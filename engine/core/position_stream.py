@@ -111,7 +111,9 @@ class PositionStream:
         """Send the same bytes again."""
         self._resend = self._pending is not None
 
-    def _refused(self, outcome: Outcome) -> Fail:
+    def _refused(self, outcome: Outcome) -> Fail | None:
+        if self._lane.state not in _MINE:
+            return None  # the lane has failed, stopped, or is being acquired anew: this write says nothing any more
         self._lane.fail()
         return Fail(
             PositionRefused(

@@ -5,7 +5,7 @@ final. A lane whose position carries a higher assignment epoch stands down.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -23,7 +23,8 @@ from engine.core.events import (
     UnfencedOwnership,
 )
 from engine.core.position import ForeignPosition, Position, decode_key, decode_value
-from engine.core.resume import Found, Tail, TailBatch, Unknown, read_tail
+from engine.core.resume import Found, Tail, Unknown, read_tail
+from engine.core.states import State
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.ports import Cluster, Producer, ProducerState
 from engine.flow.starts import StartResolver
@@ -76,25 +77,29 @@ class Acquisition:
         self._target = target
         self._starts = starts
 
-    async def acquire(self, drivers: Sequence[LaneDriver]) -> list[AnyEvent]:
-        """Own every lane or fail it, with its events. Raises ConnectionLost or BrokerUnreachable: try again."""
-        events: list[AnyEvent] = []
-        drivers = await self._not_ours_any_more([d for d in drivers if d.reacquired], events) + [
+    async def acquire(self, drivers: Sequence[LaneDriver], tell: Callable[[AnyEvent], None]) -> None:
+        """Own every lane or fail it, and tell its events as they come: a later lane may need another attempt.
+
+        A lane that was stopped meanwhile stays as it is. Raises ConnectionLost or BrokerUnreachable: try again those
+        that are still without an owner.
+        """
+        drivers = await self._not_ours_any_more([d for d in drivers if d.reacquired], tell) + [
             d for d in drivers if not d.reacquired
         ]
         if not drivers:
-            return events
+            return
         known = await self._fence(drivers)
         stored = await self._stored()
-        events += await self._await_old_owners(drivers, known, stored)
+        if await self._await_old_owners(drivers, known, stored, tell):
+            stored = await self._stored()  # unfenced, the old owner could still write positions
         world = await self._look(drivers, stored)
         for driver in drivers:
-            events += await self._own(driver, known[driver.name.source], world)
-        return events
+            for event in await self._own(driver, known[driver.name.source], world):
+                tell(event)
 
     # --- before: who owns it, what the brokers remember ------------------------------------------------------
 
-    async def _not_ours_any_more(self, drivers: list[LaneDriver], events: list[AnyEvent]) -> list[LaneDriver]:
+    async def _not_ours_any_more(self, drivers: list[LaneDriver], tell: Callable[[AnyEvent], None]) -> list[LaneDriver]:
         """Check, before fencing anybody, that no newer owner has written its position; return the lanes still ours."""
         if not drivers:
             return []
@@ -103,7 +108,7 @@ class Acquisition:
         for driver in drivers:
             position = stored.get(driver.name.source)
             if isinstance(position, Position) and position.assignment_epoch > driver.assignment_epoch:
-                events.append(self._stand_down(driver, position))
+                tell(self._stand_down(driver, position))
             else:
                 ours.append(driver)
         return ours
@@ -169,6 +174,8 @@ class Acquisition:
             if changed is not None:
                 return [self._fail(driver, changed)]
         found = await self._find(driver, stored, known, world)
+        if driver.lane.state is not State.ACQUIRING:
+            return events  # released or drained while we asked
         if not isinstance(found, Found):
             return [*events, self._fail(driver, found)]
         if found.foreign:
@@ -189,8 +196,9 @@ class Acquisition:
         drivers: Sequence[LaneDriver],
         known: dict[TopicPartition, _Known],
         stored: dict[TopicPartition, Stored],
-    ) -> list[AnyEvent]:
-        """A new producer id fences nobody: give the old owners' last requests time to arrive before reading ends."""
+        tell: Callable[[AnyEvent], None],
+    ) -> bool:
+        """A new producer id fences nobody: give the old owners' last requests time to arrive; whether it was needed."""
         events: list[AnyEvent] = []
         for driver in drivers:
             lane, producer = driver.name.source, known[driver.name.source].producer
@@ -203,9 +211,11 @@ class Acquisition:
             elif producer.producer_id != position.producer_id:
                 expected, found = position.producer_id, producer.producer_id
                 events.append(ProducerChanged(flow=self._terms.flow, lane=lane, expected=expected, found=found))
+        for event in events:
+            tell(event)
         if events:
             await pause(self._terms.takeover_wait_s)
-        return events
+        return bool(events)
 
     async def _find(
         self, driver: LaneDriver, stored: Stored, known: _Known, world: _World
@@ -239,14 +249,22 @@ class Acquisition:
         batches = await self._target.read_headers(target, first, end)
         markers = sum(1 for batch in batches if batch.is_control and batch.base_offset >= known.end_before)
         untouched = known.end_before + markers >= end
-        state = [p for p in known.producers_before if p.producer_id == stored.producer_id]
+        ours = (stored.producer_id, stored.producer_epoch)
+        state = [p for p in known.producers_before if (p.producer_id, p.epoch) == ours]
         last = state[0].last_sequence if untouched and state and state[0].last_sequence >= 0 else None
         return Tail(log_start=start, end=end, batches=tuple(batches), last_sequence=last)
 
     async def _first_data(self, target: TopicPartition, start: int, end: int) -> int | None:
         """Return the first offset that holds records and not a marker, None in an empty log."""
-        batches: list[TailBatch] = await self._target.read_headers(target, start, end) if end > start else []
-        return next((batch.base_offset for batch in batches if not batch.is_control), None)
+        while start < end:
+            batches = await self._target.read_headers(target, start, start + 1)  # one read; the log may be long
+            for batch in batches:
+                if not batch.is_control:
+                    return batch.base_offset
+            if not batches:
+                break
+            start = batches[-1].next_offset
+        return None
 
     # --- answers ---------------------------------------------------------------------------------------------
 

@@ -55,24 +55,26 @@ class BufferPool:
 
     async def lease(self) -> Lease:
         """Wait until a whole buffer fits into the budget, first come first served."""
-        while self._waiters or self.used_bytes + self.buffer_bytes > self.budget_bytes:
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
-            try:
-                await waiter
-            except asyncio.CancelledError:
-                self._forget(waiter)
-                raise
-            if self.used_bytes + self.buffer_bytes <= self.budget_bytes:
-                break
-        self.used_bytes += self.buffer_bytes
-        return Lease(self, self.buffer_bytes)
+        if not self._waiters and self._fits():
+            self.used_bytes += self.buffer_bytes
+            return Lease(self, self.buffer_bytes)
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            self._forget(waiter)
+            raise
+        return Lease(self, self.buffer_bytes)  # its bytes were taken for it when it was woken
+
+    def _fits(self) -> bool:
+        return self.used_bytes + self.buffer_bytes <= self.budget_bytes
 
     def _forget(self, waiter: "asyncio.Future[None]") -> None:
         if waiter in self._waiters:
             self._waiters.remove(waiter)
         else:
-            self._wake()  # it had been woken: the next in line must not wait for it
+            self.give_back(None, self.buffer_bytes)
 
     def take(self, size: int) -> tuple[bytearray, int]:
         """Return memory for `size` bytes and how much of the budget it uses."""
@@ -95,8 +97,9 @@ class BufferPool:
         self._wake()
 
     def _wake(self) -> None:
-        while self._waiters and self.used_bytes + self.buffer_bytes <= self.budget_bytes:
+        """Let in as many waiters as fit, in their order; a newcomer finds the room taken."""
+        while self._waiters and self._fits():
             waiter = self._waiters.popleft()
             if not waiter.done():
+                self.used_bytes += self.buffer_bytes
                 waiter.set_result(None)
-                return

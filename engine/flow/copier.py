@@ -223,27 +223,35 @@ class FlowCopier:
 
     async def _acquire(self, drivers: list[LaneDriver], attempt: int) -> None:
         """Acquire lanes together; when that fails, in two halves, so that one bad lane never holds the others."""
-        drivers = [d for d in drivers if self.drivers.get(d.name.source) is d and d.lane.state is State.ACQUIRING]
-        if not drivers:
+        left = self._still_to_acquire(drivers)
+        if not left:
             return
         try:
-            await self.routes.refresh(drivers)
-            events = await self._acquisition.acquire(drivers)
-            await self._learn_limits(drivers)
+            await self.routes.refresh(left)
+            await self._learn_limits(left)
+            await self._acquisition.acquire(left, self._tell)
         except (ConnectionLost, BrokerUnreachable) as error:
-            await self._try_again(drivers, attempt, str(error))
+            await self._try_again(left, attempt, str(error))
         except KafkaRefusal as refusal:
-            if len(drivers) > 1:
-                await self._try_again(drivers, attempt, str(refusal))
+            if len(left) > 1:
+                await self._try_again(left, attempt, str(refusal))
             else:
-                drivers[0].acquiring = False
-                event = LaneRefused(flow=self.terms.flow, lane=drivers[0].name.source, what=str(refusal))
-                self._remedies.fail(drivers[0], event)
+                event = LaneRefused(flow=self.terms.flow, lane=left[0].name.source, what=str(refusal))
+                self._remedies.fail(left[0], event)
+                left[0].acquiring = False
         else:
-            self._events.extend(events)
-            self._owned(drivers)
+            for driver in self._still_to_acquire(left):
+                driver.acquiring = False  # owned, and lost again meanwhile
+                self._joined.set()
+
+    def _still_to_acquire(self, drivers: Sequence[LaneDriver]) -> list[LaneDriver]:
+        """Return the lanes that have no owner yet; the others, whatever became of them, are out of the acquisition."""
+        done = [d for d in drivers if d.lane.state is not State.ACQUIRING or self.drivers.get(d.name.source) is not d]
+        self._owned(done)
+        return [d for d in drivers if d.acquiring]
 
     async def _try_again(self, drivers: list[LaneDriver], attempt: int, reason: str) -> None:
+        drivers = self._still_to_acquire(drivers)
         for driver in drivers:
             driver.reason = reason
         await pause(backoff_s(attempt))

@@ -106,13 +106,16 @@ class Remedies:
 
     async def _split(self, driver: LaneDriver, action: Split) -> None:
         """The target's limit is lower than we believed: ask for it, and cut the batch to it."""
-        topic = driver.name.target.topic
+        topic, payload = driver.name.target.topic, action.piece.payload
         try:
             configs = await self._target.topic_configs([topic], ["max.message.bytes"])
         except (ConnectionLost, BrokerUnreachable):
             return self._refused(driver, action.refused.event, action.refused.attempt)
-        driver.max_batch_bytes = int(configs[topic]["max.message.bytes"])
-        payload = action.piece.payload
+        except KafkaRefusal:
+            configs = {}
+        # Where the target does not let us ask: half of what was too large, again and again.
+        limit = configs.get(topic, {}).get("max.message.bytes")
+        driver.max_batch_bytes = int(limit) if limit else max(1, len(payload) // 2)
         parts = reencode(
             payload,
             0,
@@ -129,31 +132,40 @@ class Remedies:
         return await self._retry(driver, 0.0)
 
     async def _settle(self, driver: LaneDriver, first: int) -> None:
-        target = driver.name.target
+        target, producer = driver.name.target, driver.producer
         try:
             start = (await self._target.offsets([target], EARLIEST))[target]
             end = (await self._target.offsets([target], LATEST))[target]
             batches = await self._target.read_headers(target, max(first, start), end)
         except (ConnectionLost, BrokerUnreachable):
             await pause(backoff_s(1))
-            return self._spawn(self._settle(driver, first))
+            if driver.producer is producer and driver.lane.state is State.SETTLING:
+                self._spawn(self._settle(driver, first))
+            return None
         except KafkaRefusal as refusal:
             return self.fail(driver, self._lane_refused(driver, refusal))
+        if driver.producer is not producer:
+            return None  # owned anew while we read
         for action in driver.lane.on_tail(Tail(log_start=start, end=end, batches=tuple(batches))):
             self.perform(driver, action)
         return None
 
     async def _inspect(self, driver: LaneDriver, first: int, last: int) -> None:
         """Look whether offsets that are not ours hold another writer's records, or only markers of ours."""
+        target, producer = driver.name.target, driver.producer
         try:
-            batches = await self._target.read_headers(driver.name.target, first, last + 1)
+            start = (await self._target.offsets([target], EARLIEST))[target]
+            batches = await self._target.read_headers(target, max(first, start), last + 1)
         except (ConnectionLost, BrokerUnreachable):
             await pause(backoff_s(1))
-            return self._spawn(self._inspect(driver, first, last))
+            if driver.producer is producer and driver.lane.state is not State.STOPPED:
+                self._spawn(self._inspect(driver, first, last))
+            return None
         except KafkaRefusal as refusal:
             return self.fail(driver, self._lane_refused(driver, refusal))
-        foreign = [batch for batch in batches if not batch.is_control and batch.base_offset <= last]
-        if foreign and driver.lane.state is not State.FAILED:
+        ours = producer.producer_id if producer is not None else -1
+        foreign = [b for b in batches if not b.is_control and b.producer_id != ours and b.base_offset <= last]
+        if foreign and driver.lane.state not in (State.FAILED, State.STOPPED):
             stop = self._terms.stop_on_foreign_writer
             event = driver.lane.on_foreign(foreign[0].base_offset, foreign[-1].next_offset - 1, stop=stop)
             driver.reason = event.text() if stop else driver.reason

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
+import msgspec
+
 from engine.clock import backoff_s, pause
 from engine.errors import BrokerUnreachable, ConnectionLost
 from engine.flow.appender import Appender
@@ -132,7 +134,7 @@ class Routes:
                 terms=self._terms.fetch,
                 partition_bytes=self._terms.partition_fetch_bytes,
                 pause=_back_off,
-                events=self._events,
+                events=msgspec.structs.replace(self._events, lost=lambda: self._inbox_lost(node)),
             )
             self._spawn(inbox.run())
         return inbox
@@ -149,6 +151,13 @@ class Routes:
             )
             self._spawn(outbox.run())
         return outbox
+
+    def _inbox_lost(self, node: int) -> None:
+        """Lanes that read from this broker as their nearest replica go back to their leader."""
+        for driver in self._drivers.values():
+            if driver.replica == node:
+                driver.replica = -1
+        self._events.lost()
 
     def _outbox_lost(self, node: int) -> None:
         """Lanes of a broker that is away give their receive buffers back; other lanes need them."""
