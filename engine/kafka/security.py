@@ -1,13 +1,14 @@
 """How to shake hands with a cluster: the security settings of a client, in aiokafka's words."""
 
 import ssl
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 
 class HandshakeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything a connection needs before the first request of ours; `repr` shows no password."""
+    """Everything a connection needs before the first request of ours; neither `repr` nor rich's shows a password."""
 
     client_id: str = "raymirror"
     timeout_s: float = 10.0
@@ -31,3 +32,7 @@ class HandshakeOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         return f"HandshakeOptions({self.security_protocol}, client_id={self.client_id!r})"
+
+    def __rich_repr__(self) -> Iterator[tuple[str, str]]:
+        yield "security_protocol", self.security_protocol
+        yield "client_id", self.client_id

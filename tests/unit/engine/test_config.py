@@ -1,0 +1,176 @@
+"""From mm2.properties to a MirrorConfig: clusters, flows, errors, warnings, digest."""
+
+from pathlib import Path
+
+import pytest
+from rich.pretty import pretty_repr
+
+from engine.config import load_config
+from engine.errors import ConfigError
+from policies.model import FlowName
+from tests.unit.engine.config_files import BASE, mirror
+
+
+def test_the_smallest_configuration(tmp_path: Path) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_text(BASE)
+    config = load_config(file)
+    assert config.file == str(file)
+    assert config.clusters["A"].bootstrap == (("a1", 9092), ("a2", 9092))
+    assert [flow.name for flow in config.flows] == [FlowName("A", "B")]
+    assert config.flow(FlowName("A", "B")) is config.flows[0]
+    assert config.warnings == ()
+    with pytest.raises(KeyError):
+        config.flow(FlowName("B", "A"))
+
+
+def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="No such file or directory; give a readable file"):
+        load_config(tmp_path / "none.properties")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "key", "wrong"),
+    [
+        ("", 0, "clusters", "missing"),
+        ("clusters =", 1, "clusters", "empty"),
+        ("clusters = A, B\nA.bootstrap.servers = h:1", 0, "B.bootstrap.servers", "missing"),
+        ("clusters = A\nA.bootstrap.servers =", 2, "A.bootstrap.servers", "empty"),
+        ("clusters = A\nA.bootstrap.servers = h", 2, "A.bootstrap.servers", "'h' is no address"),
+        ("clusters = A\nA.bootstrap.servers = h:x", 2, "A.bootstrap.servers", "'h:x' is no address"),
+        ("clusters = A\nA.bootstrap.servers = :1", 2, "A.bootstrap.servers", "':1' is no address"),
+        ("clusters = A\nA.bootstrap.servers = h:70000", 2, "A.bootstrap.servers", "'h:70000' is no address"),
+        ("clusters = A, B\nbootstrap.servers = h:1", 1, "clusters", "no flow is enabled"),
+    ],
+)
+def test_clusters_that_cannot_be_used(text: str, line: int, key: str, wrong: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        mirror(base=text)
+    assert (caught.value.file, caught.value.line, caught.value.key) == ("mm2.properties", line, key)
+    assert caught.value.wrong == wrong
+
+
+@pytest.mark.parametrize(
+    ("line", "key", "wrong"),
+    [
+        ("A->C.enabled = true", "A->C.enabled", "cluster 'C' is not in clusters"),
+        ("C->A.topics = x", "C->A.topics", "cluster 'C' is not in clusters"),
+        ("A->Bx.topics = x", "A->Bx.topics", "cluster 'Bx' is not in clusters"),
+        ("A->A.enabled = true", "A->A.enabled", "a flow from a cluster to itself"),
+        ("A->B.topics = (", "A->B.topics", "pattern '(': missing ), unterminated subpattern at position 0"),
+        ("topics.exclude = a{1,3}", "topics.exclude", "pattern 'a{1': { opens no {m} or {m,n}"),
+        ("A->B.config.properties.exclude = [", "A->B.config.properties.exclude", "pattern '[': "),
+        ("replication.factor = three", "replication.factor", "'three' is no number"),
+        ("A->B.replication.factor = 0", "A->B.replication.factor", "0 is out of range"),
+        ("A->B.replication.factor = 40000", "A->B.replication.factor", "40000 is out of range"),
+        ("replication.policy.class = X", "replication.policy.class", "unknown policy 'X'"),
+        ("A.consumer.isolation.level = some", "A.consumer.isolation.level", "'some' is unknown"),
+        ("A.consumer.auto.offset.reset = none", "A.consumer.auto.offset.reset", "'none' is no place to begin"),
+        ("raymirror.start = x", "raymirror.start", "'x' has no @"),
+        ("raymirror.start = x@never", "raymirror.start", "'never' is no start"),
+        ("raymirror.foreign.writer = ask", "raymirror.foreign.writer", "'ask' is unknown"),
+        ("refresh.topics.enabled = maybe", "refresh.topics.enabled", "'maybe' is neither true nor false"),
+        ("refresh.topics.interval.seconds = 0", "refresh.topics.interval.seconds", "0 is out of range"),
+        ("config.providers = x", "config.providers.x.class", "unknown config provider ''"),
+        ("A->B.topics = ${env:RAYMIRROR_NOT_SET}", "A->B.topics", "environment variable RAYMIRROR_NOT_SET is not set"),
+        ("B.security.protocol = abc", "B.security.protocol", "'ABC' is no security protocol"),
+    ],
+)
+def test_bad_input_names_its_line(line: str, key: str, wrong: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        mirror(line)
+    where = 0 if key == "config.providers.x.class" else 5
+    assert (caught.value.line, caught.value.key) == (where, key)
+    assert caught.value.wrong.startswith(wrong)
+    assert caught.value.right
+
+
+IDENTITY = "replication.policy.class = IdentityReplicationPolicy\n"
+
+
+def test_identity_naming_in_a_loop_is_refused() -> None:
+    with pytest.raises(ConfigError) as caught:
+        mirror(IDENTITY + "B->A.enabled = true\n")
+    assert "IdentityReplicationPolicy in a loop: topic 'x' would be copied A -> B -> A" in str(caught.value)
+    assert caught.value.line == 5
+
+
+def test_identity_naming_both_ways_of_other_topics_is_fine() -> None:
+    extra = IDENTITY + "B->A.enabled = true\nA->B.topics = orders.*\nB->A.topics = payments.*\n"
+    assert len(mirror(extra).flows) == 2
+
+
+THREE = """\
+clusters = A, B, C
+bootstrap.servers = h:1
+A->C.enabled = true
+B->C.enabled = true
+A->C.topics = orders
+B->C.topics = orders, x.*
+"""
+
+
+def test_two_flows_into_one_topic_are_refused() -> None:
+    with pytest.raises(ConfigError) as caught:
+        mirror(IDENTITY, THREE)
+    assert "A->C and B->C both write topic 'orders' on cluster 'C'" in str(caught.value)
+    assert caught.value.line == 6
+    assert len(mirror("", THREE).flows) == 2
+
+
+def test_aliases_with_dots() -> None:
+    base = "clusters = eu.west, eu\nbootstrap.servers = h:1\neu->eu.west.enabled = true\neu.west->eu.topics = x\n"
+    assert [flow.name for flow in mirror("", base).flows] == [FlowName("eu", "eu.west")]
+
+
+def test_what_is_not_honoured_is_named_once() -> None:
+    config = mirror("sync.topic.acls.enabled = true\nA->B.emit.checkpoints.enabled = false\noffset.lag.max = 5\n")
+    (warning,) = config.warnings
+    assert str(warning) == "not honoured yet: A->B.emit.checkpoints.enabled, offset.lag.max, sync.topic.acls.enabled"
+
+
+@pytest.mark.parametrize(
+    ("extra", "expected"),
+    [
+        ("B->A.enabled = yes\n", "line 5: B->A.enabled: 'yes' is not true"),
+        ("B.producer.acks = 1\n", "line 5: B.producer.acks: every append waits"),
+        ("tasks.max = 4\n", "line 5: tasks.max: tasks are not how work is shared"),
+        ("A.consumer.fetch.max.bytes = 52428800\n", "line 5: A.consumer.fetch.max.bytes: 52428800 is more than"),
+        ("A->B.producer.override.max.in.flight.requests.per.connection = 9\n", "is used here: 5"),
+        ("x = 1 # why\n", "part of the value"),
+    ],
+)
+def test_warnings(extra: str, expected: str) -> None:
+    assert any(expected in str(warning) for warning in mirror(extra).warnings)
+
+
+def test_white_space_behind_true_leaves_the_flow_off() -> None:
+    config = mirror("B->A.enabled = true \n")
+    assert [flow.name for flow in config.flows] == [FlowName("A", "B")]
+    assert any("white space behind true" in str(warning) for warning in config.warnings)
+
+
+def test_a_top_level_key_warns_once_for_all_flows() -> None:
+    warnings = mirror("B->A.enabled = TRUE\ntasks.max = 4\n").warnings
+    assert [warning.key for warning in warnings] == ["tasks.max"]
+
+
+def test_honoured_acks_and_copiers_are_quiet() -> None:
+    assert mirror("B.producer.acks = -1\ntasks.max = 4\nraymirror.copiers = 2\nB->A.enabled = false\n").warnings == ()
+
+
+SECRET = 'A.sasl.jaas.config = M required username="u" password="hunter2";\nA.ssl.key.password = hunter2\n'
+
+
+def test_secrets_are_in_no_text_and_no_digest() -> None:
+    config = mirror(SECRET)
+    for text in (repr(config), pretty_repr(config), pretty_repr(config.clusters["A"]), str(config.warnings)):
+        assert "hunter2" not in text
+    assert config.digest == mirror(SECRET.replace("hunter2", "other")).digest
+    assert config.digest != mirror(SECRET.replace("ssl.key", "key")).digest
+    assert config.digest == mirror("# a comment\n" + SECRET).digest
+
+
+def test_the_deployment_id() -> None:
+    assert mirror("raymirror.deployment.id = blue\n").deployment_id == "blue"
+    assert mirror().deployment_id == ""
