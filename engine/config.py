@@ -1,18 +1,28 @@
 """From `mm2.properties` to a MirrorConfig: MM2's precedence, every key honoured or named in a warning."""
 
 import hashlib
+import re
+from itertools import pairwise, permutations, starmap
 from pathlib import Path
 
 import msgspec
 
 from engine.errors import ConfigError
-from engine.flow_config import FlowReader
+from engine.flow_config import TOPIC_NAME, FlowReader
+from engine.flow_keys import FlowKeys
 from engine.properties import Properties, load_properties
 from engine.property_reader import PropertyReader
-from engine.secrets import SECURITY_KEYS, check_security, is_secret
+from engine.secrets import SECURITY_KEYS, check_security
 from engine.settings import ClusterConfig, ConfigWarning, FlowConfig, MirrorConfig
+from engine.unread import explain
 from policies.model import FlowName
+from policies.naming import IdentityNaming
 from policies.topology import colliding_targets, find_loop, named_targets, witnesses
+
+_ADDRESS = re.compile(
+    r"(?:[0-9a-zA-Z._%\-]+://)?(?:(?P<host>[0-9a-zA-Z._%\-]+)|\[(?P<six>[0-9a-zA-Z:.%]+)\]):(?P<port>[0-9]{1,5})"
+)
+"""As Kafka reads one (Utils.HOST_PORT_PATTERN), but with brackets around IPv6."""
 
 
 def load_config(path: Path) -> MirrorConfig:
@@ -27,22 +37,28 @@ def load_config(path: Path) -> MirrorConfig:
 def read_config(properties: Properties) -> MirrorConfig:
     """Check parsed properties. Raises ConfigError."""
     reader = PropertyReader(properties)
-    aliases = reader.list("clusters", required="list the cluster aliases, e.g. clusters = A, B")
+    aliases = _aliases(reader)
     clusters = {alias: _cluster(reader, alias) for alias in aliases}
-    flows = tuple(FlowReader(reader, name).read() for name in _flows(reader, aliases))
-    if not flows:
-        raise reader.error(
-            "clusters", "no flow is enabled", f"enable one, e.g. {aliases[0]}->{aliases[-1]}.enabled = true"
-        )
+    _check_flow_keys(reader, aliases)
+    flows = _flows(reader, aliases)
     _check_topology(reader, flows)
     return MirrorConfig(
         file=properties.file,
         clusters=clusters,
         flows=flows,
-        warnings=_warnings(reader),
+        warnings=_warnings(reader, aliases),
+        notes=tuple(reader.notes),
         digest=_digest(properties),
         deployment_id=reader.text("raymirror.deployment.id", ""),
     )
+
+
+def _aliases(reader: PropertyReader) -> list[str]:
+    aliases = list(dict.fromkeys(reader.list("clusters", required="list the cluster aliases, e.g. clusters = A, B")))
+    for alias in aliases:
+        if "->" in alias:
+            raise reader.error("clusters", f"alias {alias!r} holds ->", "-> stands between the clusters of a flow")
+    return aliases
 
 
 def _cluster(reader: PropertyReader, alias: str) -> ClusterConfig:
@@ -71,62 +87,87 @@ def _cluster(reader: PropertyReader, alias: str) -> ClusterConfig:
 
 
 def _address(reader: PropertyReader, key: str, text: str) -> tuple[str, int]:
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+    found = _ADDRESS.fullmatch(text)
+    if found is None or not 0 < int(found["port"]) < 65536:
         raise reader.error(key, f"{text!r} is no address", "write host:port, e.g. kafka-1:9092")
-    return host.strip("[]"), int(port)
+    return found["host"] or found["six"], int(found["port"])
 
 
-def _flows(reader: PropertyReader, aliases: list[str]) -> list[FlowName]:
-    """Return the enabled flows; only `A->B.enabled` counts, and its value is not trimmed (mm2-contract 1.4)."""
-    enabled = []
+def _check_flow_keys(reader: PropertyReader, aliases: list[str]) -> None:
+    """Refuse `A->B` of clusters that are not there; an alias may hold dots, so the longest that fits is meant."""
     for key in reader.names():
-        if "->" in key:
-            flow, rest = _flow_of(reader, key, aliases)
-            if rest == "enabled" and reader.flow_enabled(key):
-                enabled.append(flow)
-    return enabled
+        source, arrow, behind = key.partition("->")
+        target = max((alias for alias in aliases if behind.startswith(f"{alias}.")), key=len, default=None)
+        unknown = source if source not in aliases else behind.partition(".")[0] if target is None else None
+        if arrow and unknown is not None:
+            right = f"add it to clusters, or use one of {', '.join(aliases)}"
+            raise reader.error(key, f"cluster {unknown!r} is not in clusters", right)
+        if arrow and source == target:
+            raise reader.error(key, "a flow from a cluster to itself", "name two clusters, e.g. A->B")
 
 
-def _flow_of(reader: PropertyReader, key: str, aliases: list[str]) -> tuple[FlowName, str]:
-    """Split `A->B.rest`; an alias may hold dots itself, so the longest that fits is meant."""
-    source, _, behind = key.partition("->")
-    target = max((alias for alias in aliases if behind.startswith(f"{alias}.")), key=len, default="")
-    unknown = source if source not in aliases else "" if target else behind.partition(".")[0]
-    if unknown or not target:
-        right = f"add it to clusters, or use one of {', '.join(aliases)}"
-        raise reader.error(key, f"cluster {unknown!r} is not in clusters", right)
-    if source == target:
-        raise reader.error(key, "a flow from a cluster to itself", "name two clusters, e.g. A->B")
-    return FlowName(source, target), behind.removeprefix(f"{target}.")
+def _flows(reader: PropertyReader, aliases: list[str]) -> tuple[FlowConfig, ...]:
+    names = [FlowName(*pair) for pair in permutations(aliases, 2)]
+    enabled = [name for name in names if reader.flow_enabled(str(name))]
+    if not enabled:
+        example = f"{aliases[0]}->{aliases[1]}" if len(aliases) > 1 else "A->B"
+        raise reader.error("clusters", "no flow is enabled", f"enable one, e.g. {example}.enabled = true")
+    readers = [FlowReader(reader, name) for name in enabled]
+    flows = tuple(flow_reader.read() for flow_reader in readers)
+    for name in names:
+        if name not in enabled:
+            readers[0].keys.count_as_honoured_for(name)
+    for flow in flows:
+        _check_source_alias(reader, flow)
+    return flows
+
+
+def _check_source_alias(reader: PropertyReader, flow: FlowConfig) -> None:
+    """The source's alias is in names of topics: of the positions, and of copies with Default naming."""
+    alias, separator = flow.name.source, flow.naming.separator
+    if not TOPIC_NAME.fullmatch(alias):
+        right = "name a source with letters, digits, '.', '_' or '-'"
+        raise reader.error("clusters", f"{alias!r} cannot stand in a topic name", right)
+    if separator in alias and not isinstance(flow.naming, IdentityNaming):
+        reader.warn(
+            "clusters",
+            f"alias {alias!r} holds the separator {separator!r}: a topic's name no longer tells where it came from",
+        )
 
 
 def _check_topology(reader: PropertyReader, flows: tuple[FlowConfig, ...]) -> None:
     selections = [flow.selection for flow in flows]
     loop = find_loop(selections, witnesses(selections))
     if loop is not None:
+        names = list(starmap(FlowName, pairwise(loop.clusters)))
+        identity = next(
+            (flow for flow in flows if flow.name in names and isinstance(flow.naming, IdentityNaming)), None
+        )
         raise reader.error(
-            "replication.policy.class",
-            f"IdentityReplicationPolicy in a loop: {loop}",
-            "use DefaultReplicationPolicy for these flows, disable one, or give them topics that do not overlap",
+            FlowKeys(reader, identity.name).flow("replication.policy.class") if identity else "clusters",
+            f"{'IdentityReplicationPolicy' if identity else 'aliases that hold the separator'} in a loop: {loop}",
+            "use DefaultReplicationPolicy for these flows, disable one, or give them topics that do not overlap"
+            if identity
+            else "give the clusters aliases without it, or set another replication.policy.separator",
         )
     for alias, topic, one, other in colliding_targets(named_targets(selections)):
         raise reader.error(
-            f"{other}.topics",
+            FlowKeys(reader, other).flow("topics"),
             f"{one} and {other} both write topic {topic!r} on cluster {alias!r}",
             "give one of them DefaultReplicationPolicy or other topics",
         )
 
 
-def _warnings(reader: PropertyReader) -> tuple[ConfigWarning, ...]:
-    traps = [ConfigWarning(trap.line, trap.key, trap.what) for trap in reader.traps]
-    unread = sorted(reader.unread())
-    if unread:
-        traps.append(ConfigWarning(0, "not honoured yet", ", ".join(unread)))
-    return (*traps, *reader.warnings)
+def _warnings(reader: PropertyReader, aliases: list[str]) -> tuple[ConfigWarning, ...]:
+    found = [ConfigWarning(trap.line, trap.key, trap.what) for trap in reader.traps] + reader.warnings
+    unread = {key: explain(key, aliases) for key in sorted(reader.unread())}
+    found += [ConfigWarning(reader.where(key).line, key, why) for key, why in unread.items() if why is not None]
+    if rest := ", ".join(key for key, why in unread.items() if why is None):
+        found.append(ConfigWarning(0, "not honoured yet", rest))
+    return tuple(found)
 
 
 def _digest(properties: Properties) -> str:
-    """Return the sha256 of what the file says, without its secrets."""
-    shown = {key: "" if is_secret(key) else entry.value for key, entry in properties.entries.items()}
-    return hashlib.sha256(msgspec.json.encode(shown, order="sorted")).hexdigest()
+    """Return the sha256 of everything that the file says: keys and values, whatever their order and comments."""
+    values = {key: entry.value for key, entry in properties.entries.items()}
+    return hashlib.sha256(msgspec.json.encode(values, order="sorted")).hexdigest()

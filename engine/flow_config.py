@@ -1,5 +1,7 @@
 """One flow out of the properties: MM2's precedence (mm2-contract 1.2), our defaults where they are better."""
 
+import re
+
 from engine.core.piece import Limits
 from engine.flow.ports import FetchTerms
 from engine.flow_keys import FlowKeys
@@ -12,6 +14,7 @@ from policies.patterns import BadPattern, PatternList
 from policies.selection import DEFAULT_EXCLUDE, DEFAULT_TOPICS, TopicSelection
 from policies.start import Start, StartRules, parse_reset, parse_rules
 
+TOPIC_NAME = re.compile(r"[a-zA-Z0-9._\-]+")
 _MIB = 1024 * 1024
 _MOST_INT = 2**31 - 1
 _REFRESH_S = 5
@@ -26,11 +29,11 @@ class FlowReader:
     def __init__(self, reader: PropertyReader, name: FlowName) -> None:
         self._reader = reader
         self._name = name
-        self._keys = FlowKeys(reader, name)
+        self.keys = FlowKeys(reader, name)
 
     def read(self) -> FlowConfig:
         """Return the flow's configuration."""
-        keys, topics, exclude = self._keys, self._patterns("topics", DEFAULT_TOPICS), self._patterns("topics.exclude")
+        keys, topics, exclude = self.keys, self._patterns("topics", DEFAULT_TOPICS), self._patterns("topics.exclude")
         naming = self._naming()
         self._note_what_is_otherwise_here()
         return FlowConfig(
@@ -64,19 +67,30 @@ class FlowReader:
         )
 
     def _naming(self) -> DefaultNaming:
-        key = self._keys.flow("replication.policy.class")
+        key = self.keys.flow("replication.policy.class")
         policy = self._reader.text(key, DEFAULT_CLASS)
-        separator = self._reader.text(self._keys.flow("replication.policy.separator"), ".") or "."
+        separator = self._separator()
         internal = self._reader.flag(
-            self._keys.flow("replication.policy.internal.topic.separator.enabled"), default=True
+            self.keys.flow("replication.policy.internal.topic.separator.enabled"), default=True
         )
         try:
             return naming_for(policy, self._name.source, separator, internal_separator=internal)
         except ValueError as error:
             raise self._reader.error(key, f"unknown policy {policy!r}", str(error)) from None
 
+    def _separator(self) -> str:
+        """Return the separator, which MM2 does not trim."""
+        key = self.keys.flow("replication.policy.separator")
+        separator = self._reader.raw(key)
+        if separator is None:
+            return "."
+        if not TOPIC_NAME.fullmatch(separator):
+            right = "write letters, digits, '.', '_' or '-', without white space behind them"
+            raise self._reader.error(key, f"{separator!r} cannot stand in a topic name", right)
+        return separator
+
     def _patterns(self, name: str, default: tuple[str, ...] = DEFAULT_EXCLUDE) -> PatternList:
-        key = self._keys.flow(name)
+        key = self.keys.flow(name)
         try:
             return PatternList(self._reader.list(key, default))
         except BadPattern as bad:
@@ -84,11 +98,14 @@ class FlowReader:
             raise self._reader.error(key, str(bad), right) from None
 
     def _selection(self, naming: DefaultNaming, topics: PatternList, exclude: PatternList) -> TopicSelection:
-        heartbeats = self._reader.flag(self._keys.flow("heartbeats.replication.enabled"), default=True)
-        return TopicSelection(self._name, naming, topics.patterns, exclude.patterns, heartbeats=heartbeats)
+        heartbeats = self._reader.flag(self.keys.flow("heartbeats.replication.enabled"), default=True)
+        positions = self._reader.text(self.keys.storage("offset.storage.topic"), "")
+        return TopicSelection(
+            self._name, naming, topics.patterns, exclude.patterns, heartbeats=heartbeats, never=(positions,)
+        )
 
     def _fetch(self) -> FetchTerms:
-        keys = self._keys
+        keys = self.keys
         levels = ("read_committed", "read_uncommitted")
         return FetchTerms(
             max_wait_s=self._number(keys.consumer("fetch.max.wait.ms"), 500, 0) / 1000,
@@ -100,25 +117,32 @@ class FlowReader:
 
     def _starts(self) -> StartRules:
         otherwise = self._reset()
-        key = self._keys.flow("raymirror.start")
+        key = self.keys.flow("raymirror.start")
         try:
             return parse_rules(self._reader.list(key), otherwise)
         except ValueError as bad:
             raise self._reader.error(key, str(bad), "write pattern@start, ..., e.g. orders.*@-PT6H") from None
 
     def _reset(self) -> Start:
-        key = self._keys.consumer("auto.offset.reset")
+        key = self.keys.consumer("auto.offset.reset")
         try:
             return parse_reset(self._reader.text(key, "earliest"))
         except ValueError as bad:
             raise self._reader.error(key, str(bad), "MM2's default is earliest") from None
 
     def _note_what_is_otherwise_here(self) -> None:
-        acks = self._keys.producer("acks")
+        isolation = self.keys.consumer("isolation.level")
+        if not self._reader.has(isolation):
+            self._reader.note(
+                isolation,
+                "not set: only committed records are copied; MM2 copies open and aborted transactions too"
+                " (its default is read_uncommitted)",
+            )
+        acks = self.keys.producer("acks")
         if self._reader.text(acks, "all") not in ("all", "-1"):
             self._reader.warn(acks, "every append waits for all in-sync replicas here (acks=all)")
-        tasks = self._keys.flow("tasks.max")
-        if self._reader.raw(tasks) is not None and not self._reader.has(self._keys.flow("raymirror.copiers")):
+        tasks = self.keys.flow("tasks.max")
+        if self._reader.raw(tasks) is not None and not self._reader.has(self.keys.flow("raymirror.copiers")):
             self._reader.warn(tasks, "tasks are not how work is shared here: set raymirror.copiers (1 by default)")
 
     # --- kinds of values -------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 """Where a setting of a flow may stand, and which place wins: the layers of mm2-contract 1.2, one method each."""
 
+from collections.abc import Callable
+
 from engine.property_reader import PropertyReader
 from policies.model import FlowName
 
@@ -10,27 +12,40 @@ class FlowKeys:
     def __init__(self, reader: PropertyReader, name: FlowName) -> None:
         self._reader = reader
         self._name = name
+        self.asked: list[tuple[Layer, str]] = []
 
     def flow(self, key: str) -> str:
         """Connector settings: flow level wins over top level."""
-        return self._first(f"{self._name}.{key}", key)
+        return self._first(FlowKeys.flow, key, f"{self._name}.{key}", key)
 
     def storage(self, key: str) -> str:
         """Storage settings of the worker: top level wins over the target cluster's, whatever one expects."""
-        return self._reader.first_key(key, self.worker(key)) or key
+        return self._first(FlowKeys.storage, key, key, f"{self._name.target}.{key}")
 
     def worker(self, key: str) -> str:
         """Other settings of the worker: the target cluster's level only."""
-        return self._first(f"{self._name.target}.{key}")
+        return self._first(FlowKeys.worker, key, f"{self._name.target}.{key}")
 
     def consumer(self, key: str) -> str:
         """The data consumer: cluster level wins over a flow's bare `consumer.`; top level does not reach it."""
-        flow, source = self._name, self._name.source
-        return self._first(f"{flow}.source.consumer.{key}", f"{source}.consumer.{key}", f"{flow}.consumer.{key}")
+        flow, cluster = f"{self._name}.source.consumer.{key}", f"{self._name.source}.consumer.{key}"
+        return self._first(FlowKeys.consumer, key, flow, cluster, f"{self._name}.consumer.{key}")
 
     def producer(self, key: str) -> str:
         """The data producer: a flow's `producer.override.` wins over the target cluster's `producer.`."""
-        return self._first(f"{self._name}.producer.override.{key}", f"{self._name.target}.producer.{key}")
+        override, cluster = f"{self._name}.producer.override.{key}", f"{self._name.target}.producer.{key}"
+        return self._first(FlowKeys.producer, key, override, cluster)
 
-    def _first(self, *keys: str) -> str:
-        return self._reader.first_key(*keys) or keys[0]
+    def count_as_honoured_for(self, other: FlowName) -> None:
+        """Count every key that this flow asked for as honoured for another one too, which is switched off."""
+        keys = FlowKeys(self._reader, other)
+        for layer, key in self.asked:
+            layer(keys, key)
+
+    def _first(self, layer: "Layer", key: str, *places: str) -> str:
+        self.asked.append((layer, key))
+        return self._reader.first_key(*places) or places[0]
+
+
+Layer = Callable[[FlowKeys, str], str]
+"""A method of FlowKeys that finds keys."""

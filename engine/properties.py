@@ -16,16 +16,24 @@ _KEY_END = re.compile(r"(?<!\\)(?:\\\\)*([=:]|[ \t\f])")
 _UNICODE = re.compile(r"\\u[0-9a-fA-F]{4}")
 _BROKEN_UNICODE = re.compile(r"(?<!\\)(?:\\\\)*\\u(?![0-9a-fA-F]{4})")
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
-_INLINE_COMMENT = re.compile(r"\s#")
-_LONE_BACKSLASH = re.compile(r"(?<!\\)(?:\\\\)*\\([^tnrfu\\=: \t#!])")
+_INLINE_COMMENT = re.compile(r"(?:^|\s)#")
+_LONE_BACKSLASH = re.compile(r"(?<!\\)(?:\\\\)*\\([^tnrfu\\=: \t#!\"])")
+_COUNT = re.compile(r"\{\d+,\d*\}")
+_LISTS_OF_PATTERNS = ("topics", "groups", ".exclude", "raymirror.start")
 
 
 class Property(msgspec.Struct, frozen=True):
-    """One key with its value and the line it begins on."""
+    """One key with its value, which may be a secret and so is in no text of it, and the line it begins on."""
 
     key: str
     value: str
     line: int
+
+    def __repr__(self) -> str:
+        return f"Property({self.key!r}, line={self.line})"
+
+    def __rich_repr__(self) -> list[tuple[str, object]]:
+        return [("key", self.key), ("line", self.line)]
 
 
 class Trap(msgspec.Struct, frozen=True):
@@ -75,7 +83,7 @@ def parse_properties(text: str, file: str) -> Properties:
         if key in entries:
             traps.append(Trap(number, key, f"set twice; the value of line {entries[key].line} is lost"))
         entries[key] = Property(key, value, number)
-        traps += [Trap(number, key, what) for what in _traps(raw_value, value)]
+        traps += [Trap(number, key, what) for what in _traps(key, raw_value, value)]
     return Properties(file, entries, tuple(traps))
 
 
@@ -124,13 +132,11 @@ def _unescape(text: str) -> str:
     return "".join(out).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _traps(raw: str, value: str) -> Iterator[str]:
+def _traps(key: str, raw: str, value: str) -> Iterator[str]:
+    """Say what Java reads otherwise than meant; never a part of the value, which may be a secret."""
     if _INLINE_COMMENT.search(value):
         yield "a # behind a value is part of the value; put the comment on a line of its own"
-    lone = _LONE_BACKSLASH.search(raw)
-    if lone:
-        yield f"the single backslash before {lone.group(1)!r} is dropped by the file format; write two"
-    if value != value.rstrip():
-        yield "the value ends in white space, which is kept"
-    if re.search(r"\{\d+,\d*\}", value):
+    if _LONE_BACKSLASH.search(raw):
+        yield "a single backslash is dropped by the file format; write two where one is meant"
+    if key.endswith(_LISTS_OF_PATTERNS) and _COUNT.search(value):
         yield "a comma inside {m,n} splits the list there; write the repetition out"

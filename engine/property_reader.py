@@ -1,11 +1,14 @@
 """Typed reading of properties: every key that is asked for counts as honoured, every bad value names its line."""
 
+import re
 from collections.abc import Iterable
 
 from engine.errors import ConfigError
 from engine.properties import Properties, Trap
 from engine.providers import Providers, Where, kind_of
 from engine.settings import ConfigWarning
+
+_NUMBER = re.compile(r"[+-]?[0-9]+")
 
 
 class PropertyReader:
@@ -15,6 +18,7 @@ class PropertyReader:
         self.file = properties.file
         self.traps: tuple[Trap, ...] = properties.traps
         self.warnings: list[ConfigWarning] = []
+        self.notes: list[ConfigWarning] = []
         self._properties = properties
         self._read: set[str] = set()
         self.providers = Providers()
@@ -29,14 +33,24 @@ class PropertyReader:
         return [key for key in self._properties.entries if key not in self._read]
 
     def error(self, key: str, wrong: str, right: str) -> ConfigError:
-        """Make the error of a key."""
+        """Make the error of a key; what a placeholder stands for may be a secret, so it is not repeated."""
+        if self._has_placeholder(key):
+            wrong = "what its placeholder stands for cannot be used"
         return self.where(key).error(wrong, right)
 
     def warn(self, key: str, what: str) -> None:
-        """Note something about a key."""
+        """Warn of something about a key, once."""
+        if self._has_placeholder(key):
+            what = "what its placeholder stands for is not what is used here"
         warning = ConfigWarning(self._properties.line(key), key, what)
         if warning not in self.warnings:  # a top-level key is read once for every flow
             self.warnings.append(warning)
+
+    def note(self, key: str, what: str) -> None:
+        """Note a difference from MM2 that is no fault of the file, once."""
+        note = ConfigWarning(self._properties.line(key), key, what)
+        if note not in self.notes:
+            self.notes.append(note)
 
     def first_key(self, *keys: str) -> str | None:
         """Return the first of some keys that is set; all of them count as honoured."""
@@ -79,12 +93,10 @@ class PropertyReader:
         value = self.raw(key)
         if value is None:
             return default
-        try:
-            number = int(value.strip())
-        except ValueError:
-            raise self.error(
-                key, f"{value.strip()!r} is no number", f"give a whole number from {least} to {most}"
-            ) from None
+        text = value.strip()
+        if not _NUMBER.fullmatch(text) or len(text) > 20:
+            raise self.error(key, f"{text!r} is no number", f"give a whole number from {least} to {most}")
+        number = int(text)
         if not least <= number <= most:
             raise self.error(key, f"{number} is out of range", f"give a number from {least} to {most}")
         return number
@@ -96,14 +108,25 @@ class PropertyReader:
             raise self.error(key, f"{value!r} is neither true nor false", "write true or false")
         return value == "true"
 
-    def flow_enabled(self, key: str) -> bool:
-        """Return whether a flow is enabled: MM2 does not trim here, so white space behind `true` disables the flow."""
-        value = self.raw(key) or ""
-        if value != value.strip() and value.strip().lower() == "true":
-            self.warn(key, "white space behind true disables the flow in MM2, and here; remove it")
-        elif value.lower() not in ("true", "false"):
-            self.warn(key, f"{value!r} is not true, so the flow is off; write true or false")
-        return value.lower() == "true"
+    def flow_enabled(self, flow: str) -> bool:
+        """Return whether a flow is enabled.
+
+        MM2 asks twice (MirrorMakerConfig.clusterPairs, MirrorConnectorConfig): a pair of clusters is looked at where
+        its own `enabled` is true to the letter, or heartbeats are on; it is copied where `enabled`, trimmed, is true.
+        """
+        own = f"{flow}.enabled"
+        key = self.first_key(own, "enabled")
+        if key is None or not self.flag(key, default=False):
+            return False
+        if key == own and _is_true(self._properties.get(own)):
+            return True
+        beats = (self._properties.get(name) for name in (f"{flow}.emit.heartbeats.enabled", "emit.heartbeats.enabled"))
+        enabled = _is_true(next((value for value in beats if value is not None), "true"))
+        if key == own:
+            self.warn(key, "white space behind true switches the flow off in MM2 where heartbeats are off; remove it")
+        elif enabled:
+            self.warn(key, f"at top level it switches on every pair of clusters, as in MM2; write {own} for one")
+        return enabled
 
     def unresolved(self, key: str) -> str | None:
         """Return a value as it stands in the file: for secrets, which are resolved where they are used."""
@@ -113,3 +136,11 @@ class PropertyReader:
     def _provider(self, name: str) -> tuple[str, str]:
         key = f"config.providers.{name}.class"
         return name, kind_of(self.text(key, ""), self.where(key))
+
+    def _has_placeholder(self, key: str) -> bool:
+        return "${" in (self._properties.get(key) or "")
+
+
+def _is_true(value: str | None) -> bool:
+    """Whether a value is true to the letter, untrimmed (Java's Boolean.parseBoolean)."""
+    return value is not None and value.lower() == "true"

@@ -26,13 +26,7 @@ SECURITY_KEYS = (
 _T = TypeVar("_T")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-_SECRET = re.compile(r"password|secret|jaas|ssl\.keystore\.key|credential|token", re.IGNORECASE)
 _JAAS_FIELD = re.compile(r"\b(username|password)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|'([^']*)'|([^\s;\"']+))")
-
-
-def is_secret(key: str) -> bool:
-    """Whether the value of a key must not be shown, nor go into a digest."""
-    return _SECRET.search(key) is not None
 
 
 def check_security(cluster: ClusterConfig) -> None:

@@ -87,6 +87,7 @@ class MirrorConfig(msgspec.Struct, frozen=True, kw_only=True):
     warnings: tuple[ConfigWarning, ...]
     digest: str
     deployment_id: str
+    notes: tuple[ConfigWarning, ...] = ()
 
     def flow(self, name: FlowName) -> FlowConfig:
         """Return the flow of a name. Raises KeyError."""

@@ -11,7 +11,7 @@ DEFAULT_EXCLUDE = (r".*[\-\.]internal", r".*\.replica", r"__.*")
 
 
 class TopicSelection:
-    """The topics of one flow. Raises BadPattern."""
+    """The topics of one flow; `never` names those that hold positions. Raises BadPattern."""
 
     def __init__(
         self,
@@ -21,12 +21,14 @@ class TopicSelection:
         exclude: Iterable[str] = DEFAULT_EXCLUDE,
         *,
         heartbeats: bool = True,
+        never: Iterable[str] = (),
     ) -> None:
         self.flow = flow
         self.naming = naming
         self.include = PatternList(include)
         self.exclude = PatternList(exclude)
         self._heartbeats = heartbeats
+        self._never = frozenset(never)
 
     def wants(self, topic: str) -> bool:
         """Whether the flow copies a source topic."""
@@ -34,7 +36,7 @@ class TopicSelection:
 
     def why_not(self, topic: str) -> str | None:
         """Return why a topic is not copied, None for one that is."""
-        if self.naming.is_internal_topic(topic):
+        if self.naming.is_internal_topic(topic) or topic in self._never:
             return "internal topic"
         if self.is_cycle(topic):
             return f"it came from {self.flow.target}"
