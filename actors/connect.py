@@ -16,7 +16,7 @@ from typing import Any
 from engine.errors import MirrorError
 
 OBJECT_STORE_BYTES = 100_000_000  # no record passes through it; Ray's minimum is 75 MiB
-SHORT_PATH = 32  # Ray's unix sockets add some 70 characters to its temp folder, and the kernel allows 107
+SHORT_PATH = 40  # Ray's unix sockets add some 65 characters to its temp folder, and the kernel allows 107
 PROBE_TIMEOUT_S = 1.0
 
 
@@ -54,11 +54,11 @@ class RayConnection:
             shutil.rmtree(self._temp, ignore_errors=True)
 
 
-def start_local(cpus: int) -> RayConnection:
-    """Start a Ray of our own with so many logical CPUs, whatever the cores."""
+def start_local(cpus: int, folder: Path | None = None) -> RayConnection:
+    """Start a Ray of our own with so many logical CPUs, whatever the cores; in `folder`, if its path is short."""
     ray = _import_ray(token=True)
-    base = tempfile.gettempdir()
-    temp = Path(tempfile.mkdtemp(prefix="rmray-", dir=base if len(base) < SHORT_PATH - 14 else "/tmp"))
+    base = str(folder) if folder is not None else tempfile.gettempdir()
+    temp = Path(tempfile.mkdtemp(prefix="ray-", dir=base if len(base) + 13 <= SHORT_PATH else "/tmp"))
     ray.init(
         address="local",
         num_cpus=cpus,

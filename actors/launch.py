@@ -49,9 +49,9 @@ def plan_launch(path: Path, config: MirrorConfig, *, address: str | None, name: 
     )
 
 
-def connect(plan: LaunchPlan) -> RayConnection:
+def connect(plan: LaunchPlan, folder: Path | None = None) -> RayConnection:
     """Reach the Ray the plan names, or start one with a CPU for each copier and one to spare. Raises RayUnreachable."""
-    return attach(plan.address, local=False) if plan.address else start_local(plan.copiers + 1)
+    return attach(plan.address, local=False) if plan.address else start_local(plan.copiers + 1, folder)
 
 
 @contextmanager

@@ -10,12 +10,13 @@ import msgspec
 from actors.copier import first_cause
 from actors.messages import MirrorSpec
 from actors.ports import Found
-from engine.core.events import AnyEvent
+from engine.core.events import AnyEvent, TopicCreated
 from engine.errors import MirrorError
 from policies.model import FlowName, LaneName
 
 EVENTS_KEPT = 1000
 RETRY_S = (0.2, 0.5, 1.0, 2.0)  # after rounds that failed; a broker's restart takes a few seconds
+SOON_S = 1.0  # between two rounds while topics are being made, or there is nothing to copy
 TOLD_AFTER = 3  # failed rounds in a row: a topic that was just created has no leader for a moment
 
 
@@ -88,7 +89,9 @@ class FlowWatch:
             self._found = Found(
                 serial=self._found.serial + 1, lanes=discovery.lanes, highest_epoch=discovery.highest_epoch
             )
-            await asyncio.sleep(self._watch.every_s)
+            # A topic that was just made is known to every broker a moment later: look again soon.
+            unsettled = not discovery.lanes or any(isinstance(event, TopicCreated) for event in discovery.events)
+            await asyncio.sleep(min(self._watch.every_s, SOON_S) if unsettled else self._watch.every_s)
 
     def take(self) -> Found:
         """Give the latest, with the events since the last call."""

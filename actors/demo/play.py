@@ -95,8 +95,8 @@ def _start_mirror(stage: Stage) -> Mirror:
     config, _ = prepare(path)
     plan = launch.plan_launch(path, config, address=None, name=f"demo-{stage.folder.name.rpartition('-')[2]}")
     # a Ray of its own, whatever RAY_ADDRESS says: the demo leaves nothing behind
-    connection = launch.connect(msgspec.structs.replace(plan, address=""))
-    stage.stack.push(lambda kind, _error, _trace: connection.close(keep_logs=kind is not None))
+    connection = launch.connect(msgspec.structs.replace(plan, address=""), stage.folder)
+    stage.stack.callback(connection.close, keep_logs=True)  # they go with the folder
     raise_on_signals()
     stage.say(f"Ray runs; its logs are in {connection.logs}")
     return stage.stack.enter_context(launch.launched(connection, plan))

@@ -58,7 +58,7 @@ class Stage:
 @contextmanager
 def open_stage(say: Callable[[str], None], keep: bool) -> Iterator[Stage]:
     """Give a stage; end everything afterwards, also after an error or a signal, then say where the logs are."""
-    folder = Path(tempfile.mkdtemp(prefix="raymirror-demo-"))
+    folder = Path(tempfile.mkdtemp(prefix="rmdemo-"))
     failed = True
     try:
         with ExitStack() as stack:
