@@ -1,5 +1,6 @@
 """One pair of real clusters for the whole run."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -7,6 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from deploy.local.cluster import Cluster, start_clusters
+from tests.harness.mirror import Mirror
 
 
 class Pair(NamedTuple):
@@ -20,7 +22,9 @@ class Pair(NamedTuple):
 def cluster_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """Both clusters, one broker each, started side by side and stopped by pid at the end."""
     folder: Path = tmp_path_factory.mktemp("clusters")
-    pair = Pair(Cluster("source", folder / "source"), Cluster("target", folder / "target"))
+    # The cleaner looks for work every 15 s by default; compaction tests wait for it.
+    eager = {"log.cleaner.backoff.ms": "100"}
+    pair = Pair(Cluster("source", folder / "source", overrides=eager), Cluster("target", folder / "target"))
     start_clusters(*pair)
     try:
         yield pair
@@ -39,3 +43,12 @@ def source_cluster(cluster_pair: Pair) -> Cluster:
 def target_cluster(cluster_pair: Pair) -> Cluster:
     """Where records go. Shared: use topic names of your own."""
     return cluster_pair.target
+
+
+@pytest.fixture
+async def mirror(request: pytest.FixtureRequest, cluster_pair: Pair) -> Mirror:
+    """A flow of the test's own between the shared clusters; its source alias and topics carry the test's name."""
+    alias = re.sub(r"[^a-z0-9]+", "-", request.node.name.removeprefix("test_")).strip("-")
+    made = Mirror(cluster_pair.source, cluster_pair.target, alias)
+    await made.open()
+    return made
