@@ -1,7 +1,6 @@
 """How to shake hands with a cluster: the security settings of a client, in aiokafka's words."""
 
 import ssl
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -33,6 +32,5 @@ class HandshakeOptions(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         return f"HandshakeOptions({self.security_protocol}, client_id={self.client_id!r})"
 
-    def __rich_repr__(self) -> Iterator[tuple[str, str]]:
-        yield "security_protocol", self.security_protocol
-        yield "client_id", self.client_id
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        return [("security_protocol", self.security_protocol), ("client_id", self.client_id)]
