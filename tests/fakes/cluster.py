@@ -1,0 +1,260 @@
+"""A cluster in memory behind `engine/flow/ports.py`: enough of Kafka to copy from, to copy to and to fence."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from engine.core.outcome import UNKNOWN_OUTCOME, Outcome
+from engine.core.resume import TailBatch
+from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.flow.ports import (
+    Append,
+    FetchAnswer,
+    FetchFault,
+    FetchTerms,
+    Leader,
+    OnOutcomes,
+    Producer,
+    ProducerState,
+    Room,
+    Slice,
+    Wanted,
+)
+from engine.kafka.faults import append_kind
+from policies.model import TopicPartition
+from tests.fakes.source_log import SourceLog
+from tests.fakes.target_log import NONE, TargetLog
+
+EARLIEST, LATEST = -2, -1
+OUT_OF_RANGE = FetchFault(1, "OffsetOutOfRange", retry=False, out_of_range=True)
+
+
+class FakeCluster:
+    """One cluster; a test breaks it by setting what is public.
+
+    `fail` is asked before every control request, with its name and its partitions, and may raise.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.sources: dict[TopicPartition, SourceLog] = {}
+        self.targets: dict[TopicPartition, TargetLog] = {}
+        self.leader: dict[TopicPartition, Leader] = {}
+        self.down: set[int] = set()
+        self.configs: dict[str, dict[str, str]] = {}
+        self.transactional: dict[str, tuple[int, int]] = {}
+        self.fenced = True
+        self.fault: Callable[[Wanted], FetchFault | None] = lambda _wanted: None
+        self.preferred: dict[TopicPartition, int] = {}
+        self.fail: Callable[[str, Sequence[TopicPartition]], None] = lambda _asked, _partitions: None
+        self.before: Callable[[str], object] = lambda _asked: None
+        self.connections: list[FakeTargetBroker] = []
+        self.fetches: list[tuple[int, list[Wanted]]] = []
+        self.grown = asyncio.Event()
+        self.closed = False
+
+    # --- setting up ------------------------------------------------------------------------------------------
+
+    def source(self, topic: str, partition: int = 0, node: int = 1) -> SourceLog:
+        """Add a partition to copy from."""
+        where = TopicPartition(topic, partition)
+        self.leader[where] = Leader(node, 0, f"id-{topic}")
+        log = self.sources[where] = SourceLog()
+        return log
+
+    def target(self, topic: str, partition: int = 0, node: int = 1) -> TargetLog:
+        """Add a partition to copy to."""
+        where = TopicPartition(topic, partition)
+        self.leader[where] = Leader(node, 0, f"id-{topic}")
+        log = self.targets[where] = TargetLog()
+        return log
+
+    def grow(self) -> None:
+        """Wake the fetches that wait at the end."""
+        self.grown.set()
+        self.grown = asyncio.Event()
+
+    def lose(self, node: int) -> None:
+        """Cut every connection for appending to a broker."""
+        for connection in [one for one in self.connections if one.node == node]:
+            connection.lost.set()
+
+    # --- the port --------------------------------------------------------------------------------------------
+
+    async def cluster_id(self) -> str:
+        return f"cluster-{self.name}"
+
+    async def leaders(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
+        self.fail("leaders", partitions)
+        return {partition: self.leader[partition] for partition in partitions if partition in self.leader}
+
+    def _reach(self, node: int) -> None:
+        if node in self.down:
+            raise BrokerUnreachable(f"{self.name}:{node}", "down")
+
+    async def source_broker(self, node: int) -> "FakeSourceBroker":
+        self._reach(node)
+        return FakeSourceBroker(self, node)
+
+    async def target_broker(self, node: int) -> "FakeTargetBroker":
+        self._reach(node)
+        self.connections.append(FakeTargetBroker(self, node))
+        return self.connections[-1]
+
+    async def offsets(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
+        self.fail("offsets", partitions)
+        found: dict[TopicPartition, int] = {}
+        for partition in partitions:
+            log = self.sources.get(partition) or self.targets[partition]
+            found[partition] = {EARLIEST: log.start, LATEST: log.end}.get(timestamp_ms, -1)
+        return found
+
+    async def acquire(self, transactional_id: str, partitions: Sequence[TopicPartition]) -> Producer:
+        self.fail("acquire", partitions)
+        known = self.transactional.get(transactional_id)
+        producer_id, epoch = (1000 + len(self.transactional), 0) if known is None else (known[0], known[1] + 1)
+        if not self.fenced:
+            producer_id, epoch = 2000 + len(self.transactional) + (known[1] + 1 if known else 0), 0
+        self.transactional[transactional_id] = producer_id, epoch
+        await self._mark(producer_id, epoch, partitions)
+        self.before("acquired")
+        return Producer(producer_id, epoch, self.fenced)
+
+    async def _mark(self, producer_id: int, epoch: int, partitions: Sequence[TopicPartition]) -> None:
+        await asyncio.sleep(0)
+        if self.fenced:
+            for partition in partitions:
+                assert self.targets[partition].marker(producer_id, epoch) == NONE
+
+    async def keep_alive(self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]) -> None:
+        self.fail("keep alive", partitions)
+        if self.transactional[transactional_id] != (producer.producer_id, producer.epoch):
+            raise KafkaRefusal(f"transactional id {transactional_id}", 90, "ProducerFenced", "")
+        await self._mark(producer.producer_id, producer.epoch, partitions)
+
+    async def producers(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, list[ProducerState]]:
+        self.fail("producers", partitions)
+        return {
+            partition: [
+                ProducerState(producer_id, known.epoch, known.batches[-1][1] if known.batches else -1, -1, 0)
+                for producer_id, known in self.targets[partition].producers.items()
+            ]
+            for partition in partitions
+            if partition in self.targets
+        }
+
+    async def read_headers(self, partition: TopicPartition, first: int, end: int) -> list[TailBatch]:
+        self.fail("read headers", [partition])
+        log = self.targets[partition]
+        if first < log.start:
+            raise KafkaRefusal(f"reading {partition} at {first}", 1, "OffsetOutOfRange", "")
+        return [batch for batch in log.headers(first) if batch.base_offset < end]
+
+    async def read_records(self, topic: str) -> list[tuple[bytes | None, bytes | None]]:
+        logs = [log for partition, log in sorted(self.targets.items()) if partition.topic == topic]
+        self.fail("read records", [])
+        return [(record.key, record.value) for log in logs for record in log.records()]
+
+    async def topic_configs(self, topics: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
+        self.fail("configs", [TopicPartition(topic, -1) for topic in topics])
+        return {
+            topic: {name: value for name, value in self.configs.get(topic, {}).items() if name in names}
+            for topic in topics
+        }
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class FakeSourceBroker:
+    """One connection for fetching."""
+
+    def __init__(self, cluster: FakeCluster, node: int) -> None:
+        self._cluster, self._node = cluster, node
+
+    async def fetch(self, wanted: Sequence[Wanted], terms: FetchTerms, room: Room) -> FetchAnswer:
+        cluster = self._cluster
+        cluster.fetches.append((self._node, list(wanted)))
+        await asyncio.sleep(0)
+        if self._node in cluster.down:
+            raise ConnectionLost(f"{cluster.name}:{self._node}")
+        found = [self._one(want) for want in wanted]
+        if not any(payload or slice_.fault or slice_.preferred_replica >= 0 for slice_, payload in found):
+            await self._wait(terms.max_wait_s)
+            found = [self._one(want) for want in wanted]
+        body = b"".join(payload for _, payload in found)
+        view = room.room(len(body))
+        view[:] = body
+        return FetchAnswer(view, self._place(found), 0.0)
+
+    async def _wait(self, max_wait_s: float) -> None:
+        try:
+            async with asyncio.timeout(max_wait_s):
+                await self._cluster.grown.wait()
+        except TimeoutError:
+            return
+
+    @staticmethod
+    def _place(found: list[tuple[Slice, bytes]]) -> list[Slice]:
+        at = 0
+        placed: list[Slice] = []
+        for one, payload in found:
+            placed.append(
+                Slice(
+                    one.partition,
+                    at,
+                    at + len(payload),
+                    one.high_watermark,
+                    one.last_stable_offset,
+                    one.log_start,
+                    one.aborted,
+                    one.preferred_replica,
+                    one.fault,
+                )
+            )
+            at += len(payload)
+        return placed
+
+    def _one(self, want: Wanted) -> tuple[Slice, bytes]:
+        cluster = self._cluster
+        log = cluster.sources[want.partition]
+        fault = cluster.fault(want)
+        if fault is None and not log.start <= want.offset <= log.end:
+            fault = OUT_OF_RANGE
+        preferred = cluster.preferred.get(want.partition, -1)
+        preferred = preferred if preferred != self._node else -1
+        payload, aborted = (b"", []) if fault or preferred >= 0 else log.fetch(want.offset, 3)
+        return Slice(want.partition, 0, 0, log.end, log.end, log.start, aborted, preferred, fault), payload
+
+    async def close(self) -> None:
+        return None
+
+
+class FakeTargetBroker:
+    """One connection for appending: answers in order, a turn of the loop later, unless `held`."""
+
+    def __init__(self, cluster: FakeCluster, node: int) -> None:
+        self._cluster, self.node = cluster, node
+        self.lost = asyncio.Event()
+
+    def append(self, appends: Sequence[Append], on_outcomes: OnOutcomes) -> None:
+        partitions = [one.partition for one in appends]
+        assert len(set(partitions)) == len(partitions), f"a broker keeps one batch per partition of {partitions}"
+        if self.lost.is_set():
+            on_outcomes([UNKNOWN_OUTCOME] * len(appends))
+            return
+        outcomes = [self._one(one) for one in appends]
+        asyncio.get_running_loop().call_soon(
+            lambda: on_outcomes([UNKNOWN_OUTCOME] * len(outcomes) if self.lost.is_set() else outcomes)
+        )
+
+    def _one(self, one: Append) -> Outcome:
+        if self._cluster.leader[one.partition].node != self.node:
+            return Outcome(append_kind(6), error_code=6)
+        code, base = self._cluster.targets[one.partition].append(bytes(one.payload))
+        return Outcome(append_kind(code), base, code)
+
+    async def wait_lost(self) -> None:
+        await self.lost.wait()
+
+    async def close(self) -> None:
+        self.lost.set()
