@@ -40,6 +40,16 @@ def test_a_file_that_cannot_be_read(tmp_path: Path) -> None:
         ("clusters = A\nA.bootstrap.servers = h:x", 2, "A.bootstrap.servers", "'h:x' is no address"),
         ("clusters = A\nA.bootstrap.servers = :1", 2, "A.bootstrap.servers", "':1' is no address"),
         ("clusters = A\nA.bootstrap.servers = h:70000", 2, "A.bootstrap.servers", "'h:70000' is no address"),
+        ("clusters = A\nA.bootstrap.servers = h h:1", 2, "A.bootstrap.servers", "'h h:1' is no address"),
+        ("clusters = A\nA.bootstrap.servers = ::1:1", 2, "A.bootstrap.servers", "'::1:1' is no address"),
+        ("clusters = A\nbootstrap.servers = h:1", 1, "clusters", "no flow is enabled"),
+        ("clusters = A, b->c\nbootstrap.servers = h:1", 1, "clusters", "alias 'b->c' holds ->"),
+        (
+            "clusters = ä, b\nbootstrap.servers=h:1\nä->b.enabled=true",
+            1,
+            "clusters",
+            "'ä' cannot stand in a topic name",
+        ),
         ("clusters = A, B\nbootstrap.servers = h:1", 1, "clusters", "no flow is enabled"),
     ],
 )
@@ -71,6 +81,12 @@ def test_clusters_that_cannot_be_used(text: str, line: int, key: str, wrong: str
         ("raymirror.foreign.writer = ask", "raymirror.foreign.writer", "'ask' is unknown"),
         ("refresh.topics.enabled = maybe", "refresh.topics.enabled", "'maybe' is neither true nor false"),
         ("refresh.topics.interval.seconds = 0", "refresh.topics.interval.seconds", "0 is out of range"),
+        ("B->A.enabled = yes", "B->A.enabled", "'yes' is neither true nor false"),
+        ("B->A.enabled = true # why", "B->A.enabled", "'true # why' is neither true nor false"),
+        ("raymirror.copiers = 1_0", "raymirror.copiers", "'1_0' is no number"),
+        ("raymirror.copiers = ²", "raymirror.copiers", "'²' is no number"),
+        ("replication.policy.separator = ", "replication.policy.separator", "'' cannot stand in a topic name"),
+        ("replication.policy.separator = _ ", "replication.policy.separator", "'_ ' cannot stand in a topic name"),
         ("config.providers = x", "config.providers.x.class", "unknown config provider ''"),
         ("A->B.topics = ${env:RAYMIRROR_NOT_SET}", "A->B.topics", "environment variable RAYMIRROR_NOT_SET is not set"),
         ("B.security.protocol = abc", "B.security.protocol", "'ABC' is no security protocol"),
@@ -123,6 +139,70 @@ def test_aliases_with_dots() -> None:
     assert [flow.name for flow in mirror("", base).flows] == [FlowName("eu", "eu.west")]
 
 
+def test_addresses_as_kafka_reads_them() -> None:
+    config = mirror("", BASE.replace("a1:9092, a2:9092", "SSL://a1:9092, [::1]:9093"))
+    assert config.clusters["A"].bootstrap == (("a1", 9092), ("::1", 9093))
+
+
+def test_an_alias_that_begins_like_another() -> None:
+    base = (
+        "clusters = us, us-east, us.east\nbootstrap.servers = h:1\nus-east.bootstrap.servers = e:1\n"
+        "us.east.bootstrap.servers = d:1\nus->us-east.enabled = true\nus->us.east.topics = x\nus-east.topics = x\n"
+    )
+    config = mirror("us.consumer.client.rack = r\nus-east->us.consumer.client.rack = q\n", base)
+    assert {alias: cluster.bootstrap[0][0] for alias, cluster in config.clusters.items()} == {
+        "us": "h",
+        "us-east": "e",
+        "us.east": "d",
+    }
+    (flow,) = config.flows
+    assert (flow.name, flow.topics, flow.fetch.rack) == (FlowName("us", "us-east"), (".*",), "r")
+    assert [str(warning) for warning in config.warnings] == ["not honoured yet: us-east.topics"]
+
+
+def test_aliases_that_hold_the_separator() -> None:
+    base = "clusters = us.east, eu.west\nbootstrap.servers = h:1\nus.east->eu.west.enabled = true\n"
+    assert "alias 'us.east' holds the separator '.'" in str(mirror("", base).warnings)
+    assert mirror("replication.policy.separator = _\n", base).warnings == ()
+    both = base + "eu.west->us.east.enabled = true\n"
+    with pytest.raises(ConfigError, match=r"clusters: aliases that hold the separator in a loop"):
+        mirror("", both)
+    assert len(mirror("replication.policy.separator = _\n", both).flows) == 2
+
+
+def test_identity_naming_in_a_loop_of_three_names_the_key() -> None:
+    base = (
+        "clusters = A, B, C\nbootstrap.servers = h:1\nA->B.enabled = true\nB->C.enabled = true\nC->A.enabled = true\n"
+    )
+    with pytest.raises(ConfigError, match=r"mm2.properties:6: replication\.policy\.class: .* A -> B -> C -> A"):
+        mirror(IDENTITY, base)
+    own = "".join(f"{name}.{IDENTITY}" for name in ("A->B", "B->C", "C->A"))
+    with pytest.raises(ConfigError, match=r"mm2.properties:6: A->B\.replication\.policy\.class: "):
+        mirror(own, base)
+    assert len(mirror(f"B->C.{IDENTITY}", base).flows) == 3
+
+
+def test_two_flows_into_one_topic_name_the_key_that_is_set() -> None:
+    base = "clusters = A, B, C\nbootstrap.servers = h:1\nA->C.enabled = true\nB->C.enabled = true\n"
+    with pytest.raises(ConfigError, match=r"mm2.properties:6: topics: A->C and B->C both write topic 'orders'"):
+        mirror(IDENTITY.strip() + "\ntopics = orders\n", base)
+
+
+def test_keys_of_flows_that_are_off_are_no_news() -> None:
+    extra = (
+        "B->A.topics = x\nB->A.replication.factor = 3\nB.consumer.isolation.level = read_committed\n"
+        "A.offset.flush.interval.ms = 1000\nB->A.producer.override.acks = all\n"
+    )
+    assert mirror(extra).warnings == ()
+
+
+def test_isolation_differs_from_mm2_and_that_is_said_once() -> None:
+    (note,) = mirror().notes
+    assert note.key == "A->B.source.consumer.isolation.level"
+    assert "MM2 copies open and aborted transactions" in note.what
+    assert mirror("A.consumer.isolation.level = read_uncommitted\n").notes == ()
+
+
 def test_what_is_not_honoured_is_named_once() -> None:
     config = mirror("sync.topic.acls.enabled = true\nA->B.emit.checkpoints.enabled = false\noffset.lag.max = 5\n")
     (warning,) = config.warnings
@@ -132,7 +212,7 @@ def test_what_is_not_honoured_is_named_once() -> None:
 @pytest.mark.parametrize(
     ("extra", "expected"),
     [
-        ("B->A.enabled = yes\n", "line 5: B->A.enabled: 'yes' is not true"),
+        ("x.bootstrap.servers = h:1\n", "line 5: x.bootstrap.servers: cluster 'x' is not in clusters"),
         ("B.producer.acks = 1\n", "line 5: B.producer.acks: every append waits"),
         ("tasks.max = 4\n", "line 5: tasks.max: tasks are not how work is shared"),
         ("A.consumer.fetch.max.bytes = 52428800\n", "line 5: A.consumer.fetch.max.bytes: 52428800 is more than"),
@@ -144,10 +224,27 @@ def test_warnings(extra: str, expected: str) -> None:
     assert any(expected in str(warning) for warning in mirror(extra).warnings)
 
 
-def test_white_space_behind_true_leaves_the_flow_off() -> None:
-    config = mirror("B->A.enabled = true \n")
-    assert [flow.name for flow in config.flows] == [FlowName("A", "B")]
-    assert any("white space behind true" in str(warning) for warning in config.warnings)
+BACK, FORTH = FlowName("B", "A"), FlowName("A", "B")
+
+
+@pytest.mark.parametrize(
+    ("extra", "flows", "warns"),
+    [
+        ("B->A.enabled = true \n", [FORTH, BACK], "white space behind true"),
+        ("B->A.enabled = true \nemit.heartbeats.enabled = false\n", [FORTH], "white space behind true"),
+        ("B->A.enabled = true \nB->A.emit.heartbeats.enabled = false\n", [FORTH], "white space behind true"),
+        ("enabled = true\n", [FORTH, BACK], "at top level it switches on every pair"),
+        ("enabled = true\nB->A.enabled = false\n", [FORTH], ""),
+        ("enabled = true\nemit.heartbeats.enabled = false\n", [FORTH], ""),
+        ("B->A.enabled = TRUE\n", [FORTH, BACK], ""),
+        ("B->A.topics = x\n", [FORTH], ""),
+    ],
+)
+def test_which_flows_are_on(extra: str, flows: list[FlowName], warns: str) -> None:
+    config = mirror(extra)
+    assert [flow.name for flow in config.flows] == flows
+    said = [warning.what for warning in config.warnings if warning.key != "not honoured yet"]
+    assert [warns in what for what in said] == [True] * bool(warns)
 
 
 def test_a_top_level_key_warns_once_for_all_flows() -> None:
@@ -162,13 +259,13 @@ def test_honoured_acks_and_copiers_are_quiet() -> None:
 SECRET = 'A.sasl.jaas.config = M required username="u" password="hunter2";\nA.ssl.key.password = hunter2\n'
 
 
-def test_secrets_are_in_no_text_and_no_digest() -> None:
+def test_secrets_are_in_no_text_and_the_digest_is_of_every_value() -> None:
     config = mirror(SECRET)
     for text in (repr(config), pretty_repr(config), pretty_repr(config.clusters["A"]), str(config.warnings)):
         assert "hunter2" not in text
-    assert config.digest == mirror(SECRET.replace("hunter2", "other")).digest
+    assert config.digest != mirror(SECRET.replace("hunter2", "other")).digest
     assert config.digest != mirror(SECRET.replace("ssl.key", "key")).digest
-    assert config.digest == mirror("# a comment\n" + SECRET).digest
+    assert config.digest == mirror("# a comment\n" + "\n".join(reversed(SECRET.splitlines()))).digest
 
 
 def test_the_deployment_id() -> None:

@@ -76,7 +76,9 @@ def test_traps(text: str, what: str) -> None:
     assert str(trap).startswith(f"line {text.count(chr(10)) + 1}: ")
 
 
-@pytest.mark.parametrize("text", ["a=b#c", r"a=foo\\.bar", r"a=x\ty\=z\u0041", "# a=b # c", "a=x{3}"])
+@pytest.mark.parametrize(
+    "text", ["a= x ", r"jaas=p=\"x{1,2}\";", "a=b#c", r"a=foo\\.bar", r"a=x\ty\=z\u0041", "# a=b # c", "a=x{3}"]
+)
 def test_no_traps(text: str) -> None:
     assert read(text).traps == ()
 

@@ -8,7 +8,6 @@ from rich.pretty import pretty_repr
 
 from engine.errors import ConfigError
 from engine.kafka.security import HandshakeOptions
-from engine.secrets import is_secret
 from tests.unit.engine.config_files import mirror
 
 LOGIN = 'B.sasl.jaas.config = org.x.ScramLoginModule required username="u" password="p\\\\"w\'";\n'
@@ -170,11 +169,3 @@ def test_certificates_in_the_file_itself(tmp_path: Path) -> None:
 def test_stores_that_cannot_be_read(store: str, reason: str) -> None:
     with pytest.raises(ConfigError, match=reason):
         shake("B.security.protocol = SSL\n" + store)
-
-
-@pytest.mark.parametrize(
-    ("key", "expected"),
-    [("A.sasl.jaas.config", True), ("A.ssl.key.password", True), ("ssl.keystore.key", True), ("A->B.topics", False)],
-)
-def test_which_keys_are_secret(key: str, expected: bool) -> None:
-    assert is_secret(key) is expected
