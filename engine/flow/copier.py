@@ -167,7 +167,7 @@ class FlowCopier:
             async with asyncio.timeout(self.terms.drain_s):
                 while not all(_at_rest(driver) for driver in drivers):
                     for driver in drivers:
-                        driver.positions.flush_asked = driver.lane.idle
+                        driver.positions.flush_asked = _has_finished(driver)
                     self.routes.kick(drivers)
                     await pause(0.01)
         except TimeoutError:
@@ -332,4 +332,9 @@ class FlowCopier:
 
 
 def _at_rest(driver: LaneDriver) -> bool:
-    return driver.lane.state in _AT_REST or (driver.lane.idle and driver.positions.settled)
+    return driver.lane.state in _AT_REST or (_has_finished(driver) and driver.positions.settled)
+
+
+def _has_finished(driver: LaneDriver) -> bool:
+    """Whether nothing more will be acknowledged: what a target refuses is not worth waiting for."""
+    return driver.lane.idle or driver.lane.state is State.REFUSED
