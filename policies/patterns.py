@@ -21,12 +21,23 @@ _CLASSES = {
     "Nd": "0-9",
     "IsAlphabetic": "A-Za-z",
     "IsDigit": "0-9",
+    "IsLatin": "A-Za-z",
+    "IsLowercase": "a-z",
+    "IsUppercase": "A-Z",
+    "ASCII": r"\x00-\x7f",
+    "Blank": r" \t",
+    "Graph": "!-~",
+    "Print": " -~",
+    "Space": r" \t-\r",
 }
 _NAMED_CLASS = re.compile(r"\\([pP])(?:\{(\w+)\}|(\w))")
 _COUNT = re.compile(r"\{\d+(?:,\d*)?\}")
 _FLAGS = re.compile(r"\(\?([idmsuxU]*)\)")
 _PYTHON_FLAGS = {"i": "i", "m": "m", "s": "s", "d": "", "u": "", "U": ""}
-_NO_COUNTERPART = "GRXNKhHV"
+_NO_COUNTERPART = "GRXNKhHV0"
+_REFERENCE = re.compile(r"\\k<([A-Za-z][A-Za-z0-9]*)>")
+_GROUP = re.compile(r"\(\?(?:[:=!>]|<[=!]|[a-z]*(?:-[a-z]+)?:|<[A-Za-z][A-Za-z0-9]*>)")
+_CLASS_LETTERS = tuple("dDwWsS")
 _SET_OPERATORS = "&|~"
 
 
@@ -50,14 +61,17 @@ class PatternList:
 
     def __init__(self, patterns: Iterable[str]) -> None:
         self.patterns = tuple(patterns)
-        parts, flags = [], ""
-        for pattern in self.patterns:
-            part, flags = _translate(pattern, flags)
-            parts.append(part)
+        whole = "|".join(self.patterns)
         try:
-            self._compiled = re.compile("|".join(parts)) if parts else None
+            text = _translate_each(self.patterns)
+        except BadPattern:
+            if not _compiles(whole):
+                raise
+            text = translate(whole)  # one pattern that was cut at its commas: `(a,b)` means `(a|b)` to MM2
+        try:
+            self._compiled = re.compile(text) if self.patterns else None
         except re.error as error:  # each compiles alone: a group name that two of them use
-            raise BadPattern("|".join(self.patterns), str(error)) from None
+            raise BadPattern(whole, str(error)) from None
 
     def matches(self, name: str) -> bool:
         """Whether one of the patterns matches the whole name."""
@@ -73,6 +87,22 @@ def literal(pattern: str) -> str | None:
     """Return the one name a pattern is meant for, None for a pattern of many; a bare dot counts as a dot."""
     plain = re.sub(r"\\([^\w\s])", r"\1", pattern)
     return plain if re.fullmatch(r"[\w.\-]+", plain) and not re.search(r"\\\w", pattern) else None
+
+
+def _translate_each(patterns: Iterable[str]) -> str:
+    parts, flags = [], ""
+    for pattern in patterns:
+        part, flags = _translate(pattern, flags)
+        parts.append(part)
+    return "|".join(parts)
+
+
+def _compiles(pattern: str) -> bool:
+    try:
+        translate(pattern)
+    except BadPattern:
+        return False
+    return True
 
 
 def _translate(pattern: str, flags: str) -> tuple[str, str]:
@@ -125,14 +155,22 @@ class _Scanner:
     def _escape(self, *, inside: bool) -> str:
         rest = self._body[self._at :]
         if rest.startswith(r"\Q"):
-            quoted, _, _ = rest[2:].partition(r"\E")
+            quoted, end, _ = rest[2:].partition(r"\E")
+            if not end:
+                raise self._bad(r"\Q without \E quotes the rest of the list; close it")
             self._take(rest[: len(quoted) + 4])
             return re.escape(quoted)
         if named := _NAMED_CLASS.match(rest):
             return self._named_class(named, inside=inside)
         if rest[1:2] and rest[1] in _NO_COUNTERPART:
             raise self._bad(rf"Java's \{rest[1]} has no counterpart here; list the characters")
+        if not inside and (reference := _REFERENCE.match(rest)):
+            self._take(reference[0])
+            return f"(?P={reference[1]})"
         self._take(rest[:2])
+        if inside and rest[1:2] in _CLASS_LETTERS and re.match(r"-[^\]]", rest[2:]):
+            self._take("-")  # no range begins with a class: to Java this is a hyphen, to Python a mistake
+            return rf"{rest[:2]}\-"
         return r"\Z" if rest[:2] == r"\z" else rest[:2]
 
     def _named_class(self, named: re.Match[str], *, inside: bool) -> str:
@@ -166,6 +204,8 @@ class _Scanner:
         rest = self._body[self._at :]
         if re.match(r"\(\?[a-zA-Z]*-?[a-zA-Z]+\)", rest):
             raise self._bad("a flag stands behind the beginning of a pattern; put it first, or write (?i:...)")
+        if rest.startswith("(?") and not _GROUP.match(rest):
+            raise self._bad("Java knows no group that begins so")
         if re.match(r"\(\?<[A-Za-z]", rest):
             self._take("(?<")
             return "(?P<"

@@ -2,6 +2,9 @@
 
 from collections import Counter
 
+from hypothesis import given
+from hypothesis import strategies as st
+
 from policies.assignment import LANES_PER_SET, SetPlan, assign
 from policies.model import FlowName, LaneName, TopicPartition
 
@@ -63,3 +66,43 @@ def test_a_new_copier_gets_its_share_and_no_more_moves() -> None:
     assert sorted(Counter(after.values()).values()) == [2, 2, 3]
     assert sum(1 for set_id in sets if before[set_id] != after[set_id]) == 2
     assert assign(sets, after, ["a", "b", "c"]) == after
+
+
+NAMES = st.text("abcdef", min_size=1, max_size=2)
+FEW_LANES = st.lists(st.tuples(st.sampled_from("tu"), st.integers(0, 99)), max_size=120, unique=True)
+
+
+def named(found: list[tuple[str, int]]) -> list[LaneName]:
+    return [LaneName(TopicPartition(topic, n), TopicPartition(f"A.{topic}", n)) for topic, n in found]
+
+
+@given(FEW_LANES, FEW_LANES, st.integers(1, 6), st.integers(1, 6))
+def test_every_lane_has_one_set_and_keeps_it(
+    first: list[tuple[str, int]], second: list[tuple[str, int]], hands: int, more: int
+) -> None:
+    before = SetPlan().with_lanes(FLOW, named(first), hands)
+    after = before.with_lanes(FLOW, named(second), more)
+    held = [lane for lanes_of_set in after.sets.values() for lane in lanes_of_set]
+    assert sorted(held) == sorted(named(second))
+    assert all(len(lanes_of_set) <= LANES_PER_SET for lanes_of_set in after.sets.values())
+    stayed = set(named(first)) & set(named(second))
+    set_before = {lane: set_id for set_id, lanes_of_set in before.sets.items() for lane in lanes_of_set}
+    set_after = {lane: set_id for set_id, lanes_of_set in after.sets.items() for lane in lanes_of_set}
+    assert {lane: set_before[lane] for lane in stayed} == {lane: set_after[lane] for lane in stayed}
+    assert after.with_lanes(FLOW, reversed(named(second)), more) == after
+
+
+@given(st.sets(NAMES), st.dictionaries(NAMES, st.sampled_from("pqrs")), st.sets(st.sampled_from("pqrst"), min_size=1))
+def test_owners_are_even_and_no_set_moves_without_need(
+    sets: set[str], owners: dict[str, str], copiers: set[str]
+) -> None:
+    found = assign(sorted(sets), owners, sorted(copiers))
+    assert found.keys() == sets
+    load = {copier: sum(1 for owner in found.values() if owner == copier) for copier in copiers}
+    assert max(load.values()) - min(load.values()) <= 1
+    # An even share is the floor or the ceiling; whoever had more must give, nobody else.
+    share, rest = divmod(len(sets), len(copiers))
+    had = sorted((sum(1 for name in sets if owners.get(name) == copier) for copier in copiers), reverse=True)
+    most_that_can_stay = sum(min(owned, share + (rank < rest)) for rank, owned in enumerate(had))
+    assert sum(1 for name in sets if found[name] == owners.get(name)) == most_that_can_stay
+    assert assign(sorted(sets, reverse=True), found, sorted(copiers)) == found

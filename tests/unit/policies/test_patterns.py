@@ -10,7 +10,11 @@ from policies.patterns import BadPattern, PatternList, literal, translate
     [
         ("orders.*", "orders-eu", "xorders"),
         (r"\Qa.b\E.*", "a.bc", "axb"),
-        (r"\Qa.b", "a.b", "axb"),
+        (r"(?<one>a|b)-\k<one>", "a-a", "a-b"),
+        (r"[\w-.]+", "a-b.c", "a b"),
+        (r"[\d-]+", "1-2", "a"),
+        (r"[^\s-x]+", "a", "-"),
+        (r"(?<!a)b|(?=c)c|(?i-s:D)", "d", "e"),
         (r"[\p{Alpha}_]+", "a_B", "a1"),
         (r"\p{Alnum}x", "1x", "-x"),
         (r"\P{Digit}+", "ab", "a1"),
@@ -48,6 +52,10 @@ def test_java_constructs(pattern: str, matching: str, other: str) -> None:
         (r"[\P{Alpha}]", "no counterpart"),
         (r"\h+", "no counterpart"),
         ("(?x)a b", "flag x"),
+        ("(?P<n>a)", "no group that begins so"),
+        ("(?#why)a", "no group that begins so"),
+        (r"\Qa", "close it"),
+        (r"\0141", "no counterpart"),
         ("a(?i)b", "put it first"),
         ("x{1", "split at every comma"),
         ("a{1,99999999999999999999}", "too large"),
@@ -63,6 +71,21 @@ def test_what_cannot_be_used_is_named(pattern: str, why: str) -> None:
 def test_a_group_name_in_two_patterns_is_refused() -> None:
     with pytest.raises(BadPattern, match="redefinition of group name"):
         PatternList(["(?<n>a)", "(?<n>b)"])
+
+
+def test_a_pattern_that_was_cut_at_its_commas_is_whole_again() -> None:
+    patterns = PatternList(["(orders", "bills)-.*", "x"])
+    assert [name for name in ("orders-1", "bills-1", "x", "orders") if patterns.matches(name)] == [
+        "orders-1",
+        "bills-1",
+        "x",
+    ]
+
+
+def test_a_bad_pattern_of_a_list_is_named_alone() -> None:
+    with pytest.raises(BadPattern) as caught:
+        PatternList(["orders", "(bills", "x"])
+    assert caught.value.pattern == "(bills"
 
 
 def test_an_empty_list_matches_nothing() -> None:

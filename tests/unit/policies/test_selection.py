@@ -72,3 +72,9 @@ def test_heartbeats_pass_every_filter_unless_switched_off() -> None:
 def test_target_names() -> None:
     assert TopicSelection(FLOW, DefaultNaming()).target_topic("orders") == "A.orders"
     assert TopicSelection(FLOW, IdentityNaming("A")).target_topic("orders") == "orders"
+
+
+def test_the_positions_topic_is_never_copied() -> None:
+    selection = TopicSelection(FLOW, IdentityNaming("A"), exclude=[], never=["positions"])
+    assert selection.why_not("positions") == "internal topic"
+    assert selection.wants("positions-2")
