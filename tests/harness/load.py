@@ -71,9 +71,7 @@ async def produce_batch(cluster: Cluster, topic: str, partition: int, records: I
     async with producer(cluster, **options) as client:
         batch = client.create_batch()
         for one in records:
-            taken = batch.append(
-                key=one.key, value=one.value, timestamp=one.timestamp_ms, headers=list(one.headers)
-            )
+            taken = batch.append(key=one.key, value=one.value, timestamp=one.timestamp_ms, headers=list(one.headers))
             assert taken is not None, "the batch is larger than the producer allows"
         sent = await client.send_batch(batch, topic, partition=partition)
         return int((await sent).offset)

@@ -87,5 +87,3 @@ async def test_log_append_time(mirror: Mirror, side: str) -> None:
     # A source's append time arrives as create time; a target with append time stamps anew, which is its owner's wish.
     same = await assert_identical(mirror.source, mirror.target, topic, copied, timestamps=side == "source")
     assert same == 900
-
-
