@@ -19,7 +19,7 @@ _MIB = 1024 * 1024
 _MOST_INT = 2**31 - 1
 _REFRESH_S = 5
 """New topics are seen within seconds, unless the file asks for MM2's interval."""
-_MOST_FETCH_BYTES = 4 * _MIB
+_MOST_FETCH_BYTES = 2 * _MIB
 """A fetch answer lands in one receive buffer, so it stays small whatever MM2's 50 MiB."""
 
 
@@ -47,7 +47,7 @@ class FlowReader:
             refresh_topics_s=float(self._number(keys.flow("refresh.topics.interval.seconds"), _REFRESH_S, 1)),
             refresh_topics=self._reader.flag(keys.flow("refresh.topics.enabled"), default=True),
             fetch=self._fetch(),
-            partition_fetch_bytes=self._number(keys.consumer("max.partition.fetch.bytes"), _MIB, 1),
+            partition_fetch_bytes=self._number(keys.consumer("max.partition.fetch.bytes"), _MIB // 2, 1),
             max_in_flight=self._at_most(
                 keys.producer("max.in.flight.requests.per.connection"), Limits().max_in_flight, Limits().max_in_flight
             ),

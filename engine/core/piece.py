@@ -54,7 +54,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Bounds of one lane: appends in flight, bytes waiting, runs that one position may name."""
 
     max_in_flight: int = 5
-    queue_bytes: int = 2 * 1024 * 1024
+    queue_bytes: int = 1024 * 1024
     max_runs: int = 10_000
 
 

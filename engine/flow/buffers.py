@@ -7,7 +7,8 @@ holds back the source. One batch larger than a whole fetch may exceed it (KIP-74
 import asyncio
 from collections import deque
 
-BUFFER_BYTES = 4 * 1024 * 1024
+BUFFER_BYTES = 2 * 1024 * 1024
+"""One fetch answer: large enough for a distant source, small enough to stay near the processor's cache."""
 _SMALL_BYTES = 256 * 1024
 """Answers below this get memory of their own size: a trickle must not hold a whole buffer per fetch."""
 

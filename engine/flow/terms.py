@@ -18,7 +18,7 @@ class FlowTerms(msgspec.Struct, frozen=True, kw_only=True):
     flush_s: float = 5.0
     flush_bytes: int = 16 * 1024 * 1024
     fetch: FetchTerms = FetchTerms()
-    partition_fetch_bytes: int = 1024 * 1024
+    partition_fetch_bytes: int = 512 * 1024
     limits: Limits = Limits()
     stop_on_foreign_writer: bool = True
     keep_alive_s: float = 3600.0
