@@ -145,10 +145,10 @@ def _check_topology(reader: PropertyReader, flows: tuple[FlowConfig, ...]) -> No
         )
         raise reader.error(
             FlowKeys(reader, identity.name).flow("replication.policy.class") if identity else "clusters",
-            f"{'IdentityReplicationPolicy' if identity else 'aliases that hold the separator'} in a loop: {loop}",
+            f"{'IdentityReplicationPolicy' if identity else 'separators that aliases hold, or flows do not share,'} in a loop: {loop}",
             "use DefaultReplicationPolicy for these flows, disable one, or give them topics that do not overlap"
             if identity
-            else "give the clusters aliases without it, or set another replication.policy.separator",
+            else "set one replication.policy.separator for all flows, that no alias holds",
         )
     for alias, topic, one, other in colliding_targets(named_targets(selections)):
         raise reader.error(

@@ -1,16 +1,18 @@
 """What several flows do together that none of them does alone: write one topic twice, or copy in a circle."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import product
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count, product
 
 import msgspec
 
 from policies.model import FlowName
+from policies.naming import IdentityNaming
 from policies.patterns import literal
 from policies.selection import TopicSelection
 
 _MOST_WITNESSES = 200
+_MOST_STEPS = 20_000
 
 
 class Loop(msgspec.Struct, frozen=True):
@@ -55,25 +57,38 @@ def find_loop(flows: Sequence[TopicSelection], topics: Iterable[str]) -> Loop | 
 
     Default naming stops a copy that comes home. Identity naming cannot, and a mixture of both may hide the way: so the
     way of a topic is followed name by name. It is a loop where it comes to a (cluster, topic) again, or to one cluster
-    for the third time under ever longer names.
+    for the third time under ever longer names. Of a mesh of many clusters only the first _MOST_STEPS are followed.
     """
+    if _names_tell_the_way(flows):
+        return None
+    steps = count()
     for topic, start in product(topics, dict.fromkeys(flow.flow.source for flow in flows)):
-        clusters = _walk(flows, ((start, topic),))
+        clusters = _walk(flows, ((start, topic),), steps)
         if clusters is not None:
             return Loop(topic, clusters)
     return None
 
 
-def _walk(flows: Sequence[TopicSelection], way: tuple[tuple[str, str], ...]) -> tuple[str, ...] | None:
+def _names_tell_the_way(flows: Sequence[TopicSelection]) -> bool:
+    """Whether every name keeps the clusters it passed, so that each flow sees what has been on its target."""
+    separators = {flow.naming.separator for flow in flows}
+    aliases = {alias for flow in flows for alias in flow.flow}
+    readable = len(separators) == 1 and not any(separator in alias for separator in separators for alias in aliases)
+    return readable and not any(isinstance(flow.naming, IdentityNaming) for flow in flows)
+
+
+def _walk(
+    flows: Sequence[TopicSelection], way: tuple[tuple[str, str], ...], steps: Iterator[int]
+) -> tuple[str, ...] | None:
     cluster, topic = way[-1]
     for flow in flows:
-        if flow.flow.source != cluster or not flow.wants(topic):
+        if flow.flow.source != cluster or next(steps) > _MOST_STEPS or not flow.wants(topic):
             continue
         after = (flow.flow.target, flow.target_topic(topic))
         visits = sum(1 for visited, _ in way if visited == after[0])
         if after in way or visits >= 2:
             return (*(visited for visited, _ in way), after[0])
-        found = _walk(flows, (*way, after))
+        found = _walk(flows, (*way, after), steps)
         if found is not None:
             return found
     return None

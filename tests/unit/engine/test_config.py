@@ -165,7 +165,7 @@ def test_aliases_that_hold_the_separator() -> None:
     assert "alias 'us.east' holds the separator '.'" in str(mirror("", base).warnings)
     assert mirror("replication.policy.separator = _\n", base).warnings == ()
     both = base + "eu.west->us.east.enabled = true\n"
-    with pytest.raises(ConfigError, match=r"clusters: aliases that hold the separator in a loop"):
+    with pytest.raises(ConfigError, match=r"clusters: separators that aliases hold, or flows do not share, in a loop"):
         mirror("", both)
     assert len(mirror("replication.policy.separator = _\n", both).flows) == 2
 

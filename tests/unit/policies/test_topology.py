@@ -65,6 +65,19 @@ def test_what_ends_is_no_loop(flows: list[TopicSelection]) -> None:
     assert find_loop(flows, [*witnesses(flows), "b-x", "t", "xy"]) is None
 
 
+def test_names_that_do_not_tell_the_way_are_followed() -> None:
+    there = TopicSelection(FlowName("A", "B"), DefaultNaming("_"))
+    assert find_loop([there, default("B->A")], ["t"]) == Loop("t", ("A", "B", "A", "B", "A"))
+    dots = [default("us.east->eu.west"), default("eu.west->us.east")]
+    assert find_loop(dots, ["t"]) is not None
+
+
+def test_a_large_mesh_is_not_followed_for_ever() -> None:
+    names = [f"c{n}" for n in range(9)]
+    mesh = [default(f"{one}->{other}") for one in names for other in names if one != other]
+    assert find_loop([*mesh, identity("x->y")], [f"t{n}" for n in range(200)]) is None
+
+
 def test_a_loop_says_its_topic_and_way() -> None:
     assert str(Loop("t", ("A", "B", "A"))) == "topic 't' would be copied A -> B -> A and round again"
 
