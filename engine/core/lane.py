@@ -303,7 +303,7 @@ class Lane:
             case Remedy.SPLIT:
                 self.state = states.step(self.state, states.Event.REFUSE)
                 return Split(self._waiting[0], self._refuse(first))
-            case Remedy.REACQUIRE:
+            case _:  # Remedy.REACQUIRE
                 return Reacquire(first.message or f"error {first.error_code}")
 
     def _shed(self) -> None:

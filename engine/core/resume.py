@@ -128,6 +128,12 @@ def _eaten(position: Position, tail: Tail, foreign: tuple[tuple[int, int], ...])
             cause="the target's retention took the tail of the copy",
         )
     ahead = (tail.last_sequence + 1 - position.sequence) % SEQUENCE_SPAN
+    if ahead >= _FORWARD:
+        return Unknown(
+            expected=position.target_next,
+            found=tail.log_start,
+            cause="the target's retention took the tail of the copy, and its producer state is older than the position",
+        )
     return _found(position, tail, position.sequence + ahead, foreign, "producer state")
 
 

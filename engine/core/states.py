@@ -32,7 +32,6 @@ class Event(enum.Enum):
     SETTLED = "settled"
     REFUSE = "refuse"
     RETRY = "retry"
-    SPLIT = "split"
     OWNERSHIP_LOST = "ownership lost"
     FATAL = "fatal"
     STOP = "stop"
@@ -58,7 +57,6 @@ TRANSITIONS: dict[State, dict[Event, State]] = {
         Event.RESEND: State.WAITING,
         Event.SETTLE: State.SETTLING,
         Event.REFUSE: State.REFUSED,
-        Event.SPLIT: State.COPYING,
         **_ALWAYS,
     },
     State.WAITING: {Event.RETRY: State.COPYING, **_ALWAYS},

@@ -1,0 +1,121 @@
+"""Positions in MM2's own bytes."""
+
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.core.position import ForeignPosition, Position, decode_key, decode_value, encode_key, encode_value
+from policies.model import TopicPartition
+from tests.unit.engine.core.positions import position
+
+KEY = b'["MirrorSourceConnector",{"cluster":"A","partition":0,"topic":"t"}]'
+FULL = Position(
+    source_next=124,
+    target_next=50,
+    sequence=7,
+    producer_id=41,
+    producer_epoch=3,
+    runs=((5, 122), (9, 130)),
+    assignment_epoch=2,
+    deployment_id="d",
+    source_leader_epoch=4,
+    source_topic_id="s",
+    target_topic_id="t",
+    source_cluster_id="cs",
+    target_cluster_id="ct",
+)
+GOLDEN = (
+    b'{"offset":123,"raymirror":1,"source_next":124,"target_next":50,"sequence":7,"producer_id":41,'
+    b'"producer_epoch":3,"runs":"5:122,9:130","assignment_epoch":2,"deployment_id":"d","source_leader_epoch":4,'
+    b'"source_topic_id":"s","target_topic_id":"t","source_cluster_id":"cs","target_cluster_id":"ct"}'
+)
+
+
+def test_the_key_is_mm2s_byte_for_byte() -> None:
+    assert encode_key("A", TopicPartition("t", 0)) == KEY
+    assert decode_key(KEY) == ("A", TopicPartition("t", 0))
+
+
+def test_a_key_is_utf8_without_escapes_as_connect_writes_it() -> None:
+    assert encode_key("Zürich/1", TopicPartition("t", 12)) == (
+        '["MirrorSourceConnector",{"cluster":"Zürich/1","partition":12,"topic":"t"}]'.encode()
+    )
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        b'["MirrorCheckpointConnector",{"partition":0,"topic":"A.t","group":"g"}]',
+        b'["MirrorHeartbeatConnector",{"sourceClusterAlias":"A","targetClusterAlias":"B"}]',
+        b'["MirrorSourceConnector",{"cluster":"A","partition":"0","topic":"t"}]',
+        b'["MirrorSourceConnector",{"cluster":1,"partition":0,"topic":"t"}]',
+        b'["MirrorSourceConnector",{"cluster":"A","partition":0}]',
+        b'["MirrorSourceConnector",{"cluster":"A","partition":true,"topic":"t"}]',
+        b'["MirrorSourceConnector",{"cluster":"A","partition":0.5,"topic":"t"}]',
+        b'["MirrorSourceConnector",null]',
+        b'["MirrorSourceConnector"]',
+        b'{"a":1}',
+        b"connector-x",
+        b"",
+        b"\xff\xfe",
+    ],
+)
+def test_other_keys_of_the_topic_are_not_ours(key: bytes) -> None:
+    assert decode_key(key) is None
+
+
+def test_the_value_is_golden() -> None:
+    assert encode_value(FULL) == GOLDEN
+    assert decode_value(GOLDEN) == FULL
+
+
+def test_mm2_reads_ours_as_a_flat_object_with_the_last_copied_offset() -> None:
+    value = json.loads(encode_value(FULL))
+    assert value["offset"] == FULL.source_next - 1
+    assert all(isinstance(member, int | str) for member in value.values())
+
+
+def test_mm2s_own_record_is_read_as_the_last_copied_offset() -> None:
+    assert decode_value(b'{"offset":123}') == ForeignPosition(offset=123)
+    assert decode_value(b'{"offset":3000000000}') == ForeignPosition(offset=3_000_000_000)
+
+
+@pytest.mark.parametrize("value", [None, b'{"offset":null}', b'{"offset":-1}', b"{}", b'{"other":1}'])
+def test_what_mm2_calls_uncommitted_is_no_position(value: bytes | None) -> None:
+    assert decode_value(value) is None
+
+
+@pytest.mark.parametrize("value", [b"", b"null", b"[1]", b'{"offset":"x"}', b"\xff", b'{"offset":1.5}'])
+def test_what_is_not_connects_is_an_error(value: bytes) -> None:
+    with pytest.raises(ValueError, match="not a Connect source offset"):
+        decode_value(value)
+
+
+def test_a_newer_format_is_not_guessed_at() -> None:
+    with pytest.raises(ValueError, match=r"newer raymirror \(format 2, this one reads 1\)"):
+        decode_value(b'{"offset":1,"raymirror":2}')
+
+
+def test_runs_that_are_none_are_an_error() -> None:
+    with pytest.raises(ValueError, match="invalid literal"):
+        decode_value(b'{"offset":1,"raymirror":1,"runs":"5-7"}')
+
+
+@pytest.mark.parametrize(
+    ("sequence", "source"), [(4, None), (5, 122), (8, 125), (9, 130), (20, 141)], ids=lambda value: str(value)
+)
+def test_a_sequence_belongs_to_the_last_run_that_begins_before_it(sequence: int, source: int | None) -> None:
+    assert FULL.source_of(sequence) == source
+
+
+@given(
+    runs=st.lists(st.tuples(st.integers(0, 2**40), st.integers(0, 2**62)), max_size=5),
+    source_next=st.integers(0, 2**62),
+    text=st.text(max_size=8),
+)
+def test_any_position_survives(runs: list[tuple[int, int]], source_next: int, text: str) -> None:
+    given_one = msgspec.structs.replace(position(source_next, runs=tuple(runs)), deployment_id=text)
+    assert decode_value(encode_value(given_one)) == given_one
