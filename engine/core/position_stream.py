@@ -30,6 +30,7 @@ class PositionWrite(msgspec.Struct, kw_only=True):
     payload: Payload
     plan_version: int
     position_version: int
+    records: int
     lease: Lease | None = None
 
 
@@ -46,6 +47,7 @@ class PositionStream:
         self._resend = False
         self._attempt = 0
         self._durable_version = -1
+        self._durable_records = lane.records
 
     def begin(self) -> None:
         """Start anew under a new producer epoch."""
@@ -54,6 +56,12 @@ class PositionStream:
         self._resend = False
         self._attempt = 0
         self._durable_version = -1
+        self._durable_records = self._lane.records
+
+    @property
+    def records_behind(self) -> int:
+        """Records acknowledged since the last durable position: the tail that the next owner would find."""
+        return self._lane.records - self._durable_records
 
     @property
     def settled(self) -> bool:
@@ -85,7 +93,12 @@ class PositionStream:
         payload = encode_batch(
             [record], _UNCOMPRESSED, producer_id=producer_id, producer_epoch=epoch, base_sequence=self._sequence
         )
-        return PositionWrite(payload=payload, plan_version=lane.plan_version, position_version=lane.position_version)
+        return PositionWrite(
+            payload=payload,
+            plan_version=lane.plan_version,
+            position_version=lane.position_version,
+            records=lane.records,
+        )
 
     def on_outcome(self, write: PositionWrite, outcome: Outcome) -> Action | None:
         """Take the answer; an answer for a write of a former epoch is ignored."""
@@ -96,6 +109,7 @@ class PositionStream:
             self._attempt = 0
             self._sequence = (self._sequence + 1) & 0x7FFFFFFF
             self._durable_version = write.position_version
+            self._durable_records = write.records
             self._lane.on_position_durable(write.plan_version)
             return None
         self._attempt += 1

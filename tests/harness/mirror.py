@@ -114,13 +114,7 @@ class Mirror:
         self.lanes: tuple[LaneName, ...] = ()
         self.target_servers = target.bootstrap_servers
         self.source_servers = source.bootstrap_servers
-        quick = {
-            "held_after_s": 0.2,
-            "refused_retry_s": 0.2,
-            "takeover_wait_s": 1.0,
-            "drain_s": 5.0,
-            "positions_partitions": 2,
-        }
+        quick = {"held_after_s": 0.2, "refused_retry_s": 0.2, "takeover_wait_s": 1.0, "positions_partitions": 2}
         self.terms = FlowTerms(
             flow=self.flow, deployment_id="test", positions_topic=self.positions_topic, **{**quick, **terms}
         )

@@ -5,9 +5,11 @@ import json
 import pytest
 
 from engine.core.events import OwnershipLost, ProducerChanged, Resumed, SourceGap, TargetGap
+from engine.wire.murmur2 import partition_for_key
+from policies.model import TopicPartition
 from tests.harness.admin import delete_records
 from tests.harness.compare import assert_identical, read_topic
-from tests.harness.load import numbered, produce
+from tests.harness.load import Sent, numbered, produce
 from tests.harness.mirror import Mirror
 
 pytestmark = pytest.mark.integration
@@ -41,14 +43,10 @@ async def test_positions_are_mm2s_with_fields_of_ours(mirror: Mirror) -> None:
 
 
 async def test_mm2s_own_position_is_taken_over(mirror: Mirror) -> None:
-    from tests.harness.load import Sent
-
     copied = await mirror.topic("taken")
     await produce(mirror.source, "taken", 0, numbered(30))
     await produce(mirror.target, copied, 0, numbered(12))  # what MM2 has copied
     key = b'["MirrorSourceConnector",{"cluster":"%s","partition":0,"topic":"taken"}]' % mirror.flow.source.encode()
-    from engine.wire.murmur2 import partition_for_key
-
     partition = partition_for_key(key, mirror.terms.positions_partitions)
     await produce(mirror.target, mirror.positions_topic, partition, [Sent(key, b'{"offset":11}')])
     async with mirror.run() as run:
@@ -106,7 +104,7 @@ async def test_a_target_that_lost_its_tail_to_retention(mirror: Mirror) -> None:
         await run.until_copied()
     async with mirror.run(drain=False) as run:
         await run.until_copied()
-        await run.until(lambda: run.copier.drivers["eaten", 0].positions.settled, "the first position")
+        await run.until(lambda: run.copier.drivers[TopicPartition("eaten", 0)].positions.settled, "the first position")
         await produce(mirror.source, "eaten", 0, numbered(50, first=50))
         await run.until_copied()
     end = 50 + 2 + 50  # records and the markers of two barriers

@@ -3,6 +3,7 @@
 import pytest
 
 from engine.core.events import Resumed
+from policies.model import TopicPartition
 from policies.start import Duration, Earliest, Latest, Offsets, Start, Timestamp
 from tests.harness.admin import delete_records
 from tests.harness.compare import assert_identical, read_topic
@@ -38,7 +39,9 @@ async def test_a_resolved_start_is_written_before_the_first_record(mirror: Mirro
     await mirror.topic("written")
     await produce(mirror.source, "written", 0, numbered(7))
     async with mirror.run(drain=False) as run:
-        await run.until(lambda: run.copier.drivers["written", 0].positions.settled, "the position is durable")
+        await run.until(
+            lambda: run.copier.drivers[TopicPartition("written", 0)].positions.settled, "the position is durable"
+        )
     positions = await read_topic(mirror.target, mirror.positions_topic)
     (one,) = [record for records in positions.values() for record in records]
     assert one.key == b'["MirrorSourceConnector",{"cluster":"%s","partition":0,"topic":"written"}]' % (

@@ -45,7 +45,7 @@ async def test_a_foreign_writer_between_two_runs_stops_the_lane(mirror: Mirror, 
 @pytest.mark.parametrize("drain", [True, False], ids=["drained", "cut off"])
 async def test_a_foreign_writer_between_two_runs_is_stepped_over(cluster_pair: Any, drain: bool) -> None:
     topic = f"continue-{drain}"
-    mirror = Mirror(*cluster_pair, topic.lower(), stop_on_foreign_writer=False)
+    mirror = Mirror(cluster_pair.source, cluster_pair.target, topic.lower(), stop_on_foreign_writer=False)
     await mirror.open()
     copied = await between_two_runs(mirror, topic, drain=drain)
     async with mirror.run() as run:
@@ -63,7 +63,7 @@ async def test_a_foreign_writer_between_two_runs_is_stepped_over(cluster_pair: A
 @pytest.mark.parametrize("stop", [True, False], ids=["stop", "continue"])
 async def test_a_foreign_writer_while_running(cluster_pair: Any, stop: bool) -> None:
     topic = f"amid-{stop}".lower()
-    mirror = Mirror(*cluster_pair, topic, stop_on_foreign_writer=stop)
+    mirror = Mirror(cluster_pair.source, cluster_pair.target, topic, stop_on_foreign_writer=stop)
     await mirror.open()
     copied = await mirror.topic(topic)
     await produce(mirror.source, topic, 0, numbered(100))

@@ -89,7 +89,7 @@ async def test_an_open_transaction_holds_its_lane_and_is_named(mirror: Mirror, c
 
 
 async def test_read_uncommitted_copies_aborted_records_too(cluster_pair: Any) -> None:
-    mirror = Mirror(*cluster_pair, "uncommitted", fetch=FetchTerms(read_committed=False))
+    mirror = Mirror(cluster_pair.source, cluster_pair.target, "uncommitted", fetch=FetchTerms(read_committed=False))
     await mirror.open()
     copied = await mirror.topic("everything")
     await fill(mirror, "everything")
