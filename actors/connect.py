@@ -23,6 +23,8 @@ PROBE_TIMEOUT_S = 1.0
 class RayUnreachable(MirrorError):
     """No Ray cluster answers at an address."""
 
+    exit_code = 1  # it ran, and did not end well: not bad input
+
     def __init__(self, address: str, cause: str) -> None:
         super().__init__(address, cause)
         self.address, self.cause = address, cause

@@ -17,6 +17,8 @@ POLL_S = 0.2
 class MirrorLost(MirrorError):
     """The supervisor does not answer."""
 
+    exit_code = 1  # it ran, and did not end well: not bad input
+
     def __init__(self, namespace: str, cause: str) -> None:
         super().__init__(namespace, cause)
         self.namespace, self.cause = namespace, cause

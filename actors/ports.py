@@ -13,6 +13,8 @@ from policies.model import FlowName, LaneName, PartitionSet
 class CopierUnreachable(MirrorError):
     """A call to a copier did not come back: it may have been done, it may not. Say it again later."""
 
+    exit_code = 1  # it ran, and did not end well: not bad input
+
     def __init__(self, copier_id: str, call: str, cause: str) -> None:
         super().__init__(copier_id, call, cause)
         self.copier_id, self.call, self.cause = copier_id, call, cause

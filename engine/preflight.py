@@ -12,7 +12,7 @@ from engine.runner import client_for
 from engine.settings import FlowConfig, MirrorConfig
 from engine.tasks import run_all
 from policies.model import FlowName
-from policies.topology import colliding_targets
+from policies.topology import colliding_targets, find_loop
 
 CLIENT_ID = "raymirror-check"
 
@@ -48,11 +48,29 @@ class TopicCollision(MirrorError):
         )
 
 
+class TopicLoop(MirrorError):
+    """Flows would copy a topic round and round."""
+
+    def __init__(self, loop: str) -> None:
+        super().__init__(loop)
+        self.loop = loop
+
+    def __str__(self) -> str:
+        return f"{self.loop}; use DefaultReplicationPolicy for these flows, or topics that do not overlap"
+
+
+def _refuse_loops(config: MirrorConfig, flows: Iterable[FlowPreview]) -> None:
+    topics = sorted({topic.source for flow in flows for topic in flow.topics})
+    loop = find_loop([flow.selection for flow in config.flows], topics)
+    if loop is not None:
+        raise TopicLoop(str(loop))
+
+
 async def preview(config: MirrorConfig) -> tuple[FlowPreview, ...]:
     """Ask both clusters of every flow what would be copied.
 
     Raises BrokerUnreachable, KafkaRefusal (the target does not let us create what is missing), TopicCollision,
-    ConfigError (a placeholder that does not resolve).
+    TopicLoop, ConfigError (a placeholder that does not resolve).
     """
     async with AsyncExitStack() as stack:
         used = sorted({alias for flow in config.flows for alias in flow.name})
@@ -68,6 +86,7 @@ async def preview(config: MirrorConfig) -> tuple[FlowPreview, ...]:
         await run_all(*map(ask, used))
         flows = tuple(_preview_flow(flow, metadata) for flow in config.flows)
         _refuse_collisions(flows)
+        _refuse_loops(config, flows)
         for flow, previewed in zip(config.flows, flows, strict=True):
             await _try_creating(clients[flow.name.target], flow, previewed, metadata[flow.name.target])
         return flows

@@ -47,6 +47,8 @@ LIVE = (
 class LoadFailed(MirrorError):
     """A producer process did not do its work."""
 
+    exit_code = 1  # it ran, and did not end well: not bad input
+
     def __init__(self, stream: str, code: int, log_file: str) -> None:
         super().__init__(stream, code, log_file)
         self.stream, self.code, self.log_file = stream, code, log_file

@@ -26,6 +26,8 @@ POLL_S = 0.5
 class DemoFailed(MirrorError):
     """The mirror did not finish its copy."""
 
+    exit_code = 1  # it ran, and did not end well: not bad input
+
     def __init__(self, what: str) -> None:
         super().__init__(what)
         self.what = what

@@ -96,7 +96,11 @@ class FlowCopier:
     # --- sets ------------------------------------------------------------------------------------------------
 
     def assign(self, partition_set: PartitionSet) -> None:
-        """Take a partition set, or the lanes that are new in one of ours."""
+        """Take a partition set, or what changed in one of ours: new lanes join, lanes that left it are drained."""
+        present = {name.source for name in partition_set.lanes}
+        left = [d for d in self.drivers.values() if d.set_id == partition_set.set_id and d.name.source not in present]
+        if left:
+            self._spawn(self._leave(left))
         for name in partition_set.lanes:
             if name.source not in self.drivers:
                 self.drivers[name.source] = self._driver(name, partition_set)
@@ -120,7 +124,9 @@ class FlowCopier:
 
     async def release(self, set_id: str) -> None:
         """Drain the lanes of a set, make their positions durable, forget them."""
-        drivers = [driver for driver in self.drivers.values() if driver.set_id == set_id]
+        await self._leave([driver for driver in self.drivers.values() if driver.set_id == set_id])
+
+    async def _leave(self, drivers: Sequence[LaneDriver]) -> None:
         await self._settle_down(drivers)
         for driver in drivers:
             self.drivers.pop(driver.name.source, None)

@@ -5,7 +5,7 @@ from uuid import UUID
 from engine.core.resume import TailBatch
 from engine.errors import ConnectionLost, KafkaRefusal
 from engine.flow.ports import FetchTerms, Slice, Wanted
-from engine.kafka.cluster import ClusterClient
+from engine.kafka.cluster import ClusterClient, Metadata
 from engine.kafka.offsets import list_offsets
 from engine.kafka.source import KafkaSourceBroker
 from engine.wire.aborted import AbortedTransactions
@@ -27,31 +27,43 @@ class _Fresh:
         return memoryview(bytearray(size))
 
 
-async def _read(
-    client: ClusterClient, partition: TopicPartition, offset: int, terms: FetchTerms
-) -> tuple[memoryview, Slice]:
-    metadata = await client.metadata([partition.topic])
-    leader, epoch = metadata.leader(partition)
-    if leader < 0:
-        raise ConnectionLost(f"{partition} on cluster {client.alias!r} has no leader")
-    ids: dict[str, UUID] = {partition.topic: metadata.topic_id(partition.topic)}
-    broker = KafkaSourceBroker(await client.control(leader), ids)
-    wanted = Wanted(partition, offset, epoch, -1, _PARTITION_BYTES)
-    answer = await broker.fetch([wanted], terms, _Fresh())
-    found = answer.slices[0]
-    if found.fault is not None and found.fault.retry:
-        raise ConnectionLost(f"{partition}: {found.fault.name}")
-    if found.fault is not None:
-        raise KafkaRefusal(f"reading {partition} at {offset}", found.fault.code, found.fault.name, "grant Read")
-    return answer.buffer, found
+class _Log:
+    """Reads of one topic's partitions; leaders are looked up once, a wrong one is the caller's to try again."""
+
+    def __init__(self, client: ClusterClient, metadata: Metadata) -> None:
+        self._client = client
+        self._metadata = metadata
+
+    @classmethod
+    async def of(cls, client: ClusterClient, topic: str) -> "_Log":
+        return cls(client, await client.metadata([topic]))
+
+    def partitions(self, topic: str) -> list[TopicPartition]:
+        return [TopicPartition(topic, partition) for partition in sorted(self._metadata.topics[topic].partitions)]
+
+    async def read(self, partition: TopicPartition, offset: int, terms: FetchTerms) -> tuple[memoryview, Slice]:
+        leader, epoch = self._metadata.leader(partition)
+        if leader < 0:
+            raise ConnectionLost(f"{partition} on cluster {self._client.alias!r} has no leader")
+        ids: dict[str, UUID] = {partition.topic: self._metadata.topic_id(partition.topic)}
+        broker = KafkaSourceBroker(await self._client.control(leader), ids)
+        wanted = Wanted(partition, offset, epoch, -1, _PARTITION_BYTES)
+        answer = await broker.fetch([wanted], terms, _Fresh())
+        found = answer.slices[0]
+        if found.fault is not None and found.fault.retry:
+            raise ConnectionLost(f"{partition}: {found.fault.name}")
+        if found.fault is not None:
+            raise KafkaRefusal(f"reading {partition} at {offset}", found.fault.code, found.fault.name, "grant Read")
+        return answer.buffer, found
 
 
 async def read_headers(client: ClusterClient, partition: TopicPartition, first: int, end: int) -> list[TailBatch]:
     """Read batch headers from offset `first` until offset `end` is reached or the log has no more."""
     batches: list[TailBatch] = []
     offset = first
+    log = await _Log.of(client, partition.topic)
     while offset < end:
-        buffer, found = await _read(client, partition, offset, _TERMS)
+        buffer, found = await log.read(partition, offset, _TERMS)
         before = offset
         for _at, header in split_batches(buffer, found.start, found.end, *partition):
             if header.next_offset <= offset:
@@ -75,22 +87,22 @@ async def read_headers(client: ClusterClient, partition: TopicPartition, first: 
 
 async def read_topic(client: ClusterClient, topic: str) -> list[tuple[bytes | None, bytes | None]]:
     """Read all committed records of a small topic."""
-    metadata = await client.metadata([topic])
-    partitions = [TopicPartition(topic, partition) for partition in sorted(metadata.topics[topic].partitions)]
+    log = await _Log.of(client, topic)
+    partitions = log.partitions(topic)
     ends = await list_offsets(client, partitions, _LATEST)
     starts = await list_offsets(client, partitions, _EARLIEST)
     records: list[tuple[bytes | None, bytes | None]] = []
     for partition in partitions:
-        records += await _read_partition(client, partition, starts[partition], ends[partition])
+        records += await _read_partition(log, partition, starts[partition], ends[partition])
     return records
 
 
 async def _read_partition(
-    client: ClusterClient, partition: TopicPartition, offset: int, end: int
+    log: _Log, partition: TopicPartition, offset: int, end: int
 ) -> list[tuple[bytes | None, bytes | None]]:
     records: list[tuple[bytes | None, bytes | None]] = []
     while offset < end:
-        buffer, found = await _read(client, partition, offset, _COMMITTED)
+        buffer, found = await log.read(partition, offset, _COMMITTED)
         committed, reached = _committed(buffer, found, offset)
         records += [(record.key, record.value) for record in committed]
         if reached == offset:
@@ -116,13 +128,13 @@ def _committed(buffer: memoryview, found: Slice, offset: int) -> tuple[list[Reco
 
 async def oldest_timestamp_ms(client: ClusterClient, topic: str) -> int | None:
     """Return the timestamp of the oldest batch of a topic, None where it is empty or its batches carry none."""
-    metadata = await client.metadata([topic])
-    partitions = [TopicPartition(topic, partition) for partition in sorted(metadata.topics[topic].partitions)]
+    log = await _Log.of(client, topic)
+    partitions = log.partitions(topic)
     starts, ends = await list_offsets(client, partitions, _EARLIEST), await list_offsets(client, partitions, _LATEST)
     oldest: list[int] = []
     for partition in partitions:
         if starts[partition] < ends[partition]:
-            buffer, found = await _read(client, partition, starts[partition], _TERMS)
+            buffer, found = await log.read(partition, starts[partition], _TERMS)
             stamps = [header.max_timestamp for _, header in split_batches(buffer, found.start, found.end, *partition)]
             oldest += [stamp for stamp in stamps[:1] if stamp >= 0]
     return min(oldest, default=None)

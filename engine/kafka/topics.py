@@ -21,6 +21,7 @@ class Topics:
         self._flow = flow
         self._source = source
         self._target = target
+        self._highest: int | None = None
         self._compared: set[str] = set()
         self._failed: dict[str, str] = {}
 
@@ -45,7 +46,9 @@ class Topics:
         for topic in topics:
             ready = await self._prepare(topic, source, target, events)
             lanes += self._lanes(topic, min(ready, len(source.topics[topic].partitions)))
-        return Discovery(lanes=tuple(lanes), events=tuple(events), highest_epoch=await self._highest_epoch())
+        if self._highest is None:  # later epochs are ours: the supervisor that asks gives them out
+            self._highest = await self._highest_epoch()
+        return Discovery(lanes=tuple(lanes), events=tuple(events), highest_epoch=self._highest)
 
     def _wants(self, topic: str) -> bool:
         return self._flow.selection.wants(topic)
