@@ -14,6 +14,7 @@ from engine.wire.record import Record
 
 TRANSACTIONAL, CONTROL = 0x10, 0x20
 ABORT, COMMIT = 0, 1
+LEADER_EPOCH = 4
 _TIMESTAMP = 1_700_000_000_000
 
 
@@ -41,6 +42,7 @@ def _encode(base: int, last: int, offsets: tuple[int, ...], producer_id: int, bi
     area = write_area(records, [record.offset - base for record in records], _TIMESTAMP)
     batch = seal(area, 0, len(records), _TIMESTAMP, _TIMESTAMP + last, (producer_id, 0, 0 if producer_id >= 0 else -1))
     struct.pack_into(">q", batch, 0, base)
+    struct.pack_into(">i", batch, 12, LEADER_EPOCH)
     struct.pack_into(">hi", batch, 21, bits, last - base)
     struct.pack_into(">I", batch, 17, crc32c(memoryview(batch)[21:]))
     return bytes(batch)

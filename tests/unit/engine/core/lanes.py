@@ -1,0 +1,111 @@
+"""A lane fed with real batches, for tests that play a few steps by hand."""
+
+from engine.core.actions import Action, Actions
+from engine.core.intake import stamp, take_in
+from engine.core.lane import Lane
+from engine.core.outcome import Outcome, OutcomeKind
+from engine.core.piece import Limits, Piece
+from engine.core.position import Position
+from engine.core.resume import TailBatch
+from engine.wire.batch import read_header
+from policies.model import FlowName, LaneName, TopicPartition
+from tests.fakes.source_log import SourceLog
+from tests.unit.engine.core.positions import position
+
+FLOW = FlowName("A", "B")
+NAME = LaneName(TopicPartition("t", 0), TopicPartition("A.t", 0))
+K = OutcomeKind
+
+
+class Shares:
+    """Counts the shares of one receive buffer."""
+
+    def __init__(self) -> None:
+        self.count = 1
+
+    def retain(self) -> "Shares":
+        self.count += 1
+        return self
+
+    def release(self) -> None:
+        assert self.count > 0
+        self.count -= 1
+
+
+class Played:
+    """A lane from source offset 0 and target offset 50 on, with its source."""
+
+    def __init__(self, *, barrier_done: bool = True, durable: bool = True, limits: Limits | None = None) -> None:
+        self.lane = Lane(FLOW, NAME, limits)
+        self.source = SourceLog()
+        self.shares: list[Shares] = []
+        self.lane.own(start(), barrier_done=barrier_done)
+        if durable:
+            self.durable()
+
+    def durable(self) -> None:
+        """Every run known now is durable."""
+        self.lane.on_position_durable(self.lane.plan_version)
+
+    def take(self, *, max_batch_bytes: int = 1 << 20, batches: int = 100) -> int:
+        """Fetch whatever the source has."""
+        fetched, aborted = self.source.fetch(self.lane.fetch_offset, batches)
+        buffer, shares = bytearray(fetched), Shares()
+        self.shares.append(shares)
+        epoch = take_in(
+            self.lane,
+            memoryview(buffer),
+            0,
+            len(buffer),
+            aborted=aborted,
+            max_batch_bytes=max_batch_bytes,
+            lease=shares,
+        )
+        shares.release()
+        return epoch
+
+    def feed(self, *counts: int) -> None:
+        """Write batches of so many records at the source and fetch them."""
+        for count in counts:
+            self.source.data(count)
+        self.take()
+
+    def send(self) -> list[Piece]:
+        """Send all that may be sent."""
+        sent: list[Piece] = []
+        while (piece := self.lane.next_append()) is not None:
+            stamp(piece, *self.lane.producer)
+            sent.append(piece)
+        return sent
+
+    def answer(self, piece: Piece, kind: OutcomeKind, base_offset: int = -1, error_code: int = 0) -> Actions:
+        return self.lane.on_outcome(piece, Outcome(kind, base_offset, error_code))
+
+    def answers(self, pieces: list[Piece], *kinds: OutcomeKind) -> Action:
+        """Answer a window of which the first batch was not appended; return what the lane asks for."""
+        asked = [action for piece, kind in zip(pieces, kinds, strict=True) for action in self.answer(piece, kind, 50)]
+        (action,) = asked
+        return action
+
+    @property
+    def leased(self) -> int:
+        return sum(shares.count for shares in self.shares)
+
+
+def start() -> Position:
+    """The position that a played lane begins with."""
+    return position(0, 50)
+
+
+def as_tail(piece: Piece, base_offset: int) -> TailBatch:
+    """A sent batch as it stands in the target's log."""
+    header = read_header(memoryview(piece.payload), 0)
+    return TailBatch(
+        base_offset,
+        base_offset + header.record_count,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        header.record_count,
+        False,
+    )

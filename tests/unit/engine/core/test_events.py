@@ -1,0 +1,49 @@
+"""Every event says in one sentence what happened, and survives a process."""
+
+import typing
+from typing import Any
+
+import msgspec
+import pytest
+
+from engine.core import events
+from engine.core.events import AnyEvent, LaneEvent
+from policies.model import FlowName, TopicPartition
+
+LANE = TopicPartition("orders", 3)
+VALUES = {str: "some reason", int: 12, float: 2.5, bool: True, TopicPartition: TopicPartition("A.orders", 3)}
+
+
+def example(kind: type[AnyEvent]) -> AnyEvent:
+    """Make one of a kind with every field filled."""
+    values: dict[str, Any] = {}
+    for field in msgspec.structs.fields(kind):
+        values[field.name] = {"flow": FlowName("A", "B"), "lane": LANE}.get(field.name, VALUES.get(field.type))
+    return kind(**values)
+
+
+KINDS = typing.get_args(AnyEvent)
+
+
+def test_the_union_holds_every_event() -> None:
+    leaves = {
+        kind
+        for kind in vars(events).values()
+        if isinstance(kind, type) and issubclass(kind, events.Event) and not kind.__subclasses__()
+    }
+    assert leaves == set(KINDS)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: str(kind.__name__))
+def test_an_event_speaks_of_its_place_and_survives(kind: type[AnyEvent]) -> None:
+    event = example(kind)
+    text = event.text()
+    assert text.startswith(f"{LANE}: " if isinstance(event, LaneEvent) else "some reason: ")
+    assert event.severity in ("info", "warning", "error")
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(event), type=AnyEvent) == event
+
+
+@pytest.mark.parametrize(("stopped", "words"), [(True, "the lane stopped"), (False, "copying goes on")])
+def test_a_foreign_writer_stops_the_lane_or_not(stopped: bool, words: str) -> None:
+    event = msgspec.structs.replace(example(events.ForeignWriter), stopped=stopped)
+    assert words in event.text()

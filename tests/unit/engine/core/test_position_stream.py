@@ -1,0 +1,138 @@
+"""When a lane's position is written, and what the answers mean."""
+
+import pytest
+
+from engine.core.actions import Fail, Reacquire, Retry
+from engine.core.events import PositionRefused
+from engine.core.outcome import Outcome
+from engine.core.position import decode_value, encode_key
+from engine.core.position_stream import PositionStream, PositionWrite
+from engine.core.states import State
+from engine.wire.batch import read_header
+from engine.wire.records import decode_records
+from tests.unit.engine.core.lanes import NAME, K, Played, start
+
+KEY = encode_key("A", NAME.source)
+APPENDED = Outcome(K.APPENDED, 7)
+
+
+def begun() -> tuple[Played, PositionStream]:
+    played = Played(durable=False)
+    stream = PositionStream(played.lane, KEY, lambda: 1234)
+    stream.begin()
+    return played, stream
+
+
+def written(stream: PositionStream) -> PositionWrite:
+    write = stream.next_write()
+    assert write is not None
+    return write
+
+
+def sequence(write: PositionWrite) -> int:
+    return read_header(write.payload, 0).base_sequence
+
+
+def test_the_first_position_is_written_at_once_as_the_lanes_own_producer() -> None:
+    played, stream = begun()
+    write = written(stream)
+    header = read_header(write.payload, 0)
+    (record,) = decode_records(write.payload, 0, header, "positions", 0)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (41, 3, 0)
+    assert (record.key, record.timestamp, decode_value(record.value)) == (KEY, 1234, start())
+    assert stream.next_write() is None
+    assert not stream.settled
+    assert stream.on_outcome(write, APPENDED) is None
+    assert stream.settled
+    assert not played.lane.plan_needed
+
+
+def test_a_position_is_written_when_it_is_asked_for_and_has_moved() -> None:
+    played, stream = begun()
+    stream.on_outcome(written(stream), APPENDED)
+    stream.flush_asked = True
+    assert stream.next_write() is None
+    played.feed(2)
+    (piece,) = played.send()
+    played.answer(piece, K.APPENDED, 50)
+    assert stream.records_behind == 2
+    write = written(stream)
+    assert sequence(write) == 1
+    assert not stream.flush_asked
+    stream.on_outcome(write, APPENDED)
+    assert stream.records_behind == 0
+
+
+def test_a_break_asks_for_a_position_by_itself() -> None:
+    played, stream = begun()
+    stream.on_outcome(written(stream), APPENDED)
+    played.source.vanish(2)
+    played.feed(1)
+    assert played.send() == []
+    stream.on_outcome(written(stream), APPENDED)
+    assert len(played.send()) == 1
+
+
+def test_a_position_that_moved_while_it_was_written_is_not_settled() -> None:
+    played, stream = begun()
+    write = written(stream)
+    played.lane.skip_to(3)
+    stream.on_outcome(write, APPENDED)
+    assert not stream.settled
+
+
+@pytest.mark.parametrize("kind", [K.RETRY, K.UNKNOWN])
+def test_an_unanswered_position_goes_out_again_byte_for_byte(kind: K) -> None:
+    _, stream = begun()
+    write = written(stream)
+    for attempt in (1, 2):
+        assert stream.on_outcome(write, Outcome(kind)) == Retry(attempt)
+        assert stream.next_write() is None
+        stream.on_retry()
+        assert stream.next_write() is write
+    stream.on_outcome(write, APPENDED)
+    stream.on_retry()
+    assert stream.next_write() is None
+
+
+def test_a_duplicate_is_durable() -> None:
+    _, stream = begun()
+    assert stream.on_outcome(written(stream), Outcome(K.ORDER, error_code=46)) is None
+    assert stream.settled
+
+
+@pytest.mark.parametrize("kind", [K.FENCED, K.ORDER])
+def test_a_fenced_position_asks_for_the_owner(kind: K) -> None:
+    _, stream = begun()
+    action = stream.on_outcome(written(stream), Outcome(kind, error_code=47, message="old epoch"))
+    assert action == Reacquire("position: old epoch")
+
+
+@pytest.mark.parametrize(("message", "reason"), [("not authorised", "not authorised"), ("", "refused")])
+def test_a_refused_position_fails_the_lane(message: str, reason: str) -> None:
+    played, stream = begun()
+    action = stream.on_outcome(written(stream), Outcome(K.REFUSED, error_code=29, message=message))
+    assert isinstance(action, Fail)
+    assert isinstance(action.event, PositionRefused)
+    assert (action.event.error_code, action.event.reason) == (29, reason)
+    assert played.lane.state is State.FAILED
+
+
+@pytest.mark.parametrize("end", ["fail", "stop", "disown"])
+def test_a_refused_position_of_a_lane_that_is_gone_changes_nothing(end: str) -> None:
+    played, stream = begun()
+    write = written(stream)
+    getattr(played.lane, end)()
+    before = played.lane.state
+    assert stream.on_outcome(write, Outcome(K.TOO_LARGE, error_code=10)) is None
+    assert played.lane.state is before
+    assert stream.next_write() is None
+
+
+def test_an_answer_for_a_write_of_a_former_epoch_is_ignored() -> None:
+    played, stream = begun()
+    late = written(stream)
+    stream.begin()
+    assert stream.on_outcome(late, APPENDED) is None
+    assert played.lane.plan_needed
+    assert sequence(written(stream)) == 0
