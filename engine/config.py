@@ -17,7 +17,7 @@ from engine.settings import ClusterConfig, ConfigWarning, FlowConfig, MirrorConf
 from engine.unread import explain
 from policies.model import FlowName
 from policies.naming import IdentityNaming
-from policies.topology import colliding_targets, find_loop, named_targets, witnesses
+from policies.topology import Loop, colliding_targets, find_loop, named_targets, witnesses
 
 _ADDRESS = re.compile(
     r"(?:[0-9a-zA-Z._%\-]+://)?(?:(?P<host>[0-9a-zA-Z._%\-]+)|\[(?P<six>[0-9a-zA-Z:.%]+)\]):(?P<port>[0-9]{1,5})"
@@ -139,23 +139,29 @@ def _check_topology(reader: PropertyReader, flows: tuple[FlowConfig, ...]) -> No
     selections = [flow.selection for flow in flows]
     loop = find_loop(selections, witnesses(selections))
     if loop is not None:
-        names = list(starmap(FlowName, pairwise(loop.clusters)))
-        identity = next(
-            (flow for flow in flows if flow.name in names and isinstance(flow.naming, IdentityNaming)), None
-        )
-        raise reader.error(
-            FlowKeys(reader, identity.name).flow("replication.policy.class") if identity else "clusters",
-            f"{'IdentityReplicationPolicy' if identity else 'separators that aliases hold, or flows do not share,'} in a loop: {loop}",
-            "use DefaultReplicationPolicy for these flows, disable one, or give them topics that do not overlap"
-            if identity
-            else "set one replication.policy.separator for all flows, that no alias holds",
-        )
+        raise _loop_error(reader, flows, loop)
     for alias, topic, one, other in colliding_targets(named_targets(selections)):
         raise reader.error(
             FlowKeys(reader, other).flow("topics"),
             f"{one} and {other} both write topic {topic!r} on cluster {alias!r}",
             "give one of them DefaultReplicationPolicy or other topics",
         )
+
+
+def _loop_error(reader: PropertyReader, flows: tuple[FlowConfig, ...], loop: Loop) -> ConfigError:
+    names = list(starmap(FlowName, pairwise(loop.clusters)))
+    identity = [flow.name for flow in flows if flow.name in names and isinstance(flow.naming, IdentityNaming)]
+    if identity:
+        return reader.error(
+            FlowKeys(reader, identity[0]).flow("replication.policy.class"),
+            f"IdentityReplicationPolicy in a loop: {loop}",
+            "use DefaultReplicationPolicy for these flows, disable one, or give them topics that do not overlap",
+        )
+    return reader.error(
+        "clusters",
+        f"separators that aliases hold, or flows do not share, in a loop: {loop}",
+        "set one replication.policy.separator for all flows, that no alias holds",
+    )
 
 
 def _warnings(reader: PropertyReader, aliases: list[str]) -> tuple[ConfigWarning, ...]:

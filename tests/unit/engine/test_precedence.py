@@ -1,0 +1,175 @@
+"""Which place of a key wins (mm2-contract 1.2), for every key that a flow reads."""
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from engine.settings import FlowConfig
+from policies.naming import IdentityNaming
+from policies.start import Earliest, Latest
+from tests.unit.engine.config_files import flow
+
+FLOW = ("A->B.{}", "{}")
+STORAGE = ("{}", "B.{}")
+WORKER = ("B.{}",)
+CONSUMER = ("A->B.source.consumer.{}", "A.consumer.{}", "A->B.consumer.{}")
+PRODUCER = ("A->B.producer.override.{}", "B.producer.{}")
+PLACES = {
+    FLOW: ("A.{}", "B.{}", "B->A.{}", "A->B.source.{}"),
+    STORAGE: ("A.{}", "A->B.{}"),
+    WORKER: ("{}", "A.{}", "A->B.{}"),
+    CONSUMER: ("{}", "consumer.{}", "B.consumer.{}", "A.{}", "A->B.{}", "A->B.target.consumer.{}"),
+    PRODUCER: ("{}", "producer.{}", "A.producer.{}", "A->B.producer.{}", "producer.override.{}"),
+}
+"""Where each layer is not looked for."""
+
+
+def fetch(name: str, found: FlowConfig) -> object:
+    return getattr(found.fetch, name)
+
+
+Row = tuple[str, tuple[str, ...], tuple[str, str], Callable[[FlowConfig], object], tuple[object, object]]
+KEYS: list[Row] = [
+    ("topics", FLOW, ("x", "y"), lambda found: found.topics, (("x",), ("y",))),
+    ("topics.exclude", FLOW, ("x", "y"), lambda found: found.topics_exclude, (("x",), ("y",))),
+    (
+        "config.properties.exclude",
+        FLOW,
+        ("x", "y"),
+        lambda found: found.configs_exclude.patterns,
+        (("x",), ("y",)),
+    ),
+    ("replication.factor", FLOW, ("4", "5"), lambda found: found.replication_factor, (4, 5)),
+    ("refresh.topics.interval.seconds", FLOW, ("7", "8"), lambda found: found.refresh_topics_s, (7, 8)),
+    ("refresh.topics.enabled", FLOW, ("false", "true"), lambda found: found.refresh_topics, (False, True)),
+    (
+        "replication.policy.class",
+        FLOW,
+        ("IdentityReplicationPolicy", "DefaultReplicationPolicy"),
+        lambda found: isinstance(found.naming, IdentityNaming),
+        (True, False),
+    ),
+    ("replication.policy.separator", FLOW, ("_", "-"), lambda found: found.naming.separator, ("_", "-")),
+    (
+        "heartbeats.replication.enabled",
+        FLOW,
+        ("false", "true"),
+        lambda found: found.selection._heartbeats,
+        (False, True),
+    ),
+    ("raymirror.copiers", FLOW, ("4", "5"), lambda found: found.copiers, (4, 5)),
+    (
+        "raymirror.copier.memory.bytes",
+        FLOW,
+        ("10000000", "20000000"),
+        lambda found: found.buffer_budget_bytes,
+        (10_000_000, 20_000_000),
+    ),
+    (
+        "raymirror.foreign.writer",
+        FLOW,
+        ("continue", "stop"),
+        lambda found: found.stop_on_foreign_writer,
+        (False, True),
+    ),
+    (
+        "raymirror.start",
+        FLOW,
+        ("t@latest", "t@earliest"),
+        lambda found: found.starts.start_for("t"),
+        (Latest(), Earliest()),
+    ),
+    ("offset.storage.topic", STORAGE, ("x", "y"), lambda found: found.positions_topic, ("x", "y")),
+    ("offset.storage.partitions", STORAGE, ("4", "5"), lambda found: found.positions_partitions, (4, 5)),
+    (
+        "offset.storage.replication.factor",
+        STORAGE,
+        ("4", "-1"),
+        lambda found: found.positions_replication_factor,
+        (4, -1),
+    ),
+    ("offset.flush.interval.ms", WORKER, ("1500", "2500"), lambda found: found.flush_s, (1.5, 2.5)),
+    (
+        "isolation.level",
+        CONSUMER,
+        ("read_uncommitted", "read_committed"),
+        lambda found: fetch("read_committed", found),
+        (False, True),
+    ),
+    ("client.rack", CONSUMER, ("x", "y"), lambda found: fetch("rack", found), ("x", "y")),
+    ("fetch.max.wait.ms", CONSUMER, ("100", "200"), lambda found: fetch("max_wait_s", found), (0.1, 0.2)),
+    ("fetch.min.bytes", CONSUMER, ("5", "6"), lambda found: fetch("min_bytes", found), (5, 6)),
+    ("fetch.max.bytes", CONSUMER, ("5000", "6000"), lambda found: fetch("max_bytes", found), (5000, 6000)),
+    (
+        "max.partition.fetch.bytes",
+        CONSUMER,
+        ("5000", "6000"),
+        lambda found: found.partition_fetch_bytes,
+        (5000, 6000),
+    ),
+    (
+        "auto.offset.reset",
+        CONSUMER,
+        ("latest", "earliest"),
+        lambda found: found.starts.start_for("t"),
+        (Latest(), Earliest()),
+    ),
+    (
+        "max.in.flight.requests.per.connection",
+        PRODUCER,
+        ("1", "2"),
+        lambda found: found.max_in_flight,
+        (1, 2),
+    ),
+    ("request.timeout.ms", PRODUCER, ("4000", "5000"), lambda found: found.request_timeout_s, (4.0, 5.0)),
+]
+
+
+@pytest.mark.parametrize("row", KEYS, ids=lambda row: row[0])
+def test_the_place_that_wins(row: Row) -> None:
+    key, layer, texts, read, values = row
+    weaker = list(layer)
+    while weaker:
+        first, *weaker = weaker
+        lines = [f"{place.format(key)} = {texts[1]}\n" for place in weaker]
+        assert read(flow("".join(lines) + f"{first.format(key)} = {texts[0]}\n")) == values[0]
+        assert read(flow(f"{first.format(key)} = {texts[1]}\n")) == values[1]
+
+
+@pytest.mark.parametrize("row", KEYS, ids=lambda row: row[0])
+def test_places_that_do_not_count(row: Row) -> None:
+    key, layer, texts, read, _ = row
+    for place in PLACES[layer]:
+        for text in texts:
+            assert read(flow(f"{place.format(key)} = {text}\n")) == read(flow())
+
+
+def test_every_setting_of_a_flow_is_in_the_table() -> None:
+    """What is left is made of others, or the name itself."""
+    names = set(FlowConfig.__struct_fields__)
+    assert names - {"name", "selection", "starts", "fetch", "naming"} == {
+        "topics",
+        "topics_exclude",
+        "configs_exclude",
+        "replication_factor",
+        "refresh_topics_s",
+        "refresh_topics",
+        "partition_fetch_bytes",
+        "max_in_flight",
+        "request_timeout_s",
+        "positions_topic",
+        "positions_partitions",
+        "positions_replication_factor",
+        "flush_s",
+        "copiers",
+        "buffer_budget_bytes",
+        "stop_on_foreign_writer",
+    }
+    assert set(msgspec.structs.asdict(flow().fetch)) == {
+        "max_wait_s",
+        "min_bytes",
+        "max_bytes",
+        "read_committed",
+        "rack",
+    }
