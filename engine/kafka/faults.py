@@ -31,6 +31,19 @@ FETCH_RETRY = frozenset({3, 5, 6, 7, 9, 13, 56, 74, 75, 78, 94, 100, 103, -1})
 """Fetch errors after which the leader is looked up again."""
 COORDINATOR_RETRY = frozenset({7, 13, 14, 15, 16, 51, -1})
 AUTHORIZATION = frozenset({29, 30, 31, 53})
+_NEWER = {
+    74: "FencedLeaderEpoch",
+    75: "UnknownLeaderEpoch",
+    76: "UnsupportedCompressionType",
+    78: "OffsetNotAvailable",
+    87: "InvalidRecord",
+    89: "ThrottlingQuotaExceeded",
+    90: "ProducerFenced",
+    100: "UnknownTopicId",
+    103: "InconsistentTopicId",
+    105: "TransactionalIdNotFound",
+}
+"""Codes that aiokafka 0.14 does not name."""
 
 
 def append_kind(error_code: int) -> OutcomeKind:
@@ -39,5 +52,7 @@ def append_kind(error_code: int) -> OutcomeKind:
 
 
 def error_name(error_code: int) -> str:
-    """Return aiokafka's name of an error code without its suffix, e.g. `MessageSizeTooLarge`."""
+    """Return the name of an error code as aiokafka has it, without its suffix, e.g. `MessageSizeTooLarge`."""
+    if error_code in _NEWER:
+        return _NEWER[error_code]
     return str(for_code(error_code).__name__).removesuffix("Error")
