@@ -11,6 +11,7 @@ Nothing here decides about records: that is the lane's.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
+from itertools import count
 from typing import Any
 
 from engine.clock import backoff_s, now_s, pause, wall_ms
@@ -66,6 +67,7 @@ class FlowCopier:
         self._drained = asyncio.Event()
         self._paused: set[str] = set()
         self._flow_paused = False
+        self._turns = count()
 
     # --- life ------------------------------------------------------------------------------------------------
 
@@ -117,6 +119,7 @@ class FlowCopier:
             partition_set.epoch,
             PositionStream(lane, key, wall_ms),
             partition,
+            next(self._turns),
             self._remedies.perform,
             self._appended,
             self._planned,

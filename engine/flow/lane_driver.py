@@ -48,6 +48,7 @@ class LaneDriver:
         assignment_epoch: int,
         positions: PositionStream,
         positions_partition: TopicPartition,
+        turn: int,
         perform: Perform,
         appended: Callable[["LaneDriver"], None],
         planned: Callable[["LaneDriver"], None],
@@ -56,6 +57,7 @@ class LaneDriver:
         self.set_id = set_id
         self.assignment_epoch = assignment_epoch
         self.positions = positions
+        self.turn = turn
         self.partition = lane.name.target
         self.position_appender = PositionAppender(self, positions_partition, perform)
         self.producer: Producer | None = None

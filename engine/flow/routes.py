@@ -18,6 +18,8 @@ from engine.flow.terms import FlowTerms
 from engine.tasks import run_all
 from policies.model import TopicPartition
 
+Door = tuple[int, int]
+"""A broker and one of our connections to it: a broker handles one request per connection at a time."""
 Spawn = Callable[[Coroutine[Any, Any, None]], None]
 _REFRESH_S = 30.0
 _AGAIN_S = 0.1
@@ -45,8 +47,8 @@ class Routes:
         self._drivers = drivers
         self._spawn = spawn
         self._events = events
-        self._inboxes: dict[int, Inbox] = {}
-        self._outboxes: dict[int, Outbox] = {}
+        self._inboxes: dict[Door, Inbox] = {}
+        self._outboxes: dict[Door, Outbox] = {}
         self._stale = asyncio.Event()
 
     # --- leaders ---------------------------------------------------------------------------------------------
@@ -108,44 +110,50 @@ class Routes:
         if driver.target_leader.node < 0:
             driver.lane.rewind()  # nobody to send to: the receive buffers are for lanes that have somebody
         if driver.source_node >= 0:
-            self._inbox(driver.source_node).wake()
-        for appender, node in self._appenders(driver):
+            self._inbox(self._source_door(driver)).wake()
+        for appender, door in self._appenders(driver):
             for other, outbox in self._outboxes.items():
-                if other != node:
+                if other != door:
                     outbox.forget(appender)
-            if node >= 0:
-                self._outbox(node).kick(appender)
-        self.kick([driver])
+            if door[0] >= 0:
+                self._outbox(door).kick(appender)
 
-    @staticmethod
-    def _appenders(driver: LaneDriver) -> tuple[tuple[Appender, int], tuple[Appender, int]]:
-        return (driver, driver.target_leader.node), (driver.position_appender, driver.positions_leader.node)
+    def _source_door(self, driver: LaneDriver) -> Door:
+        return driver.source_node, driver.turn % self._terms.source_connections
+
+    def _target_door(self, driver: LaneDriver) -> Door:
+        return driver.target_leader.node, driver.turn % self._terms.target_connections
+
+    def _appenders(self, driver: LaneDriver) -> tuple[tuple[Appender, Door], tuple[Appender, Door]]:
+        """A lane keeps to one connection, so that the order of sends is the order of appends."""
+        positions = driver.positions_leader.node, driver.turn % self._terms.target_connections
+        return (driver, self._target_door(driver)), (driver.position_appender, positions)
 
     # --- brokers ---------------------------------------------------------------------------------------------
 
-    def _inbox(self, node: int) -> Inbox:
-        inbox = self._inboxes.get(node)
+    def _inbox(self, door: Door) -> Inbox:
+        inbox = self._inboxes.get(door)
         if inbox is None:
-            inbox = self._inboxes[node] = Inbox(
-                connect=lambda: self._source.source_broker(node),
-                drivers=lambda: [d for d in self._drivers.values() if d.source_node == node],
+            inbox = self._inboxes[door] = Inbox(
+                connect=lambda: self._source.source_broker(door[0]),
+                drivers=lambda: [d for d in self._drivers.values() if self._source_door(d) == door],
                 may_send=self.may_send,
                 pool=self.pool,
                 terms=self._terms.fetch,
                 partition_bytes=self._terms.partition_fetch_bytes,
                 pause=_back_off,
-                events=msgspec.structs.replace(self._events, lost=lambda: self._inbox_lost(node)),
+                events=msgspec.structs.replace(self._events, lost=lambda: self._inbox_lost(door[0])),
             )
             self._spawn(inbox.run())
         return inbox
 
-    def _outbox(self, node: int) -> Outbox:
-        outbox = self._outboxes.get(node)
+    def _outbox(self, door: Door) -> Outbox:
+        outbox = self._outboxes.get(door)
         if outbox is None:
-            outbox = self._outboxes[node] = Outbox(
-                connect=lambda: self._target.target_broker(node),
+            outbox = self._outboxes[door] = Outbox(
+                connect=lambda: self._target.target_broker(door[0]),
                 pause=_back_off,
-                on_lost=lambda: self._outbox_lost(node),
+                on_lost=lambda: self._outbox_lost(door),
                 on_open=self.wake_inboxes,
                 request_timeout_s=self._terms.request_timeout_s,
             )
@@ -159,10 +167,10 @@ class Routes:
                 driver.replica = -1
         self._events.lost()
 
-    def _outbox_lost(self, node: int) -> None:
+    def _outbox_lost(self, door: Door) -> None:
         """Lanes of a broker that is away give their receive buffers back; other lanes need them."""
         for driver in self._drivers.values():
-            if driver.target_leader.node == node:
+            if self._target_door(driver) == door:
                 driver.lane.rewind()
         self.look_up()
 
@@ -170,20 +178,20 @@ class Routes:
 
     def may_send(self, driver: LaneDriver) -> bool:
         """Whether what is fetched for the lane now could be sent on."""
-        outbox = self._outboxes.get(driver.target_leader.node)
+        outbox = self._outboxes.get(self._target_door(driver))
         return outbox is not None and outbox.open
 
     def kick(self, drivers: Iterable[LaneDriver]) -> None:
         """These lanes may have something to send: records or positions."""
         for driver in drivers:
-            for appender, node in self._appenders(driver):
-                outbox = self._outboxes.get(node)
+            for appender, door in self._appenders(driver):
+                outbox = self._outboxes.get(door)
                 if outbox is not None:
                     outbox.kick(appender)
 
     def wake(self, driver: LaneDriver) -> None:
         """The lane may have room for more."""
-        inbox = self._inboxes.get(driver.source_node)
+        inbox = self._inboxes.get(self._source_door(driver))
         if inbox is not None:
             inbox.wake()
 

@@ -20,6 +20,8 @@ class FlowTerms(msgspec.Struct, frozen=True, kw_only=True):
     fetch: FetchTerms = FetchTerms()
     partition_fetch_bytes: int = 512 * 1024
     limits: Limits = Limits()
+    source_connections: int = 1
+    target_connections: int = 2
     stop_on_foreign_writer: bool = True
     keep_alive_s: float = 3600.0
     takeover_wait_s: float = 30.0
