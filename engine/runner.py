@@ -9,6 +9,7 @@ from engine.kafka.admin import shortest_expiry_s
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.topics import Topics
+from engine.secrets import handshake_options
 from engine.settings import ClusterConfig, FlowConfig, MirrorConfig
 from policies.model import PartitionSet
 
@@ -17,7 +18,7 @@ __all__ = ["Copier", "Discovery", "TopicKeeper", "client_for", "terms_for"]
 
 def client_for(cluster: ClusterConfig, client_id: str) -> ClusterClient:
     """Make the client of a cluster; placeholders are resolved here, in the process that connects."""
-    return ClusterClient(cluster.alias, list(cluster.bootstrap), cluster.handshake(client_id))
+    return ClusterClient(cluster.alias, list(cluster.bootstrap), handshake_options(cluster, client_id))
 
 
 def terms_for(flow: FlowConfig, deployment_id: str) -> FlowTerms:

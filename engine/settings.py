@@ -5,7 +5,6 @@ from typing import Any
 import msgspec
 
 from engine.flow.ports import FetchTerms
-from engine.kafka.security import HandshakeOptions
 from engine.providers import Providers
 from policies.model import FlowName
 from policies.naming import DefaultNaming
@@ -44,12 +43,6 @@ class ClusterConfig(msgspec.Struct, frozen=True):
     def __rich_repr__(self) -> Any:
         yield "alias", self.alias
         yield "bootstrap", self.bootstrap
-
-    def handshake(self, client_id: str) -> HandshakeOptions:
-        """Resolve placeholders and return the connection options. Raises ConfigError."""
-        from engine.secrets import handshake_options
-
-        return handshake_options(self, client_id)
 
 
 class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from engine.config import read_config
 from engine.errors import ConfigError
 from engine.properties import parse_properties
 from engine.property_reader import PropertyReader
+from engine.secrets import handshake_options
 from engine.settings import MirrorConfig
 from tests.unit.engine.config_files import BASE
 
@@ -58,7 +59,7 @@ def test_a_secret_shows_in_no_handshake(protocol: str, value: str) -> None:
     seen = []
     try:
         config = read_config(parse_properties(BASE + extra, "mm2.properties"))
-        found = config.clusters["B"].handshake("me")
+        found = handshake_options(config.clusters["B"], "me")
         seen += [repr(found), str(found), pretty_repr(found)]
     except ConfigError as error:
         seen += [str(error), repr(error)]
@@ -84,7 +85,7 @@ def test_a_secret_is_not_resolved_before_it_is_used() -> None:
     config = read_config(parse_properties(BASE + extra, "mm2.properties"))
     assert msgspec.structs.asdict(config.clusters["B"])["security"]["sasl.jaas.config"] == "${file:/nowhere:k}"
     with pytest.raises(ConfigError, match="cannot read /nowhere"):
-        config.clusters["B"].handshake("me")
+        handshake_options(config.clusters["B"], "me")
 
 
 @pytest.mark.parametrize("key", ["A->B.topics", "sync.topic.acls.enabled", "B.sasl.jaas.config", "x"])

@@ -15,7 +15,7 @@ SCRAM = "B.security.protocol = sasl_plaintext\nB.sasl.mechanism = SCRAM-SHA-512\
 
 
 def shake(extra: str) -> HandshakeOptions:
-    return mirror(extra).clusters["B"].handshake("me")
+    return handshake_options(mirror(extra).clusters["B"], "me")
 
 
 def test_plaintext_by_default() -> None:
@@ -39,8 +39,8 @@ def test_a_cluster_wins_over_the_top_level() -> None:
         "security.protocol = SASL_PLAINTEXT\nsasl.mechanism = PLAIN\nsasl.jaas.config = M username=u password='p q';\n"
     )
     config = mirror(extra + "B.security.protocol = PLAINTEXT\n")
-    assert config.clusters["A"].handshake("").password == "p q"
-    assert config.clusters["B"].handshake("").sasl_mechanism is None
+    assert handshake_options(config.clusters["A"], "").password == "p q"
+    assert handshake_options(config.clusters["B"], "").sasl_mechanism is None
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_placeholders_are_resolved_where_they_are_used(tmp_path: Path) -> None:
         "config.providers = dir\n"
         "config.providers.dir.class = org.apache.kafka.common.config.provider.DirectoryConfigProvider\n"
     )
-    found = config.clusters["B"].handshake("")
+    found = handshake_options(config.clusters["B"], "")
     assert (found.username, found.password) == ("ali", "sesame")
     assert config.warnings == ()
     for value in (found, config, config.clusters["B"]):
@@ -100,7 +100,7 @@ def test_placeholders_are_resolved_where_they_are_used(tmp_path: Path) -> None:
 def test_placeholders_that_lead_nowhere(placeholder: str, wrong: str) -> None:
     config = mirror(SCRAM + f"B.sasl.jaas.config = {placeholder}\n")
     with pytest.raises(ConfigError) as caught:
-        config.clusters["B"].handshake("")
+        handshake_options(config.clusters["B"], "")
     assert (caught.value.line, caught.value.wrong) == (7, wrong)
 
 
@@ -108,7 +108,7 @@ def test_a_key_that_the_file_lacks(tmp_path: Path) -> None:
     (tmp_path / "s.properties").write_text("a = b\n")
     config = mirror(SCRAM + f"B.sasl.jaas.config = ${{file:{tmp_path}/s.properties:pw}}\n")
     with pytest.raises(ConfigError, match="has no key pw; name a key of that file"):
-        config.clusters["B"].handshake("")
+        handshake_options(config.clusters["B"], "")
 
 
 def test_settings_behind_placeholders_are_judged_when_used(monkeypatch: pytest.MonkeyPatch) -> None:
