@@ -8,6 +8,7 @@ from rich.pretty import pretty_repr
 
 from engine.errors import ConfigError
 from engine.kafka.security import HandshakeOptions
+from engine.secrets import handshake_options
 from tests.unit.engine.config_files import mirror
 
 LOGIN = 'B.sasl.jaas.config = org.x.ScramLoginModule required username="u" password="p\\\\"w\'";\n'
