@@ -1,0 +1,214 @@
+"""One inbox: what it asks for, what it believes of the answers."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from engine.core.lane import Lane
+from engine.core.piece import Limits
+from engine.core.position import encode_key
+from engine.core.position_stream import PositionStream
+from engine.core.states import State
+from engine.errors import BrokerUnreachable, WireError
+from engine.flow.buffers import BufferPool
+from engine.flow.inbox import Inbox, InboxEvents
+from engine.flow.lane_driver import LaneDriver
+from engine.flow.ports import FetchAnswer, FetchFault, FetchTerms, Leader, Slice
+from policies.model import FlowName, LaneName, TopicPartition
+from tests.fakes.brokers import HeldSource, turns
+from tests.fakes.source_log import LEADER_EPOCH, SourceLog
+from tests.unit.engine.core.positions import position
+
+FLOW = FlowName("A", "B")
+TERMS = FetchTerms(max_wait_s=0.5)
+BUFFER = 4 * 1024 * 1024
+
+
+def driver_of(partition: int) -> LaneDriver:
+    name = LaneName(TopicPartition("t", partition), TopicPartition("A.t", partition))
+    lane = Lane(FLOW, name, Limits(queue_bytes=1))
+    stream = PositionStream(lane, encode_key("A", name.source), lambda: 0)
+    driver = LaneDriver(
+        lane, "s", 1, stream, TopicPartition("p", 0), 0, lambda _d, _a: None, lambda _d: None, lambda _d: None
+    )
+    lane.own(position(0, 0), barrier_done=True)
+    lane.on_position_durable(lane.plan_version)
+    driver.source_leader = Leader(1, 9, "id")
+    return driver
+
+
+class Desk:
+    """An inbox over three lanes, with everything it tells."""
+
+    def __init__(self, lanes: int = 3) -> None:
+        self.drivers = [driver_of(index) for index in range(lanes)]
+        self.brokers: list[HeldSource] = []
+        self.unreachable = 0
+        self.blocked: set[LaneDriver] = set()
+        self.told: list[tuple[str, object]] = []
+        self.pauses: list[int] = []
+        self.pool = BufferPool(BUFFER)
+        events = InboxEvents(
+            taken=lambda drivers: self.told.append(("taken", [driver.name.source.partition for driver in drivers])),
+            fault=lambda driver, found: self.told.append(("fault", (driver.name.source.partition, found.fault))),
+            corrupt=self._corrupt,
+            idle=lambda driver, _found: self.told.append(("idle", driver.name.source.partition)),
+            lost=lambda: self.told.append(("lost", None)),
+        )
+        self.inbox = Inbox(
+            self._connect,
+            lambda: self.drivers,
+            lambda driver: driver not in self.blocked,
+            self.pool,
+            TERMS,
+            1000,
+            self._pause,
+            events,
+        )
+
+    def _corrupt(self, driver: LaneDriver, error: WireError) -> None:
+        driver.lane.fail()
+        self.told.append(("corrupt", (driver.name.source.partition, error.offset)))
+
+    async def _connect(self) -> HeldSource:
+        if self.unreachable:
+            self.unreachable -= 1
+            raise BrokerUnreachable("a:1", "down")
+        self.brokers.append(HeldSource())
+        return self.brokers[-1]
+
+    async def _pause(self, attempt: int) -> None:
+        self.pauses.append(attempt)
+
+    def asked(self) -> list[list[int]]:
+        return [[want.partition.partition for want in asked] for broker in self.brokers for asked in broker.asked]
+
+    def answer(self, *slices: Slice, body: bytes = b"", throttle_s: float = 0.0) -> None:
+        broker = self.brokers[-1]
+        view = broker.rooms[-1].room(len(body))
+        view[:] = body
+        broker.answer(FetchAnswer(view, list(slices), throttle_s))
+
+
+def one(partition: int, start: int = 0, end: int = 0, fault: FetchFault | None = None, replica: int = -1) -> Slice:
+    return Slice(TopicPartition("t", partition), start, end, 50, 50, 0, [], replica, fault)
+
+
+def batch(count: int = 2) -> bytes:
+    log = SourceLog()
+    log.data(count)
+    return log.fetch(0, 1)[0]
+
+
+@asynccontextmanager
+async def running(desk: Desk) -> AsyncIterator[None]:
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(desk.inbox.run())
+        await turns()
+        yield
+        task.cancel()
+
+
+async def test_every_fetch_begins_with_another_lane() -> None:
+    desk = Desk()
+    async with running(desk):
+        for _ in range(3):
+            desk.answer()
+            await turns()
+        assert desk.asked() == [[1, 2, 0], [2, 0, 1], [0, 1, 2], [1, 2, 0]]
+
+
+async def test_a_lane_is_asked_for_from_where_it_stands() -> None:
+    desk = Desk(1)
+    async with running(desk):
+        desk.answer(one(0, 0, len(batch())), body=batch())
+        desk.drivers[0].lane.limits = Limits()
+        desk.inbox.wake()
+        await turns()
+        first, second = (asked[0] for asked in desk.brokers[0].asked)
+        assert (first.offset, first.leader_epoch, first.last_epoch, first.max_bytes) == (0, 9, -1, 1000)
+        assert (second.offset, second.last_epoch) == (2, LEADER_EPOCH)
+        assert desk.told == [("taken", [0])]
+        assert (desk.drivers[0].source_end, desk.drivers[0].log_start) == (50, 0)
+
+
+async def test_lanes_without_room_or_without_a_target_are_not_asked_for() -> None:
+    desk = Desk()
+    desk.blocked = {desk.drivers[0]}
+    desk.drivers[1].lane.queued_bytes = 1
+    async with running(desk):
+        assert desk.asked() == [[2]]
+        assert desk.brokers[0].terms[0].max_wait_s < TERMS.max_wait_s  # a lane only waits for room: answer soon
+
+
+async def test_with_nothing_to_ask_for_it_waits_to_be_woken_without_holding_memory() -> None:
+    desk = Desk()
+    for driver in desk.drivers:
+        driver.lane.paused = True
+    async with running(desk):
+        assert desk.asked() == []
+        assert desk.pool.used_bytes == 0
+        desk.drivers[1].lane.paused = False
+        desk.inbox.wake()
+        await turns()
+        assert desk.asked() == [[1]]
+        assert desk.brokers[0].terms[0].max_wait_s == TERMS.max_wait_s
+
+
+async def test_an_answer_for_a_lane_that_went_another_way_is_ignored() -> None:
+    desk = Desk(2)
+    async with running(desk):
+        desk.drivers[0].lane.skip_to(7)
+        desk.drivers[1].lane.disown()
+        body = batch()
+        desk.answer(one(0, 0, len(body)), one(1, 0, len(body)), body=body)
+        await turns()
+        assert desk.told == [("taken", [])]
+        assert [driver.lane.idle for driver in desk.drivers] == [True, True]
+
+
+async def test_faults_replicas_and_empty_answers_are_told_per_lane() -> None:
+    desk = Desk()
+    fault = FetchFault(6, "NotLeaderForPartition", retry=True)
+    async with running(desk):
+        desk.answer(one(0, fault=fault), one(1, replica=4), one(2))
+        await turns()
+        assert desk.told[:3] == [("fault", (0, fault)), ("fault", (1, None)), ("idle", 2)]
+
+
+async def test_a_corrupt_batch_stops_its_lane_and_the_others_go_on() -> None:
+    desk = Desk(2)
+    good = batch()
+    bad = bytearray(good)
+    bad[-1] ^= 1
+    async with running(desk):
+        desk.answer(one(0, 0, len(bad)), one(1, len(bad), len(bad) + len(good)), body=bytes(bad) + good)
+        await turns()
+        assert desk.told == [("corrupt", (0, 0)), ("taken", [0, 1])]
+        assert desk.drivers[0].lane.state is State.FAILED
+        assert not desk.drivers[1].lane.idle
+        for driver in desk.drivers:
+            driver.lane.discard()
+    assert desk.pool.used_bytes == 0
+
+
+async def test_a_lost_connection_is_told_and_opened_anew() -> None:
+    desk = Desk(1)
+    async with running(desk):
+        desk.unreachable = 2
+        desk.brokers[0].lose()
+        await turns(40)
+        assert [what for what, _ in desk.told] == ["lost"] * 3
+        assert desk.brokers[0].closed
+        assert desk.pauses == [1, 2, 3]
+        assert desk.asked() == [[0], [0]]
+    assert desk.pool.used_bytes == 0
+
+
+async def test_a_throttled_broker_is_not_asked_at_once() -> None:
+    desk = Desk(1)
+    async with running(desk):
+        desk.answer(throttle_s=3600.0)
+        await turns()
+        assert len(desk.asked()) == 1
+        assert desk.pool.used_bytes == 0
