@@ -77,9 +77,15 @@ async def produce_batch(cluster: Cluster, topic: str, partition: int, records: I
         return int((await sent).offset)
 
 
-async def pour(cluster: Cluster, topic: str, count: int, *, size_bytes: int = 100, codec: str = "lz4") -> None:
+async def pour(
+    cluster: Cluster, topic: str, count: int, *, size_bytes: int = 100, codec: str = "lz4", batch_bytes: int = 65536
+) -> None:
     """Append many records of random letters, spread over all partitions, by Kafka's own tool."""
-    properties = (f"bootstrap.servers={cluster.bootstrap_servers}", f"compression.type={codec}", "batch.size=65536")
+    properties = (
+        f"bootstrap.servers={cluster.bootstrap_servers}",
+        f"compression.type={codec}",
+        f"batch.size={batch_bytes}",
+    )
     size = ("--num-records", str(count), "--record-size", str(size_bytes), "--throughput", "-1")
     await asyncio.to_thread(
         cluster.tool, _TOOL, "--topic", topic, *size, "--command-property", *properties, "linger.ms=20", timeout_s=600

@@ -148,6 +148,16 @@ class Mirror:
         return self.copied(name)
 
     @asynccontextmanager
+    async def asking_source(self) -> AsyncIterator[KafkaCluster]:
+        """Ask the source something."""
+        client = cluster_client(self.flow.source, self.source_servers)
+        await client.open()
+        try:
+            yield KafkaCluster(client)
+        finally:
+            await client.close()
+
+    @asynccontextmanager
     async def run(self, *, epoch: int | None = None, drain: bool = True) -> AsyncIterator[Run]:
         """Run a copier; it is drained at the end, or with `drain=False` just cut off."""
         self.epoch = epoch if epoch is not None else self.epoch + 1

@@ -50,6 +50,11 @@ class CopierProcess:
         )
         return cls(process, mirror.epoch)
 
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
     def go(self) -> None:
         """Let it connect and copy."""
         assert self._process.stdin is not None

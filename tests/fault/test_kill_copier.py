@@ -1,0 +1,155 @@
+"""kill -9 of the copier process in full flight, its successor at once: nothing lost, doubled or reordered."""
+
+import random
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from deploy.local.cluster import Cluster
+from engine.core.events import Resumed
+from tests.harness.admin import set_configs
+from tests.harness.compaction import COMPACTED, settle
+from tests.harness.compare import assert_identical, read_topic
+from tests.harness.copier_process import Kill
+from tests.harness.load import append, numbered, pour, produce, producer
+from tests.harness.mirror import Mirror
+from tests.harness.process import CopierProcess
+
+pytestmark = [pytest.mark.integration, pytest.mark.fault]
+
+PARTITIONS = 4
+IN_FLIGHT, BEHIND = 3, 1000
+
+
+async def fill(mirror: Mirror, kind: str, count: int) -> int:
+    """Fill the topic of a kind; return how many records a reader of committed records sees."""
+    if kind != "transactional":
+        await pour(mirror.source, kind, count, batch_bytes=16384)
+        return count
+    seen = 0
+    async with producer(mirror.source, transactional_id=kind, compression_type="lz4") as client:
+        for turn, first in enumerate(range(0, count, 2000)):
+            await client.begin_transaction()
+            for partition in range(PARTITIONS):
+                await append(client, kind, partition, numbered(500, first=first + partition * 500, size_bytes=100))
+            if turn % 4 == 3:
+                await client.abort_transaction()
+            else:
+                await client.commit_transaction()
+                seen += 2000
+    return seen
+
+
+def moments(records: int, kills: int) -> Iterator[int]:
+    """Random shares of the whole for each process, so that all kills fall within it."""
+    chance = random.Random(records)
+    for _ in range(kills):
+        yield int(records / (kills + 1) * chance.uniform(0.3, 0.9))
+
+
+async def run_with_kills(mirror: Mirror, moments_at: Iterator[int]) -> list[dict[str, Any]]:
+    """Run copier after copier, each killing itself at its moment, the last one to the end; return a row per kill."""
+    rows: list[dict[str, Any]] = []
+    running = await CopierProcess.spawn(mirror, Kill(records=next(moments_at), in_flight=IN_FLIGHT, behind=BEHIND))
+    running.go()
+    while True:
+        at = next(moments_at, None)
+        kill = None if at is None else Kill(records=at, in_flight=IN_FLIGHT, behind=BEHIND)
+        successor = await CopierProcess.spawn(mirror, kill)  # ready before its predecessor dies
+        assert await running.ended() == -9, "the copier was to be killed"
+        died_at = time.monotonic()
+        successor.go()
+        await successor.until(lambda: successor.last.started, "started")  # noqa: B023
+        restart_s = time.monotonic() - died_at
+        last = running.last
+        assert last.killed
+        await successor.until(lambda: len(successor.told(Resumed)) >= len(mirror.lanes), "all lanes resumed")  # noqa: B023
+        resumed = successor.told(Resumed)
+        rows.append(
+            {
+                "records": last.records,
+                "in_flight": last.in_flight,
+                "behind": last.behind,
+                "restart_s": round(restart_s, 3),
+                "tails": [event.tail_records for event in resumed],
+                "how": sorted({event.how for event in resumed}),
+            }
+        )
+        await running.close()
+        running = successor
+        if kill is None:
+            break
+    return [*rows, {"last": running}]
+
+
+async def finish(mirror: Mirror, running: CopierProcess) -> None:
+    """Let the last process copy to the end and drain."""
+    async with mirror.asking_source() as source:
+        ends = await source.offsets([lane.source for lane in mirror.lanes], -1)
+    await running.until(lambda: running.last.copied >= sum(ends.values()), "all copied")
+    await running.drain()
+    await running.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "kills", "config"),
+    [
+        ("plain", 5, {}),
+        ("transactional", 3, {}),
+        ("append-time", 2, {"message.timestamp.type": "LogAppendTime"}),
+    ],
+)
+async def test_kills_in_full_flight(
+    pair: tuple[Cluster, Cluster],
+    record_count: int,
+    figures: dict[str, Any],
+    kind: str,
+    kills: int,
+    config: dict[str, str],
+) -> None:
+    count = int(record_count * kills / 10)
+    mirror = Mirror(*pair, alias=f"kill-{kind}", partition_fetch_bytes=128 * 1024, flush_bytes=1024 * 1024)
+    await mirror.open()
+    copied = await mirror.topic(kind, PARTITIONS, on_source=config)
+    seen = await fill(mirror, kind, count)
+    *rows, last = await run_with_kills(mirror, moments(seen, kills))
+    await finish(mirror, last["last"])
+    figures[f"kill -9, {kind}"] = rows
+    for row in rows:
+        print(kind, row)  # noqa: T201
+    identical = await assert_identical(mirror.source, mirror.target, kind, copied, committed=True)
+    assert identical == seen
+    assert all(row["in_flight"] >= IN_FLIGHT and row["behind"] >= BEHIND for row in rows)
+    assert all(sum(row["tails"]) >= row["behind"] for row in rows), "a tail held less than was acknowledged"
+
+
+async def test_a_compacted_source_cleaned_between_kill_and_restart(pair: tuple[Cluster, Cluster]) -> None:
+    """Counting the target's records would lose records here: what was copied is no longer in the source."""
+    mirror = Mirror(*pair, alias="cleaned", partition_fetch_bytes=16 * 1024)
+    await mirror.open()
+    copied = await mirror.topic("cleaned")
+    await produce(mirror.source, "cleaned", 0, numbered(60_000, keys=200, size_bytes=200), max_batch_size=8192)
+    before = (await read_topic(mirror.source, "cleaned"))[0]
+    first = await CopierProcess.spawn(mirror, Kill(records=5_000, in_flight=IN_FLIGHT, behind=BEHIND))
+    first.go()
+    assert await first.ended() == -9
+    await first.close()
+    at_kill = first.last
+    await set_configs(mirror.source, "cleaned", COMPACTED)
+    await settle(mirror.source, "cleaned", keep=202)
+    left = (await read_topic(mirror.source, "cleaned"))[0]
+    second = await CopierProcess.spawn(mirror)
+    second.go()
+    await second.until(lambda: bool(second.told(Resumed)), "resumed")
+    resumed = second.told(Resumed)[0]
+    assert resumed.tail_records >= BEHIND
+    await finish(mirror, second)
+    # The source had no holes when the first copier read it: its offsets count its records.
+    reached = resumed.source_offset
+    assert reached >= at_kill.records
+    found = (await read_topic(mirror.target, copied))[0]
+    assert found[:reached] == before[:reached]
+    assert len(left) <= 203
+    assert found[reached:] == left

@@ -1,0 +1,71 @@
+"""Two copiers that believe they own the same lanes: one of them is refused by the brokers, nothing is doubled."""
+
+import os
+import signal
+
+import pytest
+
+from deploy.local.cluster import Cluster
+from engine.core.events import OwnershipLost, Resumed
+from tests.harness.compare import assert_identical
+from tests.harness.load import numbered, pour, produce
+from tests.harness.mirror import Mirror
+from tests.harness.process import CopierProcess
+
+pytestmark = [pytest.mark.integration, pytest.mark.fault]
+
+PARTITIONS = 3
+COUNT = 60_000
+
+
+async def filled(pair: tuple[Cluster, Cluster], topic: str) -> tuple[Mirror, str]:
+    mirror = Mirror(*pair, alias=topic, partition_fetch_bytes=16 * 1024)
+    await mirror.open()
+    copied = await mirror.topic(topic, PARTITIONS)
+    await pour(mirror.source, topic, COUNT, batch_bytes=8192)
+    return mirror, copied
+
+
+async def test_the_older_of_two_running_copiers_stands_down(pair: tuple[Cluster, Cluster]) -> None:
+    mirror, copied = await filled(pair, "newer-wins")
+    async with mirror.run(epoch=1, drain=False) as old:
+        await old.until(lambda: sum(one.records for one in old.progress().lanes) > COUNT // 10, "a tenth is copied")
+        async with mirror.run(epoch=2) as new:
+            await old.until(lambda: len(old.told(OwnershipLost)) == PARTITIONS, "the older one stands down")
+            assert {(one.assignment_epoch, one.other_epoch) for one in old.told(OwnershipLost)} == {(1, 2)}
+            await new.until_copied()
+            assert new.told(OwnershipLost) == []
+    assert await assert_identical(mirror.source, mirror.target, "newer-wins", copied) == COUNT
+
+
+async def test_a_newer_copier_survives_an_older_one_that_starts_late(pair: tuple[Cluster, Cluster]) -> None:
+    """Kafka fences for whoever came last, not for our epoch: the newer one is fenced, looks, and takes it back."""
+    mirror, copied = await filled(pair, "late")
+    async with mirror.run(epoch=2) as new:
+        await new.until(lambda: sum(one.records for one in new.progress().lanes) > COUNT // 10, "a tenth is copied")
+        async with mirror.run(epoch=1, drain=False) as old:
+            await old.until(lambda: len(old.told(OwnershipLost)) == PARTITIONS, "the older one stands down")
+            await new.until_copied()
+        await produce(mirror.source, "late", 0, numbered(500))
+        await new.until_copied()
+        assert new.told(OwnershipLost) == []
+    assert await assert_identical(mirror.source, mirror.target, "late", copied) == COUNT + 500
+
+
+async def test_a_frozen_copier_thaws_after_its_successor_has_begun(pair: tuple[Cluster, Cluster]) -> None:
+    mirror, copied = await filled(pair, "thaw")
+    frozen = await CopierProcess.spawn(mirror)
+    frozen.go()
+    await frozen.until(lambda: frozen.last.records > COUNT // 10, "a tenth is copied")
+    os.kill(frozen.pid, signal.SIGSTOP)
+    successor = await CopierProcess.spawn(mirror)
+    successor.go()
+    await successor.until(lambda: len(successor.told(Resumed)) == PARTITIONS, "the successor has the lanes")
+    os.kill(frozen.pid, signal.SIGCONT)
+    await frozen.until(lambda: len(frozen.told(OwnershipLost)) == PARTITIONS, "the thawed one stands down")
+    await successor.until(lambda: successor.last.copied == COUNT, "all copied")
+    await successor.drain()
+    await frozen.drain()
+    for one in (successor, frozen):
+        await one.close()
+    assert await assert_identical(mirror.source, mirror.target, "thaw", copied) == COUNT
