@@ -1,111 +1,19 @@
 """A whole flow on clusters in memory: copying, pausing, releasing, and what one bad lane may not do to the others."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
-
-import pytest
+from collections.abc import Sequence
 
 from engine.core.events import (
-    AnyEvent,
-    ForeignWriter,
-    IdentityChanged,
     LaneRefused,
-    OwnershipLost,
-    ProducerChanged,
     RecordRefused,
     Resumed,
     SourceGap,
-    UnfencedOwnership,
 )
-from engine.core.position import Position, decode_value
 from engine.core.states import State
 from engine.errors import ConnectionLost, KafkaRefusal
-from engine.flow.copier import FlowCopier
-from engine.flow.lane_driver import LaneDriver
-from engine.flow.ports import FetchTerms, Leader
-from engine.flow.terms import FlowTerms
-from policies.model import FlowName, LaneName, PartitionSet, TopicPartition
-from policies.start import Earliest
-from tests.fakes.cluster import FakeCluster
-from tests.fakes.source_log import SourceLog
-from tests.fakes.target_log import TargetLog
-
-FLOW = FlowName("A", "B")
-POSITIONS = "mm2-offsets.A.internal"
-TERMS = FlowTerms(
-    flow=FLOW,
-    deployment_id="d",
-    positions_topic=POSITIONS,
-    positions_partitions=1,
-    flush_s=0.2,
-    fetch=FetchTerms(max_wait_s=0.02),
-    takeover_wait_s=0.0,
-    refused_retry_s=0.02,
-    drain_s=10.0,
-)
-
-
-def lane_name(partition: int) -> LaneName:
-    return LaneName(TopicPartition("t", partition), TopicPartition("A.t", partition))
-
-
-class Stage:
-    """Two clusters with some partitions of topic t, and a copier between them."""
-
-    def __init__(self, partitions: int = 1) -> None:
-        self.a, self.b = FakeCluster("A"), FakeCluster("B")
-        self.sources: list[SourceLog] = [self.a.source("t", index) for index in range(partitions)]
-        self.targets: list[TargetLog] = [self.b.target("A.t", index) for index in range(partitions)]
-        self.positions = self.b.target(POSITIONS)
-        self.events: list[AnyEvent] = []
-        self.copier = self.new_copier()
-
-    def new_copier(self) -> FlowCopier:
-        return FlowCopier(TERMS, self.a, self.b, lambda _topic: Earliest())
-
-    def assign(self, *, epoch: int = 1, set_id: str = "s", only: Sequence[int] | None = None) -> None:
-        partitions = range(len(self.sources)) if only is None else only
-        lanes = tuple(lane_name(index) for index in partitions)
-        self.copier.assign(PartitionSet(set_id=set_id, flow=FLOW, epoch=epoch, lanes=lanes))
-
-    def driver(self, partition: int = 0) -> LaneDriver:
-        return self.copier.drivers[TopicPartition("t", partition)]
-
-    def state(self, partition: int = 0) -> State:
-        return self.driver(partition).lane.state
-
-    def copied(self, partition: int = 0) -> list[int]:
-        return [int(record.key or b"") for record in self.targets[partition].records()]
-
-    def whole(self, partition: int = 0) -> bool:
-        return self.copied(partition) == self.sources[partition].wanted()
-
-    def told(self, kind: type[AnyEvent]) -> list[AnyEvent]:
-        self.events += self.copier.progress().events
-        return [event for event in self.events if isinstance(event, kind)]
-
-    def stored(self) -> Position:
-        found = decode_value(self.positions.records()[-1].value)
-        assert isinstance(found, Position)
-        return found
-
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Run the copier; drained at the end, so whatever it raises fails the test."""
-        async with asyncio.TaskGroup() as group:
-            task = group.create_task(self.copier.run())
-            await asyncio.sleep(0)
-            yield
-            if not task.done():
-                await self.copier.drain()
-
-
-async def until(condition: Callable[[], object]) -> None:
-    """Wait until a condition holds."""
-    async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - the condition is the state of a fake, which tells nobody
-            await asyncio.sleep(0.002)
+from engine.flow.ports import Leader
+from policies.model import LaneName, PartitionSet, TopicPartition
+from tests.unit.engine.flow.stage import TERMS, Stage, until
 
 
 async def test_everything_is_copied_in_order_and_the_position_says_so() -> None:
@@ -147,29 +55,13 @@ async def test_a_paused_topic_stays_paused_while_others_go_on() -> None:
     other.data(2)
     stage.assign()
     name = LaneName(TopicPartition("u", 0), TopicPartition("A.u", 0))
-    stage.copier.assign(PartitionSet(set_id="u", flow=FLOW, epoch=1, lanes=(name,)))
+    stage.copier.assign(PartitionSet(set_id="u", flow=TERMS.flow, epoch=1, lanes=(name,)))
     stage.copier.pause(frozenset({"t"}))
     async with stage.running():
         await until(lambda: copy.records())
         assert stage.copied() == []
         stage.copier.resume(frozenset({"t"}))
         await until(stage.whole)
-
-
-async def test_a_new_copier_goes_on_where_the_last_one_was_drained() -> None:
-    stage = Stage()
-    stage.sources[0].data(3)
-    stage.assign()
-    async with stage.running():
-        await until(stage.whole)
-    stage.sources[0].data(2)
-    stage.copier = stage.new_copier()
-    stage.assign(epoch=2)
-    async with stage.running():
-        await until(stage.whole)
-    (resumed,) = stage.told(Resumed)
-    assert isinstance(resumed, Resumed)
-    assert (resumed.how, resumed.source_offset, resumed.tail_records) == ("position", 3, 0)
 
 
 async def test_a_released_set_leaves_a_durable_position_and_nothing_else() -> None:
@@ -253,19 +145,6 @@ async def test_a_lane_owned_before_its_neighbour_failed_can_be_acquired_again_an
         assert stage.driver(0).reacquired == 0
 
 
-async def test_a_lane_stands_down_before_a_higher_assignment_epoch() -> None:
-    stage = Stage()
-    stage.sources[0].data(2)
-    stage.assign(epoch=7)
-    async with stage.running():
-        await until(stage.whole)
-    stage.copier = stage.new_copier()
-    stage.assign(epoch=6)
-    async with stage.running():
-        await until(lambda: stage.state() is State.FAILED)
-    assert len(stage.told(OwnershipLost)) == 1
-
-
 async def test_a_lost_connection_and_a_moved_leader_lose_and_repeat_nothing() -> None:
     stage = Stage()
     stage.assign()
@@ -321,80 +200,6 @@ async def test_a_source_that_dropped_what_was_never_copied_is_a_gap() -> None:
     assert (gap.first, gap.last) == (2, 3)
 
 
-async def test_a_topic_that_was_made_anew_stops_its_lane() -> None:
-    stage = Stage()
-    stage.sources[0].data(2)
-    stage.assign()
-    async with stage.running():
-        await until(stage.whole)
-        stage.a.leader[TopicPartition("t", 0)] = Leader(1, 0, "another id")
-        stage.copier.routes.look_up()
-        await until(lambda: stage.state() is State.FAILED)
-    assert len(stage.told(IdentityChanged)) == 1
-
-
-async def test_records_of_another_writer_between_two_runs_stop_the_lane() -> None:
-    stage = Stage()
-    stage.sources[0].data(2)
-    stage.assign()
-    async with stage.running():
-        await until(stage.whole)
-    first, last = stage.targets[0].foreign(3)
-    stage.copier = stage.new_copier()
-    stage.assign(epoch=2)
-    async with stage.running():
-        await until(lambda: stage.state() is State.FAILED)
-    (event,) = stage.told(ForeignWriter)
-    assert isinstance(event, ForeignWriter)
-    assert (event.first, event.last, event.stopped) == (first, last, True)
-
-
-async def test_records_of_another_writer_while_copying_stop_the_lane() -> None:
-    stage = Stage()
-    stage.sources[0].data(2)
-    stage.assign()
-    async with stage.running():
-        await until(stage.whole)
-        stage.targets[0].foreign(1)
-        stage.sources[0].data(1)
-        stage.a.grow()
-        await until(lambda: stage.state() is State.FAILED)
-    assert len(stage.told(ForeignWriter)) == 1
-
-
-async def test_markers_of_our_own_between_batches_are_not_another_writers() -> None:
-    stage = Stage()
-    stage.sources[0].data(2)
-    stage.assign()
-    async with stage.running():
-        await until(stage.whole)
-        producer = stage.driver().producer
-        assert producer is not None
-        stage.targets[0].marker(producer.producer_id, producer.epoch)
-        stage.sources[0].data(2)
-        stage.a.grow()
-        await until(stage.whole)
-    assert stage.told(ForeignWriter) == []
-
-
-@pytest.mark.parametrize("fenced", [True, False])
-async def test_a_new_producer_id_takes_over_by_detection(fenced: bool) -> None:
-    stage = Stage()
-    stage.sources[0].data(2)
-    stage.assign()
-    async with stage.running():
-        await until(stage.whole)
-    stage.b.transactional.clear()  # it expired
-    stage.b.transactional["another"] = (9999, 0)
-    stage.b.fenced = fenced
-    stage.copier = stage.new_copier()
-    stage.assign(epoch=2)
-    stage.sources[0].data(2)
-    async with stage.running():
-        await until(stage.whole)
-    assert len(stage.told(ProducerChanged if fenced else UnfencedOwnership)) == 1
-
-
 async def test_a_lane_reads_from_its_nearest_replica_and_returns_to_the_leader_when_that_dies() -> None:
     stage = Stage()
     stage.sources[0].data(2)
@@ -409,20 +214,3 @@ async def test_a_lane_reads_from_its_nearest_replica_and_returns_to_the_leader_w
         stage.sources[0].data(2)
         await until(stage.whole)
         assert stage.a.fetches[-1][0] == 1
-
-
-async def test_an_unreadable_position_stops_its_own_lane() -> None:
-    stage = Stage(2)
-    for source in stage.sources:
-        source.data(2)
-    stage.assign(only=[0])
-    async with stage.running():
-        await until(stage.whole)
-    newer = stage.positions.batches[-1]
-    newer.payload = newer.payload.replace(b'"raymirror":1', b'"raymirror":9')
-    stage.copier = stage.new_copier()
-    stage.assign(epoch=2)
-    async with stage.running():
-        await until(lambda: stage.whole(1) and stage.state(0) is State.FAILED)
-    (refused,) = stage.told(LaneRefused)
-    assert "newer raymirror" in refused.text()

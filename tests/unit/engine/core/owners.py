@@ -1,0 +1,277 @@
+"""One owner of a simulated lane, with its connections, driven as `engine/flow` drives a real one."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from engine.core.actions import Action, Fail, Inspect, Reacquire, ReadTail, Retry, RetryRefused, Split
+from engine.core.intake import stamp, take_in
+from engine.core.lane import Lane
+from engine.core.outcome import UNKNOWN_OUTCOME, Outcome
+from engine.core.piece import Limits, Piece
+from engine.core.position import Position, encode_key
+from engine.core.position_stream import PositionStream, PositionWrite
+from engine.core.resume import Found, Tail, TailBatch, read_tail
+from engine.core.states import State
+from engine.wire.batch import read_header
+from engine.wire.records import reencode
+from policies.model import FlowName, LaneName, TopicPartition
+from tests.fakes.target_log import NONE, TargetLog
+
+FLOW = FlowName("A", "B")
+NAME = LaneName(TopicPartition("t", 0), TopicPartition("A.t", 0))
+PRODUCER_ID = 41
+LARGE = 1 << 20
+
+
+if TYPE_CHECKING:
+    from tests.unit.engine.core.simulation import World
+
+
+class Lease:
+    """Shares of one receive buffer; behind the last one the bytes are garbage."""
+
+    def __init__(self, world: World, buffer: bytearray) -> None:
+        self.shares, self.buffer, self._world = 1, buffer, world
+        world.leased += 1
+
+    def retain(self) -> Lease:
+        assert self.shares > 0
+        self.shares += 1
+        return self
+
+    def release(self) -> None:
+        assert self.shares > 0
+        self.shares -= 1
+        if self.shares == 0:
+            self.buffer[:] = b"\xee" * len(self.buffer)
+            self._world.leased -= 1
+
+
+class Request:
+    """One batch on a connection."""
+
+    def __init__(self, parcel: Piece | PositionWrite) -> None:
+        self.parcel = parcel
+        self.lease = parcel.lease.retain() if parcel.lease is not None else None
+        self.payload: bytes | bytearray | memoryview = parcel.payload
+
+    def let_go(self) -> None:
+        if self.lease is not None:
+            self.lease.release()
+
+
+class Connection:
+    """Requests in order, answers in order; `log` is where the broker appends them."""
+
+    def __init__(self, world: World, log: TargetLog, deliver: Callable[[Request, Outcome], None]) -> None:
+        self.world, self.log, self._deliver = world, log, deliver
+        self.queue: deque[Request] = deque()
+        self.answers: deque[tuple[Request, Outcome]] = deque()
+
+    def serve(self) -> None:
+        """Let the broker work on the oldest request."""
+        request = self.queue.popleft()
+        self.answers.append((request, self.world.answer(self.log, bytes(request.payload))))
+
+    def deliver(self) -> None:
+        """Hand over the oldest answer."""
+        request, outcome = self.answers.popleft()
+        self._deliver(request, outcome)
+        request.let_go()
+
+    def cut(self, *, lost: bool) -> None:
+        """Lose the connection: no answer arrives any more; the broker may still work on what it received."""
+        unanswered = [request for request, _ in self.answers] + list(self.queue)
+        if not lost:
+            self.world.leave_ghost(self.log, [bytes(request.payload) for request in self.queue])
+        self.queue.clear()
+        self.answers.clear()
+        for request in unanswered:
+            self._deliver(request, UNKNOWN_OUTCOME)
+            request.let_go()
+
+
+class Owner:
+    """One copier's view of the lane, driven as `engine/flow` drives it."""
+
+    def __init__(self, world: World, assignment_epoch: int) -> None:
+        self.world, self.assignment_epoch = world, assignment_epoch
+        self.lane = Lane(FLOW, NAME, Limits(queue_bytes=3000, max_runs=6))
+        self.positions = PositionStream(self.lane, encode_key("A", NAME.source), lambda: 1_700_000_000_000)
+        self.data = Connection(world, world.target, self._on_data)
+        self.places = Connection(world, world.positions, self._on_position)
+        self.fetched: tuple[int, bytes, list[tuple[int, int]]] | None = None
+        self.actions: list[Action] = []
+        self.reads: list[Callable[[], None]] = []
+        self.todo: list[Callable[[], None]] = []
+        self.epoch = -1
+        self.fenced = False
+        self.max_batch_bytes = LARGE
+        self.gone = False
+        self._stored: Position | None = None
+        self.acquire(again=False)
+
+    # --- ownership -------------------------------------------------------------------------------------------
+
+    def acquire(self, *, again: bool) -> None:
+        self.todo = [
+            *([self._check] if again else []),
+            self._init,
+            lambda: self._mark(self.world.target),
+            lambda: self._mark(self.world.positions),
+            self._read_position,
+            self._read_tail,
+        ]
+
+    def _check(self) -> None:
+        self._read_position()
+
+    def _init(self) -> None:
+        self.world.epoch += 1
+        self.epoch = self.world.epoch
+
+    def _mark(self, log: TargetLog) -> None:
+        if log.marker(PRODUCER_ID, self.epoch) != NONE:
+            self.acquire(again=True)  # a newer owner was quicker: the coordinator refuses
+
+    def _read_position(self) -> None:
+        stored = self.world.stored()
+        if stored is not None and stored.assignment_epoch > self.assignment_epoch:
+            self.leave()
+        self._stored = stored
+
+    def _read_tail(self) -> None:
+        log, stored = self.world.target, self._stored
+        if stored is None:
+            source_next = 0
+        else:
+            tail = Tail(log_start=0, end=log.end, batches=tuple(log.headers(stored.target_next)))
+            found = read_tail(stored, tail)
+            assert isinstance(found, Found), found
+            source_next = found.source_next
+        self.own(source_next, self.epoch, 0, barrier_done=True)
+
+    def own(self, source_next: int, epoch: int, sequence: int, *, barrier_done: bool) -> None:
+        self.epoch, self.fenced, self.todo = epoch, barrier_done, []
+        self.positions.begin()
+        self.lane.own(
+            Position(
+                source_next=source_next,
+                target_next=self.world.target.end,
+                sequence=sequence,
+                producer_id=PRODUCER_ID,
+                producer_epoch=epoch,
+                runs=((sequence, source_next),),
+                assignment_epoch=self.assignment_epoch,
+                deployment_id="d",
+            ),
+            barrier_done=barrier_done,
+        )
+
+    def leave(self) -> None:
+        """Die, or stand down: requests on their way stay on their way."""
+        self.gone = True
+        self.todo, self.actions, self.reads = [], [], []
+        self.lane.stop()
+        for connection in (self.data, self.places):
+            connection.cut(lost=False)
+
+    # --- traffic ---------------------------------------------------------------------------------------------
+
+    def fetch(self, batches: int) -> None:
+        offset = self.lane.fetch_offset
+        self.fetched = (offset, *self.world.source.fetch(offset, batches))
+
+    def take(self, cut_bytes: int) -> None:
+        assert self.fetched is not None
+        (offset, fetched, aborted), self.fetched = self.fetched, None
+        if self.lane.state is not State.COPYING or self.lane.fetch_offset != offset or not fetched:
+            return
+        first = read_header(memoryview(fetched), 0).size_bytes
+        buffer = bytearray(fetched[: max(first, len(fetched) - cut_bytes)])
+        lease = Lease(self.world, buffer)
+        take_in(
+            self.lane,
+            memoryview(buffer),
+            0,
+            len(buffer),
+            aborted=aborted,
+            max_batch_bytes=self.max_batch_bytes,
+            lease=lease,
+        )
+        lease.release()
+
+    def send_data(self) -> bool:
+        piece = self.lane.next_append()
+        if piece is None:
+            return False
+        assert self.lane.in_flight <= 5
+        stamp(piece, *self.lane.producer)
+        self.data.queue.append(Request(piece))
+        return True
+
+    def send_position(self) -> bool:
+        write = self.positions.next_write()
+        if write is None:
+            return False
+        self.places.queue.append(Request(write))
+        return True
+
+    def _on_data(self, request: Request, outcome: Outcome) -> None:
+        assert isinstance(request.parcel, Piece)
+        self.actions += self.lane.on_outcome(request.parcel, outcome)
+
+    def _on_position(self, request: Request, outcome: Outcome) -> None:
+        assert isinstance(request.parcel, PositionWrite)
+        action = self.positions.on_outcome(request.parcel, outcome)
+        if action is not None:
+            self.actions.append(action)
+
+    # --- actions ---------------------------------------------------------------------------------------------
+
+    def perform(self, action: Action) -> None:
+        match action:
+            case Retry() | RetryRefused():
+                self.lane.on_retry()
+                self.positions.on_retry()
+            case Split():
+                self._split(action)
+            case ReadTail():
+                end = self.world.target.end
+                self.reads.append(lambda: self._settle(action.target_offset, end, self.epoch))
+            case Inspect():
+                batches = self.world.target.headers(action.first)
+                if any(self._is_foreign(batch) and batch.base_offset <= action.last for batch in batches):
+                    self.lane.on_foreign(action.first, action.last, stop=False)
+                    assert self.world.has_foreign
+            case Reacquire():
+                if self.lane.state in (State.COPYING, State.TROUBLED, State.SETTLING, State.WAITING, State.REFUSED):
+                    self.world.count("acquired again")
+                    self.lane.disown()
+                    self.acquire(again=True)
+            case Fail():
+                raise AssertionError(action.event.text())
+
+    def _is_foreign(self, batch: TailBatch) -> bool:
+        return not batch.is_control and batch.producer_id != PRODUCER_ID
+
+    def _split(self, action: Split) -> None:
+        self.world.count("splits")
+        self.max_batch_bytes = self.world.target.max_bytes
+        view = memoryview(action.piece.payload)
+        parts = reencode(view, 0, read_header(view, 0), "t", 0, wanted_offset=0, max_batch_bytes=self.max_batch_bytes)
+        if self.lane.state is not State.REFUSED:
+            return
+        if len(parts) > 1:
+            self.lane.on_split(action.piece, parts)
+        self.lane.on_retry()
+
+    def _settle(self, first: int, end: int, epoch: int) -> None:
+        """The second half of a read: appends may have come between the end offset and the headers."""
+        self.world.count("settles")
+        if epoch == self.epoch:
+            batches = tuple(self.world.target.headers(first))
+            self.actions += self.lane.on_tail(Tail(log_start=0, end=end, batches=batches))

@@ -1,0 +1,96 @@
+"""Two clusters in memory and a copier between them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+
+from engine.core.events import (
+    AnyEvent,
+)
+from engine.core.position import Position, decode_value
+from engine.core.states import State
+from engine.flow.copier import FlowCopier
+from engine.flow.lane_driver import LaneDriver
+from engine.flow.ports import FetchTerms
+from engine.flow.terms import FlowTerms
+from policies.model import FlowName, LaneName, PartitionSet, TopicPartition
+from policies.start import Earliest
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.source_log import SourceLog
+from tests.fakes.target_log import TargetLog
+
+FLOW = FlowName("A", "B")
+POSITIONS = "mm2-offsets.A.internal"
+TERMS = FlowTerms(
+    flow=FLOW,
+    deployment_id="d",
+    positions_topic=POSITIONS,
+    positions_partitions=1,
+    flush_s=0.2,
+    fetch=FetchTerms(max_wait_s=0.02),
+    takeover_wait_s=0.0,
+    refused_retry_s=0.02,
+    drain_s=10.0,
+)
+
+
+def lane_name(partition: int) -> LaneName:
+    return LaneName(TopicPartition("t", partition), TopicPartition("A.t", partition))
+
+
+class Stage:
+    """Two clusters with some partitions of topic t, and a copier between them."""
+
+    def __init__(self, partitions: int = 1) -> None:
+        self.a, self.b = FakeCluster("A"), FakeCluster("B")
+        self.sources: list[SourceLog] = [self.a.source("t", index) for index in range(partitions)]
+        self.targets: list[TargetLog] = [self.b.target("A.t", index) for index in range(partitions)]
+        self.positions = self.b.target(POSITIONS)
+        self.events: list[AnyEvent] = []
+        self.copier = self.new_copier()
+
+    def new_copier(self) -> FlowCopier:
+        return FlowCopier(TERMS, self.a, self.b, lambda _topic: Earliest())
+
+    def assign(self, *, epoch: int = 1, set_id: str = "s", only: Sequence[int] | None = None) -> None:
+        partitions = range(len(self.sources)) if only is None else only
+        lanes = tuple(lane_name(index) for index in partitions)
+        self.copier.assign(PartitionSet(set_id=set_id, flow=FLOW, epoch=epoch, lanes=lanes))
+
+    def driver(self, partition: int = 0) -> LaneDriver:
+        return self.copier.drivers[TopicPartition("t", partition)]
+
+    def state(self, partition: int = 0) -> State:
+        return self.driver(partition).lane.state
+
+    def copied(self, partition: int = 0) -> list[int]:
+        return [int(record.key or b"") for record in self.targets[partition].records()]
+
+    def whole(self, partition: int = 0) -> bool:
+        return self.copied(partition) == self.sources[partition].wanted()
+
+    def told(self, kind: type[AnyEvent]) -> list[AnyEvent]:
+        self.events += self.copier.progress().events
+        return [event for event in self.events if isinstance(event, kind)]
+
+    def stored(self) -> Position:
+        found = decode_value(self.positions.records()[-1].value)
+        assert isinstance(found, Position)
+        return found
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Run the copier; drained at the end, so whatever it raises fails the test."""
+        async with asyncio.TaskGroup() as group:
+            task = group.create_task(self.copier.run())
+            await asyncio.sleep(0)
+            yield
+            if not task.done():
+                await self.copier.drain()
+
+
+async def until(condition: Callable[[], object]) -> None:
+    """Wait until a condition holds."""
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110 - the condition is the state of a fake, which tells nobody
+            await asyncio.sleep(0.002)
