@@ -278,10 +278,10 @@ class Acquisition:
             Position(
                 source_next=found.source_next,
                 target_next=found.target_next,
-                sequence=0,
+                sequence=producer.first_sequence,
                 producer_id=producer.producer_id,
                 producer_epoch=producer.epoch,
-                runs=((0, found.source_next),),
+                runs=((producer.first_sequence, found.source_next),),
                 assignment_epoch=driver.assignment_epoch,
                 deployment_id=self._terms.deployment_id,
                 source_leader_epoch=epoch,

@@ -120,11 +120,15 @@ class TargetBroker(Protocol):
 
 
 class Producer(msgspec.Struct, frozen=True, gc=False):
-    """A producer id and epoch; `fenced` tells whether the broker refuses older epochs."""
+    """A producer id and epoch; `fenced` tells whether the broker refuses older epochs.
+
+    A new epoch of a known producer id begins at sequence 0; a broker without state of the id takes any first sequence.
+    """
 
     producer_id: int
     epoch: int
     fenced: bool
+    first_sequence: int = 0
 
 
 class ProducerState(msgspec.Struct, frozen=True, gc=False):

@@ -114,6 +114,7 @@ class Mirror:
         self.lanes: tuple[LaneName, ...] = ()
         self.target_servers = target.bootstrap_servers
         self.source_servers = source.bootstrap_servers
+        self.target_port: type[KafkaCluster] = KafkaCluster
         quick = {"held_after_s": 0.2, "refused_retry_s": 0.2, "takeover_wait_s": 1.0, "positions_partitions": 2}
         self.terms = FlowTerms(
             flow=self.flow, deployment_id="test", positions_topic=self.positions_topic, **{**quick, **terms}
@@ -164,7 +165,7 @@ class Mirror:
         clients = cluster_client(self.flow.source, self.source_servers), cluster_client("b", self.target_servers)
         for client in clients:
             await client.open()
-        source, target = (KafkaCluster(client) for client in clients)
+        source, target = KafkaCluster(clients[0]), self.target_port(clients[1])
         copier = FlowCopier(self.terms, source, target, self.start)
         copier.assign(PartitionSet(set_id=f"{self.flow}/000", flow=self.flow, epoch=self.epoch, lanes=self.lanes))
         run = Run(copier, source)
