@@ -1,0 +1,56 @@
+"""Producer sequences wrap at 2^31 - 1: a copy that crosses it, cut off behind it, and goes on."""
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from deploy.local.cluster import Cluster
+from engine.core.events import Resumed, UnfencedOwnership
+from engine.core.position import SEQUENCE_SPAN
+from engine.flow.ports import Producer
+from engine.kafka.gateway import KafkaCluster
+from policies.model import TopicPartition
+from tests.harness.compare import assert_identical
+from tests.harness.load import pour
+from tests.harness.mirror import Mirror
+from tests.harness.segments import batches
+
+pytestmark = [pytest.mark.integration, pytest.mark.fault]
+
+PARTITIONS, COUNT = 3, 30_000
+
+
+class NearTheWrap(KafkaCluster):
+    """A target that allows no transactional ids; a broker without state of a producer takes any first sequence."""
+
+    async def acquire(self, transactional_id: str, partitions: Sequence[TopicPartition]) -> Producer:
+        """Take a new producer id, a few thousand records before its sequences wrap."""
+        fresh = await super().acquire(transactional_id, partitions)
+        producer_id = fresh.producer_id + 1_000_000  # no broker has heard of it, so it has no sequence to continue
+        return msgspec.structs.replace(
+            fresh, producer_id=producer_id, epoch=0, fenced=False, first_sequence=SEQUENCE_SPAN - 2_000
+        )
+
+
+async def test_a_copy_across_the_wrap(pair: tuple[Cluster, Cluster]) -> None:
+    mirror = Mirror(*pair, alias="wrap", partition_fetch_bytes=32 * 1024)
+    mirror.target_port = NearTheWrap
+    await mirror.open()
+    copied = await mirror.topic("wrap", PARTITIONS)
+    await pour(mirror.source, "wrap", COUNT, batch_bytes=8192)
+    async with mirror.run(drain=False) as run:
+        await run.until_copied()
+        assert len(run.told(UnfencedOwnership)) == 0
+    for partition in range(PARTITIONS):
+        sequences = [one.base_sequence for one in batches(mirror.target, copied, partition) if not one.is_control]
+        assert sequences[0] == SEQUENCE_SPAN - 2_000
+        assert min(sequences) < 10_000, "the sequences did not wrap"
+    assert await assert_identical(mirror.source, mirror.target, "wrap", copied) == COUNT
+    await pour(mirror.source, "wrap", COUNT, batch_bytes=8192)
+    mirror.target_port = KafkaCluster
+    async with mirror.run() as run:
+        await run.until(lambda: len(run.told(Resumed)) == PARTITIONS, "all lanes resumed")
+        assert sum(event.tail_records for event in run.told(Resumed)) == COUNT
+        await run.until_copied()
+    assert await assert_identical(mirror.source, mirror.target, "wrap", copied) == 2 * COUNT
