@@ -205,11 +205,12 @@ class Remedies:
             self._gap(driver, min(end, lane.fetch_offset), max(end, lane.fetch_offset) - 1, cause)
         elif fault is not None and driver.replica >= 0:
             driver.replica = -1  # back to the leader before anything is believed
-            self._routes().look_up()
+            self._routes().lose_source(driver)
         elif fault is not None and fault.out_of_range:
+            self._routes().lose_source(driver)
             self._spawn(self._out_of_range(driver))
         elif fault is not None and fault.retry:
-            self._routes().look_up()
+            self._routes().lose_source(driver)
         elif fault is not None:
             self.fail(driver, LaneRefused(flow=self._terms.flow, lane=driver.name.source, what=f"fetch: {fault.name}"))
 
@@ -225,7 +226,7 @@ class Remedies:
         try:
             start = (await self._source.offsets([source], EARLIEST))[source]
             end = (await self._source.offsets([source], LATEST))[source]
-        except (ConnectionLost, BrokerUnreachable):
+        except (ConnectionLost, BrokerUnreachable, KafkaRefusal):
             return  # the next fetch will say it again
         if driver.lane.state is not State.COPYING or driver.lane.fetch_offset != wanted:
             return

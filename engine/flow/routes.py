@@ -57,6 +57,11 @@ class Routes:
         """Ask for a look-up of all leaders soon."""
         self._stale.set()
 
+    def lose_source(self, driver: LaneDriver) -> None:
+        """Fetch nothing for the lane until its leader was looked up again: the same fault would come at once."""
+        driver.source_leader = NOBODY
+        self._stale.set()
+
     async def keep(self) -> None:
         """Look leaders up when asked, and now and then; until cancelled."""
         while True:

@@ -1,0 +1,81 @@
+"""The command line in processes of its own, with a state folder of its own."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from deploy.local.cluster import Cluster
+
+ROOT = Path(__file__).parents[2]
+DEADLINE_S = 90.0
+
+
+class Shell:
+    """Runs raymirror commands in processes of their own, with a state folder of their own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.started: subprocess.Popen[bytes] | None = None
+        self.env = {
+            **{key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"},
+            "XDG_STATE_HOME": str(folder / "state"),
+            "PYTHONPATH": str(ROOT),
+        }
+
+    def __call__(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a command to its end."""
+        return subprocess.run(
+            [sys.executable, "-m", "actors", *words],
+            env=self.env,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+            check=False,
+        )
+
+    def start(self, *words: str) -> subprocess.Popen[bytes]:
+        """Start a command, its output going to a file."""
+        with (self.folder / "run.log").open("ab") as log:
+            self.started = subprocess.Popen(
+                [sys.executable, "-m", "actors", *words], env=self.env, cwd=self.folder, stdout=log, stderr=log
+            )
+        return self.started
+
+    def status(self) -> dict[str, Any]:
+        """Ask the running mirror; empty while there is none."""
+        done = self("status", "--json")
+        return json.loads(done.stdout) if done.returncode == 0 else {}
+
+    def until(self, condition: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """Ask until the answer is right."""
+        deadline = time.monotonic() + DEADLINE_S
+        status: dict[str, Any] = {}
+        while time.monotonic() < deadline and (self.started is None or self.started.poll() is None):
+            status = self.status()
+            if status and condition(status):
+                return status
+            time.sleep(0.2)
+        log = (self.folder / "run.log").read_text()[-3000:]
+        pytest.fail(f"not so within {DEADLINE_S:.0f} s; last status {status}; the mirror printed:\n{log}")
+
+
+def write_config(folder: Path, source: Cluster, target: Cluster, topics: str) -> Path:
+    path = folder / "mm2.properties"
+    path.write_text(
+        "clusters = source, target\n"
+        f"source.bootstrap.servers = {source.bootstrap_servers}\n"
+        f"target.bootstrap.servers = {target.bootstrap_servers}\n"
+        "source->target.enabled = true\n"
+        f"source->target.topics = {topics}\n"
+        "replication.factor = 1\n"
+        "offset.storage.replication.factor = 1\n"
+    )
+    return path
