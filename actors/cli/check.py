@@ -25,6 +25,8 @@ def run(args: argparse.Namespace) -> int:
     config, flows = prepare(args.config)
     for warning in config.warnings:
         print(f"warning: {args.config}: {warning}", file=sys.stderr)
+    for note in config.notes:
+        print(f"note: {args.config}: {note}")
     for flow in flows:
         show(flow)
     print("ready: raymirror run", args.config)
