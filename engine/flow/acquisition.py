@@ -199,23 +199,22 @@ class Acquisition:
         tell: Callable[[AnyEvent], None],
     ) -> bool:
         """A new producer id fences nobody: give the old owners' last requests time to arrive; whether it was needed."""
-        events: list[AnyEvent] = []
+        wait = False
         for driver in drivers:
             lane, producer = driver.name.source, known[driver.name.source].producer
             position = stored.get(lane)
-            if not isinstance(position, Position):
-                continue
             if not producer.fenced:
                 reason = "not authorised for transactional ids"
-                events.append(UnfencedOwnership(flow=self._terms.flow, lane=lane, reason=reason))
-            elif producer.producer_id != position.producer_id:
+                tell(UnfencedOwnership(flow=self._terms.flow, lane=lane, reason=reason))
+            elif isinstance(position, Position) and producer.producer_id != position.producer_id:
                 expected, found = position.producer_id, producer.producer_id
-                events.append(ProducerChanged(flow=self._terms.flow, lane=lane, expected=expected, found=found))
-        for event in events:
-            tell(event)
-        if events:
+                tell(ProducerChanged(flow=self._terms.flow, lane=lane, expected=expected, found=found))
+            else:
+                continue
+            wait = wait or isinstance(position, Position)
+        if wait:
             await pause(self._terms.takeover_wait_s)
-        return bool(events)
+        return wait
 
     async def _find(
         self, driver: LaneDriver, stored: Stored, known: _Known, world: _World

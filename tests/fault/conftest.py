@@ -26,9 +26,9 @@ def figures() -> Iterator[dict[str, Any]]:
         Path(path).write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, Cluster]]:
-    """Two clusters for one module, whose brokers may be killed if they are up again at the end of a test."""
+    """Two clusters whose brokers may be killed, if they are up again at the end of the test."""
     folder = tmp_path_factory.mktemp("fault")
     eager = {"log.cleaner.backoff.ms": "100"}
     clusters = (Cluster("source", folder / "source", overrides=eager), Cluster("target", folder / "target"))

@@ -42,7 +42,7 @@ async def calm(run: Run) -> None:
         assert run.told(kind) == []
 
 
-@pytest.mark.parametrize("how", ["kill", "stop"])
+@pytest.mark.parametrize("how", ["kill", pytest.param("stop", marks=pytest.mark.full)])
 @pytest.mark.parametrize("side", ["source", "target"])
 async def test_a_broker_goes_and_comes_back(
     pair: tuple[Cluster, Cluster], record_count: int, figures: dict[str, Any], side: str, how: str
@@ -79,7 +79,9 @@ async def behind_proxy(folder: Path) -> AsyncIterator[tuple[Cluster, Cluster, Pr
                 await asyncio.to_thread(cluster.stop)
 
 
-@pytest.mark.parametrize("how", ["stop", "kill", "cut"])
+@pytest.mark.parametrize(
+    "how", ["stop", pytest.param("kill", marks=pytest.mark.full), pytest.param("cut", marks=pytest.mark.full)]
+)
 async def test_answers_of_five_appended_batches_per_lane_never_come(
     tmp_path: Path, figures: dict[str, Any], how: str
 ) -> None:
