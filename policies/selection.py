@@ -7,7 +7,8 @@ from policies.naming import DefaultNaming
 from policies.patterns import PatternList
 
 DEFAULT_TOPICS = (".*",)
-DEFAULT_EXCLUDE = (r".*[\-\.]internal", r".*\.replica", r"__.*")
+DEFAULT_EXCLUDE = (r"mm2.*\.internal", r".*\.replica", r"__.*")
+"""MM2 4.3.1's; older releases leave out every name that ends in `internal` (KIP-1074)."""
 
 
 class TopicSelection:

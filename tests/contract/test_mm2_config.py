@@ -278,9 +278,7 @@ def test_the_place_that_wins_is_mm2s(java: Any, places: tuple[str, ...]) -> None
 
 
 @pytest.mark.full  # MM2 looks through its class path each time
-def test_the_default_of_topics_exclude_is_that_of_older_mm2_on_purpose(java: Any) -> None:
+def test_the_default_of_topics_exclude_is_mm2s(java: Any) -> None:
     found = mm2_source(java, {"A->B.enabled": "true"})
     assert found is not None
-    theirs = list(found[0].getList("topics.exclude"))
-    assert theirs == [r"mm2.*\.internal", r".*\.replica", "__.*"]
-    assert list(DEFAULT_EXCLUDE) == [r".*[\-\.]internal", *theirs[1:]]
+    assert list(DEFAULT_EXCLUDE) == list(found[0].getList("topics.exclude"))

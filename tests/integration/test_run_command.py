@@ -153,9 +153,9 @@ def test_sigterm_drains_and_a_new_start_goes_on_without_duplicates(
     source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path
 ) -> None:
     shell = Shell(tmp_path)
-    asyncio.run(create_topics(source_cluster.bootstrap_servers, {"again": 2}))
-    produce(source_cluster, "again", 1000)
-    config = write_config(tmp_path, source_cluster, target_cluster, "again")
+    asyncio.run(create_topics(source_cluster.bootstrap_servers, {"started-again": 2}))
+    produce(source_cluster, "started-again", 1000)
+    config = write_config(tmp_path, source_cluster, target_cluster, "started-again")
     for round_number in (1, 2):
         process = shell.start("run", str(config))
         try:
@@ -164,11 +164,11 @@ def test_sigterm_drains_and_a_new_start_goes_on_without_duplicates(
             process.send_signal(signal.SIGTERM)
             code = process.wait(60)
         assert code == 0, (tmp_path / "run.log").read_text()[-3000:]
-        produce(source_cluster, "again", 1000, first=1000 * round_number)
-    produced = read_topics(source_cluster.bootstrap_servers, ["again"])
-    held = read_topics(target_cluster.bootstrap_servers, ["source.again"])
+        produce(source_cluster, "started-again", 1000, first=1000 * round_number)
+    produced = read_topics(source_cluster.bootstrap_servers, ["started-again"])
+    held = read_topics(target_cluster.bootstrap_servers, ["source.started-again"])
     for (_, number), digest in produced.items():
         # the third thousand was written after the end: what was copied is a beginning, each record once
-        copy = held["source.again", number]
+        copy = held["source.started-again", number]
         assert copy.records == 1000
         assert digest.digests.startswith(copy.digests)

@@ -14,7 +14,8 @@ def test_everything_but_internal_topics_by_default() -> None:
     assert selection.wants("orders")
     assert selection.wants("A.orders")
     assert not selection.wants("__consumer_offsets")
-    assert not selection.wants("foo.internal")
+    assert not selection.wants("mm2-status.A.internal")
+    assert selection.wants("foo.internal")  # KIP-1074: the name of a user
     assert not selection.wants("orders.replica")
 
 
