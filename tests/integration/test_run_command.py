@@ -42,7 +42,7 @@ def copied(records: int) -> Callable[[dict[str, Any]], bool]:
     def check(status: dict[str, Any]) -> bool:
         flow = status["flows"][0]
         at = sum(max(0, lane["source_next"]) for lane in status["lanes"])
-        return flow["unknown_lanes"] == 0 and flow["lag_records"] == 0 and at == records
+        return bool(flow["unknown_lanes"] == 0 and flow["lag_records"] == 0 and at == records)
 
     return check
 

@@ -94,10 +94,10 @@ async def test_events_are_handed_over_once() -> None:
 
     async with asyncio.timeout(10):
         while not seen:
-            seen.extend(unpack(await shell.progress()).events)
+            seen.extend(unpack(await shell.progress()).events)  # type: ignore[operator] # Ray types the method as remote
             await asyncio.sleep(0.01)
     assert seen == [RELEASED]
-    assert unpack(await shell.progress()).events == ()
+    assert unpack(await shell.progress()).events == ()  # type: ignore[operator]
     await shell.drain()
     await shell.wait_closed()
 

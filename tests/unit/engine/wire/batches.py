@@ -82,7 +82,7 @@ def legacy(content: list[Record], magic: int, codec: int = 0) -> bytearray:
     for record in content:
         inner = record.offset - first if codec and magic == 1 else record.offset
         builder.append(inner, record.timestamp, record.key, record.value)
-    built = builder.build()
+    built: bytearray = builder.build()
     if codec:
         struct.pack_into(">q", built, 0, content[-1].offset)
     return built

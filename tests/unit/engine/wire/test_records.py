@@ -1,6 +1,7 @@
 """Decoding and encoding v2 batches, against aiokafka's reader and writer."""
 
 import struct
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -66,7 +67,7 @@ def test_an_emptied_batch_has_no_records() -> None:
 
 
 @given(CONTENT, st.sampled_from(CODECS))
-def test_encoded_batches_read_the_same_everywhere(content: list, codec: int) -> None:
+def test_encoded_batches_read_the_same_everywhere(content: list[Any], codec: int) -> None:
     wanted = as_records(content, list(range(len(content))))
     built = encode_batch(wanted, codec)
     header = only(built)
@@ -80,7 +81,7 @@ def test_encoded_batches_read_the_same_everywhere(content: list, codec: int) -> 
 
 
 @given(CONTENT, st.sampled_from(CODECS), st.sampled_from([0, TRANSACTIONAL, DELETE_HORIZON, 0x50]), st.integers(0, 9))
-def test_restamp_keeps_every_record(content: list, codec: int, bits: int, at: int) -> None:
+def test_restamp_keeps_every_record(content: list[Any], codec: int, bits: int, at: int) -> None:
     source = batch(as_records(content, list(range(500, 500 + len(content)))), codec, bits=bits)
     after = bytearray(at) + source
     restamp(after, at, header_of(source), 2**40, 9, 2**31 - 1)
