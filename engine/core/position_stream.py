@@ -64,6 +64,11 @@ class PositionStream:
         return self._lane.records - self._durable_records
 
     @property
+    def writing(self) -> bool:
+        """Whether a position is on its way, and may become durable whatever happens to us."""
+        return self._pending is not None
+
+    @property
     def settled(self) -> bool:
         """Whether the newest position is durable."""
         return self._pending is None and self._durable_version == self._lane.position_version

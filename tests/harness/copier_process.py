@@ -83,7 +83,10 @@ def _tell(told: Told) -> None:
 async def _kill_when_due(copier: FlowCopier, kill: Kill) -> None:
     while True:
         now = _look(copier)
-        if now.records >= kill.records and now.in_flight >= kill.in_flight and now.behind >= kill.behind:
+        # A position on its way may land after our death, and `behind` would be wrong.
+        settled = not any(driver.positions.writing for driver in copier.drivers.values())
+        due = now.records >= kill.records and now.in_flight >= kill.in_flight and now.behind >= kill.behind
+        if settled and due:
             _tell(_look(copier, events=True, killed=True))
             os.kill(os.getpid(), signal.SIGKILL)
         await asyncio.sleep(_LOOK_S)
