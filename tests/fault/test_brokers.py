@@ -58,9 +58,10 @@ async def test_a_broker_goes_and_comes_back(
         await asyncio.to_thread(broker.kill if how == "kill" else broker.stop)
         await asyncio.to_thread(cluster.restart, broker)
         await calm(run)
-    figures[f"{side} broker, {how}"] = {"at": at, "records": count}
     assert at < count, "the fault came too late to matter"
-    assert await assert_identical(mirror.source, mirror.target, f"{side}-{how}", copied) == count
+    identical = await assert_identical(mirror.source, mirror.target, f"{side}-{how}", copied)
+    assert identical == count
+    figures[f"{side} broker, {how}"] = {"at_record": at, "identical_records": identical}
 
 
 @asynccontextmanager
@@ -96,7 +97,6 @@ async def test_answers_of_five_appended_batches_per_lane_never_come(
             async with asyncio.timeout(60):
                 await proxy.wait_held(5)
             lanes = run.progress().lanes
-            figures[f"five held back, {how}"] = [lane.in_flight for lane in lanes]
             assert all(lane.in_flight == 5 for lane in lanes)
             if how == "cut":
                 proxy.cut()
@@ -108,11 +108,16 @@ async def test_answers_of_five_appended_batches_per_lane_never_come(
                 proxy.release()
                 await asyncio.to_thread(target.restart, broker)
             await calm(run)
-        assert await assert_identical(source, target, "held", copied) == count
+        identical = await assert_identical(source, target, "held", copied)
+        assert identical == count
+        figures[f"answers held back, then {how}"] = {
+            "batches_in_flight": [lane.in_flight for lane in lanes],
+            "identical_records": identical,
+        }
 
 
 @pytest.mark.full
-async def test_three_brokers_lose_one(tmp_path: Path, record_count: int) -> None:
+async def test_three_brokers_lose_one(tmp_path: Path, record_count: int, figures: dict[str, Any]) -> None:
     source = Cluster("source", tmp_path / "source")
     target = Cluster("target", tmp_path / "target", brokers=3, heap_mib=512)
     await asyncio.to_thread(start_clusters, source, target)
@@ -129,7 +134,9 @@ async def test_three_brokers_lose_one(tmp_path: Path, record_count: int) -> None
             await asyncio.to_thread(target.restart, lost)
             await produce(source, "three", 1, numbered(1000))
             await calm(run)
-        assert await assert_identical(source, target, "three", copied) == count + 2000
+        identical = await assert_identical(source, target, "three", copied)
+        assert identical == count + 2000
+        figures["one of three target brokers killed"] = {"identical_records": identical}
     finally:
         for cluster in (source, target):
             await asyncio.to_thread(cluster.stop)
