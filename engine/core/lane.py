@@ -284,8 +284,7 @@ class Lane:
         piece.drop()
 
     def _conclude(self) -> Action:
-        outcomes = list(self._outcomes)
-        self._outcomes.clear()
+        outcomes, self._outcomes = self._outcomes, []
         self._window = 1
         self._attempt += 1
         self._shed()
@@ -294,7 +293,7 @@ class Lane:
             case Remedy.RESEND:
                 self.state = states.step(self.state, states.Event.RESEND)
                 return Retry(self._attempt)
-            case Remedy.SETTLE:
+            case Remedy.SETTLE if self._attempt <= self.limits.settlements:
                 self.state = states.step(self.state, states.Event.SETTLE)
                 return ReadTail(self._target_next)
             case Remedy.REFUSE:
@@ -303,7 +302,7 @@ class Lane:
             case Remedy.SPLIT:
                 self.state = states.step(self.state, states.Event.REFUSE)
                 return Split(self._waiting[0], self._refuse(first))
-            case _:  # Remedy.REACQUIRE
+            case _:  # REACQUIRE, or the log never shows what the broker says: a new epoch ends the argument
                 return Reacquire(first.message or f"error {first.error_code}")
 
     def _shed(self) -> None:

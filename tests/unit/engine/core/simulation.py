@@ -51,7 +51,7 @@ class World:
             return Outcome(append_kind(6), error_code=6)
         if chance < 0.05:
             return Outcome(append_kind(7), error_code=7)
-        code, base = log.append(payload)
+        code, base, _ = log.append(payload)
         if code == NONE and chance < 0.08:
             return Outcome(append_kind(20), error_code=20)
         return Outcome(append_kind(code), base, code) if code == NONE else Outcome(append_kind(code), error_code=code)

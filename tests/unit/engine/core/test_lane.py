@@ -373,3 +373,15 @@ def test_a_failed_lane_gives_its_buffers_back_and_may_be_owned_again() -> None:
     played.lane.own(position(1, 51), barrier_done=True)
     assert played.lane.fetch_offset == 1
     assert played.lane.producer == (41, 3)
+
+
+def test_a_log_that_never_shows_what_the_broker_says_ends_in_a_new_acquisition() -> None:
+    played = Played(limits=Limits(settlements=3))
+    played.feed(2)
+    for _ in range(3):
+        (piece,) = played.send()
+        assert played.answers([piece], K.ORDER) == ReadTail(50)
+        assert isinstance(played.lane.on_tail(Tail(log_start=0, end=50, batches=()))[0], Retry)
+        played.lane.on_retry()
+    (piece,) = played.send()
+    assert isinstance(played.answers([piece], K.ORDER), Reacquire)
