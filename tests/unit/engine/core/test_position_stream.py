@@ -56,7 +56,9 @@ def test_a_position_is_written_when_it_is_asked_for_and_has_moved() -> None:
     (piece,) = played.send()
     played.answer(piece, K.APPENDED, 50)
     assert stream.records_behind == 2
+    assert not stream.writing
     write = written(stream)
+    assert stream.writing
     assert sequence(write) == 1
     assert not stream.flush_asked
     stream.on_outcome(write, APPENDED)
