@@ -9,6 +9,7 @@ from deploy.local.cluster import Cluster
 from engine.clock import now_s
 from engine.core.events import AnyEvent
 from engine.core.progress import FlowProgress, LaneProgress
+from engine.errors import BrokerUnreachable, ConnectionLost
 from engine.flow.copier import FlowCopier
 from engine.flow.terms import FlowTerms
 from engine.kafka.cluster import ClusterClient
@@ -79,13 +80,23 @@ class Run:
     async def until_copied(self, *topics: str, deadline_s: float = DEADLINE_S) -> None:
         """Wait until the lanes (of some topics, else all) have copied what the source holds now."""
         names = [d.name.source for d in self.copier.drivers.values() if not topics or d.name.source.topic in topics]
-        ends = await self._source.offsets(names, _LATEST)
+        ends = await self._ends(names, now_s() + deadline_s)
 
         def copied() -> bool:
             lanes = {one.lane: one for one in self.progress().lanes}
             return all(lanes[name].state == "copying" and lanes[name].source_next >= ends[name] for name in names)
 
         await self.until(copied, f"copied to {dict(list(ends.items())[:5])}", deadline_s)
+
+    async def _ends(self, names: list[TopicPartition], give_up_at: float) -> dict[TopicPartition, int]:
+        """Ask where the source ends; a broker that is on its way back does not say it at once."""
+        while True:
+            try:
+                return await self._source.offsets(names, _LATEST)
+            except (ConnectionLost, BrokerUnreachable):
+                if now_s() > give_up_at:
+                    raise
+                await asyncio.sleep(_POLL_S)
 
     def describe(self) -> str:
         """Say where every lane stands, troubled ones first, and what was told."""
