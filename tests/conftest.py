@@ -1,11 +1,49 @@
 """What every test may use."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
+
+from deploy.local.cluster import Cluster, start_clusters
 
 
 @pytest.fixture(autouse=True)
 def _own_user_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep state files out of the user's own folder; the cache of jars is shared on purpose."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+class Pair(NamedTuple):
+    """The two clusters that most tests with real brokers share."""
+
+    source: Cluster
+    target: Cluster
+
+
+@pytest.fixture(scope="session")
+def cluster_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    """Both clusters, one broker each, started side by side and stopped by pid at the end."""
+    folder = tmp_path_factory.mktemp("clusters")
+    # The cleaner looks for work every 15 s by default; compaction tests wait for it.
+    eager = {"log.cleaner.backoff.ms": "100"}
+    pair = Pair(Cluster("source", folder / "source", overrides=eager), Cluster("target", folder / "target"))
+    start_clusters(*pair)
+    try:
+        yield pair
+    finally:
+        for cluster in pair:
+            cluster.stop()
+
+
+@pytest.fixture(scope="session")
+def source_cluster(cluster_pair: Pair) -> Cluster:
+    """Where records come from. Shared: use topic names of your own."""
+    return cluster_pair.source
+
+
+@pytest.fixture(scope="session")
+def target_cluster(cluster_pair: Pair) -> Cluster:
+    """Where records go. Shared: use topic names of your own."""
+    return cluster_pair.target

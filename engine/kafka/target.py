@@ -25,7 +25,13 @@ class KafkaTargetBroker:
         self._late: deque[Callable[[], None]] = deque()
 
     def append(self, appends: Sequence[Append], on_outcomes: OnOutcomes) -> None:
-        """Send one Produce request; the payloads are not copied and must stay as they are until the outcomes."""
+        """Send one Produce request; the payloads are not copied and must stay as they are until the outcomes.
+
+        ValueError for two batches of one partition: a broker drops the first of them without a word and answers once.
+        """
+        partitions = [one.partition for one in appends]
+        if len(set(partitions)) != len(partitions):
+            raise ValueError(f"a broker keeps one batch per partition of {partitions}")
         nobody = UUID(int=0)
         batches = [
             (

@@ -20,12 +20,15 @@ from engine.flow.ports import (
     Wanted,
 )
 from engine.kafka.faults import append_kind
+from engine.kafka.source import fetch_fault
+from engine.wire.batch import read_header
 from policies.model import TopicPartition
 from tests.fakes.source_log import SourceLog
 from tests.fakes.target_log import NONE, TargetLog
 
 EARLIEST, LATEST = -2, -1
-OUT_OF_RANGE = FetchFault(1, "OffsetOutOfRange", retry=False, out_of_range=True)
+_NOTHING: tuple[bytes, list[tuple[int, int]]] = b"", []
+OUT_OF_RANGE, UNKNOWN_PARTITION, NOT_LEADER, UNKNOWN_TOPIC_ID = 1, 3, 6, 100
 
 
 class FakeCluster:
@@ -42,6 +45,8 @@ class FakeCluster:
         self.down: set[int] = set()
         self.configs: dict[str, dict[str, str]] = {}
         self.transactional: dict[str, tuple[int, int]] = {}
+        self.topic_ids: dict[str, str] = {}
+        """The ids that fetches and appends name: those of the first look at the leaders."""
         self.fenced = True
         self.fault: Callable[[Wanted], FetchFault | None] = lambda _wanted: None
         self.preferred: dict[TopicPartition, int] = {}
@@ -85,7 +90,22 @@ class FakeCluster:
 
     async def leaders(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
         self.fail("leaders", partitions)
-        return {partition: self.leader[partition] for partition in partitions if partition in self.leader}
+        found = {partition: self.leader[partition] for partition in partitions if partition in self.leader}
+        for partition, leader in found.items():
+            self.topic_ids.setdefault(partition.topic, leader.topic_id)
+        return found
+
+    def stranger(self, partition: TopicPartition) -> int:
+        """Return the error code for a partition that is not there, or not under the id that requests name."""
+        leader = self.leader.get(partition)
+        if leader is None:
+            return UNKNOWN_PARTITION
+        return NONE if self.topic_ids.get(partition.topic, leader.topic_id) == leader.topic_id else UNKNOWN_TOPIC_ID
+
+    def _led(self, partitions: Sequence[TopicPartition]) -> None:
+        for partition in partitions:
+            if partition not in self.leader:
+                raise ConnectionLost(f"{partition} on cluster {self.name!r} has no leader")
 
     def _reach(self, node: int) -> None:
         if node in self.down:
@@ -102,10 +122,12 @@ class FakeCluster:
 
     async def offsets(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
         self.fail("offsets", partitions)
+        self._led(partitions)
         found: dict[TopicPartition, int] = {}
         for partition in partitions:
             log = self.sources.get(partition) or self.targets[partition]
-            found[partition] = {EARLIEST: log.start, LATEST: log.end}.get(timestamp_ms, -1)
+            known = {EARLIEST: log.start, LATEST: log.end}
+            found[partition] = known[timestamp_ms] if timestamp_ms in known else log.at(timestamp_ms)
         return found
 
     async def acquire(self, transactional_id: str, partitions: Sequence[TopicPartition]) -> Producer:
@@ -128,24 +150,27 @@ class FakeCluster:
     async def keep_alive(self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]) -> None:
         self.fail("keep alive", partitions)
         if self.transactional[transactional_id] != (producer.producer_id, producer.epoch):
-            raise KafkaRefusal(f"transactional id {transactional_id}", 90, "ProducerFenced", "")
+            raise KafkaRefusal(f"transactional id {transactional_id}", 47, "InvalidProducerEpoch", "")
         await self._mark(producer.producer_id, producer.epoch, partitions)
 
     async def producers(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, list[ProducerState]]:
         self.fail("producers", partitions)
-        return {
-            partition: [
-                ProducerState(producer_id, known.epoch, known.batches[-1][1] if known.batches else -1, -1, 0)
-                for producer_id, known in self.targets[partition].producers.items()
-            ]
-            for partition in partitions
-            if partition in self.targets
-        }
+        self._led(partitions)
+        return {partition: self._remembered(partition) for partition in partitions}
+
+    def _remembered(self, partition: TopicPartition) -> list[ProducerState]:
+        if partition in self.sources:
+            return [ProducerState(one, 0, 0, first, 0) for one, first in self.sources[partition].open.items()]
+        return [
+            ProducerState(one, known.epoch, known.batches[-1][1] if known.batches else -1, -1, known.last_timestamp_ms)
+            for one, known in self.targets[partition].producers.items()
+        ]
 
     async def read_headers(self, partition: TopicPartition, first: int, end: int) -> list[TailBatch]:
         self.fail("read headers", [partition])
+        self._led([partition])
         log = self.targets[partition]
-        if first < log.start:
+        if first < end and not log.start <= first <= log.end:
             raise KafkaRefusal(f"reading {partition} at {first}", 1, "OffsetOutOfRange", "")
         return [batch for batch in log.headers(first) if batch.base_offset < end]
 
@@ -177,10 +202,10 @@ class FakeSourceBroker:
         await asyncio.sleep(0)
         if self._node in cluster.down:
             raise ConnectionLost(f"{cluster.name}:{self._node}")
-        found = [self._one(want) for want in wanted]
+        found = [self._one(want, terms) for want in wanted]
         if not any(payload or slice_.fault or slice_.preferred_replica >= 0 for slice_, payload in found):
             await self._wait(terms.max_wait_s)
-            found = [self._one(want) for want in wanted]
+            found = [self._one(want, terms) for want in wanted]
         body = b"".join(payload for _, payload in found)
         view = room.room(len(body))
         view[:] = body
@@ -214,16 +239,24 @@ class FakeSourceBroker:
             at += len(payload)
         return placed
 
-    def _one(self, want: Wanted) -> tuple[Slice, bytes]:
+    def _one(self, want: Wanted, terms: FetchTerms) -> tuple[Slice, bytes]:
         cluster = self._cluster
-        log = cluster.sources[want.partition]
         fault = cluster.fault(want)
-        if fault is None and not log.start <= want.offset <= log.end:
-            fault = OUT_OF_RANGE
+        if fault is None and (code := cluster.stranger(want.partition)) != NONE:
+            fault = fetch_fault(code)
+        log = cluster.sources.get(want.partition)
+        if fault is None and log is not None and not log.start <= want.offset <= log.end:
+            fault = fetch_fault(OUT_OF_RANGE)
+        if fault is not None or log is None:
+            return Slice(want.partition, 0, 0, -1, -1, -1, [], -1, fault), b""
         preferred = cluster.preferred.get(want.partition, -1)
         preferred = preferred if preferred != self._node else -1
-        payload, aborted = (b"", []) if fault or preferred >= 0 else log.fetch(want.offset, 3)
-        return Slice(want.partition, 0, 0, log.end, log.end, log.start, aborted, preferred, fault), payload
+        payload, aborted = _NOTHING
+        if preferred < 0:
+            payload, aborted = log.fetch(want.offset, 3, committed=terms.read_committed)
+        return Slice(want.partition, 0, 0, log.end, log.last_stable, log.start, aborted, preferred), _cut(
+            payload, want.max_bytes
+        )
 
     async def close(self) -> None:
         return None
@@ -238,7 +271,8 @@ class FakeTargetBroker:
 
     def append(self, appends: Sequence[Append], on_outcomes: OnOutcomes) -> None:
         partitions = [one.partition for one in appends]
-        assert len(set(partitions)) == len(partitions), f"a broker keeps one batch per partition of {partitions}"
+        if len(set(partitions)) != len(partitions):
+            raise ValueError(f"a broker keeps one batch per partition of {partitions}")
         if self.lost.is_set():
             on_outcomes([UNKNOWN_OUTCOME] * len(appends))
             return
@@ -248,13 +282,23 @@ class FakeTargetBroker:
         )
 
     def _one(self, one: Append) -> Outcome:
-        if self._cluster.leader[one.partition].node != self.node:
-            return Outcome(append_kind(6), error_code=6)
-        code, base = self._cluster.targets[one.partition].append(bytes(one.payload))
-        return Outcome(append_kind(code), base, code)
+        code = self._cluster.stranger(one.partition)
+        if code == NONE and self._cluster.leader[one.partition].node != self.node:
+            code = NOT_LEADER
+        if code != NONE:
+            return Outcome(append_kind(code), error_code=code)
+        code, base, index = self._cluster.targets[one.partition].append(bytes(one.payload))
+        return Outcome(append_kind(code), base, code, record_index=index)
 
     async def wait_lost(self) -> None:
         await self.lost.wait()
 
     async def close(self) -> None:
         self.lost.set()
+
+
+def _cut(payload: bytes, max_bytes: int) -> bytes:
+    """Cut a record set as a broker does: wherever the limit falls, but never within the first batch."""
+    if len(payload) <= max_bytes:
+        return payload
+    return payload[: max(max_bytes, read_header(memoryview(payload), 0).size_bytes)]

@@ -55,6 +55,8 @@ class SourceLog:
         self.batches: list[SourceBatch] = []
         self.aborted: list[tuple[int, int, int]] = []
         """(producer id, first offset, offset of the abort marker)."""
+        self.open: dict[int, int] = {}
+        """First offset of every open transaction, by producer id."""
         self.start = 0
         self.end = 0
 
@@ -78,6 +80,11 @@ class SourceLog:
         self.data(count, producer_id=producer_id)
         self.marker(producer_id, ABORT)
         self.aborted.append((producer_id, first, self.end - 1))
+
+    def open_data(self, count: int, producer_id: int) -> None:
+        """Append a batch of a transaction that stays open."""
+        self.open.setdefault(producer_id, self.end)
+        self.data(count, producer_id=producer_id)
 
     def vanish(self, count: int) -> None:
         """Leave a hole of whole offsets, as when the cleaner takes a batch with its header."""
@@ -106,13 +113,23 @@ class SourceLog:
             for producer_id, first, marker in self.aborted
         )
 
-    def fetch(self, offset: int, batches: int) -> tuple[bytes, list[tuple[int, int]]]:
-        """Return up to `batches` whole batches from the one that holds `offset`, and the aborted list for them."""
-        found = [batch for batch in self.batches if batch.last >= offset][:batches]
-        if not found:
-            return b"", []
-        end = found[-1].last
-        aborted = [
-            (producer_id, first) for producer_id, first, marker in self.aborted if marker >= offset and first <= end
-        ]
-        return b"".join(batch.encode() for batch in found), aborted
+    @property
+    def last_stable(self) -> int:
+        """The offset of the first open transaction, else the end."""
+        return min([self.end, *self.open.values()])
+
+    def at(self, timestamp_ms: int) -> int:
+        """Return the offset of the first record that is as young, -1 without one; markers have no time here."""
+        offsets = (offset for batch in self.batches if batch.control < 0 for offset in batch.offsets)
+        return next((offset for offset in offsets if _TIMESTAMP + offset >= timestamp_ms), -1)
+
+    def fetch(self, offset: int, batches: int, *, committed: bool = True) -> tuple[bytes, list[tuple[int, int]]]:
+        """Return up to `batches` whole batches from the one that holds `offset`, and the aborted list.
+
+        The list reaches to the end of the log, as a broker's does for a short log: it finds the end of the fetched
+        range by its sparse offset index only.
+        """
+        limit = self.last_stable if committed else self.end
+        found = [batch for batch in self.batches if offset <= batch.last < limit][:batches]
+        aborted = [(producer_id, first) for producer_id, first, marker in self.aborted if marker >= offset]
+        return b"".join(batch.encode() for batch in found), aborted if committed and found else []

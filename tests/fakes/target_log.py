@@ -8,6 +8,7 @@ batch per producer (that is all a snapshot holds).
 
 from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
 import msgspec
 
@@ -15,9 +16,10 @@ from engine.core.resume import TailBatch
 from engine.wire.batch import read_header
 from engine.wire.records import Record, decode_records
 
-NONE, TOO_LARGE, OUT_OF_ORDER, INVALID_EPOCH, INVALID_RECORD = 0, 10, 45, 47, 87
+NONE, TOO_LARGE, INVALID_TIMESTAMP, OUT_OF_ORDER, INVALID_EPOCH, INVALID_RECORD = 0, 10, 32, 45, 47, 87
 SPAN = 2**31
 _REMEMBERED = 5
+EXPIRATION_MS = 24 * 3600 * 1000
 
 
 class Remembered(msgspec.Struct):
@@ -25,6 +27,15 @@ class Remembered(msgspec.Struct):
 
     epoch: int
     batches: deque[tuple[int, int, int]]
+    last_timestamp_ms: int = -1
+
+
+class Answer(NamedTuple):
+    """What a broker says of one batch; `record_index` is the place of the record that is to blame."""
+
+    code: int
+    base: int = -1
+    record_index: int = 0
 
 
 class Stored(msgspec.Struct):
@@ -42,34 +53,44 @@ class TargetLog:
         self.start = 0
         self.end = 0
         self.max_bytes = 1 << 20
+        self.compacted = False
+        self.oldest_ms = -1
+        """Records with an older timestamp are refused."""
         self.refuses: Callable[[bytes], bool] = lambda _key: False
         self.producers: dict[int, Remembered] = {}
 
-    def append(self, payload: bytes) -> tuple[int, int]:
-        """Append one batch: (error code, base offset)."""
+    def append(self, payload: bytes) -> Answer:
+        """Append one batch."""
         header = read_header(memoryview(payload), 0)
         assert header.record_count == header.last_offset_delta + 1
         assert not header.is_control
         assert not header.is_transactional
         if len(payload) > self.max_bytes:
-            return TOO_LARGE, -1
-        if any(self.refuses(record.key or b"") for record in decoded(payload)):
-            return INVALID_RECORD, -1
+            return Answer(TOO_LARGE)
+        for index, record in enumerate(decoded(payload)):
+            if (code := self._judge(record)) != NONE:
+                return Answer(code, record_index=index)
         first, last = header.base_sequence, (header.base_sequence + header.last_offset_delta) % SPAN
         known = self.producers.get(header.producer_id)
         if known is not None:
             if known.epoch == header.producer_epoch:
                 for one_first, one_last, offset in known.batches:
                     if (one_first, one_last) == (first, last):
-                        return NONE, offset
+                        return Answer(NONE, offset)
             code = _check(known, header.producer_epoch, first)
             if code != NONE:
-                return code, -1
+                return Answer(code)
         base = self._store(payload, header.producer_id, header.producer_epoch, first, header.record_count)
         if known is None or known.epoch != header.producer_epoch:
             known = self.producers[header.producer_id] = Remembered(header.producer_epoch, deque(maxlen=_REMEMBERED))
         known.batches.append((first, last, base))
-        return NONE, base
+        known.last_timestamp_ms = header.max_timestamp
+        return Answer(NONE, base)
+
+    def _judge(self, record: Record) -> int:
+        if (self.compacted and record.key is None) or self.refuses(record.key or b""):
+            return INVALID_RECORD
+        return INVALID_TIMESTAMP if record.timestamp < self.oldest_ms else NONE
 
     def _store(self, payload: bytes, producer_id: int, epoch: int, sequence: int, count: int) -> int:
         base, self.end = self.end, self.end + count
@@ -93,9 +114,15 @@ class TargetLog:
         base = self._store(b"", -1, -1, -1, count)
         return base, self.end - 1
 
-    def restart(self) -> None:
-        """Restart the broker: of each producer only the last batch stays known."""
-        for known in self.producers.values():
+    def restart(self, now_ms: int = 0) -> None:
+        """Restart the broker: of each producer only the last batch stays known.
+
+        A producer is as old as the youngest record of its last batch, and one older than a day
+        (`producer.id.expiration.ms`) is forgotten with its epoch, whenever it wrote; `now_ms` 0 forgets nobody.
+        """
+        for producer_id, known in list(self.producers.items()):
+            if known.batches and now_ms - known.last_timestamp_ms >= EXPIRATION_MS:
+                del self.producers[producer_id]
             while len(known.batches) > 1:
                 known.batches.popleft()
 
@@ -112,6 +139,14 @@ class TargetLog:
         """Lose whole batches from `offset` on, as an unclean election does."""
         self.batches = [stored for stored in self.batches if stored.header.next_offset <= offset]
         self.end = offset
+
+    def at(self, timestamp_ms: int) -> int:
+        """Return the offset of the first record that is as young, -1 without one."""
+        for stored in self.batches:
+            for record in decoded(stored.payload) if stored.payload else ():
+                if record.timestamp >= timestamp_ms:
+                    return stored.header.base_offset + record.offset
+        return -1
 
     def records(self) -> list[Record]:
         """Return the records of every batch that is neither a marker nor foreign."""
