@@ -70,6 +70,7 @@ class Copier:
             await self._source.open()
             await self._target.open()
             expiry_s = await shortest_expiry_s(self._target)
+            self._copier.producer_expiry_s = expiry_s
             if expiry_s is not None:
                 self._copier.keep_alive_s = min(self._copier.keep_alive_s, expiry_s / 4)
             await self._copier.run()

@@ -51,6 +51,7 @@ class Lane:
         self.skipped = 0
         self.position_version = 0
         self.source_leader_epoch = -1
+        self.forgets_before_ms = -(2**63)
         self._waiting: deque[Piece] = deque()
         self._in_flight: deque[Piece] = deque()
         self._outcomes: list[Outcome] = []
@@ -289,7 +290,7 @@ class Lane:
         self._attempt += 1
         self._shed()
         first = outcomes[0]
-        match remedy(outcomes):
+        match remedy(outcomes, forgotten=any(p.max_timestamp < self.forgets_before_ms for p in self._waiting)):
             case Remedy.RESEND:
                 self.state = states.step(self.state, states.Event.RESEND)
                 return Retry(self._attempt)
@@ -302,7 +303,7 @@ class Lane:
             case Remedy.SPLIT:
                 self.state = states.step(self.state, states.Event.REFUSE)
                 return Split(self._waiting[0], self._refuse(first))
-            case _:  # REACQUIRE, or the log never shows what the broker says: a new epoch ends the argument
+            case _:  # REACQUIRE, or neither the log nor the broker can be believed: a new epoch ends the argument
                 return Reacquire(first.message or f"error {first.error_code}")
 
     def _shed(self) -> None:

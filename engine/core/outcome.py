@@ -59,14 +59,20 @@ _REMEDIES = {
 }
 
 
-def remedy(outcomes: list[Outcome]) -> Remedy:
+def remedy(outcomes: list[Outcome], *, forgotten: bool = False) -> Remedy:
     """Decide for a whole window, first outcome first; the first is never APPENDED.
 
     A later batch that was appended proves that the first one was too, or that the log is not in our order: both ask
     for a look at the log. A refusal whose followers are of unknown outcome asks for the same look.
+
+    `forgotten`: a batch is older than the broker remembers producers. It takes a producer's age from the newest
+    timestamp in its last batch (ProducerStateEntry, `producer.id.expiration.ms`), so after such a batch it may know
+    neither our sequence nor our epoch: sent again, the batch could be there twice. A new epoch with its barrier
+    settles that.
     """
     first, later = outcomes[0], outcomes[1:]
-    if first.kind is OutcomeKind.FENCED:
+    unknown = any(outcome.kind is OutcomeKind.UNKNOWN for outcome in outcomes)
+    if first.kind is OutcomeKind.FENCED or (forgotten and unknown):
         return Remedy.REACQUIRE
     if any(outcome.kind is OutcomeKind.APPENDED for outcome in later):
         return Remedy.SETTLE

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import msgspec
 
-from engine.wire.batch import BatchHeader
+from engine.wire.batch import BatchHeader, read_header
 from engine.wire.records import Encoded
 
 Payload = bytearray | memoryview
@@ -36,6 +36,11 @@ class Piece(msgspec.Struct, kw_only=True):
     lease: Lease | None
     stamped: bool = False
     pinned: bool = False
+
+    @property
+    def max_timestamp(self) -> int:
+        """The newest timestamp in the batch, -1 where records carry none."""
+        return (self.header or read_header(self.payload, 0)).max_timestamp
 
     def detach(self) -> None:
         """Copy the bytes out of the receive buffer, so that a lane in trouble pins none."""

@@ -62,12 +62,41 @@ def read_tail(position: Position, tail: Tail) -> Found | Unknown:
     The tail must have been read from `position.target_next` (or from the log start where that is higher, or, where
     the log ends below it, from as far back as the caller can read).
     """
+    regressed = tail.end < position.target_next
+    broken = None if regressed else _broken(position, tail)
+    if broken is not None:
+        return broken
     sequence, foreign, ours = _walk(position, tail)
-    if tail.end < position.target_next:
+    if regressed:
         return _regressed(position, tail, ours)
     if sequence == position.sequence and tail.log_start > position.target_next:
         return _eaten(position, tail, foreign)
     return _found(position, tail, sequence, foreign, "tail" if sequence > position.sequence else "position")
+
+
+def _broken(position: Position, tail: Tail) -> Unknown | None:
+    """Find where our batches do not continue each other although no offset is missing between them.
+
+    Compaction and retention leave holes in the offsets. A hole or a repetition in our sequences alone means that the
+    target did not refuse what it must: a broker that forgot its producers appends a batch twice, or behind a lost one.
+    """
+    offset: int | None = position.target_next if tail.log_start <= position.target_next else None
+    sequence = position.sequence
+    for batch in tail.batches:
+        mine = (batch.producer_id, batch.producer_epoch) == (position.producer_id, position.producer_epoch)
+        if mine and not batch.is_control and batch.base_offset >= position.target_next:
+            first = _unwrap(position, batch)
+            if first < sequence or (first > sequence and batch.base_offset == offset):
+                cause = f"batches of ours are {'there twice' if first < sequence else 'missing'} at this offset"
+                return Unknown(expected=position.target_next, found=batch.base_offset, cause=cause)
+            sequence = first + batch.record_span
+        offset = batch.next_offset
+    return None
+
+
+def _unwrap(position: Position, batch: TailBatch) -> int:
+    ahead = (batch.base_sequence - position.sequence) % SEQUENCE_SPAN
+    return position.sequence + (ahead if ahead < _FORWARD else ahead - SEQUENCE_SPAN)
 
 
 def _walk(position: Position, tail: Tail) -> tuple[int, tuple[tuple[int, int], ...], int | None]:
@@ -81,9 +110,7 @@ def _walk(position: Position, tail: Tail) -> tuple[int, tuple[tuple[int, int], .
         if (batch.producer_id, batch.producer_epoch) != (position.producer_id, position.producer_epoch):
             _extend(foreign, batch)
             continue
-        ahead = (batch.base_sequence - position.sequence) % SEQUENCE_SPAN
-        first = position.sequence + (ahead if ahead < _FORWARD else ahead - SEQUENCE_SPAN)
-        ours = first + batch.record_span
+        ours = _unwrap(position, batch) + batch.record_span
         sequence = max(sequence, ours)
     return sequence, tuple(foreign), ours
 

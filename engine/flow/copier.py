@@ -51,6 +51,7 @@ class FlowCopier:
     def __init__(self, terms: FlowTerms, source: Cluster, target: Cluster, start_for: Callable[[str], Start]) -> None:
         self.terms = terms
         self.keep_alive_s = terms.keep_alive_s
+        self.producer_expiry_s: float | None = None
         self.drivers: dict[TopicPartition, LaneDriver] = {}
         self._target = target
         self._acquisition = Acquisition(terms, source, target, StartResolver(source, start_for))
@@ -280,6 +281,7 @@ class FlowCopier:
             driver.max_batch_bytes = int(value) if value else _DEFAULT_BATCH_BYTES
 
     def _owned(self, drivers: Sequence[LaneDriver]) -> None:
+        self._mark_old()
         for driver in drivers:
             driver.acquiring = False
             driver.kept_alive_at = now_s()
@@ -294,6 +296,7 @@ class FlowCopier:
         while True:
             await pause(_TICK_S)
             now = now_s()
+            self._mark_old()
             due = now - flushed_at >= self.terms.flush_s
             flushed_at = now if due else flushed_at
             dirty = [driver for driver in self.drivers.values() if due or self._much_copied(driver)]
@@ -307,6 +310,13 @@ class FlowCopier:
                 if driver.producer is not None and now - driver.kept_alive_at >= self.keep_alive_s:
                     driver.kept_alive_at = now
                     self._spawn(self._keep_alive(driver))
+
+    def _mark_old(self) -> None:
+        """Tell the lanes which records are so old that the target forgets their producer with them."""
+        if self.producer_expiry_s is not None:
+            before_ms = wall_ms() - int(self.producer_expiry_s * 500)  # half of it: brokers' clocks differ
+            for driver in self.drivers.values():
+                driver.lane.forgets_before_ms = before_ms
 
     async def _look_for_eaten(self) -> None:
         """Compare the target's log starts with the positions, once per lane until it recovers."""

@@ -385,3 +385,14 @@ def test_a_log_that_never_shows_what_the_broker_says_ends_in_a_new_acquisition()
         played.lane.on_retry()
     (piece,) = played.send()
     assert isinstance(played.answers([piece], K.ORDER), Reacquire)
+
+
+@pytest.mark.parametrize(("before_ms", "expected"), [(0, Retry), (2**62, Reacquire)])
+def test_records_older_than_the_target_remembers_producers_are_settled_by_a_new_epoch(
+    before_ms: int, expected: type
+) -> None:
+    played = Played()
+    played.lane.forgets_before_ms = before_ms
+    played.feed(2, 2)
+    sent = played.send()
+    assert isinstance(played.answers(sent, K.UNKNOWN, K.UNKNOWN), expected)

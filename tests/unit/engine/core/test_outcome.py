@@ -52,3 +52,9 @@ def test_a_refusal_stands_only_when_its_followers_are_definite(first: OutcomeKin
 @pytest.mark.parametrize("later", FAILURES)
 def test_what_was_perhaps_appended_goes_out_again(later: OutcomeKind) -> None:
     assert decide(K.UNKNOWN, later) is Remedy.RESEND
+
+
+def test_a_batch_whose_producer_may_be_forgotten_is_never_sent_again_blindly() -> None:
+    assert remedy([Outcome(K.UNKNOWN)], forgotten=True) is Remedy.REACQUIRE
+    assert remedy([Outcome(K.RETRY), Outcome(K.UNKNOWN)], forgotten=True) is Remedy.REACQUIRE
+    assert remedy([Outcome(K.RETRY)], forgotten=True) is Remedy.RESEND  # definitely not appended

@@ -163,3 +163,26 @@ def test_a_regression_that_no_run_covers_is_unknown(batches: tuple[TailBatch, ..
     answer = read(position(107, 57, 7, ((6, 106),)), *batches, end=52)
     assert isinstance(answer, Unknown)
     assert "lost records that it had acknowledged" in answer.cause
+
+
+@pytest.mark.parametrize(
+    ("batches", "cause"),
+    [
+        ((ours(50, 0, 3), ours(53, 5, 2)), "missing"),
+        ((ours(50, 2, 3),), "missing"),
+        ((ours(50, 0, 3), marker(53), ours(54, 5, 2)), "missing"),
+        ((ours(50, 0, 3), ours(53, 0, 3)), "twice"),
+        ((ours(50, 0, 3), foreign(53), ours(54, 1, 2)), "twice"),
+    ],
+)
+def test_sequences_that_break_where_no_offset_is_missing_are_never_taken_for_whole(
+    batches: tuple[TailBatch, ...], cause: str
+) -> None:
+    answer = read(position(), *batches)
+    assert isinstance(answer, Unknown)
+    assert cause in answer.cause
+    assert answer.found == batches[-1].base_offset
+
+
+def test_where_retention_took_the_beginning_the_first_sequence_says_nothing() -> None:
+    assert found(position(), ours(60, 10, 2), start=60).sequence == 12
