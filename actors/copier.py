@@ -38,9 +38,8 @@ class Engine(Protocol):
 
 def make_engine(spec: CopierSpec) -> Engine:
     """Read the configuration in the copier's own process and build the engine of one flow."""
-    from engine.runner import Copier
-
     from actors import config_ref
+    from engine.runner import Copier
 
     config = config_ref.load(spec.config)
     flow = next(flow for flow in config.flows if flow.name == spec.flow)

@@ -2,11 +2,10 @@
 
 from collections.abc import Callable
 
-from policies.start import Duration, Earliest, Latest, Offsets, Start, Timestamp
-
 from engine.clock import wall_ms
 from engine.flow.ports import Cluster
 from policies.model import TopicPartition
+from policies.start import Duration, Earliest, Latest, Offsets, Start, Timestamp
 
 _EARLIEST, _LATEST = -2, -1
 
