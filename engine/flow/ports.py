@@ -109,7 +109,8 @@ class TargetBroker(Protocol):
     def append(self, appends: Sequence[Append], on_outcomes: OnOutcomes) -> None:
         """Send one request with at most one batch per partition; `on_outcomes` is called exactly once.
 
-        The outcomes come in the order of `appends`; all are UNKNOWN when the connection is lost.
+        The outcomes come in the order of `appends`, requests in the order they were sent, never from within this call;
+        all are UNKNOWN when the connection is lost.
         """
 
     async def wait_lost(self) -> None:

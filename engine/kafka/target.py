@@ -48,7 +48,9 @@ class KafkaTargetBroker:
             answer = self._answer(version, batches, on_outcomes)
             self._connection.send(PRODUCE_KEY, version, version >= 9, parts, answer)
         except ConnectionLost:
-            on_outcomes([UNKNOWN_OUTCOME] * len(batches))
+            # Not at once: requests sent before may still be waiting for theirs, while the connection closes under them.
+            lost = [UNKNOWN_OUTCOME] * len(batches)
+            asyncio.get_running_loop().call_soon(lambda: on_outcomes(lost))
 
     def _version(self, ids_known: bool) -> int:
         for version in PRODUCE_VERSIONS:

@@ -1,0 +1,58 @@
+"""A target broker whose connection goes: every request has its outcomes, in the order of the sends."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, cast
+from uuid import UUID
+
+from engine.core.outcome import Outcome, OutcomeKind
+from engine.errors import ConnectionLost
+from engine.flow.ports import Append
+from engine.kafka.connection import Answer, Connection
+from engine.kafka.target import KafkaTargetBroker
+from policies.model import TopicPartition
+
+
+class Closing:
+    """A connection that answers what was sent one by one while it is closed already, as asyncio's protocols do."""
+
+    address = "nowhere:1"
+
+    def __init__(self) -> None:
+        self.pending: list[Answer] = []
+        self.lost = False
+
+    def supports(self, _api_key: int, _version: int) -> bool:
+        return True
+
+    def send(self, *_request: Any) -> None:
+        if self.lost:
+            raise ConnectionLost(self.address)
+        self.pending.append(next(part for part in _request if callable(part)))
+
+    def close(self) -> None:
+        self.lost = True
+        for answer in self.pending:
+            answer(None)
+
+
+def append(broker: KafkaTargetBroker, number: int, told: list[tuple[int, Outcome]], then: int | None = None) -> None:
+    def on_outcomes(outcomes: Sequence[Outcome]) -> None:
+        told.extend((number, outcome) for outcome in outcomes)
+        if then is not None:
+            append(broker, then, told)  # what an outbox does: it sends on at once
+
+    broker.append([Append(TopicPartition("t", number), bytearray(b"batch"))], on_outcomes)
+
+
+async def test_what_is_sent_while_the_connection_closes_has_its_outcome_after_what_was_sent_before() -> None:
+    connection = Closing()
+    broker = KafkaTargetBroker(cast("Connection", connection), {"t": UUID(int=1)}, timeout_s=1.0)
+    told: list[tuple[int, Outcome]] = []
+    append(broker, 1, told, then=3)
+    append(broker, 2, told)
+    connection.close()
+    assert [number for number, _ in told] == [1, 2]
+    await asyncio.sleep(0)
+    assert [number for number, _ in told] == [1, 2, 3]
+    assert {outcome.kind for _, outcome in told} == {OutcomeKind.UNKNOWN}
