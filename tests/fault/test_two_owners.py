@@ -16,6 +16,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.fault]
 
 PARTITIONS = 3
 COUNT = 60_000
+MORE = 200
 
 
 async def filled(pair: tuple[Cluster, Cluster], topic: str) -> tuple[Mirror, str]:
@@ -26,16 +27,24 @@ async def filled(pair: tuple[Cluster, Cluster], topic: str) -> tuple[Mirror, str
     return mirror, copied
 
 
+async def more(mirror: Mirror, topic: str) -> None:
+    """Give every lane something to append: an owner with nothing to send does not meet the fence."""
+    for partition in range(PARTITIONS):
+        await produce(mirror.source, topic, partition, numbered(MORE))
+
+
 async def test_the_older_of_two_running_copiers_stands_down(pair: tuple[Cluster, Cluster]) -> None:
     mirror, copied = await filled(pair, "newer-wins")
     async with mirror.run(epoch=1, drain=False) as old:
         await old.until(lambda: sum(one.records for one in old.progress().lanes) > COUNT // 10, "a tenth is copied")
         async with mirror.run(epoch=2) as new:
+            await new.until(lambda: len(new.told(Resumed)) == PARTITIONS, "the newer one has the lanes")
+            await more(mirror, "newer-wins")
             await old.until(lambda: len(old.told(OwnershipLost)) == PARTITIONS, "the older one stands down")
             assert {(one.assignment_epoch, one.other_epoch) for one in old.told(OwnershipLost)} == {(1, 2)}
             await new.until_copied()
             assert new.told(OwnershipLost) == []
-    assert await assert_identical(mirror.source, mirror.target, "newer-wins", copied) == COUNT
+    assert await assert_identical(mirror.source, mirror.target, "newer-wins", copied) == COUNT + PARTITIONS * MORE
 
 
 async def test_a_newer_copier_survives_an_older_one_that_starts_late(pair: tuple[Cluster, Cluster]) -> None:
@@ -62,10 +71,11 @@ async def test_a_frozen_copier_thaws_after_its_successor_has_begun(pair: tuple[C
     successor.go()
     await successor.until(lambda: len(successor.told(Resumed)) == PARTITIONS, "the successor has the lanes")
     os.kill(frozen.pid, signal.SIGCONT)
+    await more(mirror, "thaw")
     await frozen.until(lambda: len(frozen.told(OwnershipLost)) == PARTITIONS, "the thawed one stands down")
-    await successor.until(lambda: successor.last.copied == COUNT, "all copied")
+    await successor.until(lambda: successor.last.copied == COUNT + PARTITIONS * MORE, "all copied")
     await successor.drain()
     await frozen.drain()
     for one in (successor, frozen):
         await one.close()
-    assert await assert_identical(mirror.source, mirror.target, "thaw", copied) == COUNT
+    assert await assert_identical(mirror.source, mirror.target, "thaw", copied) == COUNT + PARTITIONS * MORE
