@@ -75,7 +75,3 @@ class KafkaRefusal(MirrorError):
 
     def __str__(self) -> str:
         return f"{self.asked}: {self.name} ({self.code})" + (f"; {self.right}" if self.right else "")
-
-
-class Stopped(MirrorError):
-    """A wait that ended because the copier stops."""

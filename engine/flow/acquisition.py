@@ -26,13 +26,12 @@ from engine.core.position import ForeignPosition, Position, decode_key, decode_v
 from engine.core.resume import Found, Tail, Unknown, read_tail
 from engine.core.states import State
 from engine.flow.lane_driver import LaneDriver
-from engine.flow.ports import Cluster, Producer, ProducerState
+from engine.flow.ports import EARLIEST, LATEST, Cluster, Producer, ProducerState
 from engine.flow.starts import StartResolver
 from engine.flow.terms import FlowTerms
 from engine.tasks import run_all
 from policies.model import TopicPartition
 
-EARLIEST, LATEST = -2, -1
 _AT_ONCE = 32
 """Barriers in progress at once: enough to hide the coordinator's latency, few enough for its queue."""
 _REGRESSION_WINDOW = 100_000

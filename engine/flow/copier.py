@@ -22,10 +22,10 @@ from engine.core.position_stream import PositionStream
 from engine.core.progress import FlowProgress
 from engine.core.states import State
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
-from engine.flow.acquisition import EARLIEST, Acquisition
+from engine.flow.acquisition import Acquisition
 from engine.flow.inbox import InboxEvents
 from engine.flow.lane_driver import LaneDriver
-from engine.flow.ports import Cluster
+from engine.flow.ports import EARLIEST, Cluster
 from engine.flow.remedies import Remedies
 from engine.flow.routes import Routes
 from engine.flow.starts import StartResolver

@@ -100,6 +100,9 @@ class Append(msgspec.Struct, frozen=True, gc=False):
     payload: Payload
 
 
+EARLIEST, LATEST = -2, -1
+"""Timestamps of `Cluster.offsets` that mean the log start and the high watermark (Kafka: ListOffsets)."""
+
 OnOutcomes = Callable[[list[Outcome]], None]
 
 

@@ -20,13 +20,12 @@ from engine.core.resume import Tail
 from engine.core.states import State
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, WireError
 from engine.flow.lane_driver import LaneDriver
-from engine.flow.ports import Cluster, Slice
+from engine.flow.ports import EARLIEST, LATEST, Cluster, Slice
 from engine.flow.routes import Routes, Spawn
 from engine.flow.terms import FlowTerms
 from engine.wire.batch import read_header
 from engine.wire.records import reencode
 
-EARLIEST, LATEST = -2, -1
 _REACQUISITIONS = 5
 """Acquisitions in a row without one acknowledged record before a lane gives up."""
 

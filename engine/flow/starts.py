@@ -3,11 +3,9 @@
 from collections.abc import Callable
 
 from engine.clock import wall_ms
-from engine.flow.ports import Cluster
+from engine.flow.ports import EARLIEST, LATEST, Cluster
 from policies.model import TopicPartition
 from policies.start import Duration, Earliest, Latest, Offsets, Start, Timestamp
-
-_EARLIEST, _LATEST = -2, -1
 
 
 class StartResolver:
@@ -24,17 +22,17 @@ class StartResolver:
             case Offsets() if lane.partition in rule.offsets:
                 return rule.offsets[lane.partition]
             case Latest():
-                return await self._at(lane, _LATEST)
+                return await self._at(lane, LATEST)
             case Timestamp():
                 return await self._since(lane, rule.timestamp_ms)
             case Duration():
                 return await self._since(lane, wall_ms() - int(rule.duration_s * 1000))
             case Earliest() | Offsets():
-                return await self._at(lane, _EARLIEST)
+                return await self._at(lane, EARLIEST)
 
     async def _since(self, lane: TopicPartition, timestamp_ms: int) -> int:
         found = await self._at(lane, max(0, timestamp_ms))
-        return found if found >= 0 else await self._at(lane, _LATEST)
+        return found if found >= 0 else await self._at(lane, LATEST)
 
     async def _at(self, lane: TopicPartition, timestamp_ms: int) -> int:
         return (await self._source.offsets([lane], timestamp_ms))[lane]

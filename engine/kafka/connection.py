@@ -52,8 +52,6 @@ class _Frames(asyncio.BufferedProtocol):
 
     def __init__(self, on_lost: Callable[[Exception | None], None]) -> None:
         self.pending: deque[_Pending] = deque()
-        self.can_write = asyncio.Event()
-        self.can_write.set()
         self._on_lost = on_lost
         self._scratch = bytearray(_SCRATCH_BYTES)
         self._scratch_view = memoryview(self._scratch)
@@ -115,17 +113,10 @@ class _Frames(asyncio.BufferedProtocol):
             raise ConnectionLost(f"answer {correlation_id} to request {pending.correlation_id}")
         pending.answer(frame[4:])
 
-    def pause_writing(self) -> None:
-        self.can_write.clear()
-
-    def resume_writing(self) -> None:
-        self.can_write.set()
-
     def eof_received(self) -> bool:
         return False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self.can_write.set()
         waiting, self.pending = self.pending, deque()
         self._on_lost(exc)
         for pending in waiting:
@@ -161,14 +152,8 @@ class Connection:
 
     def _adopt(self, transport: asyncio.Transport) -> None:
         self._transport = transport
-        transport.set_write_buffer_limits(high=8 * 1024 * 1024)
         transport.set_protocol(self._frames)
         transport.resume_reading()
-
-    @property
-    def in_flight(self) -> int:
-        """Requests without an answer yet."""
-        return len(self._frames.pending)
 
     @property
     def address(self) -> str:
@@ -241,10 +226,6 @@ class Connection:
         )
         skip = 1 if prepared.FLEXIBLE_VERSION else 0  # the empty tag section of a flexible response header
         return prepared.RESPONSE_TYPE.decode(bytes(body[skip:]))
-
-    async def writable(self) -> None:
-        """Wait until the kernel took enough of what was written."""
-        await self._frames.can_write.wait()
 
     def abort(self) -> None:
         """Close at once; every waiting request is answered with None."""

@@ -4,7 +4,7 @@ from uuid import UUID
 
 from engine.core.resume import TailBatch
 from engine.errors import ConnectionLost, KafkaRefusal
-from engine.flow.ports import FetchTerms, Slice, Wanted
+from engine.flow.ports import EARLIEST, LATEST, FetchTerms, Slice, Wanted
 from engine.kafka.cluster import ClusterClient, Metadata
 from engine.kafka.offsets import list_offsets
 from engine.kafka.source import KafkaSourceBroker
@@ -16,7 +16,6 @@ from policies.model import TopicPartition
 _PARTITION_BYTES = 1024 * 1024
 _TERMS = FetchTerms(max_wait_s=0.0, min_bytes=0, max_bytes=4 * _PARTITION_BYTES, read_committed=False)
 _COMMITTED = FetchTerms(max_wait_s=0.0, min_bytes=0, max_bytes=4 * _PARTITION_BYTES, read_committed=True)
-_EARLIEST, _LATEST = -2, -1
 
 
 class _Fresh:
@@ -89,8 +88,8 @@ async def read_topic(client: ClusterClient, topic: str) -> list[tuple[bytes | No
     """Read all committed records of a small topic."""
     log = await _Log.of(client, topic)
     partitions = log.partitions(topic)
-    ends = await list_offsets(client, partitions, _LATEST)
-    starts = await list_offsets(client, partitions, _EARLIEST)
+    ends = await list_offsets(client, partitions, LATEST)
+    starts = await list_offsets(client, partitions, EARLIEST)
     records: list[tuple[bytes | None, bytes | None]] = []
     for partition in partitions:
         records += await _read_partition(log, partition, starts[partition], ends[partition])
@@ -130,7 +129,7 @@ async def oldest_timestamp_ms(client: ClusterClient, topic: str) -> int | None:
     """Return the timestamp of the oldest batch of a topic, None where it is empty or its batches carry none."""
     log = await _Log.of(client, topic)
     partitions = log.partitions(topic)
-    starts, ends = await list_offsets(client, partitions, _EARLIEST), await list_offsets(client, partitions, _LATEST)
+    starts, ends = await list_offsets(client, partitions, EARLIEST), await list_offsets(client, partitions, LATEST)
     oldest: list[int] = []
     for partition in partitions:
         if starts[partition] < ends[partition]:

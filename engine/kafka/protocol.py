@@ -1,7 +1,6 @@
 """Requests that aiokafka 0.14 lacks, declared on its protocol classes (Kafka protocol guide, message JSON schemas)."""
 
 from io import BytesIO
-from typing import Any
 from uuid import UUID
 
 from aiokafka.protocol.abstract import AbstractType
@@ -208,6 +207,3 @@ class DescribeTransactions(Request[DescribeTransactionsRequest_v0]):
 def text_id(topic_id: UUID) -> str:
     """Return a topic id as text, empty for the zero id of a broker that has none."""
     return str(topic_id) if topic_id.int else ""
-
-
-AnyRequest = Request[Any]
