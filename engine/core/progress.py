@@ -23,6 +23,9 @@ class LaneProgress(msgspec.Struct, frozen=True, kw_only=True):
     resumed_by: str
     reencoded: int
     skipped: int
+    set_id: str = ""
+    epoch: int = -1
+    """Assignment epoch that the lane is held at."""
 
     @property
     def lag_records(self) -> int:
@@ -39,3 +42,5 @@ class FlowProgress(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[AnyEvent, ...]
     buffer_bytes: int
     set_ids: tuple[str, ...]
+    beat: int = 0
+    """Passes of the copier's tick loop: one that stands still while snapshots come is a stuck data loop."""

@@ -69,6 +69,7 @@ class FlowCopier:
         self._paused: set[str] = set()
         self._flow_paused = False
         self._turns = count()
+        self._beat = 0
 
     # --- life ------------------------------------------------------------------------------------------------
 
@@ -197,6 +198,7 @@ class FlowCopier:
             events=events,
             buffer_bytes=self.routes.pool.used_bytes,
             set_ids=tuple(sorted({driver.set_id for driver in self.drivers.values()})),
+            beat=self._beat,
         )
 
     # --- traffic ---------------------------------------------------------------------------------------------
@@ -295,6 +297,7 @@ class FlowCopier:
         flushed_at = now_s()
         while True:
             await pause(_TICK_S)
+            self._beat += 1
             now = now_s()
             self._mark_old()
             due = now - flushed_at >= self.terms.flush_s

@@ -138,4 +138,6 @@ class LaneDriver:
             resumed_by=self.resumed_by,
             reencoded=lane.reencoded,
             skipped=lane.skipped,
+            set_id=self.set_id,
+            epoch=self.assignment_epoch,
         )

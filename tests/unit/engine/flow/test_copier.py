@@ -214,3 +214,13 @@ async def test_a_lane_reads_from_its_nearest_replica_and_returns_to_the_leader_w
         stage.sources[0].data(2)
         await until(stage.whole)
         assert stage.a.fetches[-1][0] == 1
+
+
+async def test_progress_tells_set_and_epoch_of_each_lane_and_a_beat_that_goes_on() -> None:
+    stage = Stage(2)
+    stage.assign(set_id="one", only=[0], epoch=3)
+    stage.assign(set_id="two", only=[1], epoch=4)
+    async with stage.running():
+        before = stage.copier.progress()
+        assert {(lane.set_id, lane.epoch) for lane in before.lanes} == {("one", 3), ("two", 4)}
+        await until(lambda: stage.copier.progress().beat > before.beat)
