@@ -3,6 +3,7 @@
 import msgspec
 
 from engine.core.events import AnyEvent
+from engine.core.tally import Histogram
 from policies.model import FlowName, TopicPartition
 
 
@@ -26,11 +27,50 @@ class LaneProgress(msgspec.Struct, frozen=True, kw_only=True):
     set_id: str = ""
     epoch: int = -1
     """Assignment epoch that the lane is held at."""
+    lag_bytes: int = -1
+    """What lies between position and source's end, in bytes on the wire: lag x measured bytes per source offset."""
+    newest_ms: int = -1
+    """Newest timestamp in the batch that was copied last."""
+    appended_at_ms: int = -1
+    """When the target acknowledged the last batch."""
+    behind_since_ms: int = -1
+    """Since when the source holds what is not copied (engine/core/lag.py says how it is known); -1: it does not."""
+    latency_ms: int = 0
+    """Sum over all copied records of the time from their timestamp to their acknowledgement."""
+
+    @property
+    def lag_known(self) -> bool:
+        """Whether both the position and the source's end are known."""
+        return self.source_end >= 0 and self.source_next >= 0
+
+    def lag_ms(self, now_ms: int) -> int:
+        """Age of the oldest record that is not copied, at an instant of Unix time; 0 without one, -1 unknown."""
+        if not self.lag_known:
+            return -1
+        return max(0, now_ms - self.behind_since_ms) if self.behind_since_ms >= 0 else 0
 
     @property
     def lag_records(self) -> int:
         """Offsets between the copied position and the source's end; 0 while the end is not known."""
-        return max(0, self.source_end - self.source_next) if self.source_end >= 0 and self.source_next >= 0 else 0
+        return max(0, self.source_end - self.source_next) if self.lag_known else 0
+
+
+class TopicCount(msgspec.Struct, frozen=True, kw_only=True):
+    """What was copied of one source topic by lanes that are no longer listed."""
+
+    topic: str
+    records: int
+    wire_bytes: int
+    latency_ms: int
+
+    def plus(self, records: int, wire_bytes: int, latency_ms: int) -> "TopicCount":
+        """Add what another lane copied."""
+        return TopicCount(
+            topic=self.topic,
+            records=self.records + records,
+            wire_bytes=self.wire_bytes + wire_bytes,
+            latency_ms=self.latency_ms + latency_ms,
+        )
 
 
 class FlowProgress(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,3 +84,16 @@ class FlowProgress(msgspec.Struct, frozen=True, kw_only=True):
     set_ids: tuple[str, ...]
     beat: int = 0
     """Passes of the copier's tick loop: one that stands still while snapshots come is a stuck data loop."""
+    left: tuple[TopicCount, ...] = ()
+    """What lanes had copied here before they left this copier; counters of a copier never fall."""
+    append_latency: Histogram = Histogram()
+    """Per produce request with an acknowledged batch: from sending to the answer, a quota's wait included."""
+    replication_latency: Histogram = Histogram()
+    """Per copied record (of a batch: its newest timestamp): from its timestamp to its acknowledgement."""
+    record_age: Histogram = Histogram()
+    """Per fetched record (of a fetch: the newest timestamp of the partition): from its timestamp to its arrival."""
+    append_failures: int = 0
+    """Appended batches whose answer was not an acknowledgement."""
+    records: int = 0
+    """Copied since the copier began, by lanes that have left it too; so with `wire_bytes`."""
+    wire_bytes: int = 0
