@@ -1,47 +1,172 @@
-"""Sets and owners: stable, even, few moves."""
+"""Owners: sticky, weighed, few moves, and rest once it is even enough."""
 
+import random
 from collections import Counter
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.assignment import LANES_PER_SET, SetPlan, assign
-from policies.model import FlowName, LaneName, TopicPartition
-
-FLOW = FlowName("A", "B")
+from policies.assignment import Assignment, Move, assign, balance, steady_weights
 
 
-def lanes(topic: str, count: int) -> list[LaneName]:
-    return [LaneName(TopicPartition(topic, n), TopicPartition(f"A.{topic}", n)) for n in range(count)]
+def loads(weights: dict[str, float], owners: dict[str, str], copiers: list[str]) -> dict[str, float]:
+    return {copier: sum(weights[set_id] for set_id, owner in owners.items() if owner == copier) for copier in copiers}
 
 
-def test_as_many_sets_as_are_asked_for() -> None:
-    plan = SetPlan().with_lanes(FLOW, lanes("t", 6), 3)
-    assert {set_id: len(held) for set_id, held in plan.sets.items()} == {"A->B/000": 2, "A->B/001": 2, "A->B/002": 2}
+def settle(weights: dict[str, float], owners: dict[str, str], copiers: list[str]) -> tuple[dict[str, str], int]:
+    """Call until nothing moves; how many moves that took."""
+    moves = 0
+    while True:
+        found = balance(weights, owners, copiers)
+        if not found.moves:
+            return found.owners, moves
+        owners, moves = found.owners, moves + len(found.moves)
+        assert moves <= 50 * len(weights), "it never comes to rest"
 
 
-def test_a_set_opens_when_all_are_full() -> None:
-    plan = SetPlan().with_lanes(FLOW, lanes("t", LANES_PER_SET + 1))
-    assert sorted(len(held) for held in plan.sets.values()) == [1, LANES_PER_SET]
+def test_nobody_owns_anything_where_nobody_is() -> None:
+    assert balance({"s1": 1.0}, {"s1": "gone"}, []) == Assignment({})
 
 
-def test_lanes_keep_their_set_and_new_ones_join_the_smallest() -> None:
-    before = SetPlan().with_lanes(FLOW, lanes("t", 3), 2)
-    after = before.with_lanes(FLOW, [*lanes("t", 3), *lanes("a", 2)], 2)
-    for set_id, held in before.sets.items():
-        assert after.sets[set_id][: len(held)] == held
-    assert sorted(map(len, after.sets.values())) == [2, 3]
+def test_free_sets_go_to_who_carries_least_the_heaviest_first() -> None:
+    weights = {"s1": 5.0, "s2": 1.0, "s3": 4.0, "s4": 3.0}
+    found = balance(weights, {"s1": "a", "s3": "dead"}, ["a", "b"], most_moves=0)
+    assert found == Assignment({"s1": "a", "s3": "b", "s4": "b", "s2": "a"})
 
 
-def test_lanes_that_are_gone_leave() -> None:
-    plan = SetPlan().with_lanes(FLOW, lanes("t", 3)).with_lanes(FLOW, lanes("t", 1))
-    assert plan.sets == {"A->B/000": tuple(lanes("t", 1))}
+def test_only_finding_owners_moves_nothing_however_uneven() -> None:
+    assert balance({"s1": 1.0, "s2": 1.0}, {"s1": "a", "s2": "a"}, ["a", "b"], most_moves=0).moves == ()
 
 
-def test_a_plan_with_holes_gives_no_id_twice() -> None:
-    known = SetPlan(sets={"A->B/001": tuple(lanes("t", 1))})
-    plan = known.with_lanes(FLOW, lanes("t", 2), 2)
-    assert plan.sets == {"A->B/001": tuple(lanes("t", 1)), "A->B/000": tuple(lanes("t", 2)[1:])}
+def test_a_new_copier_gets_its_share_a_few_moves_at_a_time() -> None:
+    weights = {f"s{n}": 1.0 for n in range(9)}
+    owners = {f"s{n}": "ab"[n % 2] for n in range(9)}
+    first = balance(weights, owners, ["a", "b", "c"], most_moves=1)
+    assert first.moves == (Move("s0", "a", "c"),)
+    second = balance(weights, first.owners, ["a", "b", "c"], most_moves=9)
+    assert Counter(second.owners.values()) == {"a": 3, "b": 3, "c": 3}
+    assert len(second.moves) == 2
+
+
+def test_within_the_tolerance_nothing_moves() -> None:
+    weights = {"s1": 5.0, "s2": 5.0, "s3": 1.0, "s4": 9.0}
+    owners = {"s1": "a", "s2": "a", "s3": "a", "s4": "b"}
+    assert balance(weights, owners, ["a", "b"], tolerance=0.2).moves == ()
+    assert balance(weights, owners, ["a", "b"], tolerance=0.19).moves == (Move("s3", "a", "b"),)
+
+
+def test_a_set_that_would_only_change_sides_stays() -> None:
+    assert balance({"hot": 10.0}, {"hot": "a"}, ["a", "b"]).moves == ()
+
+
+def test_a_copier_with_nothing_fitting_is_passed_over() -> None:
+    weights = {"hot": 100.0, "s1": 10.0, "s2": 10.0}
+    found = balance(weights, {"hot": "a", "s1": "b", "s2": "b"}, ["a", "b", "c"])
+    assert found.moves == (Move("s1", "b", "c"),)
+
+
+def test_a_copier_that_leaves_gives_everything_away_first_and_gets_nothing() -> None:
+    weights = {"s1": 1.0, "s2": 3.0, "s3": 2.0, "s4": 9.0, "s5": 1.0}
+    owners = {"s1": "a", "s2": "a", "s3": "a", "s4": "b"}
+    first = balance(weights, owners, ["a", "b", "c"], leaving=frozenset({"a"}), most_moves=2)
+    assert first.moves == (Move("s2", "a", "c"), Move("s3", "a", "c"))
+    assert first.owners == {"s1": "a", "s2": "c", "s3": "c", "s4": "b", "s5": "c"}
+    last = balance(weights, first.owners, ["a", "b", "c"], leaving=frozenset({"a", "d"}))
+    assert last.moves == (Move("s1", "a", "c"),)
+
+
+def test_when_all_leave_sets_stay_where_they_are() -> None:
+    assert balance({"s1": 1.0, "s2": 1.0}, {"s1": "a"}, ["a"], leaving=frozenset({"a"})) == Assignment({"s1": "a"})
+
+
+@pytest.mark.parametrize(
+    ("measured", "kept"), [(100.0, 100.0), (124.0, 100.0), (126.0, 126.0), (81.0, 100.0), (79.0, 79.0)]
+)
+def test_a_weight_that_only_trembles_stays(measured: float, kept: float) -> None:
+    assert steady_weights({"s1": 100.0, "gone": 1.0}, {"s1": measured}) == {"s1": kept}
+
+
+def test_a_new_set_weighs_what_was_measured() -> None:
+    assert steady_weights({}, {"s1": 7.0, "s2": 0.0}) == {"s1": 7.0, "s2": 0.0}
+
+
+NAMES = st.text("abcdef", min_size=1, max_size=2)
+COPIERS = st.sets(st.sampled_from("pqrst"), min_size=1).map(sorted)
+WEIGHTS = st.dictionaries(NAMES, st.just(0.0) | st.floats(1, 1e9), max_size=30)
+OWNERS = st.dictionaries(NAMES, st.sampled_from("pqrsx"))
+
+
+@given(WEIGHTS, OWNERS, COPIERS, st.sets(st.sampled_from("pqr")), st.integers(0, 5))
+def test_every_set_has_a_living_owner_and_few_move(
+    weights: dict[str, float], owners: dict[str, str], copiers: list[str], leaving: set[str], most: int
+) -> None:
+    found = balance(weights, owners, copiers, leaving=frozenset(leaving), most_moves=most)
+    staying = set(copiers) - leaving
+    assert found.owners.keys() == (weights.keys() if staying else {s for s in weights if owners.get(s) in copiers})
+    moved = {
+        set_id: (owners[set_id], owner)
+        for set_id, owner in found.owners.items()
+        if owners.get(set_id) in copiers and owners[set_id] != owner
+    }
+    assert moved == {move.set_id: (move.giver, move.taker) for move in found.moves}
+    assert len(moved) == len(found.moves) <= most
+    changed = [owner for set_id, owner in found.owners.items() if owners.get(set_id) != owner]
+    assert staying.issuperset(changed)
+    shuffled = dict(sorted(weights.items(), reverse=True))
+    assert balance(shuffled, owners, copiers[::-1], leaving=frozenset(leaving), most_moves=most) == found
+
+
+@given(WEIGHTS, OWNERS, COPIERS)
+def test_no_move_makes_the_fullest_fuller(
+    weights: dict[str, float], owners: dict[str, str], copiers: list[str]
+) -> None:
+    placed = balance(weights, owners, copiers, most_moves=0).owners
+    for move in balance(weights, placed, copiers, most_moves=9).moves:
+        before = loads(weights, placed, copiers)
+        assert placed[move.set_id] == move.giver
+        placed[move.set_id] = move.taker
+        after = loads(weights, placed, copiers)
+        assert max(after[move.giver], after[move.taker]) < before[move.giver]
+        assert max(after.values()) <= max(before.values())
+
+
+@given(WEIGHTS, OWNERS, COPIERS)
+def test_it_comes_to_rest_and_stays(weights: dict[str, float], owners: dict[str, str], copiers: list[str]) -> None:
+    rest, _ = settle(weights, owners, copiers)
+    assert balance(weights, rest, copiers) == Assignment(rest)
+
+
+@given(st.lists(st.floats(1e4, 1e8), min_size=1, max_size=60), COPIERS, st.integers(0, 2**32))
+def test_at_rest_noise_of_ten_percent_moves_nothing(rates: list[float], copiers: list[str], seed: int) -> None:
+    noise = random.Random(seed)
+
+    def tremble() -> dict[str, float]:
+        return {f"s{n}": rate * noise.uniform(0.9, 1.1) for n, rate in enumerate(rates)}
+
+    weights = steady_weights({}, tremble())
+    owners, _ = settle(weights, {}, copiers)
+    for _ in range(30):
+        weights = steady_weights(weights, tremble())
+        assert balance(weights, owners, copiers) == Assignment(owners)
+
+
+@given(st.integers(1, 40), st.integers(1, 6))
+def test_idle_sets_are_shared_out_by_number(sets: int, copiers: int) -> None:
+    owners, _ = settle({f"s{n:02d}": 4096.0 for n in range(sets)}, {}, [f"c{n}" for n in range(copiers)])
+    held = Counter(owners.values())
+    assert max(held.values()) - min(held[f"c{n}"] for n in range(copiers)) <= max(1, sets // copiers // 5)
+
+
+@given(st.lists(st.floats(1e4, 1e8), min_size=1, max_size=60), COPIERS)
+def test_at_rest_it_is_as_even_as_single_moves_can_make_it(rates: list[float], copiers: list[str]) -> None:
+    weights = {f"s{n}": rate for n, rate in enumerate(rates)}
+    owners, _ = settle(weights, dict.fromkeys(weights, copiers[0]), copiers)
+    carried = loads(weights, owners, copiers)
+    emptiest = min(carried.values())
+    for set_id, owner in owners.items():
+        gap = carried[owner] - emptiest
+        assert gap <= 0.2 * sum(rates) / len(copiers) * 1.000001 or weights[set_id] * 1.1 >= gap * 0.999999
 
 
 def test_nobody_owns_anything_without_copiers() -> None:
@@ -66,30 +191,6 @@ def test_a_new_copier_gets_its_share_and_no_more_moves() -> None:
     assert sorted(Counter(after.values()).values()) == [2, 2, 3]
     assert sum(1 for set_id in sets if before[set_id] != after[set_id]) == 2
     assert assign(sets, after, ["a", "b", "c"]) == after
-
-
-NAMES = st.text("abcdef", min_size=1, max_size=2)
-FEW_LANES = st.lists(st.tuples(st.sampled_from("tu"), st.integers(0, 99)), max_size=120, unique=True)
-
-
-def named(found: list[tuple[str, int]]) -> list[LaneName]:
-    return [LaneName(TopicPartition(topic, n), TopicPartition(f"A.{topic}", n)) for topic, n in found]
-
-
-@given(FEW_LANES, FEW_LANES, st.integers(1, 6), st.integers(1, 6))
-def test_every_lane_has_one_set_and_keeps_it(
-    first: list[tuple[str, int]], second: list[tuple[str, int]], hands: int, more: int
-) -> None:
-    before = SetPlan().with_lanes(FLOW, named(first), hands)
-    after = before.with_lanes(FLOW, named(second), more)
-    held = [lane for lanes_of_set in after.sets.values() for lane in lanes_of_set]
-    assert sorted(held) == sorted(named(second))
-    assert all(len(lanes_of_set) <= LANES_PER_SET for lanes_of_set in after.sets.values())
-    stayed = set(named(first)) & set(named(second))
-    set_before = {lane: set_id for set_id, lanes_of_set in before.sets.items() for lane in lanes_of_set}
-    set_after = {lane: set_id for set_id, lanes_of_set in after.sets.items() for lane in lanes_of_set}
-    assert {lane: set_before[lane] for lane in stayed} == {lane: set_after[lane] for lane in stayed}
-    assert after.with_lanes(FLOW, reversed(named(second)), more) == after
 
 
 @given(st.sets(NAMES), st.dictionaries(NAMES, st.sampled_from("pqrs")), st.sets(st.sampled_from("pqrst"), min_size=1))
