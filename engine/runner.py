@@ -70,9 +70,8 @@ class Copier:
             await self._source.open()
             await self._target.open()
             expiry_s = await shortest_expiry_s(self._target)
-            self._copier.producer_expiry_s = expiry_s
             if expiry_s is not None:
-                self._copier.keep_alive_s = min(self._copier.keep_alive_s, expiry_s / 4)
+                self._copier.cadence.producers_expire(expiry_s)
             await self._copier.run()
         finally:
             await self._source.close()
@@ -85,6 +84,23 @@ class Copier:
     async def release(self, set_id: str) -> None:
         """Drain the lanes of a set and forget them."""
         await self._copier.release(set_id)
+
+    def hold(self) -> None:
+        """The lease has run out: start nothing at any broker; what is in flight gets its outcome."""
+        self._copier.hold()
+
+    def unhold(self) -> None:
+        """Go on where everything stands, as long as the lease lasts."""
+        self._copier.unhold()
+
+    @property
+    def lease_until_s(self) -> float:
+        """The instant of `engine.clock.now_s` from which the copier holds by itself; any thread may set it."""
+        return self._copier.lease_until_s
+
+    @lease_until_s.setter
+    def lease_until_s(self, at_s: float) -> None:
+        self._copier.lease_until_s = at_s
 
     def pause(self, topics: frozenset[str] | None) -> None:
         """Stop fetching the whole flow (None) or some topics."""

@@ -21,7 +21,7 @@ import msgspec
 
 from engine.core import states
 from engine.core.actions import NOTHING, Action, Actions, Fail, Inspect, Reacquire, ReadTail, Retry, RetryRefused, Split
-from engine.core.events import ForeignWriter, RecordRefused, TargetGap
+from engine.core.events import RecordRefused, TargetGap
 from engine.core.outcome import Outcome, OutcomeKind, Remedy, remedy
 from engine.core.piece import Lease, Limits, Payload, Piece, split_piece
 from engine.core.position import Position
@@ -75,6 +75,11 @@ class Lane:
         self._window = self.limits.max_in_flight if barrier_done else 1
         self._attempt = 0
         self.fetch_offset = position.source_next
+        self.position_version += 1
+
+    def adopt_epoch(self, assignment_epoch: int) -> None:
+        """Hold the lane at another assignment epoch from the next position on: the owner stays, its order is newer."""
+        self._base = msgspec.structs.replace(self._owned(), assignment_epoch=assignment_epoch)
         self.position_version += 1
 
     def disown(self) -> None:
@@ -372,14 +377,6 @@ class Lane:
         """A position written at `plan_version` is durable: appends behind its runs may go."""
         self._announced = True
         self._runs.on_durable(plan_version)
-
-    def on_foreign(self, first: int, last: int, *, stop: bool) -> ForeignWriter:
-        """Another writer appended to the target partition: stop, or go on behind it."""
-        if stop:
-            self.fail()
-        return ForeignWriter(
-            flow=self.flow, lane=self.name.source, target=self.name.target, first=first, last=last, stopped=stop
-        )
 
     def _no_end(self, expected: int, found: int, cause: str) -> Fail:
         self.fail()

@@ -25,6 +25,8 @@ from engine.core.events import (
 from engine.core.position import ForeignPosition, Position, decode_key, decode_value
 from engine.core.resume import Found, Tail, Unknown, read_tail
 from engine.core.states import State
+from engine.errors import ConnectionLost
+from engine.flow.gate import Gate
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.ports import EARLIEST, LATEST, Cluster, Producer, ProducerState
 from engine.flow.starts import StartResolver
@@ -70,11 +72,12 @@ class _World(msgspec.Struct, kw_only=True):
 class Acquisition:
     """Acquires lanes of one flow, many at once."""
 
-    def __init__(self, terms: FlowTerms, source: Cluster, target: Cluster, starts: StartResolver) -> None:
+    def __init__(self, terms: FlowTerms, source: Cluster, target: Cluster, starts: StartResolver, lease: Gate) -> None:
         self._terms = terms
         self._source = source
         self._target = target
         self._starts = starts
+        self._lease = lease
 
     async def acquire(self, drivers: Sequence[LaneDriver], tell: Callable[[AnyEvent], None]) -> None:
         """Own every lane or fail it, and tell its events as they come: a later lane may need another attempt.
@@ -87,11 +90,14 @@ class Acquisition:
         ]
         if not drivers:
             return
+        times_shut = self._lease.times_shut
         known = await self._fence(drivers)
         stored = await self._stored()
         if await self._await_old_owners(drivers, known, stored, tell):
             stored = await self._stored()  # unfenced, the old owner could still write positions
         world = await self._look(drivers, stored)
+        if not self._lease.is_open or self._lease.times_shut != times_shut:
+            raise ConnectionLost("the lease ran out meanwhile")  # what was read before may be old by now
         for driver in drivers:
             for event in await self._own(driver, known[driver.name.source], world):
                 tell(event)
@@ -121,11 +127,10 @@ class Acquisition:
 
         async def fence(driver: LaneDriver) -> None:
             target = driver.name.target
+            transactional_id = self._terms.transactional_id(*driver.name.source)
+            partitions = [target, driver.position_appender.partition]
             async with gate:
-                producer = await self._target.acquire(
-                    self._terms.transactional_id(*driver.name.source),
-                    [target, driver.position_appender.partition],
-                )
+                producer = await self._lease.while_open(lambda: self._target.acquire(transactional_id, partitions))
             known[driver.name.source] = _Known(
                 producer=producer, end_before=ends[target], producers_before=producers.get(target, [])
             )

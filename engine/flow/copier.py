@@ -3,7 +3,7 @@
     Inbox (one per source broker) -> Lane (core) -> Outbox (one per target broker)
                                        |  actions
                                        v
-                                    Remedies, Acquisition
+                                    Remedies, Joining -> Acquisition
 
 Nothing here decides about records: that is the lane's.
 """
@@ -14,18 +14,20 @@ from collections.abc import Callable, Coroutine, Sequence
 from itertools import count
 from typing import Any
 
-from engine.clock import backoff_s, now_s, pause, wall_ms
-from engine.core.events import AnyEvent, LaneRefused
+from engine.clock import now_s, pause, wall_ms
+from engine.core.events import AnyEvent
 from engine.core.lane import Lane
 from engine.core.position import encode_key
 from engine.core.position_stream import PositionStream
 from engine.core.progress import FlowProgress
 from engine.core.states import State
-from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.acquisition import Acquisition
+from engine.flow.cadence import Cadence
+from engine.flow.gate import Gate
 from engine.flow.inbox import InboxEvents
+from engine.flow.joining import Joining
 from engine.flow.lane_driver import LaneDriver
-from engine.flow.ports import EARLIEST, Cluster
+from engine.flow.ports import Cluster
 from engine.flow.remedies import Remedies
 from engine.flow.routes import Routes
 from engine.flow.starts import StartResolver
@@ -34,10 +36,7 @@ from engine.wire.murmur2 import partition_for_key
 from policies.model import LaneName, PartitionSet, TopicPartition
 from policies.start import Start
 
-_TICK_S = 0.2
 _EVENTS_KEPT = 10_000
-_DEFAULT_BATCH_BYTES = 1_048_588
-"""Kafka's default of max.message.bytes, where the target does not let us ask."""
 _AT_REST = (State.STOPPED, State.FAILED, State.ACQUIRING)
 
 
@@ -50,26 +49,40 @@ class FlowCopier:
 
     def __init__(self, terms: FlowTerms, source: Cluster, target: Cluster, start_for: Callable[[str], Start]) -> None:
         self.terms = terms
-        self.keep_alive_s = terms.keep_alive_s
-        self.producer_expiry_s: float | None = None
         self.drivers: dict[TopicPartition, LaneDriver] = {}
-        self._target = target
-        self._acquisition = Acquisition(terms, source, target, StartResolver(source, start_for))
+        self._gate = Gate(self._go_on)
         self._remedies = Remedies(
-            terms, source, target, lambda: self.routes, self._spawn, self._tell, lambda _: self._joined.set()
+            terms, source, target, lambda: self.routes, self._spawn, self._tell, lambda _: self._joining.look()
         )
         events = InboxEvents(
             self._taken, self._remedies.source_fault, self._remedies.corrupt, self._remedies.idle, self._source_lost
         )
-        self.routes = Routes(terms, source, target, self.drivers, self._spawn, events, self._remedies.changed_topic)
+        self.routes = Routes(
+            terms, source, target, self.drivers, self._spawn, events, self._remedies.changed_topic, self._gate
+        )
+        acquisition = Acquisition(terms, source, target, StartResolver(source, start_for), self._gate)
+        self._joining = Joining(
+            terms,
+            target,
+            self.drivers,
+            acquisition,
+            self.routes,
+            self._remedies,
+            self._spawn,
+            self._tell,
+            self._owned,
+        )
+        self.cadence = Cadence(terms, target, self.drivers, self.routes, self._remedies, self._gate, self._spawn)
         self._events: deque[AnyEvent] = deque(maxlen=_EVENTS_KEPT)
         self._group: asyncio.TaskGroup | None = None
-        self._joined = asyncio.Event()
         self._drained = asyncio.Event()
+        self._draining = False
+        self._returning: dict[TopicPartition, tuple[LaneName, PartitionSet]] = {}
         self._paused: set[str] = set()
+        self._gone_records = 0
+        self._gone_bytes = 0
         self._flow_paused = False
         self._turns = count()
-        self._beat = 0
 
     # --- life ------------------------------------------------------------------------------------------------
 
@@ -79,8 +92,8 @@ class FlowCopier:
             async with asyncio.TaskGroup() as group:
                 self._group = group
                 group.create_task(self.routes.keep())
-                group.create_task(self._acquire_joined())
-                group.create_task(self._tick())
+                group.create_task(self._joining.run())
+                group.create_task(self.cadence.run())
                 await self._drained.wait()
                 raise _Done
         except* _Done:
@@ -97,18 +110,68 @@ class FlowCopier:
     def _tell(self, event: AnyEvent) -> None:
         self._events.append(event)
 
+    # --- the lease -------------------------------------------------------------------------------------------
+
+    def hold(self) -> None:
+        """The lease has run out: start no fetch, append, position, keep-alive or acquisition from now on.
+
+        What is in flight gets its outcome. A paused topic stays paused.
+        """
+        self._gate.shut()
+
+    def unhold(self) -> None:
+        """Go on where everything stands, as long as the lease lasts."""
+        self._gate.open()
+
+    @property
+    def lease_until_s(self) -> float:
+        """The instant of `engine.clock.now_s` from which the copier holds by itself; any thread may set it."""
+        return self._gate.lease_until_s
+
+    @lease_until_s.setter
+    def lease_until_s(self, at_s: float) -> None:
+        self._gate.lease_until_s = at_s
+
+    def _go_on(self) -> None:
+        for driver in self.drivers.values():
+            if driver.producer is not None and not driver.producer.fenced:
+                self._remedies.rejoin(driver)  # no broker tells whether somebody else has written meanwhile
+        self.routes.go_on()
+
     # --- sets ------------------------------------------------------------------------------------------------
 
     def assign(self, partition_set: PartitionSet) -> None:
-        """Take a partition set, or what changed in one of ours: new lanes join, lanes that left it are drained."""
+        """Take a partition set, or what changed in one of ours: new lanes join, lanes that left it are drained.
+
+        A lane that is being released joins again when that has ended. One that we hold goes over to a set of a higher
+        epoch without a pause; what an older epoch says of it is ignored.
+        """
+        if self._draining:
+            return
         present = {name.source for name in partition_set.lanes}
-        left = [d for d in self.drivers.values() if d.set_id == partition_set.set_id and d.name.source not in present]
-        if left:
+        self._take_back(partition_set.set_id, present)
+        left = [
+            driver
+            for driver in self._lanes_of(partition_set.set_id)
+            if driver.name.source not in present and driver.assignment_epoch <= partition_set.epoch
+        ]
+        if left and self._group is None:
+            self._forget(left)
+        elif left:
+            self._mark_leaving(left)
             self._spawn(self._leave(left))
         for name in partition_set.lanes:
-            if name.source not in self.drivers:
+            driver = self.drivers.get(name.source)
+            if driver is None:
                 self.drivers[name.source] = self._driver(name, partition_set)
-        self._joined.set()
+            elif driver.leaving:
+                self._come_back(driver, name, partition_set)
+            elif driver.assignment_epoch < partition_set.epoch:
+                self._hold_anew(driver, partition_set)
+        self._joining.look()
+
+    def _lanes_of(self, set_id: str) -> list[LaneDriver]:
+        return [driver for driver in self.drivers.values() if driver.set_id == set_id]
 
     def _driver(self, name: LaneName, partition_set: PartitionSet) -> LaneDriver:
         lane = Lane(self.terms.flow, name, self.terms.limits)
@@ -127,14 +190,65 @@ class FlowCopier:
             self._planned,
         )
 
+    def _come_back(self, driver: LaneDriver, name: LaneName, partition_set: PartitionSet) -> None:
+        known = self._returning.get(name.source)
+        newest = max(driver.assignment_epoch, known[1].epoch if known is not None else -1)
+        if partition_set.epoch >= newest:
+            self._returning[name.source] = name, partition_set
+
+    def _hold_anew(self, driver: LaneDriver, partition_set: PartitionSet) -> None:
+        """Hold a lane of ours at a higher epoch: we are its owner already, so the next position may say so.
+
+        An owner of an epoch in between, if there was one, has fenced us or was fenced by us: the broker tells. Without
+        fences it does not, so such a lane is acquired anew; so is one that had failed, as by any new owner.
+        """
+        driver.set_id, driver.assignment_epoch = partition_set.set_id, partition_set.epoch
+        if driver.lane.state is State.ACQUIRING:
+            return
+        if driver.lane.state is State.FAILED or (driver.producer is not None and not driver.producer.fenced):
+            self._remedies.rejoin(driver)
+        else:
+            driver.lane.adopt_epoch(partition_set.epoch)
+            driver.positions.flush_asked = True
+            self.routes.kick([driver])
+
     async def release(self, set_id: str) -> None:
-        """Drain the lanes of a set, make their positions durable, forget them."""
-        await self._leave([driver for driver in self.drivers.values() if driver.set_id == set_id])
+        """Drain the lanes of a set, make their positions durable, forget them; may be called twice at once."""
+        self._take_back(set_id, set())
+        drivers = self._lanes_of(set_id)
+        self._mark_leaving(drivers)
+        await self._leave(drivers)
+
+    def _take_back(self, set_id: str, present: set[TopicPartition]) -> None:
+        """Lanes that were to return to this set, and are not in it any more, do not."""
+        for lane, (_, wanted) in list(self._returning.items()):
+            if wanted.set_id == set_id and lane not in present:
+                del self._returning[lane]
+
+    @staticmethod
+    def _mark_leaving(drivers: Sequence[LaneDriver]) -> None:
+        for driver in drivers:
+            driver.leaving = True
 
     async def _leave(self, drivers: Sequence[LaneDriver]) -> None:
-        await self._settle_down(drivers)
+        try:
+            await self._settle_down(drivers)
+        finally:
+            self._forget(drivers)
+
+    def _forget(self, drivers: Sequence[LaneDriver]) -> None:
         for driver in drivers:
-            self.drivers.pop(driver.name.source, None)
+            lane = driver.name.source
+            if self.drivers.get(lane) is not driver:
+                continue  # another release of the same set was first
+            del self.drivers[lane]
+            self._gone_records += driver.lane.records
+            self._gone_bytes += driver.lane.wire_bytes
+            self.routes.leave(driver)
+            back = self._returning.pop(lane, None)
+            if back is not None and not self._draining:
+                self.drivers[lane] = self._driver(*back)
+        self._joining.look()
 
     def pause(self, topics: frozenset[str] | None) -> None:
         """Stop fetching the whole flow (None) or some topics; what is in flight finishes."""
@@ -147,11 +261,9 @@ class FlowCopier:
             if topics is not None and driver.name.source.topic not in topics:
                 continue
             if driver.lane.state is State.FAILED:
-                driver.lane.disown()
-                driver.reacquired = 0
+                self._remedies.rejoin(driver)
             elif driver.lane.state is State.REFUSED:
                 self._remedies.retry_now(driver)
-        self._joined.set()
         self.routes.wake_inboxes()
 
     def _set_paused(self, topics: frozenset[str] | None, *, paused: bool) -> None:
@@ -167,6 +279,8 @@ class FlowCopier:
 
     async def drain(self) -> None:
         """Finish what is in flight, make every position durable, end `run`."""
+        self._draining = True
+        self._returning.clear()
         await self._settle_down(list(self.drivers.values()))
         self._drained.set()
 
@@ -176,16 +290,24 @@ class FlowCopier:
             driver.lane.drain()
         try:
             async with asyncio.timeout(self.terms.drain_s):
-                while not all(_at_rest(driver) for driver in drivers):
+                while not all(self._at_rest(driver) for driver in drivers):
                     for driver in drivers:
                         driver.positions.flush_asked = _has_finished(driver)
                     self.routes.kick(drivers)
                     await pause(0.01)
         except TimeoutError:
             pass
-        for driver in drivers:
-            if driver.lane.state is not State.STOPPED:
-                driver.lane.stop()
+        finally:
+            for driver in drivers:
+                if driver.lane.state is not State.STOPPED:
+                    driver.lane.stop()
+
+    def _at_rest(self, driver: LaneDriver) -> bool:
+        if driver.lane.state in _AT_REST:
+            return True
+        if not self._gate.is_open:
+            return not driver.lane.in_flight  # no position can be written
+        return _has_finished(driver) and driver.positions.settled
 
     def progress(self) -> FlowProgress:
         """Take a snapshot; events since the last one are handed over once."""
@@ -198,7 +320,9 @@ class FlowCopier:
             events=events,
             buffer_bytes=self.routes.pool.used_bytes,
             set_ids=tuple(sorted({driver.set_id for driver in self.drivers.values()})),
-            beat=self._beat,
+            beat=self.cadence.beat,
+            records=self._gone_records + sum(driver.lane.records for driver in self.drivers.values()),
+            wire_bytes=self._gone_bytes + sum(driver.lane.wire_bytes for driver in self.drivers.values()),
         )
 
     # --- traffic ---------------------------------------------------------------------------------------------
@@ -221,140 +345,13 @@ class FlowCopier:
     def _source_lost(self) -> None:
         self.routes.look_up()
 
-    # --- ownership -------------------------------------------------------------------------------------------
-
-    async def _acquire_joined(self) -> None:
-        while True:
-            await self._joined.wait()
-            self._joined.clear()
-            joined = [d for d in self.drivers.values() if d.lane.state is State.ACQUIRING and not d.acquiring]
-            for driver in joined:
-                driver.acquiring = True
-            if joined:
-                self._spawn(self._acquire(joined, 1))
-
-    async def _acquire(self, drivers: list[LaneDriver], attempt: int) -> None:
-        """Acquire lanes together; when that fails, in two halves, so that one bad lane never holds the others."""
-        left = self._still_to_acquire(drivers)
-        if not left:
-            return
-        try:
-            await self.routes.refresh(left)
-            await self._learn_limits(left)
-            await self._acquisition.acquire(left, self._tell)
-        except (ConnectionLost, BrokerUnreachable) as error:
-            await self._try_again(left, attempt, str(error))
-        except KafkaRefusal as refusal:
-            if len(left) > 1:
-                await self._try_again(left, attempt, str(refusal))
-            else:
-                event = LaneRefused(flow=self.terms.flow, lane=left[0].name.source, what=str(refusal))
-                self._remedies.fail(left[0], event)
-                left[0].acquiring = False
-        else:
-            for driver in self._still_to_acquire(left):
-                driver.acquiring = False  # owned, and lost again meanwhile
-                self._joined.set()
-
-    def _still_to_acquire(self, drivers: Sequence[LaneDriver]) -> list[LaneDriver]:
-        """Return the lanes that have no owner yet; the others, whatever became of them, are out of the acquisition."""
-        done = [d for d in drivers if d.lane.state is not State.ACQUIRING or self.drivers.get(d.name.source) is not d]
-        self._owned(done)
-        return [d for d in drivers if d.acquiring]
-
-    async def _try_again(self, drivers: list[LaneDriver], attempt: int, reason: str) -> None:
-        drivers = self._still_to_acquire(drivers)
-        for driver in drivers:
-            driver.reason = reason
-        await pause(backoff_s(attempt))
-        middle = (len(drivers) + 1) // 2
-        for half in (drivers[:middle], drivers[middle:]):
-            if half:
-                self._spawn(self._acquire(half, attempt + 1))
-
-    async def _learn_limits(self, drivers: Sequence[LaneDriver]) -> None:
-        topics = sorted({driver.name.target.topic for driver in drivers})
-        try:
-            configs = await self._target.topic_configs(topics, ["max.message.bytes"])
-        except KafkaRefusal:
-            configs = {}
-        for driver in drivers:
-            value = configs.get(driver.name.target.topic, {}).get("max.message.bytes")
-            driver.max_batch_bytes = int(value) if value else _DEFAULT_BATCH_BYTES
-
     def _owned(self, drivers: Sequence[LaneDriver]) -> None:
-        self._mark_old()
+        self.cadence.mark_old()
         for driver in drivers:
-            driver.acquiring = False
             driver.kept_alive_at = now_s()
             driver.flushed_bytes = driver.lane.wire_bytes
         self.routes.kick(drivers)
         self.routes.wake_inboxes()
-
-    # --- cadence ---------------------------------------------------------------------------------------------
-
-    async def _tick(self) -> None:
-        flushed_at = now_s()
-        while True:
-            await pause(_TICK_S)
-            self._beat += 1
-            now = now_s()
-            self._mark_old()
-            due = now - flushed_at >= self.terms.flush_s
-            flushed_at = now if due else flushed_at
-            dirty = [driver for driver in self.drivers.values() if due or self._much_copied(driver)]
-            for driver in dirty:
-                driver.positions.flush_asked = True
-                driver.flushed_bytes = driver.lane.wire_bytes
-            self.routes.kick(dirty)
-            if due:
-                self._spawn(self._look_for_eaten())
-            for driver in self.drivers.values():
-                if driver.producer is not None and now - driver.kept_alive_at >= self.keep_alive_s:
-                    driver.kept_alive_at = now
-                    self._spawn(self._keep_alive(driver))
-
-    def _mark_old(self) -> None:
-        """Tell the lanes which records are so old that the target forgets their producer with them."""
-        if self.producer_expiry_s is not None:
-            before_ms = wall_ms() - int(self.producer_expiry_s * 500)  # half of it: brokers' clocks differ
-            for driver in self.drivers.values():
-                driver.lane.forgets_before_ms = before_ms
-
-    async def _look_for_eaten(self) -> None:
-        """Compare the target's log starts with the positions, once per lane until it recovers."""
-        drivers = [d for d in self.drivers.values() if d.lane.state is State.COPYING and d.lane.records]
-        try:
-            starts = await self._target.offsets([d.name.target for d in drivers], EARLIEST) if drivers else {}
-        except (ConnectionLost, BrokerUnreachable, KafkaRefusal):
-            return  # asked again at the next flush
-        for driver in drivers:
-            eaten = starts[driver.name.target] >= driver.lane.target_next
-            if eaten and not driver.eaten_told:
-                self._remedies.eaten(driver, starts[driver.name.target])
-            driver.eaten_told = eaten
-
-    def _much_copied(self, driver: LaneDriver) -> bool:
-        return driver.lane.wire_bytes - driver.flushed_bytes >= self.terms.flush_bytes
-
-    async def _keep_alive(self, driver: LaneDriver) -> None:
-        """Repeat the empty transaction, so that the transactional id, and with it the fence, does not expire."""
-        producer = driver.producer
-        if producer is None or not producer.fenced or driver.lane.state is not State.COPYING:
-            return
-        partitions = [driver.name.target, driver.position_appender.partition]
-        transactional_id = self.terms.transactional_id(*driver.name.source)
-        try:
-            await self._target.keep_alive(transactional_id, producer, partitions)
-        except (ConnectionLost, BrokerUnreachable):
-            driver.kept_alive_at = 0.0  # again at the next tick
-        except KafkaRefusal as refusal:
-            if driver.producer is producer:
-                self._remedies.reacquire(driver, str(refusal))
-
-
-def _at_rest(driver: LaneDriver) -> bool:
-    return driver.lane.state in _AT_REST or (_has_finished(driver) and driver.positions.settled)
 
 
 def _has_finished(driver: LaneDriver) -> bool:

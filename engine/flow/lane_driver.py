@@ -77,6 +77,7 @@ class LaneDriver:
         self.resumed_by = ""
         self.reacquired = 0
         self.acquiring = False
+        self.leaving = False
         self.flushed_bytes = 0
         self.eaten_told = False
         self.kept_alive_at = 0.0

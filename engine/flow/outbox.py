@@ -7,6 +7,7 @@ from engine.core.outcome import Outcome
 from engine.core.piece import Lease
 from engine.errors import BrokerUnreachable, ConnectionLost
 from engine.flow.appender import Appender, Parcel
+from engine.flow.gate import Gate
 from engine.flow.ports import Append, TargetBroker
 from policies.model import TopicPartition
 
@@ -28,12 +29,14 @@ class Outbox:
         on_lost: Callable[[], None],
         on_open: Callable[[], None],
         request_timeout_s: float,
+        gate: Gate,
     ) -> None:
         self._connect = connect
         self._pause = pause
         self._on_lost = on_lost
         self._on_open = on_open
         self._request_timeout_s = request_timeout_s
+        self._gate = gate
         self._answers = 0
         self._broker: TargetBroker | None = None
         self._ready: dict[Appender, None] = {}
@@ -97,13 +100,18 @@ class Outbox:
         self._ready.pop(appender, None)
         self._gone.add(appender)
 
+    def drop(self, appender: Appender) -> None:
+        """An appender has ended; nothing is remembered of it."""
+        self._ready.pop(appender, None)
+        self._gone.discard(appender)
+
     def pump(self) -> None:
-        """Send as many requests as may be in flight."""
+        """Send as many requests as may be in flight, none through a shut gate."""
         if self._pumping:
             return  # an outcome delivered while sending: the loop below goes on
         self._pumping = True
         try:
-            while self._broker is not None and self._requests < MAX_REQUESTS and self._ready:
+            while self._broker is not None and self._requests < MAX_REQUESTS and self._ready and self._gate.is_open:
                 sent = self._gather()
                 if not sent:
                     break

@@ -7,6 +7,7 @@ from engine.core.actions import Action, Fail, Inspect, Reacquire, ReadTail, Retr
 from engine.core.events import (
     AnyEvent,
     CorruptSource,
+    ForeignWriter,
     HeldByTransaction,
     IdentityChanged,
     LaneRefused,
@@ -165,9 +166,16 @@ class Remedies:
         ours = producer.producer_id if producer is not None else -1
         foreign = [b for b in batches if not b.is_control and b.producer_id != ours and b.base_offset <= last]
         if foreign and driver.lane.state not in (State.FAILED, State.STOPPED):
-            stop = self._terms.stop_on_foreign_writer
-            event = driver.lane.on_foreign(foreign[0].base_offset, foreign[-1].next_offset - 1, stop=stop)
-            driver.reason = event.text() if stop else driver.reason
+            event = ForeignWriter(
+                flow=self._terms.flow,
+                lane=driver.name.source,
+                target=target,
+                first=foreign[0].base_offset,
+                last=foreign[-1].next_offset - 1,
+                stopped=self._terms.stop_on_foreign_writer,
+            )
+            if event.stopped:
+                driver.fail(event)
             self._tell(event)
         return None
 
@@ -189,6 +197,14 @@ class Remedies:
             return self.fail(driver, event)
         self._join(driver)
         return None
+
+    def rejoin(self, driver: LaneDriver) -> None:
+        """Acquire a lane anew because somebody outside says so: it counts from the beginning."""
+        if driver.lane.state is State.STOPPED:
+            return
+        driver.lane.disown()
+        driver.reacquired = 0
+        self._join(driver)
 
     # --- source side -----------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ from engine.clock import backoff_s, pause
 from engine.errors import BrokerUnreachable, ConnectionLost
 from engine.flow.appender import Appender
 from engine.flow.buffers import BufferPool
+from engine.flow.gate import Gate
 from engine.flow.inbox import Inbox, InboxEvents
 from engine.flow.lane_driver import NOBODY, LaneDriver
 from engine.flow.outbox import Outbox
@@ -38,8 +39,10 @@ class Routes:
         spawn: Spawn,
         events: InboxEvents,
         changed: Callable[[LaneDriver, str, str, str, str], None],
+        gate: Gate,
     ) -> None:
         self._changed = changed
+        self._gate = gate
         self.pool = BufferPool(terms.buffer_budget_bytes)
         self._terms = terms
         self._source = source
@@ -161,6 +164,7 @@ class Routes:
                 on_lost=lambda: self._outbox_lost(door),
                 on_open=self.wake_inboxes,
                 request_timeout_s=self._terms.request_timeout_s,
+                gate=self._gate,
             )
             self._spawn(outbox.run())
         return outbox
@@ -182,7 +186,9 @@ class Routes:
     # --- traffic ---------------------------------------------------------------------------------------------
 
     def may_send(self, driver: LaneDriver) -> bool:
-        """Whether what is fetched for the lane now could be sent on."""
+        """Whether the lane may be fetched now: what is fetched could be sent on."""
+        if not self._gate.is_open:
+            return False
         outbox = self._outboxes.get(self._target_door(driver))
         return outbox is not None and outbox.open
 
@@ -204,6 +210,18 @@ class Routes:
         """Any lane may have room for more."""
         for inbox in self._inboxes.values():
             inbox.wake()
+
+    def go_on(self) -> None:
+        """The gate has opened: whatever waited for it may be sent and fetched."""
+        for outbox in self._outboxes.values():
+            outbox.pump()
+        self.wake_inboxes()
+
+    def leave(self, driver: LaneDriver) -> None:
+        """The lane has ended: keep nothing that names it."""
+        for outbox in self._outboxes.values():
+            outbox.drop(driver)
+            outbox.drop(driver.position_appender)
 
 
 async def _back_off(attempt: int) -> None:

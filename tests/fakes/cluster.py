@@ -52,6 +52,8 @@ class FakeCluster:
         self.preferred: dict[TopicPartition, int] = {}
         self.fail: Callable[[str, Sequence[TopicPartition]], None] = lambda _asked, _partitions: None
         self.before: Callable[[str], object] = lambda _asked: None
+        self.begun: Callable[[str], object] = lambda _asked: None
+        """Called with what a copier begins: "fetch", "append", "acquire", "keep alive"."""
         self.connections: list[FakeTargetBroker] = []
         self.fetches: list[tuple[int, list[Wanted]]] = []
         self.grown = asyncio.Event()
@@ -131,6 +133,7 @@ class FakeCluster:
         return found
 
     async def acquire(self, transactional_id: str, partitions: Sequence[TopicPartition]) -> Producer:
+        self.begun("acquire")
         self.fail("acquire", partitions)
         known = self.transactional.get(transactional_id)
         producer_id, epoch = (1000 + len(self.transactional), 0) if known is None else (known[0], known[1] + 1)
@@ -148,6 +151,7 @@ class FakeCluster:
                 assert self.targets[partition].marker(producer_id, epoch) == NONE
 
     async def keep_alive(self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]) -> None:
+        self.begun("keep alive")
         self.fail("keep alive", partitions)
         if self.transactional[transactional_id] != (producer.producer_id, producer.epoch):
             raise KafkaRefusal(f"transactional id {transactional_id}", 47, "InvalidProducerEpoch", "")
@@ -195,9 +199,12 @@ class FakeSourceBroker:
 
     def __init__(self, cluster: FakeCluster, node: int) -> None:
         self._cluster, self._node = cluster, node
+        self._told: dict[TopicPartition, tuple[int, int]] = {}
+        """High watermark and log start of the partitions that the last fetch asked for, as last told."""
 
     async def fetch(self, wanted: Sequence[Wanted], terms: FetchTerms, room: Room) -> FetchAnswer:
         cluster = self._cluster
+        cluster.begun("fetch")
         cluster.fetches.append((self._node, list(wanted)))
         await asyncio.sleep(0)
         if self._node in cluster.down:
@@ -206,10 +213,22 @@ class FakeSourceBroker:
         if not any(payload or slice_.fault or slice_.preferred_replica >= 0 for slice_, payload in found):
             await self._wait(terms.max_wait_s)
             found = [self._one(want, terms) for want in wanted]
+        found = self._news(found)
         body = b"".join(payload for _, payload in found)
         view = room.room(len(body))
         view[:] = body
         return FetchAnswer(view, self._place(found), 0.0)
+
+    def _news(self, found: list[tuple[Slice, bytes]]) -> list[tuple[Slice, bytes]]:
+        """Leave out what has not changed since it was told, as a broker does in a fetch session (KIP-227)."""
+        told, self._told = self._told, {}
+        news: list[tuple[Slice, bytes]] = []
+        for one, payload in found:
+            ends = one.high_watermark, one.log_start
+            self._told[one.partition] = ends if one.fault is None else (-1, -1)
+            if payload or one.fault or one.preferred_replica >= 0 or told.get(one.partition) != ends:
+                news.append((one, payload))
+        return news
 
     async def _wait(self, max_wait_s: float) -> None:
         try:
@@ -270,6 +289,7 @@ class FakeTargetBroker:
         self.lost = asyncio.Event()
 
     def append(self, appends: Sequence[Append], on_outcomes: OnOutcomes) -> None:
+        self._cluster.begun("append")
         partitions = [one.partition for one in appends]
         if len(set(partitions)) != len(partitions):
             raise ValueError(f"a broker keeps one batch per partition of {partitions}")

@@ -245,7 +245,6 @@ class Owner:
             case Inspect():
                 batches = self.world.target.headers(action.first)
                 if any(self._is_foreign(batch) and batch.base_offset <= action.last for batch in batches):
-                    self.lane.on_foreign(action.first, action.last, stop=False)
                     assert self.world.has_foreign
             case Reacquire():
                 if self.lane.state in (State.COPYING, State.TROUBLED, State.SETTLING, State.WAITING, State.REFUSED):

@@ -344,12 +344,11 @@ def test_a_log_that_holds_half_a_batch_of_ours_fails_the_lane() -> None:
     assert "a part of a batch" in action.event.text()
 
 
-@pytest.mark.parametrize("stop", [True, False])
-def test_another_writer_stops_the_lane_or_not(stop: bool) -> None:
+def test_a_lane_takes_a_newer_assignment_epoch_into_its_next_position() -> None:
     lane = Played().lane
-    event = lane.on_foreign(7, 9, stop=stop)
-    assert (event.first, event.last, event.stopped, event.target) == (7, 9, stop, NAME.target)
-    assert lane.state is (State.FAILED if stop else State.COPYING)
+    before = lane.position_version
+    lane.adopt_epoch(9)
+    assert (lane.position.assignment_epoch, lane.position_version) == (9, before + 1)
 
 
 def test_a_drained_lane_finishes_what_is_in_flight_and_forgets_the_rest() -> None:

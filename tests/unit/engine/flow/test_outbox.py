@@ -11,6 +11,7 @@ from engine.core.outcome import UNKNOWN_OUTCOME, Outcome, OutcomeKind
 from engine.core.piece import Lease
 from engine.errors import BrokerUnreachable
 from engine.flow.appender import Parcel
+from engine.flow.gate import Gate
 from engine.flow.outbox import MAX_REQUESTS, REQUEST_BYTES, Outbox
 from policies.model import TopicPartition
 from tests.fakes.brokers import HeldTarget, turns
@@ -68,6 +69,7 @@ class Bench:
         self.lost = self.opened = 0
         self.pauses: list[int] = []
         self.timeout_s = 60.0
+        self.lease = Gate(lambda: None)
         self.gate = asyncio.Event()
         self.gate.set()
 
@@ -91,7 +93,7 @@ class Bench:
 
 @asynccontextmanager
 async def running(bench: Bench) -> AsyncIterator[Outbox]:
-    outbox = Outbox(bench.connect, bench.pause, bench.on_lost, bench.on_open, bench.timeout_s)
+    outbox = Outbox(bench.connect, bench.pause, bench.on_lost, bench.on_open, bench.timeout_s, bench.lease)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(outbox.run())
         await turns()

@@ -1,0 +1,117 @@
+"""What a copier does now and then: positions flushed, ids kept alive, old records and eaten copies noticed."""
+
+from engine.clock import now_s, pause, wall_ms
+from engine.core.states import State
+from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.flow.gate import Gate
+from engine.flow.lane_driver import LaneDriver
+from engine.flow.ports import EARLIEST, Cluster
+from engine.flow.remedies import Remedies
+from engine.flow.routes import Routes, Spawn
+from engine.flow.terms import FlowTerms
+from policies.model import TopicPartition
+
+_TICK_S = 0.2
+_SHUT_TICK_S = 0.02
+"""A lease is renewed by another thread, which wakes nobody here."""
+_OWNERLESS = (State.ACQUIRING, State.STOPPED, State.FAILED)
+
+
+class Cadence:
+    """The tick loop of one copier; `beat` grows with every pass."""
+
+    def __init__(
+        self,
+        terms: FlowTerms,
+        target: Cluster,
+        drivers: dict[TopicPartition, LaneDriver],
+        routes: Routes,
+        remedies: Remedies,
+        gate: Gate,
+        spawn: Spawn,
+    ) -> None:
+        self.beat = 0
+        self._terms = terms
+        self._target = target
+        self._drivers = drivers
+        self._routes = routes
+        self._remedies = remedies
+        self._gate = gate
+        self._spawn = spawn
+        self._keep_alive_s = terms.keep_alive_s
+        self._expiry_s: float | None = None
+
+    def producers_expire(self, after_s: float) -> None:
+        """The target forgets idle transactional ids and producers after so many seconds: keep alive well before."""
+        self._expiry_s = after_s
+        self._keep_alive_s = min(self._terms.keep_alive_s, after_s / 4)
+
+    async def run(self) -> None:
+        """Tick until cancelled."""
+        flushed_at = now_s()
+        while True:
+            await pause(_TICK_S if self._gate.is_open else _SHUT_TICK_S)
+            self.beat += 1
+            now = now_s()
+            self._gate.notice()
+            self.mark_old()
+            due = now - flushed_at >= self._terms.flush_s
+            flushed_at = now if due else flushed_at
+            self._flush(everything=due)
+            if due:
+                self._spawn(self._look_for_eaten())
+            self._keep_all_alive(now)
+
+    def mark_old(self) -> None:
+        """Tell the lanes which records are so old that the target forgets their producer with them."""
+        if self._expiry_s is not None:
+            before_ms = wall_ms() - int(self._expiry_s * 500)  # half of it: brokers' clocks differ
+            for driver in self._drivers.values():
+                driver.lane.forgets_before_ms = before_ms
+
+    def _flush(self, *, everything: bool) -> None:
+        dirty = [driver for driver in self._drivers.values() if everything or self._much_copied(driver)]
+        for driver in dirty:
+            driver.positions.flush_asked = True
+            driver.flushed_bytes = driver.lane.wire_bytes
+        self._routes.kick(dirty)
+
+    def _much_copied(self, driver: LaneDriver) -> bool:
+        return driver.lane.wire_bytes - driver.flushed_bytes >= self._terms.flush_bytes
+
+    async def _look_for_eaten(self) -> None:
+        """Compare the target's log starts with the positions, once per lane until it recovers."""
+        drivers = [d for d in self._drivers.values() if d.lane.state is State.COPYING and d.lane.records]
+        try:
+            starts = await self._target.offsets([d.name.target for d in drivers], EARLIEST) if drivers else {}
+        except (ConnectionLost, BrokerUnreachable, KafkaRefusal):
+            return  # asked again at the next flush
+        for driver in drivers:
+            eaten = starts[driver.name.target] >= driver.lane.target_next
+            if eaten and not driver.eaten_told:
+                self._remedies.eaten(driver, starts[driver.name.target])
+            driver.eaten_told = eaten
+
+    def _keep_all_alive(self, now: float) -> None:
+        for driver in self._drivers.values():
+            if driver.producer is not None and now - driver.kept_alive_at >= self._keep_alive_s and self._gate.is_open:
+                driver.kept_alive_at = now
+                self._spawn(self._keep_alive(driver))
+
+    async def _keep_alive(self, driver: LaneDriver) -> None:
+        """Repeat the empty transaction, so that the transactional id, and with it the fence, does not expire."""
+        producer = driver.producer
+        if producer is None or not producer.fenced or driver.lane.state in _OWNERLESS:
+            return
+        if not self._gate.is_open:
+            driver.kept_alive_at = 0.0
+            return
+        partitions = [driver.name.target, driver.position_appender.partition]
+        transactional_id = self._terms.transactional_id(*driver.name.source)
+        try:
+            await self._target.keep_alive(transactional_id, producer, partitions)
+        except (ConnectionLost, BrokerUnreachable):
+            driver.kept_alive_at = 0.0  # again at the next tick
+        except KafkaRefusal as refusal:
+            if driver.producer is producer:
+                self._remedies.reacquire(driver, str(refusal))
