@@ -1,8 +1,8 @@
 """The copier actor: a thin shell around `engine.runner.Copier`.
 
-Two event loops in one process: the data loop runs the engine; the `control` loop answers `progress` while the data
-loop is busy. Nothing of the engine is touched from the control loop. The data loop leaves a frozen snapshot in
-`_latest` and events in `_events`; both are swapped by single, atomic operations.
+Two event loops in one process: the data loop runs the engine; the `control` loop hears orders and gives reports while
+the data loop is busy. Of the engine the control loop touches one number, the instant at which the lease ends; orders
+go over by `call_soon_threadsafe`, snapshots come back as frozen structs, events through a deque whose ends are atomic.
 
 A task error in an actor is silent unless somebody looks, so the supervisor keeps one call to `wait_closed` parked: it
 returns after a drain, raises what the engine raised, and fails with ActorDiedError when the process dies.
@@ -16,20 +16,40 @@ from typing import Protocol
 import msgspec
 import ray
 
-from actors.messages import CopierSpec
+from actors.messages import CopierSpec, Orders, Report
+from engine.clock import now_s
 from engine.core.events import AnyEvent
 from engine.core.progress import FlowProgress
-from policies.model import FlowName, PartitionSet
+from engine.errors import MirrorError
+from policies.model import PartitionSet
 
 SAMPLE_S = 0.5
+PATIENCE_S = 0.9
+"""How long a copier without news thinks about its answer: one call a second, and news at once."""
+ABANDONED_S = 300.0
+"""A copier that heard nothing for so long ends: its positions are durable, and nobody looks after it."""
 EVENTS_KEPT = 1000  # of one copier, not fetched yet; the supervisor fetches every second
+
+
+class Abandoned(MirrorError):
+    """No supervisor has spoken to this copier for a long time."""
+
+    def __init__(self, copier_id: str, silent_s: float) -> None:
+        super().__init__(copier_id, silent_s)
+        self.copier_id, self.silent_s = copier_id, silent_s
+
+    def __str__(self) -> str:
+        return f"{self.copier_id}: no supervisor has spoken for {self.silent_s:.0f} s; it ended itself"
 
 
 class Engine(Protocol):
     """What the shell needs of `engine.runner.Copier`."""
 
+    lease_until_s: float
+
     async def run(self) -> None: ...
     def assign(self, partition_set: PartitionSet) -> None: ...
+    async def release(self, set_id: str) -> None: ...
     def pause(self, topics: frozenset[str] | None) -> None: ...
     def resume(self, topics: frozenset[str] | None) -> None: ...
     def progress(self) -> FlowProgress: ...
@@ -50,16 +70,30 @@ class CopierShell:
     """One copier process of one flow."""
 
     def __init__(self, spec: bytes, make: Callable[[CopierSpec], Engine] = make_engine) -> None:
-        decoded = msgspec.msgpack.decode(spec, type=CopierSpec)
-        self._engine = make(decoded)
-        self._flow: FlowName = decoded.flow
+        self._spec = msgspec.msgpack.decode(spec, type=CopierSpec)
+        self._engine = make(self._spec)
+        self._engine.lease_until_s = 0.0  # until a supervisor grants one, nothing is copied
+        self._node: str = ray.get_runtime_context().get_node_id() if ray.is_initialized() else ""
+        self._loop = asyncio.get_running_loop()
+        self._group: asyncio.TaskGroup | None = None
         self._events: deque[AnyEvent] = deque(maxlen=EVENTS_KEPT)
         self._latest = self._engine.progress()
+        self._heard = Orders(term=0, version=0, sets=None, lease_s=0.0)
+        self._heard_at_s = now_s()
+        self._followed = self._heard
+        self._held: dict[str, PartitionSet] = {}
+        self._news = 0
+        self._told = 0
+        self._answer_now = asyncio.Event()  # belongs to the control loop from its first wait on
+        self._control: asyncio.AbstractEventLoop | None = None
         self._drain_asked = asyncio.Event()
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._task = self._loop.create_task(self._run())
+
+    # --- the data loop ---------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
         async with asyncio.TaskGroup() as group:
+            self._group = group
             helpers = [group.create_task(self._sample()), group.create_task(self._drain_when_asked())]
             try:
                 await self._engine.run()
@@ -67,10 +101,13 @@ class CopierShell:
                 for helper in helpers:
                     helper.cancel()
         self._take_sample()
+        self._tell_news()
 
     async def _sample(self) -> None:
         while True:
             self._take_sample()
+            if (silent_s := now_s() - self._heard_at_s) > ABANDONED_S:
+                raise Abandoned(self._spec.copier_id, silent_s)
             await asyncio.sleep(SAMPLE_S)
 
     def _take_sample(self) -> None:
@@ -82,44 +119,118 @@ class CopierShell:
         await self._drain_asked.wait()
         await self._engine.drain()
 
+    def _follow(self, orders: Orders) -> None:
+        """Do what the orders say; what is being let go is news when it is done."""
+        if (orders.term, orders.version) <= (self._followed.term, self._followed.version) or self._task.done():
+            return
+        before, self._followed = self._followed, orders
+        wanted = {group.set_id: group for group in orders.sets or ()}
+        for set_id in self._held.keys() - wanted.keys():
+            self._spawn_release(set_id)
+        self._follow_pause(before, orders)  # first, so that a paused topic's new lane does not fetch
+        # sets that it has go first: a lane that leaves one for a new one must leave before it joins
+        for set_id, group in sorted(wanted.items(), key=lambda item: item[0] not in self._held):
+            if self._held.get(set_id) != group:
+                self._held = {**self._held, set_id: group}  # swapped, because the control loop reads it
+                self._engine.assign(group)
+        if orders.drain:
+            self._drain_asked.set()
+        self._take_sample()
+        self._tell_news()
+
+    def _spawn_release(self, set_id: str) -> None:
+        if self._group is not None:
+            self._group.create_task(self._release(set_id))
+
+    async def _release(self, set_id: str) -> None:
+        leaving = self._held[set_id]
+        await self._engine.release(set_id)
+        if self._held.get(set_id) is leaving:  # else it was given back meanwhile
+            self._held = {kept: group for kept, group in self._held.items() if kept != set_id}
+        self._take_sample()
+        self._tell_news()
+
+    def _follow_pause(self, before: Orders, orders: Orders) -> None:
+        if orders.paused:
+            self._engine.pause(None)
+        elif before.paused or (orders.wake != before.wake and not orders.paused_topics):
+            self._engine.resume(None)
+        if freed := before.paused_topics - orders.paused_topics:
+            self._engine.resume(freed)
+        if orders.paused_topics:
+            self._engine.pause(orders.paused_topics)
+
+    def _tell_news(self) -> None:
+        self._news += 1
+        if self._control is not None:
+            self._control.call_soon_threadsafe(self._answer_now.set)
+
+    # --- calls to the data loop ------------------------------------------------------------------------------
+
     async def hello(self) -> None:
         """Answer, once the engine is built."""
 
-    async def assign(self, partition_set: bytes) -> None:
-        """Take a partition set over."""
-        self._engine.assign(msgspec.msgpack.decode(partition_set, type=PartitionSet))
-
-    async def pause(self, topics: tuple[str, ...] | None) -> None:
-        """Stop fetching."""
-        self._engine.pause(None if topics is None else frozenset(topics))
-
-    async def resume(self, topics: tuple[str, ...] | None) -> None:
-        """Fetch again."""
-        self._engine.resume(None if topics is None else frozenset(topics))
-
-    async def drain(self) -> None:
-        """Begin to end; `wait_closed` returns when it is done."""
-        self._drain_asked.set()
-
     async def wait_closed(self) -> bytes:
-        """Wait for the end; give the last snapshot, or raise what the engine raised."""
+        """Wait for the end; give the last progress, or raise what the engine raised."""
         try:
             await asyncio.shield(self._task)
         except BaseExceptionGroup as group:
             raise first_cause(group) from group
-        return self._pack()
+        return msgspec.msgpack.encode(self._progress())
+
+    # --- calls to the control loop ---------------------------------------------------------------------------
 
     @ray.method(concurrency_group="control")
-    async def progress(self) -> bytes:
-        """Give the latest snapshot, with the events since the last one that was given."""
-        return self._pack()
+    async def attend(self, orders: bytes) -> bytes:
+        """Hear orders, give a Report: at once when there is news, else a little later."""
+        heard = msgspec.msgpack.decode(orders, type=Orders)
+        if heard.term >= self._heard.term:
+            self._hear(heard)
+        self._answer_now.set()  # whoever waits for an earlier answer has been overtaken
+        if self._told == self._news:
+            await self._wait_for_news()
+        self._told = self._news
+        return msgspec.msgpack.encode(self._report(introduce=heard.version == 0))
 
-    def _pack(self) -> bytes:
+    def _hear(self, orders: Orders) -> None:
+        self._control = asyncio.get_running_loop()
+        if orders.stamp:
+            self._engine.lease_until_s = max(self._engine.lease_until_s, orders.stamp + orders.lease_s)
+        self._heard_at_s = now_s()
+        if orders.version and (orders.term, orders.version) > (self._heard.term, self._heard.version):
+            self._loop.call_soon_threadsafe(self._follow, orders)
+        self._heard = orders
+
+    async def _wait_for_news(self) -> None:
+        self._answer_now = asyncio.Event()
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await self._answer_now.wait()
+        except TimeoutError:
+            return
+
+    def _report(self, *, introduce: bool) -> Report:
+        held, followed = self._held, self._followed
+        progress = self._progress()
+        return Report(
+            copier_id=self._spec.copier_id,
+            recipe=self._spec.recipe,
+            node=self._node,
+            term=self._heard.term,
+            version=followed.version if followed.term == self._heard.term else 0,
+            stamp=now_s(),
+            beat=progress.beat,
+            held={set_id: group.epoch for set_id, group in held.items()},
+            progress=progress,
+            sets=tuple(held.values()) if introduce else (),
+        )
+
+    def _progress(self) -> FlowProgress:
         latest = self._latest
         events = []
         while self._events:
             events.append(self._events.popleft())
-        return msgspec.msgpack.encode(msgspec.structs.replace(latest, events=tuple(events)))
+        return msgspec.structs.replace(latest, events=tuple(events))
 
 
 def first_cause(error: BaseException) -> BaseException:

@@ -9,7 +9,7 @@ import msgspec
 
 from actors.copier import first_cause
 from actors.messages import MirrorSpec
-from actors.ports import Found
+from actors.ports import Found, Kept
 from engine.core.events import AnyEvent, TopicCreated
 from engine.errors import MirrorError
 from policies.model import FlowName, LaneName
@@ -65,6 +65,7 @@ class FlowWatch:
         self._watch = watch
         self._found = Found(serial=0)
         self._failures = 0
+        self._kept = Kept()
         self._events: deque[AnyEvent] = deque(maxlen=EVENTS_KEPT)
 
     async def run(self) -> None:
@@ -97,7 +98,11 @@ class FlowWatch:
         """Give the latest, with the events since the last call."""
         events = tuple(self._events)
         self._events.clear()
-        return msgspec.structs.replace(self._found, events=events)
+        return msgspec.structs.replace(self._found, events=events, kept=self._kept)
+
+    def keep(self, kept: Kept) -> None:
+        """Write down what is wanted of the flow."""
+        self._kept = kept
 
 
 class MetadataShell:
@@ -121,3 +126,7 @@ class MetadataShell:
             except BaseExceptionGroup as group:
                 raise first_cause(group) from group
         return msgspec.msgpack.encode(self._flows[FlowName(source, target)].take())
+
+    async def keep(self, source: str, target: str, kept: bytes) -> None:
+        """Write down what is wanted of one flow."""
+        self._flows[FlowName(source, target)].keep(msgspec.msgpack.decode(kept, type=Kept))

@@ -1,17 +1,23 @@
-"""What the supervisor needs of the world: copiers it can start and talk to, and what Metadata found."""
+"""What the supervisor needs of the world: copiers it can start and talk to, and what Metadata found and keeps.
 
+Nothing here waits: what is said is on its way, what comes back is picked up by a later step.
+"""
+
+from collections.abc import Sequence
 from typing import Literal, Protocol
 
 import msgspec
 
+from actors.messages import Orders, Report
+from actors.states import Desired
 from engine.core.events import AnyEvent
 from engine.core.progress import FlowProgress
 from engine.errors import MirrorError
-from policies.model import FlowName, LaneName, PartitionSet
+from policies.model import FlowName, LaneName
 
 
 class CopierUnreachable(MirrorError):
-    """A call to a copier did not come back: it may have been done, it may not. Say it again later."""
+    """A call to an actor did not come back: it may have been done, it may not. Say it again later."""
 
     exit_code = 1  # it ran, and did not end well: not bad input
 
@@ -20,64 +26,86 @@ class CopierUnreachable(MirrorError):
         self.copier_id, self.call, self.cause = copier_id, call, cause
 
     def __str__(self) -> str:
-        return f"copier {self.copier_id}: {self.call} did not come back ({self.cause})"
+        return f"{self.copier_id}: {self.call} did not come back ({self.cause})"
 
 
 class Vital(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a copier lives. `closed` = drained and returned; `dead` = ended in any other way, `cause` says how."""
+    """Whether a copier lives. `closed` = drained and returned; `dead` = its process has ended in any other way;
+    `lost` = its node is gone, and nobody can say whether the process is; `cause` says how.
+    """
 
-    state: Literal["starting", "ready", "closed", "dead"]
+    state: Literal["starting", "ready", "closed", "dead", "lost"]
     cause: str = ""
     last: FlowProgress | None = None
 
 
+class CopierPort(Protocol):
+    """One copier of one flow."""
+
+    copier_id: str
+    flow: FlowName
+
+    @property
+    def granted_until_s(self) -> float:
+        """Until when (the supervisor's clock) its lease can last at most, by all that was ever said to it."""
+
+    @property
+    def trouble(self) -> str:
+        """Why the last call did not come back; empty when it did."""
+
+    def vital(self) -> Vital:
+        """Say at once, from what was last seen, whether the copier lives."""
+
+    def tell(self, orders: Orders) -> None:
+        """Say what it is to do, from now on and until other orders: once a second, its lease with it."""
+
+    def hush(self) -> None:
+        """Say nothing more, so that its lease runs out."""
+
+    def reports(self) -> Sequence[Report]:
+        """Take the reports that came since the last call."""
+
+
+class Fleet(Protocol):
+    """Starts copiers, finds those that run, ends them."""
+
+    def start_copier(self, flow: FlowName, recipe: str) -> CopierPort:
+        """Begin starting a copier, under a name never used before; it is `starting` until it answers."""
+
+    def find_copiers(self) -> Sequence[CopierPort]:
+        """Find the copiers that an earlier supervisor of this mirror left running."""
+
+    def retire(self, copier: CopierPort) -> None:
+        """End a copier's process for good, drained or not."""
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """What is wanted of a flow, as the state topic on its target has it."""
+
+    state: Desired = Desired.RUNNING
+    paused_topics: tuple[str, ...] = ()
+
+
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer of Metadata about one flow: `serial` grows with every discovery, 0 before the first."""
+    """One answer of Metadata about one flow: `serial` grows with every discovery, 0 before the first.
+
+    `kept` is None until the state topic was read. `taken` says who else mirrors this flow, where somebody does.
+    """
 
     serial: int
     lanes: tuple[LaneName, ...] = ()
     highest_epoch: int = 0
     events: tuple[AnyEvent, ...] = ()
     failure: str = ""
-
-
-class CopierPort(Protocol):
-    """One copier of one flow. Every call raises CopierUnreachable; saying the same twice is harmless."""
-
-    copier_id: str
-    flow: FlowName
-
-    def vital(self) -> Vital:
-        """Say at once, from what was last seen, whether the copier lives."""
-
-    async def assign(self, partition_set: PartitionSet) -> None:
-        """Hand a partition set over, or give new lanes to one that the copier owns."""
-
-    async def pause(self, topics: frozenset[str] | None) -> None:
-        """Stop fetching these source topics (None = the whole flow); what is in flight is finished."""
-
-    async def resume(self, topics: frozenset[str] | None) -> None:
-        """Fetch again; lanes that had stopped on their own try again."""
-
-    async def progress(self) -> FlowProgress:
-        """Give the latest snapshot; events are handed over once."""
-
-    async def drain(self) -> None:
-        """Ask for the end: finish what is in flight, write positions. `vital` turns to `closed` later."""
-
-
-class Fleet(Protocol):
-    """Starts copiers and ends them."""
-
-    def start_copier(self, flow: FlowName, copier_id: str) -> CopierPort:
-        """Begin starting a copier; it is `starting` until it answers."""
-
-    async def retire(self, copier: CopierPort) -> None:
-        """End a copier's process for good, drained or not."""
+    kept: Kept | None = None
+    taken: str = ""
 
 
 class MetadataPort(Protocol):
-    """What is to be copied."""
+    """What is to be copied, and what is to be remembered."""
 
-    async def found(self, flow: FlowName) -> Found:
-        """Give the latest discovery of a flow; events are handed over once. Raises CopierUnreachable."""
+    def found(self, flow: FlowName) -> Found:
+        """Give the latest discovery of a flow; events are handed over once."""
+
+    def keep(self, flow: FlowName, kept: Kept) -> None:
+        """Write down what is wanted of a flow."""

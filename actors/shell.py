@@ -7,12 +7,17 @@ import msgspec
 
 from actors import config_ref
 from actors.copier import first_cause
-from actors.fleet import RayFleet
+from actors.desk import FlowPlan
+from actors.fleet import HEAD, RayFleet
 from actors.messages import MirrorSpec
 from actors.plan import plan_sets
+from actors.ray_metadata import RayMetadata
+from actors.recipe import recipe_of
 from actors.states import Command
 from actors.status import encode_status
-from actors.supervisor import FlowPlan, Identity, Supervisor
+from actors.supervisor import Identity, Supervisor, Terms
+from engine.clock import now_s
+from engine.settings import MirrorConfig
 
 STEP_S = 1.0
 
@@ -29,19 +34,23 @@ class SupervisorShell:
 
     async def _run(self) -> None:
         try:
+            config = config_ref.load(self._spec.config)
             async with asyncio.TaskGroup() as group:
-                fleet = RayFleet(self._spec, group, self._nudge)
-                fleet.end_leftovers()
-                self._supervisor = self._make(fleet)
+                metadata = RayMetadata(self._spec, tuple(flow.name for flow in config.flows), HEAD)
+                self._supervisor = self._make(config, RayFleet(self._spec, group, self._nudge), metadata)
+                asking = group.create_task(metadata.run())
                 self._begun.set()
-                await self._rounds(self._supervisor)
-                fleet.end_metadata()
+                try:
+                    await self._rounds(self._supervisor)
+                    await metadata.settle()
+                finally:
+                    asking.cancel()
         finally:
             self._begun.set()  # also when it failed: callers then get the error instead of waiting
 
     async def _rounds(self, supervisor: Supervisor) -> None:
         while not supervisor.is_drained:
-            await supervisor.step()
+            supervisor.step()
             try:
                 async with asyncio.timeout(STEP_S):
                     await self._nudge.wait()
@@ -49,8 +58,7 @@ class SupervisorShell:
                 continue
             self._nudge.clear()
 
-    def _make(self, fleet: RayFleet) -> Supervisor:
-        config = config_ref.load(self._spec.config)
+    def _make(self, config: MirrorConfig, fleet: RayFleet, metadata: RayMetadata) -> Supervisor:
         return Supervisor(
             Identity(
                 namespace=self._spec.namespace,
@@ -58,13 +66,16 @@ class SupervisorShell:
                 config_path=self._spec.config.path,
                 config_digest=self._spec.config.digest,
             ),
-            [FlowPlan(name=flow.name, copiers=flow.copiers) for flow in config.flows],
+            [
+                FlowPlan(name=flow.name, copiers=flow.copiers, recipe=recipe_of(self._spec.version, config, flow))
+                for flow in config.flows
+            ],
             fleet=fleet,
-            metadata=fleet,
+            metadata=metadata,
             plan=plan_sets,
-            clock_s=time.monotonic,
+            clock_s=now_s,
             wall_ms=lambda: time.time_ns() // 1_000_000,
-            drain_s=self._spec.drain_s,
+            terms=Terms(drain_s=self._spec.drain_s),
         )
 
     async def _ready(self) -> Supervisor:

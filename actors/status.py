@@ -24,6 +24,7 @@ class CopierStatus(msgspec.Struct, frozen=True, kw_only=True):
     set_ids: tuple[str, ...]
     lanes: int
     buffer_bytes: int
+    node: str = ""
 
 
 class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,29 +1,29 @@
-"""The supervisor: compares what is with what is wanted, once a second, and says what to do. No Ray here.
+"""The supervisor: compares what is with what is wanted, once a second, and says what to do. No Ray, no await.
 
-One step: bury who ended, look at what Metadata found, staff each flow, place free sets, tell copiers, collect
-progress. A call that does not come back is said again in the next step; nothing else is retried. The state lives in
-memory only: a restarted supervisor ends the copiers it finds and starts new ones at higher assignment epochs, which
-is what the positions topic is there for.
+One step: hear reports, judge who lives, look at what Metadata found, staff each flow, place free sets, give orders.
+Orders say all that a copier is to do, so each may be said twice and any may be lost. The state lives in memory: a
+restarted supervisor finds the living copiers, hears what they hold, and goes on from there; what is wanted it reads
+from the state topic. A set gets a new owner when the former one has let it go, has ended, or has no lease any more.
 """
 
-import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
 
 import msgspec
 
-from actors.desk import FlowDesk, Plan, Seat
-from actors.ports import CopierUnreachable, Fleet, MetadataPort
+from actors.crew import Crew
+from actors.desk import FlowDesk, FlowPlan, Plan
+from actors.messages import Orders, Report
+from actors.ports import Fleet, MetadataPort
+from actors.seat import Seat
 from actors.states import Command, CopierState, Desired, Sign, desired_after
 from actors.status import EventLine, MirrorStatus
+from actors.tally import Tally
 from engine.core.events import AnyEvent
-from engine.core.progress import FlowProgress
 from engine.errors import MirrorError
 from policies.model import FlowName
 
 EVENTS_KEPT = 500
-QUICK_DEATH_S = 60.0  # a copier that ends sooner than this after its start slows the next start down
-BACKOFF_MAX_S = 30.0
 
 
 class UnknownFlow(MirrorError):
@@ -37,11 +37,17 @@ class UnknownFlow(MirrorError):
         return f"no flow {self.flow!r} in this mirror; it has: {', '.join(self.known)}"
 
 
-class FlowPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What the supervisor needs to know of a flow: its name and how many copiers it gets."""
+class Replaced(MirrorError):
+    """Copiers follow a supervisor that began after this one."""
 
-    name: FlowName
-    copiers: int = 1
+    exit_code = 1
+
+    def __init__(self, ours: int, theirs: int) -> None:
+        super().__init__(ours, theirs)
+        self.ours, self.theirs = ours, theirs
+
+    def __str__(self) -> str:
+        return f"a newer supervisor (term {self.theirs}) leads the copiers; this one (term {self.ours}) has ended"
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +57,13 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     config_path: str
     config_digest: str
+
+
+class Terms(msgspec.Struct, frozen=True, kw_only=True):
+    """How long things may take, in seconds."""
+
+    drain_s: float = 20.0
+    lease_s: float = 6.0
 
 
 class Supervisor:
@@ -66,44 +79,137 @@ class Supervisor:
         plan: Plan,
         clock_s: Callable[[], float],
         wall_ms: Callable[[], int],
-        drain_s: float,
+        terms: Terms,
     ) -> None:
         self.identity = identity
         self.desired = Desired.RUNNING
+        self.term = wall_ms()
+        self.refused = ""
+        """Why this mirror may not run: somebody else mirrors one of its flows."""
+        self._leads = False
         self._draining = False
-        self._desks = {flow.name: FlowDesk(flow.name, copiers=flow.copiers, plan=plan) for flow in flows}
+        self._desks = {flow.name: FlowDesk(flow, plan) for flow in flows}
+        self._tallies = {name: Tally(desk) for name, desk in self._desks.items()}
         self._fleet, self._metadata = fleet, metadata
-        self._clock_s, self._wall_ms = clock_s, wall_ms
-        self._drain_s = drain_s
+        self._clock_s, self._wall_ms, self._terms = clock_s, wall_ms, terms
         self._events: deque[EventLine] = deque(maxlen=EVENTS_KEPT)
-        self._began_at = clock_s()
+        self._began_at_s = clock_s()
+        self._crew = Crew(fleet, clock_s, terms.lease_s, self._note)
+        for port in fleet.find_copiers():
+            desk = self._desks.get(port.flow)
+            if desk is None:
+                self._note("warning", port.flow, f"{port.copier_id} ended: the mirror has no such flow any more")
+                fleet.retire(port)
+            else:
+                desk.seats[port.copier_id] = Seat(port, self._began_at_s, adopted=True)
 
-    async def step(self) -> None:
-        """Do one round. Raises only on a bug: what fails outside becomes an event or a reason in `status`."""
-        await self._bury()
-        if self._draining:
-            await self._drain()
-        else:
-            await self._look()
-            for desk in self._desks.values():
-                self._staff(desk)
-                desk.place()
-        await self._tell_and_collect()
+    # --- a step ----------------------------------------------------------------------------------------------
+
+    def step(self) -> None:
+        """Do one round. Raises Replaced; anything else it raises is a bug."""
         for desk in self._desks.values():
-            desk.mark(self._clock_s())
+            self._hear(desk)
+            for seat in self._crew.ended(desk):
+                self._bury(desk, seat)
+        for desk in self._desks.values():
+            self._look(desk)
+            if self._draining:
+                self._drain(desk)
+            else:
+                self._crew.staff(desk)
+                self._crew.place(desk)
+            self._direct(desk)
+            self._tallies[desk.flow].mark(self._clock_s())
+
+    def _hear(self, desk: FlowDesk) -> None:
+        for seat in desk.seats.values():
+            if seat.port.vital().state == "ready":
+                seat.sign(Sign.ANSWERED)
+            for report in seat.port.reports():
+                self._settle_term(report)
+                seat.take(report, self._clock_s())
+                self._keep_events(report.progress.events)
+                if not seat.introduced:
+                    seat.introduced = True
+                    desk.ledger.adopt(seat.copier_id, report.sets)
+            if seat.follows and seat.report is not None:
+                desk.ledger.let_go(seat.copier_id, seat.report.held)
+
+    def _settle_term(self, report: Report) -> None:
+        """Lead above every term that was heard of, but only while nobody has begun to follow this one."""
+        if report.term > self.term:
+            if self._leads:
+                raise Replaced(self.term, report.term)
+            self.term = report.term + 1
+        self._leads = self._leads or report.term == self.term
+
+    def _bury(self, desk: FlowDesk, seat: Seat) -> None:
+        seat.sign(Sign.ENDED)
+        last = seat.port.vital().last
+        if last is not None and seat.report is not None:
+            seat.take(msgspec.structs.replace(seat.report, progress=last), self._clock_s())
+            self._keep_events(last.events)
+        self._tallies[desk.flow].bury(seat)
+        desk.ledger.vacate(seat.copier_id)
+        del desk.seats[seat.copier_id]
+        self._fleet.retire(seat.port)
+
+    def _look(self, desk: FlowDesk) -> None:
+        found = self._metadata.found(desk.flow)
+        if found.failure and found.failure != desk.failure:
+            self._note("error", desk.flow, found.failure)
+        if found.taken and not self.refused:
+            self._note("error", desk.flow, found.taken)
+            self.refused = found.taken
+            self.drain()
+        desk.take(found)
+        self._keep_events(found.events)
+
+    def _drain(self, desk: FlowDesk) -> None:
+        for seat in list(desk.seats.values()):
+            if seat.state is CopierState.STARTING:
+                self._bury(desk, seat)  # it holds nothing, and may never answer
+            elif seat.drain_asked_at_s is None:
+                seat.drain_asked_at_s = self._clock_s()
+                seat.sign(Sign.DRAIN_ASKED)
+            elif self._clock_s() - seat.drain_asked_at_s > self._terms.drain_s:
+                self._note(
+                    "warning", desk.flow, f"{seat.copier_id} did not drain in {self._terms.drain_s:.0f} s; killed"
+                )
+                self._bury(desk, seat)
+
+    def _direct(self, desk: FlowDesk) -> None:
+        for seat in desk.seats.values():
+            if seat.state is CopierState.STARTING:
+                continue  # it has not answered yet
+            if seat.introduced:
+                orders = Orders(
+                    term=self.term,
+                    version=0,
+                    sets=None,
+                    lease_s=self._terms.lease_s,
+                    paused=desk.wanted.state is Desired.PAUSED,
+                    paused_topics=desk.wanted.paused_topics,
+                    wake=desk.wanted.wake,
+                    drain=seat.drain_asked_at_s is not None,
+                )
+                seat.direct(orders, desk.ledger.orders_for(seat.copier_id))
+            else:
+                seat.port.tell(Orders(term=self.term, version=0, sets=None, lease_s=self._terms.lease_s))
+
+    # --- commands --------------------------------------------------------------------------------------------
 
     def command(self, command: Command, flow: str | None = None, topics: tuple[str, ...] = ()) -> None:
         """Note a command; the next step carries it out. Raises UnknownFlow, UnknownTopic, IllegalCommand."""
-        if command is Command.STOP:
-            self.desired = desired_after(self.desired, command)
-            self.drain()
-            return
         after = desired_after(self.desired, command)
         desks = [self._desk(flow)] if flow is not None else list(self._desks.values())
         for desk in desks:
             desk.command(command, topics)
+            self._metadata.keep(desk.flow, desk.kept())
         if flow is None and not topics:
             self.desired = after
+        if self.desired is Desired.STOPPED:
+            self.drain()
 
     def drain(self) -> None:
         """End the copying in order, whatever is wanted afterwards."""
@@ -113,6 +219,14 @@ class Supervisor:
     def is_drained(self) -> bool:
         """Whether every copier is gone after `drain` or a stop."""
         return self._draining and not any(desk.seats for desk in self._desks.values())
+
+    def _desk(self, flow: str) -> FlowDesk:
+        for name, desk in self._desks.items():
+            if str(name) == flow:
+                return desk
+        raise UnknownFlow(flow, tuple(str(name) for name in self._desks))
+
+    # --- what it tells ---------------------------------------------------------------------------------------
 
     def status(self, *, lanes: bool = False) -> MirrorStatus:
         """Say how everything is; `lanes` adds every lane, which can be many."""
@@ -124,9 +238,9 @@ class Supervisor:
             desired=self.desired,
             phase=self._phase(),
             at_ms=self._wall_ms(),
-            up_s=self._clock_s() - self._began_at,
-            flows=tuple(desk.status() for desk in self._desks.values()),
-            copiers=tuple(copier for desk in self._desks.values() for copier in desk.copier_statuses()),
+            up_s=self._clock_s() - self._began_at_s,
+            flows=tuple(tally.status() for tally in self._tallies.values()),
+            copiers=tuple(copier for tally in self._tallies.values() for copier in tally.copiers()),
             events=tuple(self._events),
             lanes=tuple(lane for desk in self._desks.values() for lane in desk.lanes()) if lanes else (),
         )
@@ -137,118 +251,7 @@ class Supervisor:
         seats = [seat for desk in self._desks.values() for seat in desk.seats.values()]
         return "running" if any(seat.state is CopierState.READY for seat in seats) else "starting"
 
-    def _desk(self, flow: str) -> FlowDesk:
-        for name, desk in self._desks.items():
-            if str(name) == flow:
-                return desk
-        raise UnknownFlow(flow, tuple(str(name) for name in self._desks))
-
-    async def _bury(self) -> None:
-        for desk in self._desks.values():
-            for copier_id, seat in list(desk.seats.items()):
-                vital = seat.port.vital()
-                if vital.state == "ready":
-                    seat.sign(Sign.ANSWERED)
-                if vital.state not in ("closed", "dead"):
-                    continue
-                seat.sign(Sign.ENDED)
-                if vital.last is not None:
-                    self._take_progress(seat, vital.last)
-                if seat.drain_asked_at is None:
-                    self._unexpected_end(desk, copier_id, seat, vital.cause or "returned without being asked")
-                elif vital.state == "dead":
-                    self._note("warning", desk.flow, f"{copier_id} died while it drained: {vital.cause}")
-                desk.vacate(copier_id)
-                await self._fleet.retire(seat.port)
-
-    def _unexpected_end(self, desk: FlowDesk, copier_id: str, seat: Seat, cause: str) -> None:
-        lived_s = self._clock_s() - seat.started_at
-        desk.quick_deaths = desk.quick_deaths + 1 if lived_s < QUICK_DEATH_S else 0
-        # The first replacement comes at once: that is the case of a lost process. A copier that cannot live is slow.
-        wait_s = min(BACKOFF_MAX_S, 2.0 ** (desk.quick_deaths - 1)) if desk.quick_deaths > 1 else 0.0
-        desk.start_not_before = self._clock_s() + wait_s
-        again = f"; the next one starts in {wait_s:.0f} s" if wait_s else "; its partitions move to a new one"
-        self._note("error", desk.flow, f"{copier_id} ended: {cause}{again}")
-
-    async def _look(self) -> None:
-        for desk in self._desks.values():
-            try:
-                found = await self._metadata.found(desk.flow)
-            except CopierUnreachable as unreachable:
-                desk.failure = str(unreachable)
-                continue
-            if found.failure and found.failure != desk.failure:
-                self._note("error", desk.flow, found.failure)
-            desk.take(found)
-            self._keep(found.events)
-
-    def _staff(self, desk: FlowDesk) -> None:
-        if self._clock_s() < desk.start_not_before:
-            return
-        while len(desk.seats) < desk.copiers_wanted:
-            copier_id = desk.next_copier_id()
-            desk.seats[copier_id] = Seat(self._fleet.start_copier(desk.flow, copier_id), self._clock_s())
-
-    async def _drain(self) -> None:
-        for desk in self._desks.values():
-            for copier_id, seat in list(desk.seats.items()):
-                if seat.drain_asked_at is None:
-                    seat.drain_asked_at = self._clock_s()
-                    await self._ask_drain(desk, copier_id, seat)
-                elif self._clock_s() - seat.drain_asked_at > self._drain_s:
-                    self._note("warning", desk.flow, f"{copier_id} did not drain in {self._drain_s:.0f} s; killed")
-                    desk.vacate(copier_id)
-                    await self._fleet.retire(seat.port)
-
-    async def _ask_drain(self, desk: FlowDesk, copier_id: str, seat: Seat) -> None:
-        if seat.state is CopierState.STARTING:  # it has nothing in flight, and may never answer
-            desk.vacate(copier_id)
-            await self._fleet.retire(seat.port)
-            return
-        seat.sign(Sign.DRAIN_ASKED)
-        try:
-            await seat.port.drain()
-        except CopierUnreachable as unreachable:
-            self._note("warning", desk.flow, str(unreachable))
-
-    async def _tell_and_collect(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            for desk in self._desks.values():
-                for copier_id, seat in desk.seats.items():
-                    if seat.state in (CopierState.READY, CopierState.DRAINING):
-                        group.create_task(self._attend(desk, copier_id, seat))
-
-    async def _attend(self, desk: FlowDesk, copier_id: str, seat: Seat) -> None:
-        try:
-            if seat.state is CopierState.READY:
-                await self._tell_wanted(desk, seat)
-                for partition_set in desk.undelivered(copier_id):
-                    await seat.port.assign(partition_set)
-                    seat.delivered[partition_set.set_id] = partition_set
-            self._take_progress(seat, await seat.port.progress())
-            seat.trouble = ""
-        except CopierUnreachable as unreachable:
-            seat.trouble = str(unreachable)
-
-    async def _tell_wanted(self, desk: FlowDesk, seat: Seat) -> None:
-        wanted, told = desk.wanted, seat.told
-        if wanted == told:
-            return
-        if wanted.state is Desired.PAUSED:
-            await seat.port.pause(None)
-        elif told.state is Desired.PAUSED or (wanted.wake != told.wake and not wanted.paused_topics):
-            await seat.port.resume(None)
-        if freed := told.paused_topics - wanted.paused_topics:
-            await seat.port.resume(freed)
-        if wanted.paused_topics:
-            await seat.port.pause(wanted.paused_topics)
-        seat.told = wanted
-
-    def _take_progress(self, seat: Seat, progress: FlowProgress) -> None:
-        seat.progress = progress
-        self._keep(progress.events)
-
-    def _keep(self, events: Iterable[AnyEvent]) -> None:
+    def _keep_events(self, events: Iterable[AnyEvent]) -> None:
         for event in events:
             self._note(event.severity, event.flow, event.text())
 

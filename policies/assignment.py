@@ -24,6 +24,8 @@ MOST_SOLO_SETS = 256
 """Hot lanes with a set of their own: they keep it, so without a bound years of traffic would make a set per lane."""
 HOT = 0.5
 """What a lane must weigh to get a set of its own, as a part of one copier's share."""
+BUSY = 64 * 1024.0
+"""What a hot lane must weigh in any case: in a flow that sleeps, one lane of three is no load."""
 WORTH_SPLITTING = 0.1
 """What the others in its set must weigh: with less, the set without it would be worth nothing to anybody."""
 IDLE_LANE = 4096.0
@@ -77,7 +79,7 @@ class SetPlan(msgspec.Struct, frozen=True, kw_only=True):
             return self
         idle = sum(map(len, self.sets.values())) - len(weights)
         share = (math.fsum(weights.values()) + IDLE_LANE * max(0, idle)) / copiers
-        hot = {lane for lane, weight in weights.items() if weight > HOT * share}
+        hot = {lane for lane, weight in weights.items() if weight > max(HOT * share, BUSY)}
         crowded = [
             (-weights[lane], lane, set_id)
             for set_id in (self.sets.keys() - solo if hot else ())

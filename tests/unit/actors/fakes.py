@@ -1,11 +1,13 @@
 """A fleet without Ray: copiers that live in memory, and die when told to."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from actors.ports import CopierUnreachable, Found, Vital
-from actors.supervisor import FlowPlan, Identity, Supervisor
+from actors.desk import FlowPlan
+from actors.messages import Orders, Report
+from actors.ports import Found, Kept, Vital
+from actors.supervisor import Identity, Supervisor, Terms
 from engine.core.events import AnyEvent
 from engine.core.progress import FlowProgress, LaneProgress
 from policies.model import FlowName, LaneName, PartitionSet, TopicPartition
@@ -42,89 +44,151 @@ def lane_progress(lane: LaneName, *, source_next: int = 0, source_end: int = 0, 
 
 
 class FakeCopier:
-    """A CopierPort that notes what it was told."""
+    """A CopierPort that follows its orders at once, unless it is deaf."""
 
-    def __init__(self, flow: FlowName, copier_id: str) -> None:
-        self.flow, self.copier_id = flow, copier_id
+    def __init__(self, flow: FlowName, copier_id: str, recipe: str, clock: "Clock") -> None:
+        self.flow, self.copier_id, self.recipe = flow, copier_id, recipe
         self.life = Vital(state="starting")
         self.calls: list[str] = []
         self.sets: dict[str, PartitionSet] = {}
+        self.slow_to_let_go = False
         self.events: list[AnyEvent] = []
         self.at: dict[LaneName, tuple[int, int]] = {}
         self.deaf = False
+        self.frozen_loop = False
+        self.hushed = False
+        self.trouble = ""
+        self.granted_until_s = 0.0
+        self.orders = Orders(term=0, version=0, sets=None, lease_s=0.0)
+        self._clock = clock
+        self._due = False
+        self._beat = 0
 
     def vital(self) -> Vital:
         return self.life
 
-    async def assign(self, partition_set: PartitionSet) -> None:
-        self._hear(f"assign {partition_set.set_id} @{partition_set.epoch} x{len(partition_set.lanes)}")
-        self.sets[partition_set.set_id] = partition_set
+    def hush(self) -> None:
+        self.hushed = True
 
-    async def pause(self, topics: frozenset[str] | None) -> None:
-        self._hear(f"pause {'*' if topics is None else ','.join(sorted(topics))}")
+    def tell(self, orders: Orders) -> None:
+        if self.hushed or self.life.state != "ready":
+            return
+        self.trouble = "deaf" if self.deaf else ""
+        if self.deaf or orders.term < self.orders.term:
+            return
+        self.granted_until_s = self._clock() + orders.lease_s
+        self._due = True
+        self._introduce = orders.version == 0
+        if orders.version == 0:
+            self.orders = msgspec.structs.replace(self.orders, term=orders.term)
+            return
+        if (orders.term, orders.version) == (self.orders.term, self.orders.version):
+            return
+        self._note_difference(orders)
+        self.orders = orders
+        wanted = {group.set_id: group for group in orders.sets or ()}
+        if not self.slow_to_let_go:
+            self.sets = {set_id: group for set_id, group in self.sets.items() if set_id in wanted}
+        self.sets.update(wanted)
 
-    async def resume(self, topics: frozenset[str] | None) -> None:
-        self._hear(f"resume {'*' if topics is None else ','.join(sorted(topics))}")
+    def _note_difference(self, orders: Orders) -> None:
+        before, wanted = self.orders, {group.set_id: group for group in orders.sets or ()}
+        if orders.paused != before.paused or orders.paused_topics != before.paused_topics:
+            self.calls.append(f"pause {'*' if orders.paused else ','.join(sorted(orders.paused_topics)) or 'nothing'}")
+        elif orders.wake != before.wake:
+            self.calls.append("wake")
+        for set_id in sorted(self.sets.keys() - wanted.keys()):
+            self.calls.append(f"release {set_id}")
+        for set_id, group in wanted.items():
+            if self.sets.get(set_id) != group:
+                self.calls.append(f"assign {set_id} @{group.epoch} x{len(group.lanes)}")
+        if orders.drain and not before.drain:
+            self.calls.append("drain")
 
-    async def drain(self) -> None:
-        self._hear("drain")
-
-    async def progress(self) -> FlowProgress:
-        if self.deaf:
-            raise CopierUnreachable(self.copier_id, "progress", "deaf")
+    def reports(self) -> Sequence[Report]:
+        if not self._due or self.deaf or self.life.state != "ready":
+            return ()
+        self._due = False
+        if not self.frozen_loop:
+            self._beat += 1
         snapshot = self.snapshot()
         self.events.clear()
-        return snapshot
+        return (
+            Report(
+                copier_id=self.copier_id,
+                recipe=self.recipe,
+                node="n1",
+                term=self.orders.term,
+                version=self.orders.version,
+                stamp=self._clock(),
+                beat=self._beat,
+                held={set_id: group.epoch for set_id, group in self.sets.items()},
+                progress=snapshot,
+                sets=tuple(self.sets.values()),
+            ),
+        )
 
     def snapshot(self) -> FlowProgress:
         """Give what a real copier would report."""
         owned = [lane for group in self.sets.values() for lane in group.lanes]
+        progress = tuple(
+            lane_progress(lane, source_next=self.at.get(lane, (0, 0))[0], source_end=self.at.get(lane, (0, 0))[1])
+            for lane in owned
+        )
         return FlowProgress(
             flow=self.flow,
             at_ms=0,
-            lanes=tuple(
-                lane_progress(lane, source_next=self.at.get(lane, (0, 0))[0], source_end=self.at.get(lane, (0, 0))[1])
-                for lane in owned
-            ),
+            lanes=progress,
             events=tuple(self.events),
             buffer_bytes=0,
             set_ids=tuple(self.sets),
+            records=sum(lane.records for lane in progress),
+            wire_bytes=sum(lane.wire_bytes for lane in progress),
         )
-
-    def _hear(self, call: str) -> None:
-        if self.deaf:
-            raise CopierUnreachable(self.copier_id, call, "deaf")
-        self.calls.append(call)
 
 
 class FakeFleet:
     """A Fleet and a MetadataPort."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: "Clock") -> None:
         self.copiers: list[FakeCopier] = []
+        self.left: list[FakeCopier] = []
         self.retired: list[str] = []
         self.answers: dict[FlowName, Found] = {}
-        self.metadata_down = False
+        self.kept: list[Kept] = []
+        self._clock = clock
 
-    def start_copier(self, flow: FlowName, copier_id: str) -> FakeCopier:
-        self.copiers.append(FakeCopier(flow, copier_id))
+    def start_copier(self, flow: FlowName, recipe: str) -> FakeCopier:
+        copier_id = f"copier-{len(self.copiers) + 1}"
+        self.copiers.append(FakeCopier(flow, copier_id, recipe, self._clock))
         return self.copiers[-1]
 
-    async def retire(self, copier: object) -> None:
+    def find_copiers(self) -> Sequence[FakeCopier]:
+        self.copiers.extend(self.left)
+        return self.left
+
+    def retire(self, copier: object) -> None:
         assert isinstance(copier, FakeCopier)
         self.retired.append(copier.copier_id)
 
-    async def found(self, flow: FlowName) -> Found:
-        if self.metadata_down:
-            raise CopierUnreachable("metadata", "found", "down")
-        answer = self.answers.get(flow, Found(serial=0))
+    def found(self, flow: FlowName) -> Found:
+        answer = self.answers.get(flow, Found(serial=0, kept=Kept()))
         self.answers[flow] = msgspec.structs.replace(answer, events=())
         return answer
 
-    def discover(self, *names: LaneName, highest_epoch: int = 0, events: tuple[AnyEvent, ...] = ()) -> None:
+    def keep(self, flow: FlowName, kept: Kept) -> None:
+        self.kept.append(kept)
+
+    def discover(
+        self,
+        *names: LaneName,
+        highest_epoch: int = 0,
+        events: tuple[AnyEvent, ...] = (),
+        kept: Kept | None = Kept(),  # noqa: B008 # frozen
+    ) -> None:
         """Let Metadata answer with these lanes from now on."""
         serial = self.answers.get(FLOW, Found(serial=0)).serial + 1
-        self.answers[FLOW] = Found(serial=serial, lanes=names, highest_epoch=highest_epoch, events=events)
+        self.answers[FLOW] = Found(serial=serial, lanes=names, highest_epoch=highest_epoch, events=events, kept=kept)
 
 
 class Clock:
@@ -138,30 +202,22 @@ class Clock:
 
 
 def by_topic(
-    flow: FlowName, names: tuple[LaneName, ...], known: Mapping[str, PartitionSet], hands: int
-) -> tuple[PartitionSet, ...]:
+    flow: FlowName, names: tuple[LaneName, ...], known: Mapping[str, tuple[LaneName, ...]], hands: int
+) -> Mapping[str, tuple[LaneName, ...]]:
     """Plan one set per topic: simple enough to read in an assertion."""
     topics = sorted({lane.source.topic for lane in names})
-    return tuple(
-        PartitionSet(
-            set_id=f"{flow}/{topic}",
-            flow=flow,
-            epoch=0,
-            lanes=tuple(lane for lane in names if lane.source.topic == topic),
-        )
-        for topic in topics
-    )
+    return {f"{flow}/{topic}": tuple(lane for lane in names if lane.source.topic == topic) for topic in topics}
 
 
-def make(fleet: FakeFleet, clock: Clock, copiers: int = 1) -> Supervisor:
+def make(fleet: FakeFleet, clock: Clock, copiers: int = 1, recipe: str = "r1") -> Supervisor:
     """Make a supervisor of one flow over a fake fleet."""
     return Supervisor(
         Identity(namespace="raymirror-t", version="0", config_path="mm2.properties", config_digest="d"),
-        [FlowPlan(name=FLOW, copiers=copiers)],
+        [FlowPlan(name=FLOW, copiers=copiers, recipe=recipe)],
         fleet=fleet,
         metadata=fleet,
         plan=by_topic,
         clock_s=clock,
         wall_ms=lambda: int(clock.now_s * 1000),
-        drain_s=20.0,
+        terms=Terms(drain_s=20.0, lease_s=6.0),
     )

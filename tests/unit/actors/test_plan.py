@@ -1,4 +1,4 @@
-"""Lanes to sets, in the supervisor's shape."""
+"""Lanes to sets, in the desk's shape."""
 
 from actors.plan import plan_sets
 from tests.unit.actors.fakes import FLOW, lanes
@@ -6,16 +6,16 @@ from tests.unit.actors.fakes import FLOW, lanes
 
 def test_as_many_sets_as_hands() -> None:
     sets = plan_sets(FLOW, lanes("t", 6), {}, 3)
-    assert [(group.set_id, len(group.lanes)) for group in sets] == [("A->B/000", 2), ("A->B/001", 2), ("A->B/002", 2)]
+    assert {set_id: len(held) for set_id, held in sets.items()} == {"A->B/000": 2, "A->B/001": 2, "A->B/002": 2}
 
 
 def test_lanes_keep_their_set_when_others_come() -> None:
-    before = {group.set_id: group for group in plan_sets(FLOW, lanes("t", 6), {}, 2)}
-    after = {group.set_id: group for group in plan_sets(FLOW, (*lanes("a", 4), *lanes("t", 6)), before, 2)}
-    for set_id, group in before.items():
-        assert set(group.lanes) <= set(after[set_id].lanes)
-    assert sum(len(group.lanes) for group in after.values()) == 10
+    before = plan_sets(FLOW, lanes("t", 6), {}, 2)
+    after = plan_sets(FLOW, (*lanes("a", 4), *lanes("t", 6)), before, 2)
+    for set_id, held in before.items():
+        assert set(held) <= set(after[set_id])
+    assert sum(len(held) for held in after.values()) == 10
 
 
 def test_nothing_to_copy_is_no_set() -> None:
-    assert plan_sets(FLOW, (), {}, 2) == ()
+    assert plan_sets(FLOW, (), {}, 2) == {}

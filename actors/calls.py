@@ -1,0 +1,43 @@
+"""Calls to actors: bounded, and their failures in one line."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+import ray
+from ray.exceptions import GetTimeoutError, RayError, RayTaskError
+
+from actors.ports import CopierUnreachable
+
+CALL_TIMEOUT_S = 5.0
+
+
+def actor_class(shell: type, **options: Any) -> Any:
+    """Make a Ray actor of a class."""
+    decorate: Any = ray.remote  # its overloads do not know concurrency groups
+    return decorate(**options)(shell) if options else decorate(shell)
+
+
+async def bounded(actor: str, name: str, ref: Awaitable[Any], timeout_s: float = CALL_TIMEOUT_S) -> Any:
+    """Await an actor call for a bounded time. Raises CopierUnreachable."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await ref
+    except (TimeoutError, GetTimeoutError):
+        raise CopierUnreachable(actor, name, f"no answer in {timeout_s:.0f} s") from None
+    except RayError as error:
+        raise CopierUnreachable(actor, name, explain(error)) from error
+
+
+def explain(error: RayError) -> str:
+    """Say in one line what an actor died of."""
+    if isinstance(error, RayTaskError):
+        cause = error.cause
+        ours = type(cause).__module__.startswith(("engine", "actors"))
+        return str(cause) if ours else f"{type(cause).__name__}: {cause}"
+    return f"{type(error).__name__}: its process ended" if process_ended(error) else f"{type(error).__name__}: its node"
+
+
+def process_ended(error: RayError) -> bool:
+    """Whether a process is known to have ended; a node that Ray has given up may still run what it ran."""
+    return isinstance(error, RayTaskError) or "worker process has died" in str(error)

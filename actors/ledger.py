@@ -1,0 +1,124 @@
+"""The sets of one flow: which there are, who owns each, which are on their way to another owner. No await.
+
+    free --give--> owned --move--> leaving --let_go--> owned by another, at a higher epoch
+      ^              |               |
+      +---- vacate --+---------------+
+
+A set has one owner at most, and a new one only when the former has let it go or can do nothing more. An epoch is used
+once: the highest one found on the target or with a copier, and counting on.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+
+import msgspec
+
+from policies.model import LaneName, PartitionSet
+
+
+class SetLedger:
+    """Sets and their owners."""
+
+    def __init__(self) -> None:
+        self.sets: dict[str, PartitionSet] = {}
+        self.owner: dict[str, str] = {}
+        self.leaving: dict[str, str] = {}
+        """Set -> the copier that gets it next."""
+        self._next_epoch = 1
+        self._orders: dict[str, tuple[PartitionSet, ...]] = {}
+
+    def see_epoch(self, epoch: int) -> None:
+        """Take note of an epoch that was used: none up to it will be used again."""
+        self._next_epoch = max(self._next_epoch, epoch + 1)
+
+    def reshape(self, plan: Mapping[str, tuple[LaneName, ...]], make: PartitionSet) -> None:
+        """Give the sets the lanes of a plan; owners and epochs stay. `make` is a pattern for new sets.
+
+        A new set with lanes of an owned one begins with that owner and epoch: a copier may divide what it holds, and
+        only then can a part of it move.
+        """
+        homes = {lane: set_id for set_id, group in self.sets.items() for lane in group.lanes if set_id in self.owner}
+        for set_id, lanes in plan.items():
+            known = self.sets.get(set_id, make)
+            if known.set_id == set_id and known.lanes == lanes:
+                continue
+            home = homes.get(lanes[0]) if known.set_id != set_id and lanes else None
+            if home is not None:
+                self.owner[set_id] = self.owner[home]
+                known = msgspec.structs.replace(known, epoch=self.sets[home].epoch)
+            self.sets[set_id] = msgspec.structs.replace(known, set_id=set_id, lanes=lanes)
+            self._touch(self.owner.get(set_id))
+
+    def adopt(self, copier_id: str, held: Iterable[PartitionSet]) -> list[str]:
+        """Believe a copier that it holds these sets; name those that another holds at a higher epoch."""
+        contested = []
+        for group in held:
+            self.see_epoch(group.epoch)
+            owner, known = self.owner.get(group.set_id), self.sets.get(group.set_id)
+            if owner is not None and known is not None and known.epoch > group.epoch:
+                contested.append(group.set_id)
+                continue
+            self.sets[group.set_id] = group
+            self.owner[group.set_id] = copier_id
+            self._touch(owner)
+        self._touch(copier_id)
+        return contested
+
+    def free(self) -> list[str]:
+        """List the sets that nobody owns, in order."""
+        return sorted(self.sets.keys() - self.owner.keys())
+
+    def give(self, set_id: str, copier_id: str) -> None:
+        """Make a copier the owner of a free set, at an epoch never used before."""
+        self.owner[set_id] = copier_id
+        self.sets[set_id] = msgspec.structs.replace(self.sets[set_id], epoch=self._next_epoch)
+        self._next_epoch += 1
+        self._touch(copier_id)
+
+    def move(self, set_id: str, to: str) -> None:
+        """Ask for a move: the present owner no longer finds the set in its orders."""
+        self.leaving[set_id] = to
+        self._touch(self.owner[set_id])
+
+    def let_go(self, copier_id: str, held: Collection[str]) -> list[str]:
+        """A copier that follows its newest orders holds these sets: those that were leaving and are not among them
+        have their new owner. Name them.
+        """
+        gone = [set_id for set_id in self.leaving if self.owner[set_id] == copier_id and set_id not in held]
+        for set_id in gone:
+            self.give(set_id, self.leaving.pop(set_id))
+        return gone
+
+    def vacate(self, copier_id: str) -> list[str]:
+        """A copier ended: its sets are free, what was to come to it stays where it is. Name the free ones."""
+        freed = [set_id for set_id, owner in self.owner.items() if owner == copier_id]
+        for set_id in freed:
+            del self.owner[set_id]
+            self.leaving.pop(set_id, None)
+        for set_id, to in list(self.leaving.items()):
+            if to == copier_id:
+                del self.leaving[set_id]
+                self._touch(self.owner[set_id])
+        self._orders.pop(copier_id, None)
+        return freed
+
+    def drop(self, set_id: str) -> None:
+        """Forget a set that has no lanes any more."""
+        self._touch(self.owner.pop(set_id, None))
+        self.leaving.pop(set_id, None)
+        del self.sets[set_id]
+
+    def owned(self, copier_id: str) -> list[str]:
+        """List what a copier owns, also what is leaving it."""
+        return sorted(set_id for set_id, owner in self.owner.items() if owner == copier_id)
+
+    def orders_for(self, copier_id: str) -> tuple[PartitionSet, ...]:
+        """Give the sets that a copier is to hold; the same object until something changes."""
+        known = self._orders.get(copier_id)
+        if known is None:
+            known = tuple(self.sets[set_id] for set_id in self.owned(copier_id) if set_id not in self.leaving)
+            self._orders[copier_id] = known
+        return known
+
+    def _touch(self, copier_id: str | None) -> None:
+        if copier_id is not None:
+            self._orders.pop(copier_id, None)

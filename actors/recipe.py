@@ -1,0 +1,27 @@
+"""What a copier is made of, in one digest: when it changes, the running copiers are replaced, set by set.
+
+What decides which topics are copied is not part of it: that is Metadata's, and a copier is told its lanes.
+"""
+
+import hashlib
+
+import msgspec
+
+from engine.settings import FlowConfig, MirrorConfig
+
+NOT_OURS = ("selection", "topics", "topics_exclude", "refresh_topics_s", "refresh_topics", "copiers", "configs_exclude")
+"""Fields of a flow that its copiers do not read."""
+
+
+def recipe_of(version: str, config: MirrorConfig, flow: FlowConfig) -> str:
+    """Give the digest of everything a copier of a flow is made of: the code's version, its settings, both clusters'.
+
+    Placeholders of secrets go in as they stand in the file, so a password that changes behind one changes nothing.
+    """
+    settings = {name: getattr(flow, name) for name in flow.__struct_fields__ if name not in NOT_OURS}
+    clusters = [config.clusters[alias] for alias in flow.name]
+    digest = hashlib.sha256(version.encode())
+    digest.update(msgspec.json.encode(settings, enc_hook=repr, order="deterministic"))
+    for cluster in clusters:
+        digest.update(msgspec.json.encode([cluster.bootstrap, cluster.security], order="deterministic"))
+    return digest.hexdigest()[:16]

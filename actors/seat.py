@@ -1,0 +1,88 @@
+"""One copier, seen from the supervisor: how far it is, what it was told, what it has reported."""
+
+import msgspec
+
+from actors.messages import Orders, Report
+from actors.ports import CopierPort
+from actors.states import CopierState, Sign, copier_after
+from engine.core.progress import FlowProgress
+from policies.model import PartitionSet
+
+
+class Seat:
+    """One copier of one flow. Seconds are the supervisor's clock."""
+
+    def __init__(self, port: CopierPort, at_s: float, *, adopted: bool = False) -> None:
+        self.port = port
+        self.state = CopierState.STARTING
+        self.started_at_s = at_s
+        self.drain_asked_at_s: float | None = None
+        self.reported_at_s = at_s
+        self.beat_at_s = at_s
+        self.orders: Orders | None = None
+        self.report: Report | None = None
+        self.introduced = not adopted
+        """Whether we know what it holds: at once for one we started."""
+        self.empties = False
+        """Whether its sets are to move to others."""
+
+    @property
+    def copier_id(self) -> str:
+        """Its name."""
+        return self.port.copier_id
+
+    @property
+    def progress(self) -> FlowProgress | None:
+        """What it reported last."""
+        return self.report.progress if self.report is not None else None
+
+    @property
+    def records(self) -> int:
+        """Records it has copied since it began."""
+        return self.progress.records if self.progress is not None else 0
+
+    @property
+    def wire_bytes(self) -> int:
+        """Bytes it has appended since it began."""
+        return self.progress.wire_bytes if self.progress is not None else 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it may be given sets."""
+        return (
+            self.state in (CopierState.STARTING, CopierState.READY)
+            and self.introduced
+            and not self.empties
+            and self.drain_asked_at_s is None
+        )
+
+    @property
+    def follows(self) -> bool:
+        """Whether it does what it was told last."""
+        return (
+            self.orders is not None
+            and self.report is not None
+            and (self.report.term, self.report.version) == (self.orders.term, self.orders.version)
+        )
+
+    def sign(self, sign: Sign) -> None:
+        """Move along the table."""
+        self.state = copier_after(self.state, sign)
+
+    def take(self, report: Report, at_s: float) -> None:
+        """Take what it reports."""
+        if self.report is None or self.report.beat != report.beat:
+            self.beat_at_s = at_s
+        self.report, self.reported_at_s = report, at_s
+
+    def direct(self, wanted: Orders, sets: tuple[PartitionSet, ...]) -> None:
+        """Tell it what is wanted: a new version where something changed. `wanted` has all but sets and version."""
+        known = self.orders
+        if known is not None and known.sets is sets:
+            same = msgspec.structs.replace(wanted, sets=sets, version=known.version)
+            if same == known:
+                self.port.tell(known)
+                return
+        version = known.version + 1 if known is not None and known.term == wanted.term else 1
+        self.orders = msgspec.structs.replace(wanted, sets=sets, version=version)
+        self.port.tell(self.orders)
