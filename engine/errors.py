@@ -75,3 +75,54 @@ class KafkaRefusal(MirrorError):
 
     def __str__(self) -> str:
         return f"{self.asked}: {self.name} ({self.code})" + (f"; {self.right}" if self.right else "")
+
+
+class NewerFormat(MirrorError, ValueError):
+    """Something stored in a format too far above ours: where it stands, its version, ours."""
+
+    def __init__(self, where: str, found: int, own: int) -> None:
+        super().__init__(where, found, own)
+        self.where, self.found, self.own = where, found, own
+
+    def __str__(self) -> str:
+        where = f"{self.where}: " if self.where else ""
+        return (
+            f"{where}format {self.found}, written by a newer raymirror; this one writes format {self.own} and reads up"
+            f" to {self.own + 1}: install a newer version, or go back one version at a time"
+        )
+
+
+class StateUnreadable(MirrorError):
+    """An entry of a state topic that is not what we write: topic, key, why."""
+
+    def __init__(self, topic: str, key: str, why: str) -> None:
+        super().__init__(topic, key, why)
+        self.topic, self.key, self.why = topic, key, why
+
+    def __str__(self) -> str:
+        return f"topic {self.topic}: entry {self.key}: {self.why}; write a tombstone (no value) for that key to drop it"
+
+
+class FlowHeld(MirrorError):
+    """A living mirror has the flow: which flow, who it is and where, since when."""
+
+    def __init__(self, flow: str, holder: str, topic: str) -> None:
+        super().__init__(flow, holder, topic)
+        self.flow, self.holder, self.topic = flow, holder, topic
+
+    def __str__(self) -> str:
+        return (
+            f"flow {self.flow} belongs to {self.holder}, which renews its entry in topic {self.topic};"
+            " stop that mirror first: raymirror stop"
+        )
+
+
+class StateTaken(MirrorError):
+    """Another owner has taken the flow's state over: nothing more may be written."""
+
+    def __init__(self, flow: str, holder: str, topic: str) -> None:
+        super().__init__(flow, holder, topic)
+        self.flow, self.holder, self.topic = flow, holder, topic
+
+    def __str__(self) -> str:
+        return f"flow {self.flow} was taken over by {self.holder} (topic {self.topic}); this mirror stands down"

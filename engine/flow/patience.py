@@ -1,0 +1,47 @@
+"""Asking again while brokers cannot be reached, for a bounded time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from engine.clock import backoff_s, pause
+from engine.errors import BrokerUnreachable, ConnectionLost
+
+T = TypeVar("T")
+_UNREACHABLE = (ConnectionLost, BrokerUnreachable)
+
+
+class Patience:
+    """The patience for one place, which is named in the error when it ends."""
+
+    def __init__(self, where: str, patience_s: float, why: Callable[[], str]) -> None:
+        self._where = where
+        self._patience_s = patience_s
+        self._why = why
+        self._last = ""
+
+    async def persist(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask until there is an answer. Raises BrokerUnreachable when patience ends."""
+        return await self.bounded(lambda: self.retrying(ask))
+
+    async def bounded(self, do: Callable[[], Awaitable[T]]) -> T:
+        """Do it once, for as long as patience lasts. Raises BrokerUnreachable."""
+        try:
+            async with asyncio.timeout(self._patience_s) as deadline:
+                return await do()
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            why = self._why() or self._last or "no answer"
+            raise BrokerUnreachable(self._where, f"nothing within {self._patience_s:g} s: {why}") from None
+
+    async def retrying(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask until there is an answer, however long that takes."""
+        attempt = 0
+        while True:
+            try:
+                return await ask()
+            except _UNREACHABLE as error:
+                self._last = str(error)
+                attempt += 1
+                await pause(backoff_s(attempt))

@@ -1,0 +1,304 @@
+"""The durable state of one flow: a compacted topic with one owner, who is found out by what the topic says.
+
+    look (is somebody alive?) -> fence and barrier -> read to the end -> write our entry -> the flow is ours
+
+The owner's entry carries a lease. Life is seen by change: an entry that did not change for `dead_after_s` of our own
+reading may be taken over, whatever its clock said. A writer that finds itself fenced reads the topic: if another owner
+stands there it stands down, else it fences again and writes anew whatever the topic lost.
+"""
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+
+import msgspec
+
+from engine.clock import backoff_s, now_s, pause, wall_ms
+from engine.errors import BrokerUnreachable, ConnectionLost, FlowHeld, KafkaRefusal, MirrorError, StateTaken
+from engine.flow.fenced_writer import Fenced, FencedWriter
+from engine.flow.patience import Patience
+from engine.flow.ports import Cluster
+from engine.state import DEPLOYMENT, Deployment, Holder, Key, StateCodec, Stored, Value, owner_of
+from policies.model import FlowName, TopicPartition
+
+_ROUNDS = 5
+"""How often in a row a writer fences again before it gives up."""
+
+
+class StateTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """The terms of one flow's state; durations in seconds.
+
+    `renew_s` has to be well below `dead_after_s`. `patience_s` bounds every call; what could not be written in time is
+    still owed, and goes with the next write.
+    """
+
+    flow: FlowName
+    topic: str
+    renew_s: float = 5.0
+    dead_after_s: float = 30.0
+    look_every_s: float = 2.0
+    patience_s: float = 30.0
+    keep_alive_s: float = 3600.0
+    request_timeout_s: float = 10.0
+    batch_bytes: int = 256 * 1024
+
+    @property
+    def transactional_id(self) -> str:
+        """Name the writer: the same for every owner there will ever be."""
+        return f"raymirror.{self.flow}.state"
+
+
+class _Round:
+    """Entries that are written together, and what became of them."""
+
+    def __init__(self) -> None:
+        self.entries: dict[bytes, bytes | None] = {}
+        self.done = False
+        self.refusal: KafkaRefusal | None = None
+
+
+class StateLog:
+    """The state of one flow, for one owner. All calls may be made side by side."""
+
+    def __init__(self, terms: StateTerms, cluster: Cluster, holder: Holder) -> None:
+        self.terms = terms
+        self.keep_alive_s = terms.keep_alive_s
+        self.trouble = ""
+        """Why the lease could not be renewed, empty when all is well."""
+        self._cluster = cluster
+        self._holder = holder
+        self._codec = StateCodec(terms.flow, terms.topic)
+        self._partition = TopicPartition(terms.topic, 0)
+        self._writer = FencedWriter(cluster, self._partition, terms.transactional_id, terms.request_timeout_s)
+        self._where = f"topic {terms.topic} on cluster {terms.flow.target!r}"
+        self._patience = Patience(self._where, terms.patience_s, lambda: self._writer.reason)
+        self._lock = asyncio.Lock()
+        self._round = _Round()
+        self._owed: dict[bytes, bytes | None] = {}
+        self._stored: dict[bytes, bytes] = {}
+        self._ours: Deployment | None = None
+        self._lost: StateTaken | None = None
+        self._kept_alive_at = 0.0
+
+    @property
+    def fenced(self) -> bool:
+        """Whether the broker refuses former owners; without transactional ids they are only detected."""
+        return self._writer.fenced
+
+    # --- taking the flow -------------------------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """Take the flow: at once where nobody has it, else after its owner has been silent for `dead_after_s`.
+
+        Raises FlowHeld when its owner is alive, NewerFormat, StateUnreadable, KafkaRefusal, BrokerUnreachable.
+        """
+        for attempt in range(1, _ROUNDS + 1):
+            seen = await self._await_silence()
+            try:
+                await self._patience.persist(partial(self._take, seen))
+                return
+            except Fenced:
+                await pause(backoff_s(attempt))  # somebody else took it in the same moment: look again
+        raise FlowHeld(str(self.terms.flow), "others that want it in this very moment", self.terms.topic)
+
+    async def _await_silence(self) -> Deployment | None:
+        """Return the owner's entry that may be replaced. Raises FlowHeld."""
+        seen = await self._patience.persist(self._owner)
+        since = read_at = now_s()
+        while not self._free(seen):
+            if now_s() - since >= self.terms.dead_after_s:
+                return seen
+            await pause(self.terms.look_every_s)
+            found = await self._patience.persist(self._owner)
+            if found != seen and not self._free(found):
+                raise self._held(found)
+            if now_s() - read_at > self.terms.look_every_s + self.terms.dead_after_s / 3:
+                since = now_s()  # we could not read for a while: its owner may have been cut off like us
+            seen, read_at = found, now_s()
+        return seen
+
+    def _free(self, owner: Deployment | None) -> bool:
+        return owner is None or owner.released or owner.instance_id == self._holder.instance_id
+
+    async def _take(self, seen: Deployment | None) -> None:
+        await self._writer.acquire()
+        records = await self._read()
+        entries = self._codec.decode(records)
+        found = owner_of(entries)
+        if found != seen and not self._free(found):
+            raise self._held(found)
+        now_ms = wall_ms()
+        ours = Deployment(
+            **msgspec.structs.asdict(self._holder),
+            term=max((one.term for one in (found, seen) if one is not None), default=0) + 1,
+            since_ms=now_ms,
+            at_ms=now_ms,
+            until_ms=now_ms + self._lease_ms,
+        )
+        claim = self._codec.encode({DEPLOYMENT: ours})
+        await self._writer.append(list(claim.items()))
+        self._stored = self._codec.own([*records, *claim.items()])
+        self._ours, self._kept_alive_at = ours, now_s()
+
+    @property
+    def _lease_ms(self) -> int:
+        return int(self.terms.dead_after_s * 1000)
+
+    def _held(self, owner: Deployment | None) -> FlowHeld:
+        return FlowHeld(str(self.terms.flow), str(owner), self.terms.topic)
+
+    # --- reading ---------------------------------------------------------------------------------------------
+
+    def load(self) -> dict[Key, Value]:
+        """Return everything there is: what was read behind the barrier, and what was put since."""
+        return self._codec.decode(self._stored.items())
+
+    async def _owner(self) -> Deployment | None:
+        return owner_of(self._codec.decode(await self._read()))
+
+    async def _read(self) -> list[Stored]:
+        if self._partition not in await self._cluster.leaders([self._partition]):
+            raise ConnectionLost(f"{self._partition} is not known yet")
+        return await self._cluster.read_records(self.terms.topic)
+
+    # --- writing ---------------------------------------------------------------------------------------------
+
+    async def put(self, entries: Mapping[Key, Value | None]) -> None:
+        """Write entries (None removes one) and wait until they are durable; calls side by side share a batch.
+
+        Raises StateTaken, KafkaRefusal, and BrokerUnreachable after `patience_s`: then, or when cancelled, they may be
+        there or not, and are still owed.
+        """
+        if self._lost is not None:
+            raise self._lost
+        mine = self._round
+        mine.entries.update(self._codec.encode(entries))
+
+        async def write() -> None:
+            async with self._lock:
+                if not mine.done:
+                    await self._write(mine)
+
+        await self._patience.bounded(write)
+        if mine.refusal is not None:
+            raise mine.refusal
+
+    async def _write(self, mine: _Round) -> None:
+        """Write a round, and what earlier ones could not; the lock is held."""
+        if self._lost is not None:
+            raise self._lost
+        if self._ours is None:
+            raise RuntimeError("the state was not opened")
+        if self._round is mine:
+            self._round = _Round()
+        self._owed.update(mine.entries)
+        try:
+            await self._pay()
+        except KafkaRefusal as refusal:
+            self._owed.clear()
+            mine.refusal = refusal
+        mine.done = True
+
+    async def _pay(self) -> None:
+        """Append everything owed, in order."""
+        regained = 0
+        while self._owed:
+            batch = next(_chunks(self._owed, self.terms.batch_bytes))
+            try:
+                await self._writer.append(list(batch.items()))
+            except Fenced as fenced:
+                regained += 1
+                if regained > _ROUNDS:
+                    raise BrokerUnreachable(self._where, f"fenced again and again: {fenced}") from None
+                await self._patience.retrying(self._regain)
+                continue
+            for key, value in batch.items():
+                del self._owed[key]
+                if value is None:
+                    self._stored.pop(key, None)
+                else:
+                    self._stored[key] = value
+
+    async def _regain(self) -> None:
+        """Fence again, if the flow is still ours, and owe whatever the topic does not have. Raises StateTaken."""
+        await self._check()
+        try:
+            await self._writer.acquire()
+        except Fenced as fenced:
+            raise ConnectionLost(f"{self._where}: {fenced}") from None
+        there = await self._check()
+        lost = {key: value for key, value in self._stored.items() if there.get(key) != value}
+        self._owed = {**lost, **self._owed}
+
+    async def _check(self) -> dict[bytes, bytes]:
+        """Read the topic and stand down before another owner. Raises StateTaken."""
+        records = await self._read()
+        owner, ours = owner_of(self._codec.decode(records)), self._ours
+        if owner is not None and ours is not None and owner.replaces(ours):
+            self._lost = StateTaken(str(self.terms.flow), str(owner), self.terms.topic)
+            raise self._lost
+        return self._codec.own(records)
+
+    # --- the lease -------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Renew the lease until cancelled, through every outage. Raises StateTaken when another owner has it."""
+        while True:
+            await pause(self.terms.renew_s)
+            try:
+                await self.renew()
+                self.trouble = ""
+            except (BrokerUnreachable, KafkaRefusal) as error:
+                self.trouble = str(error)
+
+    async def renew(self) -> None:
+        """Renew the lease once, and the transactional id when it is time. Raises what `put` raises."""
+        if self._lost is not None:
+            raise self._lost
+        if not self._writer.fenced:
+            await self._patience.persist(self._check)
+        elif now_s() - self._kept_alive_at >= self.keep_alive_s:
+            await self._patience.bounded(self._keep_alive)
+        await self._put_ours(released=False)
+
+    async def _keep_alive(self) -> None:
+        async with self._lock:
+            try:
+                await self._patience.retrying(self._writer.keep_alive)
+            except Fenced:
+                await self._patience.retrying(self._regain)
+        self._kept_alive_at = now_s()
+
+    async def _put_ours(self, *, released: bool) -> None:
+        if self._ours is None:
+            raise RuntimeError("the state was not opened")
+        now_ms = wall_ms()
+        until_ms = now_ms if released else now_ms + self._lease_ms
+        self._ours = msgspec.structs.replace(
+            self._ours, renewals=self._ours.renewals + 1, at_ms=now_ms, until_ms=until_ms, released=released
+        )
+        await self.put({DEPLOYMENT: self._ours})
+
+    async def close(self, *, release: bool = True, within_s: float = 5.0) -> None:
+        """Give the flow back, so that its next owner need not wait, and disconnect; unreachable, it is just left."""
+        if release and self._ours is not None and self._lost is None:
+            with suppress(TimeoutError, MirrorError):
+                async with asyncio.timeout(within_s):
+                    await self._put_ours(released=True)
+        self._ours = None
+        await self._writer.close()
+
+
+def _chunks(entries: Mapping[bytes, bytes | None], most_bytes: int) -> Iterator[dict[bytes, bytes | None]]:
+    """Cut entries into batches of about `most_bytes`, in order, each of at least one."""
+    chunk: dict[bytes, bytes | None] = {}
+    size = 0
+    for key, value in entries.items():
+        if chunk and size + len(key) + len(value or b"") > most_bytes:
+            yield chunk
+            chunk, size = {}, 0
+        chunk[key] = value
+        size += len(key) + len(value or b"")
+    if chunk:
+        yield chunk

@@ -1,0 +1,47 @@
+"""Topics of our own on a target: made where they are missing, refused where they would lose what is in them."""
+
+from engine.errors import KafkaRefusal
+from engine.kafka.admin import create_topic, describe_topic_configs
+from engine.kafka.cluster import ClusterClient
+from engine.kafka.faults import AUTHORIZATION, UNKNOWN_TOPIC_OR_PARTITION
+
+_POLICY = "cleanup.policy"
+_INVALID_CONFIG, _INVALID_PARTITIONS = 40, 37
+_HOUR_MS = 3_600_000
+
+STATE_CONFIGS = {_POLICY: "compact", "segment.ms": str(_HOUR_MS)}
+"""Renewals make a record every few seconds; the cleaner leaves the active segment alone, so it is a short one."""
+EVENTS_CONFIGS = {
+    _POLICY: "compact,delete",
+    "retention.ms": str(7 * 24 * _HOUR_MS),
+    "min.compaction.lag.ms": str(24 * _HOUR_MS),
+    "segment.ms": str(24 * _HOUR_MS),
+}
+"""Everything for a day, then the last of each kind per subject for a week."""
+
+
+async def ensure_internal_topic(
+    client: ClusterClient, topic: str, replication_factor: int, configs: dict[str, str]
+) -> None:
+    """Create a topic of one partition, or check one that is there. Raises KafkaRefusal saying what to change."""
+    found = (await client.metadata([topic])).topics.get(topic)
+    if (found is None or not found.partitions) and await create_topic(client, topic, 1, replication_factor, configs):
+        return
+    wanted, where = configs[_POLICY], f"topic {topic} on cluster {client.alias!r}"
+    if found is not None and len(found.partitions) > 1:
+        right = f"delete it, or make it anew with one partition and {_POLICY}={wanted}"
+        raise KafkaRefusal(where, _INVALID_PARTITIONS, f"has {len(found.partitions)} partitions, needed is 1", right)
+    policy = await _policy(client, topic)
+    if policy is not None and set(policy.split(",")) != set(wanted.split(",")):
+        raise KafkaRefusal(where, _INVALID_CONFIG, f"has {_POLICY}={policy}", f"set {_POLICY}={wanted} on the topic")
+
+
+async def _policy(client: ClusterClient, topic: str) -> str | None:
+    """Return a topic's cleanup policy, None where we may not ask, or it is too new for the broker that we asked."""
+    try:
+        configs = (await describe_topic_configs(client, [topic]))[topic]
+    except KafkaRefusal as refusal:
+        if refusal.code in AUTHORIZATION or refusal.code == UNKNOWN_TOPIC_OR_PARTITION:
+            return None
+        raise
+    return configs[_POLICY].value.replace(" ", "") if _POLICY in configs else None

@@ -1,0 +1,211 @@
+"""What a mirror remembers of a flow: typed entries, last value per key, as JSON that people can read.
+
+    {"kind":"set","flow":"A->B","subject":"A->B/017"}  ->  {"format":1,"lanes":[...],"epoch":42}
+
+Pure. Keys are compared as bytes by the broker's compaction, so their members and order never change: what needs another
+key is another kind. Entries of kinds or flows that we do not know are left as they are (see `core/formats.py`).
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Literal
+
+import msgspec
+
+from engine.core.formats import check_format
+from engine.errors import StateUnreadable
+from policies.model import FlowName, LaneName
+
+FORMAT_VERSION = 1
+
+Stored = tuple[bytes | None, bytes | None]
+"""Key and value of a record."""
+
+
+class Key(msgspec.Struct, frozen=True):
+    """What an entry is about: its kind, and a set id or a lane where the kind has several."""
+
+    kind: str
+    subject: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.subject}" if self.subject else self.kind
+
+
+class Value(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of all values; `format` is what it was written in."""
+
+    format: int = FORMAT_VERSION
+
+
+class DesiredState(Value, frozen=True, kw_only=True):
+    """What the operator wants of a flow; `who` said so."""
+
+    state: Literal["running", "paused", "stopped"]
+    paused_topics: tuple[str, ...] = ()
+    who: str = ""
+    at_ms: int = 0
+
+
+class SetState(Value, frozen=True, kw_only=True):
+    """The lanes of a partition set and its last assignment epoch."""
+
+    lanes: tuple[LaneName, ...]
+    epoch: int
+
+
+class Quarantine(Value, frozen=True, kw_only=True):
+    """A set or a lane that is left alone: why, since when, after how many failures in a row."""
+
+    reason: str
+    since_ms: int
+    failures: int = 0
+
+
+class Holder(msgspec.Struct, frozen=True, kw_only=True):
+    """Who a mirror is. `instance_id` is made once per start of a mirror and kept by its restarted supervisors."""
+
+    deployment_id: str
+    instance_id: str
+    mirror: str
+    version: str
+    where: str
+
+
+class Deployment(Value, frozen=True, kw_only=True):
+    """The mirror that has the flow, and its lease.
+
+    `term` grows with every owner, `renewals` with every renewal: a reader sees life by change, not by clocks. The times
+    are for people.
+    """
+
+    deployment_id: str
+    instance_id: str
+    mirror: str
+    version: str
+    where: str
+    term: int
+    since_ms: int
+    renewals: int = 0
+    at_ms: int = 0
+    until_ms: int = 0
+    released: bool = False
+
+    def replaces(self, ours: "Deployment") -> bool:
+        """Whether this owner came after us: at a later term, or another one that took the same."""
+        return self.term > ours.term or (self.term == ours.term and self.instance_id != ours.instance_id)
+
+    def __str__(self) -> str:
+        since = datetime.fromtimestamp(self.since_ms / 1000, UTC).isoformat(timespec="seconds")
+        return (
+            f"mirror {self.mirror!r} on {self.where} (version {self.version}, deployment {self.deployment_id}, instance"
+            f" {self.instance_id}, since {since}, term {self.term})"
+        )
+
+
+def state_topic(source: str) -> str:
+    """Name the topic that holds the state of flows from a source, on their target."""
+    return f"raymirror-state.{source}.internal"
+
+
+def events_topic(source: str) -> str:
+    """Name the topic that holds the events of flows from a source, on their target."""
+    return f"raymirror-events.{source}.internal"
+
+
+DESIRED = Key("desired")
+DEPLOYMENT = Key("deployment")
+
+KINDS: dict[str, type[Value]] = {
+    DESIRED.kind: DesiredState,
+    DEPLOYMENT.kind: Deployment,
+    "set": SetState,
+    "quarantine": Quarantine,
+}
+
+
+def set_key(set_id: str) -> Key:
+    """Name the entry of a partition set."""
+    return Key("set", set_id)
+
+
+def quarantine_key(subject: str) -> Key:
+    """Name the quarantine of a set or a lane."""
+    return Key("quarantine", subject)
+
+
+def owner_of(entries: Mapping[Key, Value]) -> Deployment | None:
+    """Return the entry of the mirror that has the flow, None where nobody has had it yet."""
+    owner = entries.get(DEPLOYMENT)
+    return owner if isinstance(owner, Deployment) else None
+
+
+class _WireKey(msgspec.Struct, frozen=True, omit_defaults=True):
+    kind: str
+    flow: str
+    subject: str = ""
+
+
+class _Head(msgspec.Struct):
+    format: int = 1
+
+
+class StateCodec:
+    """Entries of one flow to records of its state topic and back."""
+
+    def __init__(self, flow: FlowName, topic: str) -> None:
+        self.flow, self.topic = flow, topic
+
+    def encode(self, entries: Mapping[Key, Value | None]) -> dict[bytes, bytes | None]:
+        """Encode entries, None as a tombstone. TypeError for a value of another kind than its key's."""
+        return {self._key(key): self._value(key, value) for key, value in entries.items()}
+
+    def _key(self, key: Key) -> bytes:
+        return msgspec.json.encode(_WireKey(key.kind, str(self.flow), key.subject))
+
+    def _value(self, key: Key, value: Value | None) -> bytes | None:
+        if type(value) not in (KINDS.get(key.kind), type(None)) or key.kind not in KINDS:
+            raise TypeError(f"{type(value).__name__} under the key of {key}")
+        return None if value is None else msgspec.json.encode(msgspec.structs.replace(value, format=FORMAT_VERSION))
+
+    def own(self, records: Iterable[Stored]) -> dict[bytes, bytes]:
+        """Return the last value of every entry of this flow, of kinds that we do not know too; oldest record first."""
+        found: dict[bytes, bytes] = {}
+        for key, value in records:
+            if key is None or self._name(key) is None:
+                continue
+            if value is None:
+                found.pop(key, None)
+            else:
+                found[key] = value
+        return found
+
+    def decode(self, records: Iterable[Stored]) -> dict[Key, Value]:
+        """Decode what we know of a whole topic, oldest record first. Raises NewerFormat, StateUnreadable."""
+        found: dict[Key, Value] = {}
+        for key, raw in self.own(records).items():
+            name = self._name(key)
+            value = None if name is None else self._read(name, raw)
+            if name is not None and value is not None:
+                found[name] = value
+        return found
+
+    def _name(self, raw: bytes) -> Key | None:
+        """Return the key of an entry of this flow, None for anything else."""
+        try:
+            key = msgspec.json.decode(raw, type=_WireKey)
+        except msgspec.DecodeError:
+            return None
+        return Key(key.kind, key.subject) if key.flow == str(self.flow) else None
+
+    def _read(self, key: Key, raw: bytes) -> Value | None:
+        kind = KINDS.get(key.kind)
+        try:
+            check_format(
+                msgspec.json.decode(raw, type=_Head).format, FORMAT_VERSION, f"topic {self.topic}: entry {key}"
+            )
+            return None if kind is None else msgspec.json.decode(raw, type=kind)
+        except msgspec.DecodeError as error:
+            if kind is None:
+                return None
+            raise StateUnreadable(self.topic, str(key), str(error)) from None

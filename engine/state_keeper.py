@@ -1,0 +1,35 @@
+"""Composition: the durable state of one flow on its target cluster, over a connection of its own."""
+
+from engine.flow.state_log import StateLog, StateTerms
+from engine.kafka.admin import shortest_expiry_s
+from engine.kafka.gateway import KafkaCluster
+from engine.kafka.internal_topics import STATE_CONFIGS, ensure_internal_topic
+from engine.runner import client_for
+from engine.settings import FlowConfig, MirrorConfig
+from engine.state import Holder, state_topic
+
+
+class StateKeeper(StateLog):
+    """The StateLog of a flow: `open` connects and makes the topic too, `close` disconnects. May be opened once."""
+
+    def __init__(self, config: MirrorConfig, flow: FlowConfig, holder: Holder) -> None:
+        self._client = client_for(config.clusters[flow.name.target], f"raymirror|{flow.name}|state")
+        self._replication_factor = flow.positions_replication_factor
+        terms = StateTerms(flow=flow.name, topic=state_topic(flow.name.source))
+        super().__init__(terms, KafkaCluster(self._client, request_timeout_s=terms.request_timeout_s), holder)
+
+    async def open(self) -> None:
+        """Connect, make the topic where it is missing, take the flow. Raises what StateLog.open raises."""
+        await self._client.open()
+        await ensure_internal_topic(self._client, self.terms.topic, self._replication_factor, STATE_CONFIGS)
+        expiry_s = await shortest_expiry_s(self._client)
+        if expiry_s is not None:
+            self.keep_alive_s = min(self.keep_alive_s, expiry_s / 4)
+        await super().open()
+
+    async def close(self, *, release: bool = True, within_s: float = 5.0) -> None:
+        """Give the flow back and disconnect."""
+        try:
+            await super().close(release=release, within_s=within_s)
+        finally:
+            await self._client.close()

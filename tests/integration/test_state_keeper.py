@@ -1,0 +1,91 @@
+"""The state of a flow from its configuration: the topic is made to fit, or refused with what would be right."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from deploy.local.cluster import Cluster
+from engine.config import read_config
+from engine.errors import FlowHeld, KafkaRefusal
+from engine.properties import parse_properties
+from engine.settings import MirrorConfig
+from engine.state import DESIRED, DesiredState, Holder
+from engine.state_keeper import StateKeeper
+from tests.harness.admin import admin, create_topics
+
+pytestmark = pytest.mark.integration
+
+STOPPED = DesiredState(state="stopped", who="ann")
+
+
+def config_of(target: Cluster, source: str, *lines: str) -> MirrorConfig:
+    text = [
+        f"clusters = {source}, B",
+        f"{source}.bootstrap.servers = nobody.invalid:9092",
+        f"B.bootstrap.servers = {target.bootstrap_servers}",
+        f"{source}->B.enabled = true",
+        "offset.storage.replication.factor = 1",
+        *lines,
+    ]
+    return read_config(parse_properties("\n".join([*text, ""]), "mm2.properties"))
+
+
+@asynccontextmanager
+async def keeper(config: MirrorConfig, instance: str) -> AsyncIterator[StateKeeper]:
+    holder = Holder(deployment_id="d", instance_id=instance, mirror="m", version="1", where=f"host-{instance}")
+    made = StateKeeper(config, config.flows[0], holder)
+    try:
+        await made.open()
+        yield made
+    finally:
+        await made.close()
+
+
+async def test_the_topic_is_made_and_the_next_mirror_reads_it(target_cluster: Cluster) -> None:
+    config = config_of(target_cluster, "made")
+    async with keeper(config, "one") as one:
+        assert one.fenced
+        await one.put({DESIRED: STOPPED})
+    async with keeper(config, "two") as two:
+        assert two.load()[DESIRED] == STOPPED
+    async with admin(target_cluster) as client:
+        (described,) = await client.describe_topics(["raymirror-state.made.internal"])
+    assert len(described["partitions"]) == 1
+
+
+async def test_a_second_mirror_of_one_configuration_says_who_has_the_flow(target_cluster: Cluster) -> None:
+    config = config_of(target_cluster, "twice")
+    async with keeper(config, "one") as one, asyncio.TaskGroup() as group:
+        living = group.create_task(one.run())
+        with pytest.raises(FlowHeld, match=r"flow twice->B belongs to mirror 'm' on host-one .* raymirror stop"):
+            async with keeper(config, "two"):
+                pass
+        living.cancel()
+        await one.put({DESIRED: STOPPED})
+
+
+@pytest.mark.parametrize(
+    ("source", "partitions", "configs", "complaint"),
+    [
+        ("deleting", 1, {}, "has cleanup.policy=delete .40.; set cleanup.policy=compact on the topic"),
+        ("both", 1, {"cleanup.policy": "compact,delete"}, "set cleanup.policy=compact on the topic"),
+        ("wide", 2, {"cleanup.policy": "compact"}, "has 2 partitions, needed is 1"),
+    ],
+)
+async def test_a_topic_that_would_lose_state_is_refused(
+    target_cluster: Cluster, source: str, partitions: int, configs: dict[str, str], complaint: str
+) -> None:
+    topic = f"raymirror-state.{source}.internal"
+    await create_topics(target_cluster, {topic: partitions}, configs=configs)
+    with pytest.raises(KafkaRefusal, match=f"topic {topic} on cluster 'B': .*{complaint}"):
+        async with keeper(config_of(target_cluster, source), "one"):
+            pass
+
+
+async def test_more_replicas_than_brokers_are_refused(target_cluster: Cluster) -> None:
+    config = config_of(target_cluster, "replicas", "offset.storage.replication.factor = 3")
+    with pytest.raises(KafkaRefusal, match=r"creating topic raymirror-state.replicas.internal .*asked: 3"):
+        async with keeper(config, "one"):
+            pass

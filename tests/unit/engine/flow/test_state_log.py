@@ -1,0 +1,267 @@
+"""The state of a flow where brokers fail, refuse or forget: what a real one would have to be broken for."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from engine.errors import BrokerUnreachable, ConnectionLost, FlowHeld, KafkaRefusal, StateTaken
+from engine.flow.ports import Leader
+from engine.flow.state_log import StateLog, StateTerms
+from engine.state import (
+    DEPLOYMENT,
+    DESIRED,
+    Deployment,
+    DesiredState,
+    Holder,
+    Key,
+    SetState,
+    StateCodec,
+    Value,
+    set_key,
+    state_topic,
+)
+from engine.wire.records import Record, encode_batch
+from policies.model import FlowName, TopicPartition
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.target_log import INVALID_EPOCH, Answer
+
+FLOW = FlowName("A", "B")
+WHERE = TopicPartition(state_topic("A"), 0)
+RUNNING, PAUSED = DesiredState(state="running"), DesiredState(state="paused")
+
+
+def holder(name: str) -> Holder:
+    return Holder(deployment_id="d", instance_id=name, mirror="m", version="1", where=f"host-{name}")
+
+
+class Stage:
+    """A target in memory with a state topic."""
+
+    def __init__(self) -> None:
+        self.cluster = FakeCluster("B")
+        self.log = self.cluster.target(WHERE.topic)
+
+    def state(self, name: str = "one", **terms: Any) -> StateLog:
+        quick = {"renew_s": 0.02, "dead_after_s": 0.2, "look_every_s": 0.02, "patience_s": 20.0}
+        return StateLog(StateTerms(flow=FLOW, topic=WHERE.topic, **{**quick, **terms}), self.cluster, holder(name))
+
+    async def opened(self, name: str = "one", **terms: Any) -> StateLog:
+        state = self.state(name, **terms)
+        await state.open()
+        return state
+
+    async def found(self) -> dict[Key, Value]:
+        """Read as the next owner, who was given the flow."""
+        state = await self.opened("reader")
+        found = state.load()
+        await state.close()
+        return {key: value for key, value in found.items() if key != DEPLOYMENT}
+
+
+async def test_an_unreachable_target_is_told_after_a_while_and_what_was_put_is_still_owed() -> None:
+    stage = Stage()
+    state = await stage.opened(patience_s=0.3)
+    stage.cluster.lose(1)
+    stage.cluster.down.add(1)
+    with pytest.raises(BrokerUnreachable, match=r"topic raymirror-state.A.internal on cluster 'B': .* 0.3 s: .*down"):
+        await state.put({DESIRED: PAUSED})
+    stage.cluster.down.clear()
+    await state.renew()
+    await state.close()
+    assert await stage.found() == {DESIRED: PAUSED}
+
+
+async def test_a_put_that_was_cut_off_goes_with_the_next_in_order() -> None:
+    stage = Stage()
+    state = await stage.opened()
+    stage.cluster.lose(1)
+    stage.cluster.down.add(1)
+    async with asyncio.TaskGroup() as group:
+        first = group.create_task(state.put({DESIRED: PAUSED, set_key("s"): SetState(lanes=(), epoch=1)}))
+        await asyncio.sleep(0.05)
+        first.cancel()
+    stage.cluster.down.clear()
+    await state.put({DESIRED: RUNNING})
+    await state.close()
+    assert await stage.found() == {DESIRED: RUNNING, set_key("s"): SetState(lanes=(), epoch=1)}
+
+
+async def test_a_refused_entry_fails_its_put_and_does_not_stay() -> None:
+    stage = Stage()
+    state = await stage.opened()
+    stage.log.max_bytes = 2000
+    with pytest.raises(KafkaRefusal, match=r"appending to raymirror-state.A.internal-0: .*max.message.bytes"):
+        await state.put({DESIRED: DesiredState(state="paused", who="x" * 5000)})
+    await state.put({DESIRED: RUNNING})
+    await state.close()
+    assert await stage.found() == {DESIRED: RUNNING}
+
+
+async def test_what_the_target_lost_is_written_again_once_that_is_seen() -> None:
+    stage = Stage()
+    state = await stage.opened()
+    await state.put({set_key("a"): SetState(lanes=(), epoch=1)})
+    kept = stage.log.end
+    await state.put({set_key("b"): SetState(lanes=(), epoch=2)})
+    await state.put({DESIRED: PAUSED})
+    stage.log.truncate(kept)  # an unclean election: the new leader knows neither the records nor the sequences
+    del stage.log.producers[stage.cluster.transactional[state.terms.transactional_id][0]].batches[-1]
+    await state.renew()
+    await state.close()
+    assert await stage.found() == {
+        set_key("a"): SetState(lanes=(), epoch=1),
+        set_key("b"): SetState(lanes=(), epoch=2),
+        DESIRED: PAUSED,
+    }
+
+
+async def test_without_transactional_ids_a_former_owner_finds_out_when_it_renews() -> None:
+    stage = Stage()
+    stage.cluster.fenced = False
+    old = await stage.opened("one")
+    assert not old.fenced
+    await old.renew()
+    new = await stage.opened("two")
+    with pytest.raises(StateTaken, match="instance two"):
+        await old.run()
+    with pytest.raises(StateTaken):
+        await old.put({DESIRED: PAUSED})
+    await new.put({DESIRED: RUNNING})
+    await new.close()
+    assert await stage.found() == {DESIRED: RUNNING}
+
+
+async def test_renewing_goes_on_through_an_outage() -> None:
+    stage = Stage()
+    state = await stage.opened(patience_s=0.1)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(state.run())
+        stage.cluster.lose(1)
+        stage.cluster.down.add(1)
+        async with asyncio.timeout(20):
+            while not state.trouble:  # noqa: ASYNC110 - nobody is told
+                await asyncio.sleep(0.01)
+        assert "down" in state.trouble
+        stage.cluster.down.clear()
+        async with asyncio.timeout(20):
+            while state.trouble:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        running.cancel()
+
+
+async def test_silence_counts_only_while_we_can_read() -> None:
+    """The owner may be cut off from the target as we are: it gets its time once the target is back."""
+    stage = Stage()
+    old = await stage.opened("one")
+    second = stage.state("two", dead_after_s=0.3)
+    reads = 0
+
+    def cut_off(asked: str, _partitions: Sequence[TopicPartition]) -> None:
+        nonlocal reads
+        reads += asked == "read records"
+        if asked == "read records" and 1 < reads < 8:
+            raise ConnectionLost("cut off")
+
+    stage.cluster.fail = cut_off
+    async with asyncio.TaskGroup() as group:
+
+        async def renew_late() -> None:
+            while reads < 8:  # noqa: ASYNC110 - the count is of a fake
+                await asyncio.sleep(0.005)
+            await old.renew()
+
+        group.create_task(renew_late())
+        with pytest.raises(FlowHeld, match="instance one"):
+            await second.open()
+
+
+async def test_two_that_want_a_dead_owners_flow_get_it_one_by_one() -> None:
+    stage = Stage()
+    await stage.opened("dead")
+    second, third = stage.state("two"), stage.state("three")
+    answers = await asyncio.gather(second.open(), third.open(), return_exceptions=True)
+    (won,) = [state for state, answer in zip((second, third), answers, strict=True) if answer is None]
+    (lost,) = [answer for answer in answers if answer is not None]
+    assert isinstance(lost, FlowHeld)
+    await won.put({DESIRED: PAUSED})
+    await won.close()
+    assert await stage.found() == {DESIRED: PAUSED}
+
+
+async def test_a_topic_not_known_yet_is_waited_for() -> None:
+    stage = Stage()
+    leader = stage.cluster.leader.pop(WHERE)
+    async with asyncio.TaskGroup() as group:
+        opening = group.create_task(stage.opened())
+        await asyncio.sleep(0.05)
+        assert not opening.done()
+        stage.cluster.leader[WHERE] = leader
+    await opening.result().put({DESIRED: PAUSED})
+
+
+async def test_a_leader_that_moved_is_looked_up() -> None:
+    stage = Stage()
+    state = await stage.opened()
+    stage.cluster.leader[WHERE] = Leader(2, 1, stage.cluster.leader[WHERE].topic_id)
+    await state.put({DESIRED: PAUSED})
+    await state.close()
+    assert await stage.found() == {DESIRED: PAUSED}
+
+
+async def test_a_broker_that_never_answers_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage()
+    state = await stage.opened(request_timeout_s=0.1)
+    silent = stage.cluster.connections[-1]
+    monkeypatch.setattr(silent, "append", lambda _appends, _on_outcomes: None)
+    await state.put({DESIRED: PAUSED})
+    assert silent.lost.is_set()
+    await state.close()
+    assert await stage.found() == {DESIRED: PAUSED}
+
+
+async def test_an_unreachable_target_is_left_without_a_word() -> None:
+    stage = Stage()
+    state = await stage.opened()
+    stage.cluster.lose(1)
+    stage.cluster.down.add(1)
+    await state.close(within_s=0.05)
+    with pytest.raises(RuntimeError, match="not opened"):
+        await state.renew()
+
+
+async def test_a_former_owner_does_not_fence_the_present_one() -> None:
+    stage = Stage()
+    old = await stage.opened("one")
+    await stage.opened("two")
+    before = dict(stage.cluster.transactional)
+    with pytest.raises(StateTaken):
+        await old.put({DESIRED: PAUSED})
+    assert stage.cluster.transactional == before
+
+
+async def test_an_owner_that_came_while_we_fenced_again_is_seen_behind_the_barrier() -> None:
+    stage = Stage()
+    state = await stage.opened("one")
+    other = Deployment(
+        deployment_id="d", instance_id="two", mirror="m", version="1", where="host-two", term=2, since_ms=0
+    )
+
+    def arrive(asked: str, _partitions: Sequence[TopicPartition]) -> None:
+        if asked == "acquire":
+            claim = StateCodec(FLOW, WHERE.topic).encode({DEPLOYMENT: other})
+            stage.log.append(encode_batch([Record(0, 1, key, value) for key, value in claim.items()], 0))
+
+    await stage.cluster.acquire(state.terms.transactional_id, [WHERE])
+    stage.cluster.fail = arrive
+    with pytest.raises(StateTaken, match="instance two"):
+        await state.put({DESIRED: PAUSED})
+
+
+async def test_fenced_again_and_again_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage()
+    state = await stage.opened()
+    monkeypatch.setattr(stage.log, "append", lambda _payload: Answer(INVALID_EPOCH))
+    with pytest.raises(BrokerUnreachable, match="fenced again and again"):
+        await state.put({DESIRED: PAUSED})
