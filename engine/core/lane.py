@@ -49,6 +49,9 @@ class Lane:
         self.wire_bytes = 0
         self.reencoded = 0
         self.skipped = 0
+        self.fetched = 0
+        self.offsets = 0
+        self.newest_ms = -1
         self.position_version = 0
         self.source_leader_epoch = -1
         self.forgets_before_ms = -(2**63)
@@ -165,6 +168,17 @@ class Lane:
         """Whether nothing waits and nothing is in flight."""
         return not self._in_flight and not self._waiting
 
+    @property
+    def head_ms(self) -> int:
+        """Timestamp of the oldest record that is fetched and not acknowledged; -1 without one."""
+        pieces = self._in_flight or self._waiting
+        return pieces[0].first_timestamp if pieces else -1
+
+    @property
+    def tail_ms(self) -> int:
+        """Newest timestamp in the batch that was fetched last and waits; -1 without one."""
+        return self._waiting[-1].max_timestamp if self._waiting else -1
+
     # --- source side -----------------------------------------------------------------------------------------
 
     @property
@@ -223,6 +237,7 @@ class Lane:
             )
         )
         self.queued_bytes += len(payload)
+        self.fetched += count
         self.fetch_offset = source_next
 
     def skip_to(self, source_next: int) -> None:
@@ -234,6 +249,7 @@ class Lane:
         elif self._in_flight:
             self._in_flight[-1].source_next = source_next
         else:
+            self.offsets += source_next - self._source_next
             self._source_next = source_next
             self.position_version += 1
 
@@ -281,6 +297,8 @@ class Lane:
 
     def _take(self, piece: Piece) -> None:
         """Count a piece as copied and let its buffer go."""
+        self.offsets += piece.source_next - self._source_next
+        self.newest_ms = piece.max_timestamp
         self._source_next = piece.source_next
         self._sequence = piece.sequence + piece.record_count
         self.records += piece.record_count

@@ -42,6 +42,13 @@ class Piece(msgspec.Struct, kw_only=True):
         """The newest timestamp in the batch, -1 where records carry none."""
         return (self.header or read_header(self.payload, 0)).max_timestamp
 
+    @property
+    def first_timestamp(self) -> int:
+        """The timestamp of the batch's first record; the newest where the header no longer tells it (KIP-534)."""
+        header = self.header or read_header(self.payload, 0)
+        told = 0 <= header.base_timestamp <= header.max_timestamp and not header.has_delete_horizon
+        return header.base_timestamp if told else header.max_timestamp
+
     def detach(self) -> None:
         """Copy the bytes out of the receive buffer, so that a lane in trouble pins none."""
         if self.lease is not None:

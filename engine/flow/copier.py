@@ -23,13 +23,16 @@ from engine.core.progress import FlowProgress
 from engine.core.states import State
 from engine.flow.acquisition import Acquisition
 from engine.flow.cadence import Cadence
+from engine.flow.ends import SourceEnds
 from engine.flow.gate import Gate
 from engine.flow.inbox import InboxEvents
 from engine.flow.joining import Joining
 from engine.flow.lane_driver import LaneDriver
+from engine.flow.meter import FlowMeter
 from engine.flow.ports import Cluster
 from engine.flow.remedies import Remedies
 from engine.flow.routes import Routes
+from engine.flow.snapshots import lane_progress
 from engine.flow.starts import StartResolver
 from engine.flow.terms import FlowTerms
 from engine.wire.murmur2 import partition_for_key
@@ -51,6 +54,8 @@ class FlowCopier:
         self.terms = terms
         self.drivers: dict[TopicPartition, LaneDriver] = {}
         self._gate = Gate(self._go_on)
+        self._meter = FlowMeter()
+        self._ends = SourceEnds(source, self.drivers)
         self._remedies = Remedies(
             terms, source, target, lambda: self.routes, self._spawn, self._tell, lambda _: self._joining.look()
         )
@@ -58,7 +63,15 @@ class FlowCopier:
             self._taken, self._remedies.source_fault, self._remedies.corrupt, self._remedies.idle, self._source_lost
         )
         self.routes = Routes(
-            terms, source, target, self.drivers, self._spawn, events, self._remedies.changed_topic, self._gate
+            terms,
+            source,
+            target,
+            self.drivers,
+            self._spawn,
+            events,
+            self._remedies.changed_topic,
+            self._gate,
+            self._meter,
         )
         acquisition = Acquisition(terms, source, target, StartResolver(source, start_for), self._gate)
         self._joining = Joining(
@@ -94,6 +107,7 @@ class FlowCopier:
                 group.create_task(self.routes.keep())
                 group.create_task(self._joining.run())
                 group.create_task(self.cadence.run())
+                group.create_task(self._ends.run())
                 await self._drained.wait()
                 raise _Done
         except* _Done:
@@ -188,6 +202,7 @@ class FlowCopier:
             self._remedies.perform,
             self._appended,
             self._planned,
+            self._meter,
         )
 
     def _come_back(self, driver: LaneDriver, name: LaneName, partition_set: PartitionSet) -> None:
@@ -244,6 +259,7 @@ class FlowCopier:
             del self.drivers[lane]
             self._gone_records += driver.lane.records
             self._gone_bytes += driver.lane.wire_bytes
+            self._meter.leave(lane.topic, driver.lane.records, driver.lane.wire_bytes, driver.latency_ms)
             self.routes.leave(driver)
             back = self._returning.pop(lane, None)
             if back is not None and not self._draining:
@@ -313,16 +329,22 @@ class FlowCopier:
         """Take a snapshot; events since the last one are handed over once."""
         events = tuple(self._events)
         self._events.clear()
+        now_ms = wall_ms()
         return FlowProgress(
             flow=self.terms.flow,
-            at_ms=wall_ms(),
-            lanes=tuple(driver.progress() for driver in self.drivers.values()),
+            at_ms=now_ms,
+            lanes=tuple(lane_progress(driver, self.routes, now_ms) for driver in self.drivers.values()),
             events=events,
             buffer_bytes=self.routes.pool.used_bytes,
             set_ids=tuple(sorted({driver.set_id for driver in self.drivers.values()})),
             beat=self.cadence.beat,
             records=self._gone_records + sum(driver.lane.records for driver in self.drivers.values()),
             wire_bytes=self._gone_bytes + sum(driver.lane.wire_bytes for driver in self.drivers.values()),
+            left=tuple(self._meter.left),
+            append_latency=self._meter.append_latency.snapshot(),
+            replication_latency=self._meter.replication_latency.snapshot(),
+            record_age=self._meter.record_age.snapshot(),
+            append_failures=self._meter.append_failures,
         )
 
     # --- traffic ---------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from engine.core.states import State
 from engine.errors import BrokerUnreachable, ConnectionLost, WireError
 from engine.flow.buffers import BufferPool, Lease
 from engine.flow.lane_driver import LaneDriver
+from engine.flow.meter import FlowMeter
 from engine.flow.ports import FetchAnswer, FetchTerms, Slice, SourceBroker, Wanted
 
 _SHORT_WAIT_S = 0.02
@@ -40,6 +41,7 @@ class Inbox:
         partition_bytes: int,
         pause: Callable[[int], Awaitable[None]],
         events: InboxEvents,
+        meter: FlowMeter | None = None,
     ) -> None:
         self._connect = connect
         self._drivers = drivers
@@ -49,6 +51,10 @@ class Inbox:
         self._partition_bytes = partition_bytes
         self._pause = pause
         self._events = events
+        self._meter = meter or FlowMeter()
+        self.connected = False
+        self.throttled = False
+        """Whether the broker's quota keeps us from asking it."""
         self._wake = asyncio.Event()
         self._turn = 0
 
@@ -63,9 +69,11 @@ class Inbox:
             try:
                 broker = await self._connect()
                 attempt = 0
+                self.connected = True
                 try:
                     await self._fetch(broker)
                 finally:
+                    self.connected = self.throttled = False
                     await broker.close()
             except (BrokerUnreachable, ConnectionLost):
                 attempt += 1
@@ -88,7 +96,9 @@ class Inbox:
             if not wanted:
                 await self._wake.wait()
             elif answer.throttle_s:
+                self.throttled = True
                 await pause(answer.throttle_s)  # the broker's quota (KIP-219: it mutes the connection that long anyway)
+                self.throttled = False
 
     def _wanted(self) -> tuple[dict[Wanted, LaneDriver], bool]:
         """Choose the partitions of the next fetch, in a rotated order (a broker fills an answer in request order)."""
@@ -118,12 +128,16 @@ class Inbox:
     def _deliver(self, answer: FetchAnswer, lease: Lease, wanted: dict[Wanted, LaneDriver]) -> None:
         asked = {want.partition: (want.offset, driver) for want, driver in wanted.items()}
         touched: list[LaneDriver] = []
+        now_ms = self._meter.fetch_answered()
+        for driver in wanted.values():
+            driver.end_at_ms = now_ms  # a partition that the answer leaves out ends where it ended
         for found in answer.slices:
             offset, driver = asked[found.partition]
             lane = driver.lane
             if lane.state is not State.COPYING or lane.fetch_offset != offset:
                 continue  # the lane went another way meanwhile, and will fetch again from there
             if found.fault is not None or found.diverging is not None or found.preferred_replica >= 0:
+                driver.end_at_ms = -1
                 self._events.fault(driver, found)
                 continue
             driver.source_end, driver.log_start = found.high_watermark, found.log_start
@@ -135,6 +149,7 @@ class Inbox:
         self._events.taken(touched)
 
     def _take_in(self, driver: LaneDriver, buffer: memoryview, found: Slice, lease: Lease) -> None:
+        before = driver.lane.fetched
         try:
             epoch = take_in(
                 driver.lane,
@@ -149,5 +164,6 @@ class Inbox:
             self._events.corrupt(driver, error)
         else:
             lane = driver.lane
+            self._meter.fetched(lane.tail_ms, lane.fetched - before)
             # Perhaps of a batch not acknowledged yet, so too high: that may find a divergence early, never miss one.
             lane.source_leader_epoch = max(lane.source_leader_epoch, epoch)

@@ -2,15 +2,17 @@
 
 from collections.abc import Callable
 
+from engine.clock import wall_ms
 from engine.core.actions import Action
 from engine.core.events import AnyEvent
 from engine.core.intake import stamp
+from engine.core.lag import LagWatch
 from engine.core.lane import Lane
-from engine.core.outcome import Outcome
+from engine.core.outcome import Outcome, OutcomeKind
 from engine.core.piece import Piece
 from engine.core.position_stream import PositionStream, PositionWrite
-from engine.core.progress import LaneProgress
 from engine.core.states import State
+from engine.flow.meter import FlowMeter
 from engine.flow.ports import Leader, Producer
 from policies.model import LaneName, TopicPartition
 
@@ -52,6 +54,7 @@ class LaneDriver:
         perform: Perform,
         appended: Callable[["LaneDriver"], None],
         planned: Callable[["LaneDriver"], None],
+        meter: FlowMeter | None = None,
     ) -> None:
         self.lane = lane
         self.set_id = set_id
@@ -68,7 +71,12 @@ class LaneDriver:
         self.target_topic_id = ""
         self.replica = -1
         self.max_batch_bytes = 1_048_588
+        self.meter = meter or FlowMeter()
+        self.watch = LagWatch(wall_ms())
+        self.latency_ms = 0
+        self.fault = ""
         self.source_end = -1
+        self.end_at_ms = -1
         self.log_start = -1
         self.held_since: float | None = None
         self.held_told = False
@@ -107,9 +115,20 @@ class LaneDriver:
         before = self.lane.records
         for action in self.lane.on_outcome(parcel, outcome):
             self._perform(self, action)
-        if self.lane.records > before:
+        copied = self.lane.records - before
+        if copied:
             self.reacquired = 0
+            self._measure(copied)
             self._appended(self)
+        elif outcome.kind is not OutcomeKind.APPENDED:
+            self.fault = outcome.message
+
+    def _measure(self, copied: int) -> None:
+        self.latency_ms += self.meter.copied(self.lane.newest_ms, copied)
+        self.watch.appended_at_ms = self.meter.now_ms
+        self.fault = ""
+        if self.lane.source_next >= self.source_end:
+            self.watch.caught_up_ms = self.end_at_ms
 
     def on_position_answered(self) -> None:
         """Appends that waited for the position may go."""
@@ -120,25 +139,3 @@ class LaneDriver:
         if self.lane.state not in (State.FAILED, State.STOPPED):
             self.lane.fail()
         self.reason = event.text()
-
-    def progress(self) -> LaneProgress:
-        """Take a snapshot."""
-        lane = self.lane
-        return LaneProgress(
-            lane=lane.name.source,
-            target=lane.name.target,
-            state="paused" if lane.paused and lane.state is State.COPYING else lane.state.value,
-            reason=self.reason,
-            source_next=lane.source_next,
-            target_next=lane.target_next,
-            source_end=self.source_end,
-            records=lane.records,
-            wire_bytes=lane.wire_bytes,
-            in_flight=lane.in_flight,
-            queued_bytes=lane.queued_bytes,
-            resumed_by=self.resumed_by,
-            reencoded=lane.reencoded,
-            skipped=lane.skipped,
-            set_id=self.set_id,
-            epoch=self.assignment_epoch,
-        )

@@ -8,6 +8,7 @@ from engine.core.piece import Lease
 from engine.errors import BrokerUnreachable, ConnectionLost
 from engine.flow.appender import Appender, Parcel
 from engine.flow.gate import Gate
+from engine.flow.meter import FlowMeter
 from engine.flow.ports import Append, TargetBroker
 from policies.model import TopicPartition
 
@@ -30,6 +31,7 @@ class Outbox:
         on_open: Callable[[], None],
         request_timeout_s: float,
         gate: Gate,
+        meter: FlowMeter | None = None,
     ) -> None:
         self._connect = connect
         self._pause = pause
@@ -37,6 +39,7 @@ class Outbox:
         self._on_open = on_open
         self._request_timeout_s = request_timeout_s
         self._gate = gate
+        self._meter = meter or FlowMeter()
         self._answers = 0
         self._broker: TargetBroker | None = None
         self._ready: dict[Appender, None] = {}
@@ -49,6 +52,11 @@ class Outbox:
     def open(self) -> bool:
         """Whether there is a connection to send on."""
         return self._broker is not None
+
+    @property
+    def throttled(self) -> bool:
+        """Whether the broker's quota holds answers back."""
+        return self._broker is not None and self._broker.throttled
 
     async def run(self) -> None:
         """Keep a connection open until cancelled; requests in flight on a lost one have unknown outcomes."""
@@ -147,8 +155,10 @@ class Outbox:
 
     def _send(self, broker: TargetBroker, sent: _Sent) -> None:
         self._requests += 1
+        sent_s = self._meter.sent()
 
         def on_outcomes(outcomes: list[Outcome]) -> None:
+            self._meter.answered(sent_s, outcomes)
             if broker is self._broker:
                 self._requests -= 1
                 self._answers += 1

@@ -109,6 +109,10 @@ OnOutcomes = Callable[[list[Outcome]], None]
 class TargetBroker(Protocol):
     """One broker of the target, over a connection of its own: order of sends is order of appends."""
 
+    @property
+    def throttled(self) -> bool:
+        """Whether outcomes are held back, as the broker's quota asks."""
+
     def append(self, appends: Sequence[Append], on_outcomes: OnOutcomes) -> None:
         """Send one request with at most one batch per partition; `on_outcomes` is called exactly once.
 

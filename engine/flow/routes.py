@@ -13,6 +13,7 @@ from engine.flow.buffers import BufferPool
 from engine.flow.gate import Gate
 from engine.flow.inbox import Inbox, InboxEvents
 from engine.flow.lane_driver import NOBODY, LaneDriver
+from engine.flow.meter import FlowMeter
 from engine.flow.outbox import Outbox
 from engine.flow.ports import Cluster, Leader
 from engine.flow.terms import FlowTerms
@@ -40,9 +41,11 @@ class Routes:
         events: InboxEvents,
         changed: Callable[[LaneDriver, str, str, str, str], None],
         gate: Gate,
+        meter: FlowMeter,
     ) -> None:
         self._changed = changed
         self._gate = gate
+        self._meter = meter
         self.pool = BufferPool(terms.buffer_budget_bytes)
         self._terms = terms
         self._source = source
@@ -151,6 +154,7 @@ class Routes:
                 partition_bytes=self._terms.partition_fetch_bytes,
                 pause=_back_off,
                 events=msgspec.structs.replace(self._events, lost=lambda: self._inbox_lost(door[0])),
+                meter=self._meter,
             )
             self._spawn(inbox.run())
         return inbox
@@ -165,6 +169,7 @@ class Routes:
                 on_open=self.wake_inboxes,
                 request_timeout_s=self._terms.request_timeout_s,
                 gate=self._gate,
+                meter=self._meter,
             )
             self._spawn(outbox.run())
         return outbox
@@ -191,6 +196,27 @@ class Routes:
             return False
         outbox = self._outboxes.get(self._target_door(driver))
         return outbox is not None and outbox.open
+
+    def obstacle(self, driver: LaneDriver) -> str:
+        """Say what keeps the lane from being fetched or sent just now; empty where nothing of the way does."""
+        if not self._gate.is_open:
+            return "waits for its lease: no supervisor has renewed it"
+        for side, leader, partition in (
+            ("source", driver.source_leader, driver.name.source),
+            ("target", driver.target_leader, driver.name.target),
+            ("positions", driver.positions_leader, driver.position_appender.partition),
+        ):
+            if leader.node < 0:
+                return f"no leader for {side} partition {partition}"
+        outbox = self._outboxes.get(self._target_door(driver))
+        inbox = self._inboxes.get(self._source_door(driver))
+        if outbox is None or not outbox.open:
+            return f"no connection to target broker {driver.target_leader.node}"
+        if inbox is None or not inbox.connected:
+            return f"no connection to source broker {driver.source_node}"
+        if outbox.throttled:
+            return f"throttled by the quota of target broker {driver.target_leader.node}"
+        return f"throttled by the quota of source broker {driver.source_node}" if inbox.throttled else ""
 
     def kick(self, drivers: Iterable[LaneDriver]) -> None:
         """These lanes may have something to send: records or positions."""

@@ -87,6 +87,11 @@ class KafkaTargetBroker:
         for deliver in late:
             deliver()
 
+    @property
+    def throttled(self) -> bool:
+        """Whether outcomes are held back, as the broker's quota asks (KIP-219)."""
+        return bool(self._late)
+
     async def wait_lost(self) -> None:
         """Return when the connection is gone."""
         await self._connection.closed.wait()

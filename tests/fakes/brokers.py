@@ -17,6 +17,7 @@ class HeldTarget:
         self.sent: list[list[Append]] = []
         self.lost = asyncio.Event()
         self.closed = False
+        self.throttled = False
 
     def append(self, appends: Sequence[Append], on_outcomes: OnOutcomes) -> None:
         self.sent.append(list(appends))

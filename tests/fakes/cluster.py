@@ -287,6 +287,7 @@ class FakeTargetBroker:
     def __init__(self, cluster: FakeCluster, node: int) -> None:
         self._cluster, self.node = cluster, node
         self.lost = asyncio.Event()
+        self.throttled = False
 
     def append(self, appends: Sequence[Append], on_outcomes: OnOutcomes) -> None:
         self._cluster.begun("append")

@@ -1,0 +1,84 @@
+"""The snapshot of a lane, with the reason of one that does not move: every state has one."""
+
+from engine.core.progress import LaneProgress
+from engine.core.states import State
+from engine.flow.lane_driver import LaneDriver
+from engine.flow.routes import Routes
+
+_MOVED_MS = 2000
+"""A lane that had an append acknowledged so lately is moving, whatever it waits for just now."""
+_WATCHED_MS = 5000
+"""A source's end that was told so lately is believed."""
+
+_BY_STATE = {
+    State.ACQUIRING: "taking ownership",
+    State.TROUBLED: "an append failed ({fault}); waiting for the other answers",
+    State.WAITING: "an append failed ({fault}); about to be sent again",
+    State.SETTLING: "reading the target's log, because answers do not tell what it holds ({fault})",
+    State.REFUSED: "the target refuses a record ({fault})",
+    State.STOPPED: "drained",
+    State.FAILED: "failed",
+}
+
+
+def lane_progress(driver: LaneDriver, routes: Routes, now_ms: int) -> LaneProgress:
+    """Take a snapshot of a lane at an instant of Unix time, ms."""
+    lane, watch = driver.lane, driver.watch
+    lag = driver.source_end - lane.source_next if driver.source_end >= 0 and lane.source_next >= 0 else -1
+    if lag == 0:
+        watch.caught_up_ms = max(watch.caught_up_ms, driver.end_at_ms)
+    watch.weigh(lane.wire_bytes, lane.offsets)
+    return LaneProgress(
+        lane=lane.name.source,
+        target=lane.name.target,
+        state="paused" if lane.paused and lane.state is State.COPYING else lane.state.value,
+        reason=why_still(driver, routes, now_ms),
+        source_next=lane.source_next,
+        target_next=lane.target_next,
+        source_end=driver.source_end,
+        records=lane.records,
+        wire_bytes=lane.wire_bytes,
+        in_flight=lane.in_flight,
+        queued_bytes=lane.queued_bytes,
+        resumed_by=driver.resumed_by,
+        reencoded=lane.reencoded,
+        skipped=lane.skipped,
+        set_id=driver.set_id,
+        epoch=driver.assignment_epoch,
+        lag_bytes=watch.bytes_of(lag) if lag >= 0 else -1,
+        newest_ms=lane.newest_ms,
+        appended_at_ms=watch.appended_at_ms,
+        behind_since_ms=watch.behind_since_ms(lane.head_ms, lane.newest_ms) if lag > 0 else -1,
+        latency_ms=driver.latency_ms,
+    )
+
+
+def why_still(driver: LaneDriver, routes: Routes, now_ms: int) -> str:
+    """Say why a lane does not move; empty for one that does, or has everything."""
+    lane = driver.lane
+    if lane.state is not State.COPYING:
+        return driver.reason or _BY_STATE[lane.state].format(fault=driver.fault or "no answer")
+    if lane.draining:
+        return "drains"
+    if lane.paused:
+        return "paused"
+    if now_ms - driver.watch.appended_at_ms < _MOVED_MS:
+        return ""
+    return driver.reason or routes.obstacle(driver) or _waits_for(driver, now_ms)
+
+
+def _waits_for(driver: LaneDriver, now_ms: int) -> str:
+    """Say what a lane with open ways on both sides waits for."""
+    lane = driver.lane
+    watched = now_ms - driver.end_at_ms < _WATCHED_MS
+    if watched and lane.source_next >= driver.source_end:
+        return ""
+    if lane.in_flight:
+        return f"waits for the acknowledgement of target broker {driver.target_leader.node}"
+    if lane.plan_needed:
+        return "waits until its position is durable"
+    if lane.queued_bytes:
+        return f"waits for its turn at target broker {driver.target_leader.node}"
+    if watched and driver.held_since is not None:
+        return "waits at the last stable offset for an open transaction"
+    return f"waits for a fetch from source broker {driver.source_node}"

@@ -1,0 +1,101 @@
+"""Ends of lanes that no fetch tells of."""
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from engine.clock import wall_ms
+from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.flow.ends import STALE_MS, SourceEnds
+from engine.flow.lane_driver import NOBODY, LaneDriver
+from engine.flow.ports import Leader
+from policies.model import TopicPartition
+from tests.unit.engine.core.positions import position
+from tests.unit.engine.flow.stage import Stage
+
+Fail = Callable[[Sequence[TopicPartition]], object]
+
+
+class Shore:
+    """Lanes at offset 0 of sources that hold four records, led by brokers 1, 1 and 2; and what is asked of them."""
+
+    def __init__(self) -> None:
+        stage = Stage(3)
+        stage.assign()
+        self.asked: list[list[int]] = []
+        self.fail: Fail = lambda _partitions: None
+        stage.a.fail = self._asked
+        self.drivers: list[LaneDriver] = [stage.driver(index) for index in range(3)]
+        for node, driver in zip((1, 1, 2), self.drivers, strict=True):
+            driver.lane.own(position(0, 0), barrier_done=True)
+            driver.source_leader = Leader(node, 0, "id")
+            driver.end_at_ms = 0
+        for log in stage.sources:
+            log.data(4)
+        self.ends = SourceEnds(stage.a, stage.copier.drivers)
+
+    def _asked(self, what: str, partitions: Sequence[TopicPartition]) -> None:
+        assert what == "offsets"
+        self.asked.append([one.partition for one in partitions])
+        self.fail(partitions)
+
+    @property
+    def told(self) -> list[int]:
+        return [driver.source_end for driver in self.drivers]
+
+
+async def test_stale_ends_are_asked_for_broker_by_broker() -> None:
+    shore = Shore()
+    before_ms = wall_ms()
+    await shore.ends.look()
+    assert shore.asked == [[0, 1], [2]]
+    assert shore.told == [4, 4, 4]
+    assert all(driver.end_at_ms >= before_ms for driver in shore.drivers)
+
+
+async def test_who_was_fetched_lately_has_no_leader_or_no_position_is_not_asked_for() -> None:
+    shore = Shore()
+    shore.drivers[0].end_at_ms = wall_ms() - STALE_MS // 2
+    shore.drivers[1].source_leader = NOBODY
+    shore.drivers[2].lane._source_next = -1
+    await shore.ends.look()
+    assert shore.asked == []
+
+
+async def test_a_partition_that_is_refused_hides_no_other() -> None:
+    shore = Shore()
+
+    def refuse(partitions: Sequence[TopicPartition]) -> None:
+        if TopicPartition("t", 1) in partitions:
+            raise KafkaRefusal("offsets", 3, "UnknownTopicOrPartition", "")
+
+    shore.fail = refuse
+    await shore.ends.look()
+    assert shore.told == [4, -1, 4]
+
+
+@pytest.mark.parametrize("error", [ConnectionLost("a:1"), BrokerUnreachable("a:1", "down")])
+async def test_a_broker_that_is_away_is_asked_again_later_and_holds_back_its_own_only(error: Exception) -> None:
+    shore = Shore()
+
+    def away(partitions: Sequence[TopicPartition]) -> None:
+        if TopicPartition("t", 0) in partitions:
+            raise error
+
+    shore.fail = away
+    await shore.ends.look()
+    assert (shore.asked, shore.told) == ([[0, 1], [2]], [-1, -1, 4])
+    shore.fail = lambda _partitions: None
+    await shore.ends.look()
+    assert shore.told == [4, 4, 4]
+
+
+async def test_a_fetch_that_was_faster_is_believed() -> None:
+    shore = Shore()
+
+    def fetched(_partitions: Sequence[TopicPartition]) -> None:
+        shore.drivers[0].source_end, shore.drivers[0].end_at_ms = 99, 1
+
+    shore.fail = fetched
+    await shore.ends.look()
+    assert shore.told == [99, 4, 4]

@@ -1,0 +1,227 @@
+"""What a copier tells of its lanes: how far behind, and why one does not move. Clusters in memory."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from engine.clock import wall_ms
+from engine.core.intake import take_in
+from engine.core.outcome import Outcome, OutcomeKind
+from engine.core.progress import LaneProgress
+from engine.core.states import Event, State, step
+from engine.flow import snapshots
+from engine.flow.ends import SourceEnds
+from engine.flow.ports import Leader
+from tests.unit.engine.core.lanes import Shares
+from tests.unit.engine.core.positions import position
+from tests.unit.engine.flow.stage import Stage, until
+
+
+def lane(stage: Stage, partition: int = 0) -> LaneProgress:
+    return next(one for one in stage.copier.progress().lanes if one.lane.partition == partition)
+
+
+async def test_a_lane_that_has_everything_is_not_behind_and_gives_no_reason() -> None:
+    stage = Stage()
+    stage.sources[0].data(5)
+    stage.assign()
+    async with stage.running():
+        await until(stage.whole)
+        await until(lambda: lane(stage).source_next == lane(stage).source_end)
+        seen = lane(stage)
+        assert (seen.lag_records, seen.lag_bytes, seen.lag_ms(wall_ms()), seen.reason) == (0, 0, 0, "")
+        assert seen.newest_ms == 1_700_000_000_004
+        assert seen.appended_at_ms > 0
+        assert seen.latency_ms > 0
+
+
+async def test_counters_and_latencies_do_not_fall_when_a_lane_leaves() -> None:
+    stage = Stage()
+    stage.sources[0].data(5)
+    stage.assign()
+    async with stage.running():
+        await until(stage.whole)
+        await until(lambda: stage.copier.progress().records == 5)
+        before = stage.copier.progress()
+        await stage.copier.release("s")
+        after = stage.copier.progress()
+    assert after.lanes == ()
+    (left,) = after.left
+    assert (left.topic, left.records, left.wire_bytes) == ("t", 5, before.wire_bytes)
+    assert left.latency_ms == before.lanes[0].latency_ms
+    assert after.replication_latency.count == before.replication_latency.count == 5
+    assert after.record_age.count >= 5
+    assert after.append_latency.count >= 1
+
+
+async def test_lag_is_told_in_bytes_by_what_was_copied_and_in_seconds_by_the_head_of_the_queue() -> None:
+    stage = Stage()
+    stage.assign()
+    async with stage.running():
+        for _ in range(4):
+            stage.sources[0].data(10)
+        stage.a.grow()
+        await until(stage.whole)
+        stage.copier.pause(None)
+        copied_bytes = await settled_bytes(stage)
+        stage.sources[0].data(10)
+        driver = stage.driver()
+        driver.end_at_ms = 0
+        await SourceEnds(stage.a, stage.copier.drivers).look()
+        seen = lane(stage)
+        assert (seen.state, seen.reason, seen.lag_records) == ("paused", "paused", 10)
+        assert seen.lag_bytes == round(copied_bytes / 4)
+        assert 0 <= seen.lag_ms(wall_ms()) < 60_000  # since it last had everything, though its records are years old
+
+
+async def settled_bytes(stage: Stage) -> int:
+    await until(lambda: lane(stage).records == 40)
+    return lane(stage).wire_bytes
+
+
+@pytest.mark.parametrize(
+    ("ways", "state"),
+    [
+        ((), State.ACQUIRING),
+        ((Event.OWNED, Event.APPEND_FAILED), State.TROUBLED),
+        ((Event.OWNED, Event.APPEND_FAILED, Event.RESEND), State.WAITING),
+        ((Event.OWNED, Event.APPEND_FAILED, Event.SETTLE), State.SETTLING),
+        ((Event.OWNED, Event.APPEND_FAILED, Event.REFUSE), State.REFUSED),
+        ((Event.STOP,), State.STOPPED),
+        ((Event.FATAL,), State.FAILED),
+    ],
+)
+async def test_every_state_but_copying_has_a_reason(ways: Sequence[Event], state: State) -> None:
+    stage = Stage()
+    stage.assign()
+    driver = stage.driver()
+    for event in ways:
+        driver.lane.state = step(driver.lane.state, event)
+    assert driver.lane.state is state
+    assert snapshots.why_still(driver, stage.copier.routes, wall_ms())
+    driver.reason = "this one"
+    assert snapshots.why_still(driver, stage.copier.routes, wall_ms()) == "this one"
+
+
+def test_the_states_with_reasons_are_all_there_are() -> None:
+    assert {*snapshots._BY_STATE, State.COPYING} == set(State)
+
+
+async def test_what_the_target_said_of_an_append_is_in_the_reason_until_one_is_acknowledged() -> None:
+    stage = Stage()
+    stage.assign()
+    stage.sources[0].data(3)
+    async with stage.running():
+        await until(lambda: stage.whole() and lane(stage).records == 3)
+        driver = stage.driver()
+        piece = driver.next_parcel()
+        assert piece is None
+        driver.on_outcome(None, Outcome(OutcomeKind.RETRY, message="NOT_ENOUGH_REPLICAS"))  # type: ignore[arg-type]
+        assert driver.fault == "NOT_ENOUGH_REPLICAS"
+        stage.sources[0].data(3)
+        stage.a.grow()
+        await until(lambda: lane(stage).records == 6)
+        assert driver.fault == ""
+
+
+async def test_a_lane_without_a_way_says_where_it_ends() -> None:
+    stage = Stage()
+    stage.assign()
+    stage.sources[0].data(3)
+    async with stage.running():
+        await until(lambda: stage.whole() and lane(stage).records == 3)
+        driver = stage.driver()
+        driver.watch.appended_at_ms = 0
+        assert lane(stage).reason == ""
+        for side in ("target", "source", "positions"):
+            broken = f"{side}_leader"
+            known = getattr(driver, broken)
+            setattr(driver, broken, Leader(-1, -1, ""))
+            assert f"no leader for {side} partition" in lane(stage).reason
+            setattr(driver, broken, known)
+        outbox = stage.copier.routes._outboxes[stage.copier.routes._target_door(driver)]
+        stage.b.connections[0].throttled = stage.b.connections[-1].throttled = True
+        assert outbox.throttled
+        assert lane(stage).reason == "throttled by the quota of target broker 1"
+        for connection in stage.b.connections:
+            connection.throttled = False
+        (inbox,) = stage.copier.routes._inboxes.values()
+        inbox.throttled = True
+        assert lane(stage).reason == "throttled by the quota of source broker 1"
+        inbox.throttled = False
+        inbox.connected = False
+        assert lane(stage).reason == "no connection to source broker 1"
+        inbox.connected = True
+        stage.copier.hold()
+        assert "lease" in lane(stage).reason
+        stage.copier.unhold()
+
+
+async def test_a_target_broker_that_is_away_is_named() -> None:
+    stage = Stage()
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.state() is State.COPYING)
+        stage.b.down.add(1)
+        stage.b.lose(1)
+        stage.sources[0].data(3)
+        stage.a.grow()
+        await until(lambda: lane(stage).reason == "no connection to target broker 1")
+        stage.b.down.clear()
+        await until(stage.whole)
+
+
+async def test_a_lane_says_what_it_waits_for_on_an_open_way() -> None:
+    stage = Stage()
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.state() is State.COPYING and stage.driver().end_at_ms > 0)
+        driver, routes = stage.driver(), stage.copier.routes
+        now_ms = driver.end_at_ms
+        told: list[str] = []
+
+        def ask(at_ms: int = now_ms) -> None:
+            told.append(snapshots.why_still(driver, routes, at_ms))
+
+        stage.copier.pause(None)
+        ask()
+        driver.lane.paused = False
+        ask()
+        ask(now_ms + 60_000)
+        driver.source_end += 10
+        ask()
+        driver.held_since = 1.0
+        ask()
+        driver.lane.queued_bytes = 1
+        ask()
+        driver.lane.queued_bytes = 0
+        driver.lane.draining = True
+        ask()
+        driver.lane.draining = False
+        stage.copier.pause(None)
+    assert told == [
+        "paused",
+        "",
+        "waits for a fetch from source broker 1",
+        "waits for a fetch from source broker 1",
+        "waits at the last stable offset for an open transaction",
+        "waits for its turn at target broker 1",
+        "drains",
+    ]
+
+
+async def test_an_append_without_its_answer_and_a_position_not_durable_are_what_a_lane_waits_for() -> None:
+    stage = Stage()
+    stage.assign()
+    driver, routes = stage.driver(), stage.copier.routes
+    driver.target_leader = Leader(3, 0, "id")
+    driver.lane.own(position(0, 0), barrier_done=True)
+    driver.source_end = 5
+    assert snapshots._waits_for(driver, wall_ms()) == "waits until its position is durable"
+    driver.lane.on_position_durable(driver.lane.plan_version)
+    stage.sources[0].data(5)
+    buffer = bytearray(stage.sources[0].fetch(0, 1)[0])
+    take_in(driver.lane, memoryview(buffer), 0, len(buffer), aborted=[], max_batch_bytes=1000, lease=Shares())
+    assert driver.next_parcel() is not None
+    assert snapshots._waits_for(driver, wall_ms()) == "waits for the acknowledgement of target broker 3"
+    assert snapshots.lane_progress(driver, routes, wall_ms()).in_flight == 1
