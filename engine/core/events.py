@@ -17,6 +17,11 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
     severity: ClassVar[str] = "info"
     flow: FlowName
 
+    @property
+    def about(self) -> str:
+        """Name what it happened to, within the flow; empty for the flow itself."""
+        return ""
+
     def text(self) -> str:
         """Say in one sentence what happened, where, and what would be right."""
         raise NotImplementedError  # pragma: no cover - every subclass says its own
@@ -26,6 +31,11 @@ class LaneEvent(Event, frozen=True, kw_only=True):
     """An event of one lane, named by its source partition."""
 
     lane: TopicPartition
+
+    @property
+    def about(self) -> str:
+        """Name the lane."""
+        return str(self.lane)
 
 
 class Resumed(LaneEvent, frozen=True, kw_only=True, tag="resumed"):
@@ -225,6 +235,11 @@ class TopicEvent(Event, frozen=True, kw_only=True):
     """An event of one source topic."""
 
     topic: str
+
+    @property
+    def about(self) -> str:
+        """Name the topic."""
+        return self.topic
 
 
 class TopicCreated(TopicEvent, frozen=True, kw_only=True, tag="topic_created"):

@@ -186,7 +186,7 @@ async def test_an_owner_that_learns_of_another_ends_its_run(place: Place) -> Non
 
 
 async def test_the_same_mirror_again_takes_over_at_once(place: Place) -> None:
-    long = {"dead_after_s": 600.0}
+    long: dict[str, Any] = {"dead_after_s": 600.0}
     async with asyncio.timeout(60), place.owned("one", release=False, **long) as old, place.owned("one", **long) as new:
         with pytest.raises(StateTaken, match="term 2"):
             await old.put({DESIRED: PAUSED})

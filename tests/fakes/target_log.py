@@ -71,6 +71,8 @@ class TargetLog:
             if (code := self._judge(record)) != NONE:
                 return Answer(code, record_index=index)
         first, last = header.base_sequence, (header.base_sequence + header.last_offset_delta) % SPAN
+        if header.producer_id < 0:  # of a producer that is not idempotent: nothing is known of it
+            return Answer(NONE, self._store(payload, -1, -1, -1, header.record_count))
         known = self.producers.get(header.producer_id)
         if known is not None:
             if known.epoch == header.producer_epoch:

@@ -8,11 +8,16 @@ import pytest
 
 from deploy.local.cluster import Cluster
 from engine.config import read_config
+from engine.core.events import LaneReleased
 from engine.errors import FlowHeld, KafkaRefusal
+from engine.event_keeper import EventKeeper
+from engine.kafka.admin import describe_topic_configs
+from engine.kafka.internal_topics import EVENTS_CONFIGS
 from engine.properties import parse_properties
 from engine.settings import MirrorConfig
 from engine.state import DESIRED, DesiredState, Holder
 from engine.state_keeper import StateKeeper
+from policies.model import TopicPartition
 from tests.harness.admin import admin, create_topics
 
 pytestmark = pytest.mark.integration
@@ -82,6 +87,38 @@ async def test_a_topic_that_would_lose_state_is_refused(
     with pytest.raises(KafkaRefusal, match=f"topic {topic} on cluster 'B': .*{complaint}"):
         async with keeper(config_of(target_cluster, source), "one"):
             pass
+
+
+async def test_events_have_a_topic_that_forgets_after_a_week(target_cluster: Cluster) -> None:
+    config = config_of(target_cluster, "eventful")
+    flow = config.flows[0]
+    told = [LaneReleased(flow=flow.name, lane=TopicPartition("t", number)) for number in range(3)]
+    events = EventKeeper(config, flow)
+    events.append(told)  # before there is a connection
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(events.run())
+        async with asyncio.timeout(60):
+            await events.flush()
+        running.cancel()
+    assert [one.event for one in await events.read()] == told
+    await events.close()
+    later = EventKeeper(config, flow)
+    assert [one.event for one in await later.read()] == told
+    configs = (await describe_topic_configs(later._client, [events.terms.topic]))[events.terms.topic]
+    assert {name: configs[name].value for name in EVENTS_CONFIGS} == EVENTS_CONFIGS
+    await later.close()
+
+
+async def test_events_that_cannot_be_written_say_why_and_stop_nobody(target_cluster: Cluster) -> None:
+    config = config_of(target_cluster, "eventless", "offset.storage.replication.factor = 3")
+    events = EventKeeper(config, config.flows[0])
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(events.run())
+        async with asyncio.timeout(60):
+            while "asked: 3" not in events.trouble:  # noqa: ASYNC110 - nobody is told
+                await asyncio.sleep(0.01)
+        running.cancel()
+    await events.close()
 
 
 async def test_more_replicas_than_brokers_are_refused(target_cluster: Cluster) -> None:

@@ -39,8 +39,16 @@ def test_an_event_speaks_of_its_place_and_survives(kind: type[AnyEvent]) -> None
     event = example(kind)
     text = event.text()
     assert text.startswith(f"{LANE}: " if isinstance(event, LaneEvent) else "some reason: ")
+    assert text.startswith(f"{event.about}: ")
     assert event.severity in ("info", "warning", "error")
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(event), type=AnyEvent) == event
+
+
+def test_an_event_of_a_flow_is_about_nothing_within_it() -> None:
+    class Flowing(events.Event, frozen=True, kw_only=True, tag="flowing"):
+        pass
+
+    assert Flowing(flow=FlowName("A", "B")).about == ""
 
 
 @pytest.mark.parametrize(("stopped", "words"), [(True, "the lane stopped"), (False, "copying goes on")])

@@ -251,7 +251,7 @@ async def test_an_owner_that_came_while_we_fenced_again_is_seen_behind_the_barri
     def arrive(asked: str, _partitions: Sequence[TopicPartition]) -> None:
         if asked == "acquire":
             claim = StateCodec(FLOW, WHERE.topic).encode({DEPLOYMENT: other})
-            stage.log.append(encode_batch([Record(0, 1, key, value) for key, value in claim.items()], 0))
+            stage.log.append(bytes(encode_batch([Record(0, 1, key, value) for key, value in claim.items()], 0)))
 
     await stage.cluster.acquire(state.terms.transactional_id, [WHERE])
     stage.cluster.fail = arrive
