@@ -10,6 +10,9 @@ from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 from actors.ports import CopierUnreachable
 
 CALL_TIMEOUT_S = 5.0
+# Ray tells the ways in which an actor died by text only.
+_IN_INIT = "raised in its creation task"
+_PROCESS_DIED = "worker process has died"
 
 
 def actor_class(shell: type, **options: Any) -> Any:
@@ -35,9 +38,12 @@ def explain(error: RayError) -> str:
         cause = error.cause
         ours = type(cause).__module__.startswith(("engine", "actors"))
         return str(cause) if ours else f"{type(cause).__name__}: {cause}"
-    return f"{type(error).__name__}: its process ended" if process_ended(error) else f"{type(error).__name__}: its node"
+    if _IN_INIT in str(error):
+        return "it could not start: " + str(error).rstrip().rpartition("\n")[2].strip()
+    return f"{type(error).__name__}: its {'process' if process_ended(error) else 'node'} ended"
 
 
 def process_ended(error: RayError) -> bool:
     """Whether a process is known to have ended; a node that Ray has given up may still run what it ran."""
-    return isinstance(error, RayTaskError) or "worker process has died" in str(error)
+    text = str(error)
+    return isinstance(error, RayTaskError) or _IN_INIT in text or _PROCESS_DIED in text

@@ -96,14 +96,14 @@ class Crew:
         for seat in current:
             if self._is_outdated(desk, seat) and self._can_spare(fresh):
                 seat.empties = True
-                self._note("info", desk.flow, f"{seat.copier_id} hands its partitions over: it runs an earlier version")
+                self._note("info", desk.flow, f"{seat.copier_id} hands its partitions over to a new one")
                 break  # one at a time
         for seat in sorted(fresh, key=lambda seat: len(desk.ledger.owned(seat.copier_id)))[: max(0, -missing)]:
             seat.empties = True
         self._dismiss(desk)
 
     def _is_outdated(self, desk: FlowDesk, seat: Seat) -> bool:
-        return seat.report is not None and seat.report.recipe != desk.recipe
+        return seat.is_outdated or (seat.report is not None and seat.report.recipe != desk.recipe)
 
     def _can_spare(self, fresh: list[Seat]) -> bool:
         """Whether somebody is there to take over, or cannot come as long as nobody makes room."""

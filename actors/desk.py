@@ -55,7 +55,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 class FlowDesk:
     """One flow's bookkeeping; the supervisor decides, and writes down here what came of it."""
 
-    def __init__(self, flow: FlowPlan, plan: Plan) -> None:
+    def __init__(self, flow: FlowPlan, plan: Plan, started_ms: int = 0) -> None:
         self.flow = flow.name
         self.recipe = flow.recipe
         self.copiers_wanted = flow.copiers
@@ -71,6 +71,7 @@ class FlowDesk:
         self.quick_deaths = 0
         self.serial = 0
         self._plan = plan
+        self._started_ms = started_ms
 
     def command(self, command: Command, topics: tuple[str, ...] = ()) -> None:
         """Change what is wanted. Raises IllegalCommand, UnknownTopic."""
@@ -86,18 +87,16 @@ class FlowDesk:
         paused = paused | set(topics) if command is Command.PAUSE else paused - set(topics)
         self.wanted = Wanted(state=self.wanted.state, paused_topics=frozenset(paused), wake=wake)
 
-    def kept(self) -> Kept:
+    def kept(self, at_ms: int) -> Kept:
         """Say what is to be remembered of what is wanted."""
-        return Kept(state=self.wanted.state, paused_topics=tuple(sorted(self.wanted.paused_topics)))
+        return Kept(state=self.wanted.state, paused_topics=tuple(sorted(self.wanted.paused_topics)), at_ms=at_ms)
 
     def take(self, found: Found) -> None:
         """Take what Metadata found: new lanes join sets, lanes that are gone leave theirs."""
         self.failure, self.taken = found.failure, found.taken
         if found.kept is not None and not self.is_kept:
             self.is_kept = True
-            if found.kept.state is not Desired.STOPPED:  # who starts a mirror that was stopped wants it to run
-                paused = frozenset(found.kept.paused_topics)
-                self.wanted = Wanted(state=found.kept.state, paused_topics=paused)
+            self._recall(found.kept)
         if found.serial == self.serial or not self.is_known:
             return
         self.serial = found.serial
@@ -105,6 +104,14 @@ class FlowDesk:
         known = {set_id: group.lanes for set_id, group in self.ledger.sets.items()}
         plan = self._plan(self.flow, found.lanes, known, self.copiers_wanted)
         self.ledger.reshape(plan, self._pattern)
+
+    def _recall(self, kept: Kept) -> None:
+        """Go on with what was wanted before, unless that is older than the wish to start."""
+        if self.wanted != Wanted():
+            return  # somebody has spoken meanwhile
+        if kept.state is Desired.STOPPED and kept.at_ms < self._started_ms:
+            return  # who starts a mirror that was stopped wants it to run
+        self.wanted = Wanted(state=kept.state, paused_topics=frozenset(kept.paused_topics))
 
     def split_hot(self) -> None:
         """Give a lane that is too much for its set one of its own, where there are hands for it."""

@@ -50,6 +50,7 @@ class RayFleet:
     def __init__(self, spec: MirrorSpec, group: asyncio.TaskGroup, changed: asyncio.Event) -> None:
         self._spec = spec
         self._group, self._changed = group, changed
+        self._watched: list[RayCopier] = []
 
     def find_copiers(self) -> Sequence[CopierPort]:
         """Find what an earlier supervisor left: copiers are taken over, its metadata actor is ended."""
@@ -90,10 +91,18 @@ class RayFleet:
         return self._watch(handle, flow, copier_id)
 
     def _watch(self, handle: Any, flow: FlowName, copier_id: str) -> RayCopier:
-        return RayCopier(handle, flow, copier_id, self._group, self._changed, now_s)
+        copier = RayCopier(handle, flow, copier_id, self._group, self._changed, now_s)
+        self._watched.append(copier)
+        return copier
 
     def retire(self, copier: CopierPort) -> None:
         """Kill the actor; killing a dead one is harmless."""
         if isinstance(copier, RayCopier):
             copier.end()
+            self._watched.remove(copier)
             ray.kill(copier.handle)
+
+    def leave(self) -> None:
+        """Watch nobody any more; who lives goes on."""
+        for copier in self._watched:
+            copier.end()

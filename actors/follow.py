@@ -2,16 +2,20 @@
 
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from actors.mirror import Mirror
+from actors.mirror import Mirror, MirrorLost
 from actors.status import MirrorStatus
 from actors.view import View
 
 SHOW_S = 1.0
 DRAIN_MARGIN_S = 10.0  # beyond the copiers' own drain bound
+LOST_S = 60.0
+"""How long a supervisor may be silent: Ray restarts one in a second, a new configuration brings a new one, and while
+Ray's head is away the copiers go on."""
 
 
 @contextmanager
@@ -35,23 +39,54 @@ def stop_signals() -> Iterator[threading.Event]:
 
 def follow(
     mirror: Mirror, view: View, asked: threading.Event, until: Callable[[MirrorStatus], bool] | None = None
-) -> MirrorStatus:
+) -> MirrorStatus | None:
     """Show the mirror once a second until it has stopped, a signal came or `until` is content; give the last status.
 
-    Raises MirrorLost.
+    Raises MirrorLost when the supervisor is silent for a minute.
     """
+    status, heard_at_s = None, time.monotonic()
     while True:
-        status = mirror.status()
-        view.show(status)
-        if status.phase == "stopped" or (until is not None and until(status)):
-            return status
+        try:
+            status = mirror.follow()
+            heard_at_s = time.monotonic()
+        except MirrorLost as lost:
+            _bear(mirror, lost, view, time.monotonic() - heard_at_s)
+        else:
+            view.show(status)
+            if status.phase == "stopped" or (until is not None and until(status)):
+                return status
         if asked.wait(SHOW_S):
             return status
+
+
+def _bear(mirror: Mirror, lost: MirrorLost, view: View, silent_s: float) -> None:
+    if silent_s > LOST_S:
+        raise lost
+    view.say(f"{lost}; the copiers go on; asked again for {LOST_S:.0f} s")
+    try:
+        mirror.find_again()
+    except MirrorLost:
+        return  # Ray has not started it again yet
 
 
 def drain(mirror: Mirror, drain_s: float, view: View) -> bool:
     """End the mirror in order within a bounded time; False when it took too long. Raises MirrorLost."""
     mirror.drain()
+    return _wait(mirror, drain_s, view)
+
+
+def leave(mirror: Mirror, drain_s: float, view: View) -> bool:
+    """Follow no more; end the mirror in order if nobody else follows it. False when that took too long.
+
+    Raises MirrorLost.
+    """
+    if mirror.leave():
+        return _wait(mirror, drain_s, view)
+    view.say(f"mirror {mirror.namespace} goes on: it is detached, or others follow it")
+    return True
+
+
+def _wait(mirror: Mirror, drain_s: float, view: View) -> bool:
     stopped = mirror.wait_stopped(drain_s + DRAIN_MARGIN_S)
     view.show(mirror.status())
     return stopped

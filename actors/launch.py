@@ -1,7 +1,7 @@
 """From a configuration file to a running mirror: Ray, supervisor, state file, and the way back. Main thread only."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -12,6 +12,8 @@ from actors import config_ref, session
 from actors.connect import RayConnection, attach, start_local
 from actors.messages import MirrorSpec
 from actors.mirror import Mirror, start
+from engine.clock import wall_ms
+from engine.errors import MirrorError
 from engine.settings import MirrorConfig
 
 DRAIN_S = 20.0
@@ -23,6 +25,7 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
     spec: MirrorSpec
     address: str
     copiers: int
+    flows: tuple[str, ...]
 
 
 def code_version() -> str:
@@ -33,7 +36,9 @@ def code_version() -> str:
         return "0+clone"
 
 
-def plan_launch(path: Path, config: MirrorConfig, *, address: str | None, name: str | None = None) -> LaunchPlan:
+def plan_launch(
+    path: Path, config: MirrorConfig, *, address: str | None, name: str | None = None, detached: bool = False
+) -> LaunchPlan:
     """Decide what to launch: address given, else RAY_ADDRESS (which every Ray job has), else local. Raises OSError."""
     flows = "_".join(f"{flow.name.source}-{flow.name.target}" for flow in config.flows)
     return LaunchPlan(
@@ -43,9 +48,12 @@ def plan_launch(path: Path, config: MirrorConfig, *, address: str | None, name: 
             version=code_version(),
             deployment_id=config.deployment_id or session.deployment_id(os.environ),
             drain_s=DRAIN_S,
+            started_ms=wall_ms(),
+            detached=detached,
         ),
         address=address or os.environ.get("RAY_ADDRESS", ""),
         copiers=sum(flow.copiers for flow in config.flows),
+        flows=tuple(str(flow.name) for flow in config.flows),
     )
 
 
@@ -55,19 +63,24 @@ def connect(plan: LaunchPlan, folder: Path | None = None) -> RayConnection:
 
 
 @contextmanager
-def launched(connection: RayConnection, plan: LaunchPlan) -> Iterator[Mirror]:
-    """Start or join the mirror and leave its state file while it runs. The caller drains; the supervisor is ended here.
+def launched(
+    connection: RayConnection, plan: LaunchPlan, say: Callable[[str], None] = lambda _: None
+) -> Iterator[Mirror]:
+    """Start or join the mirror and leave its state file. A mirror that has stopped is ended here, one that goes on is
+    left alone, on a Ray that goes on too.
 
-    Raises OtherMirrorRuns, MirrorLost, and what the supervisor raised while it started.
+    Raises FlowTaken, MirrorLost, and what the supervisor raised while it started.
     """
-    mirror = start(connection, plan.spec)
-    pid = os.getpid()
+    mirror, done = start(connection, plan.spec, plan.flows)
+    if done != "started":
+        say(f"mirror {mirror.namespace}: {done}")
+    pid = os.getpid() if connection.local else 0  # on a cluster it outlives this process
     session.write(
         session.StateFile(
             address=connection.address,
             namespace=plan.spec.namespace,
             pid=pid,
-            pid_start=session.process_start(pid) or 0,
+            pid_start=session.process_start(pid) or 0 if pid else 0,
             version=plan.spec.version,
             config_path=plan.spec.config.path,
             config_digest=plan.spec.config.digest,
@@ -78,5 +91,13 @@ def launched(connection: RayConnection, plan: LaunchPlan) -> Iterator[Mirror]:
     try:
         yield mirror
     finally:
-        session.remove(plan.spec.namespace, pid, os.environ)
-        mirror.kill()
+        if _has_stopped(mirror) or connection.local:
+            session.remove(plan.spec.namespace, pid, os.environ)
+            mirror.kill()
+
+
+def _has_stopped(mirror: Mirror) -> bool:
+    try:
+        return mirror.status().phase == "stopped"
+    except MirrorError:
+        return False

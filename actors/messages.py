@@ -27,13 +27,17 @@ class CopierSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MirrorSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What the supervisor needs to start."""
+    """What the supervisor needs to start. `started_ms` is the Unix time of the command that wants it to run;
+    a detached mirror goes on when nobody follows it.
+    """
 
     config: ConfigRef
     namespace: str
     version: str
     deployment_id: str
     drain_s: float
+    started_ms: int = 0
+    detached: bool = False
 
 
 class Orders(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """A mirror seen from the command line's process: started or joined, asked, told, and waited for."""
 
 import time
+import uuid
 from typing import Any
 
 from actors.connect import RayConnection
@@ -12,6 +13,7 @@ from engine.errors import MirrorError
 
 CALL_TIMEOUT_S = 15.0
 POLL_S = 0.2
+NAME_FREE_S = 15.0
 
 
 class MirrorLost(MirrorError):
@@ -27,38 +29,56 @@ class MirrorLost(MirrorError):
         return f"mirror {self.namespace}: the supervisor does not answer ({self.cause})"
 
 
-class OtherMirrorRuns(MirrorError):
-    """The namespace already has a mirror, started from another configuration or by another version."""
+class FlowTaken(MirrorError):
+    """Another mirror on the same Ray cluster copies one of the flows."""
 
-    def __init__(self, namespace: str, ours: str, theirs: str) -> None:
-        super().__init__(namespace, ours, theirs)
-        self.namespace, self.ours, self.theirs = namespace, ours, theirs
+    def __init__(self, flow: str, namespace: str) -> None:
+        super().__init__(flow, namespace)
+        self.flow, self.namespace = flow, namespace
 
     def __str__(self) -> str:
+        name = self.namespace.removeprefix(PREFIX)
         return (
-            f"mirror {self.namespace} already runs with {self.theirs}, this would be {self.ours};"
-            " end it first: raymirror stop"
+            f"flow {self.flow} is copied by mirror {name} on this Ray cluster already;"
+            f" to change that mirror, run with --name {name}; to end it: raymirror stop --mirror {name}"
         )
 
 
 class Mirror:
-    """A handle on a mirror's supervisor."""
+    """A handle on a mirror's supervisor; whoever looks again and again is a follower with an id of its own."""
 
     def __init__(self, connection: RayConnection, handle: Any, namespace: str) -> None:
         self.connection, self.namespace = connection, namespace
         self._handle = handle
+        self._follower = uuid.uuid4().hex
 
     def status(self, *, lanes: bool = False) -> MirrorStatus:
         """Ask how everything is. Raises MirrorLost."""
         return decode_status(self._get(self._handle.status.remote(lanes)))
 
+    def follow(self) -> MirrorStatus:
+        """Ask how everything is, and be counted as one who follows the mirror. Raises MirrorLost."""
+        return decode_status(self._get(self._handle.status.remote(False, self._follower)))
+
     def command(self, command: Command, flow: str | None = None, topics: tuple[str, ...] = ()) -> MirrorStatus:
         """Say what is wanted. Raises UnknownFlow, UnknownTopic, IllegalCommand, MirrorLost."""
         return decode_status(self._get(self._handle.command.remote(command.value, flow, topics)))
 
+    def restart(self, flow: str) -> None:
+        """Have the copiers of a flow replaced one by one. Raises UnknownFlow, MirrorLost."""
+        self._get(self._handle.restart.remote(flow))
+
+    def clear_node(self, node: str) -> int:
+        """Have the copiers on a node replaced elsewhere; say how many are there still. Raises MirrorLost."""
+        return int(self._get(self._handle.clear_node.remote(node)))
+
     def drain(self) -> None:
         """Ask for an end in order; the desired state stays."""
         self._get(self._handle.drain.remote())
+
+    def leave(self) -> bool:
+        """Follow no more: the mirror drains if nobody else does and it is not detached. Say whether it drains."""
+        return bool(self._get(self._handle.leave.remote(self._follower)))
 
     def wait_stopped(self, timeout_s: float) -> bool:
         """Wait until every copier is gone; False when it took too long. Raises MirrorLost."""
@@ -69,9 +89,23 @@ class Mirror:
             time.sleep(POLL_S)
         return False
 
+    def retire(self) -> None:
+        """End the supervisor and leave its copiers to the next one. Raises MirrorLost."""
+        self._get(self._handle.hand_over.remote())
+        self.kill()
+
     def kill(self) -> None:
-        """End the supervisor; its copiers must be gone."""
+        """End the supervisor."""
         self.connection.ray.kill(self._handle)
+
+    def find_again(self) -> None:
+        """Take the supervisor that has the name now: a changed configuration brings a new one."""
+        from actors.fleet import SUPERVISOR
+
+        try:
+            self._handle = self.connection.ray.get_actor(SUPERVISOR, namespace=self.namespace)
+        except ValueError as error:
+            raise MirrorLost(self.namespace, "it has ended") from error
 
     def _get(self, ref: Any) -> Any:
         from ray.exceptions import RayError, RayTaskError
@@ -86,34 +120,71 @@ class Mirror:
             raise MirrorLost(self.namespace, type(error).__name__) from error
 
 
-def start(connection: RayConnection, spec: MirrorSpec) -> Mirror:
-    """Start a mirror's supervisor, or join the one of the same version and configuration. Raises OtherMirrorRuns."""
+def running(connection: RayConnection) -> dict[str, Mirror]:
+    """Find the mirrors of a Ray cluster, by namespace."""
+    from actors.fleet import SUPERVISOR
+
+    ray = connection.ray
+    named = ray.util.list_named_actors(all_namespaces=True)
+    spaces = sorted(
+        actor["namespace"] for actor in named if actor["name"] == SUPERVISOR and actor["namespace"].startswith(PREFIX)
+    )
+    return {space: Mirror(connection, ray.get_actor(SUPERVISOR, namespace=space), space) for space in spaces}
+
+
+def start(connection: RayConnection, spec: MirrorSpec, flows: tuple[str, ...]) -> tuple[Mirror, str]:
+    """Start a mirror's supervisor, or join the one that runs; say what was done.
+
+    One of the same version and configuration is joined; another one is replaced, and its copiers are taken over: only
+    those change whose settings or code did. Raises FlowTaken, MirrorLost, and what the supervisor raised at its start.
+    """
     from actors.fleet import start_supervisor
     from actors.shell import SupervisorShell
 
+    mirrors = running(connection)
+    known = mirrors.pop(spec.namespace, None)
+    _refuse_taken(mirrors, flows)
+    done = "started"
+    if known is not None:
+        status = known.status()
+        if status.phase in ("draining", "stopped"):
+            known.wait_stopped(spec.drain_s)
+            known.kill()
+        elif (status.version, status.config_digest) == (spec.version, spec.config.digest):
+            return known, "joined"
+        else:
+            known.retire()
+            done = f"took over from version {status.version}, configuration {status.config_digest[:12]}"
+        _wait_name_free(connection, spec.namespace)
     mirror = Mirror(connection, start_supervisor(SupervisorShell, spec), spec.namespace)
-    status = mirror.status()
-    theirs = f"version {status.version}, configuration {status.config_digest[:12]}"
-    ours = f"version {spec.version}, configuration {spec.config.digest[:12]}"
-    if theirs != ours:
-        raise OtherMirrorRuns(spec.namespace, ours, theirs)
-    return mirror
+    mirror.status()
+    return mirror, done
+
+
+def _wait_name_free(connection: RayConnection, namespace: str) -> None:
+    """Wait until Ray has forgotten a killed supervisor: until then its name leads to it. Raises MirrorLost."""
+    deadline = time.monotonic() + NAME_FREE_S
+    while namespace in running(connection):
+        if time.monotonic() > deadline:
+            raise MirrorLost(namespace, f"its former supervisor has not ended within {NAME_FREE_S:.0f} s")
+        time.sleep(POLL_S)
+
+
+def _refuse_taken(others: dict[str, Mirror], flows: tuple[str, ...]) -> None:
+    for namespace, other in others.items():
+        status = other.status()
+        for flow in status.flows:
+            if flow.flow in flows and status.phase != "stopped":
+                raise FlowTaken(flow.flow, namespace)
 
 
 def join(connection: RayConnection, place: MirrorPlace) -> Mirror:
     """Find the supervisor of a running mirror. Raises NoMirror, SeveralMirrors."""
-    from actors.fleet import SUPERVISOR
-
-    ray = connection.ray
-    names = sorted(
-        actor["namespace"]
-        for actor in ray.util.list_named_actors(all_namespaces=True)
-        if actor["name"] == SUPERVISOR and actor["namespace"].startswith(PREFIX)
-    )
+    mirrors = running(connection)
     if place.namespace:
-        names = [name for name in names if name == place.namespace]
-    if not names:
+        mirrors = {name: mirror for name, mirror in mirrors.items() if name == place.namespace}
+    if not mirrors:
         raise NoMirror(f"the Ray cluster at {place.address} has none")
-    if len(names) > 1:
-        raise SeveralMirrors(tuple(name.removeprefix(PREFIX) for name in names))
-    return Mirror(connection, ray.get_actor(SUPERVISOR, namespace=names[0]), names[0])
+    if len(mirrors) > 1:
+        raise SeveralMirrors(tuple(name.removeprefix(PREFIX) for name in mirrors))
+    return next(iter(mirrors.values()))

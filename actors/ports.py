@@ -80,10 +80,11 @@ class Fleet(Protocol):
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wanted of a flow, as the state topic on its target has it."""
+    """What is wanted of a flow, as the state topic on its target has it. `at_ms` is when it was said, Unix time."""
 
     state: Desired = Desired.RUNNING
     paused_topics: tuple[str, ...] = ()
+    at_ms: int = 0
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,7 @@
 """The metadata actor as the supervisor sees it: asked once a second, replaced when it does not answer."""
 
 import asyncio
+import contextlib
 from collections import deque
 from typing import Any
 
@@ -55,7 +56,8 @@ class RayMetadata:
 
     async def settle(self) -> None:
         """Write down what is not written yet, as far as that is possible."""
-        await self._round()
+        with contextlib.suppress(CopierUnreachable):
+            await self._write_kept()
 
     def end(self) -> None:
         """Kill the actor; it holds nothing."""
@@ -67,8 +69,7 @@ class RayMetadata:
         if self._actor is None:
             self._start()
         try:
-            for flow, kept in list(self._to_keep.items()):
-                await self._write(flow, kept)
+            await self._write_kept()
             for flow in self._found:
                 await self._ask(flow)
             self._answered = True
@@ -80,11 +81,12 @@ class RayMetadata:
             for flow, found in self._found.items():
                 self._found[flow] = msgspec.structs.replace(found, failure=str(unreachable))
 
-    async def _write(self, flow: FlowName, kept: Kept) -> None:
-        data = msgspec.msgpack.encode(kept)
-        await bounded(METADATA, "keep", self._actor.keep.remote(flow.source, flow.target, data))
-        if self._to_keep.get(flow) is kept:
-            del self._to_keep[flow]
+    async def _write_kept(self) -> None:
+        for flow, kept in list(self._to_keep.items()):
+            data = msgspec.msgpack.encode(kept)
+            await bounded(METADATA, "keep", self._actor.keep.remote(flow.source, flow.target, data))
+            if self._to_keep.get(flow) is kept:
+                del self._to_keep[flow]
 
     async def _ask(self, flow: FlowName) -> None:
         data = await bounded(METADATA, "found", self._actor.found.remote(flow.source, flow.target))

@@ -23,6 +23,8 @@ class Seat:
         self.report: Report | None = None
         self.introduced = not adopted
         """Whether we know what it holds: at once for one we started."""
+        self.is_outdated = False
+        """Whether another is to take its place."""
         self.empties = False
         """Whether its sets are to move to others."""
 

@@ -19,7 +19,9 @@ PREFIX = "raymirror-"
 
 
 class StateFile(msgspec.Struct, frozen=True, kw_only=True):
-    """What `run` leaves for other shells. `pid_start` is field 22 of /proc/PID/stat, clock ticks since boot."""
+    """What `run` leaves for other shells. `pid_start` is field 22 of /proc/PID/stat, clock ticks since boot; a pid of 0
+    means that the mirror lives in a Ray cluster, whoever follows it.
+    """
 
     address: str
     namespace: str
@@ -115,15 +117,19 @@ def remove(namespace: str, pid: int, env: Mapping[str, str]) -> None:
 
 
 def living(env: Mapping[str, str]) -> tuple[StateFile, ...]:
-    """List the mirrors whose `run` process lives, in order of name; stale files are left alone."""
+    """List the mirrors that may run, in order of name: those of Ray clusters, and those whose `run` process lives."""
     states = (_read(path) for path in sorted(folder(env).glob("*.json")))
-    return tuple(state for state in states if state is not None and process_start(state.pid) == state.pid_start)
+    return tuple(state for state in states if state is not None and _may_live(state))
+
+
+def _may_live(state: StateFile) -> bool:
+    return state.pid == 0 or process_start(state.pid) == state.pid_start
 
 
 def refuse_second(namespace: str, env: Mapping[str, str]) -> None:
     """Raise AlreadyRunning if a living process follows a mirror of this namespace."""
     for state in living(env):
-        if state.namespace == namespace:
+        if state.namespace == namespace and state.pid:
             raise AlreadyRunning(namespace, state.pid)
 
 

@@ -20,6 +20,8 @@ from engine.clock import now_s
 from engine.settings import MirrorConfig
 
 STEP_S = 1.0
+FOLLOWS_S = 5.0
+"""Who has asked within this time follows the mirror; it asks once a second."""
 
 
 class SupervisorShell:
@@ -30,6 +32,8 @@ class SupervisorShell:
         self._nudge = asyncio.Event()
         self._supervisor: Supervisor | None = None
         self._begun = asyncio.Event()
+        self._followers: dict[str, float] = {}
+        self._handed_over = False
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def _run(self) -> None:
@@ -37,7 +41,8 @@ class SupervisorShell:
             config = config_ref.load(self._spec.config)
             async with asyncio.TaskGroup() as group:
                 metadata = RayMetadata(self._spec, tuple(flow.name for flow in config.flows), HEAD)
-                self._supervisor = self._make(config, RayFleet(self._spec, group, self._nudge), metadata)
+                fleet = RayFleet(self._spec, group, self._nudge)
+                self._supervisor = self._make(config, fleet, metadata)
                 asking = group.create_task(metadata.run())
                 self._begun.set()
                 try:
@@ -45,11 +50,12 @@ class SupervisorShell:
                     await metadata.settle()
                 finally:
                     asking.cancel()
+                    fleet.leave()
         finally:
             self._begun.set()  # also when it failed: callers then get the error instead of waiting
 
     async def _rounds(self, supervisor: Supervisor) -> None:
-        while not supervisor.is_drained:
+        while not supervisor.is_drained and not self._handed_over:
             supervisor.step()
             try:
                 async with asyncio.timeout(STEP_S):
@@ -65,6 +71,7 @@ class SupervisorShell:
                 version=self._spec.version,
                 config_path=self._spec.config.path,
                 config_digest=self._spec.config.digest,
+                started_ms=self._spec.started_ms,
             ),
             [
                 FlowPlan(name=flow.name, copiers=flow.copiers, recipe=recipe_of(self._spec.version, config, flow))
@@ -90,8 +97,10 @@ class SupervisorShell:
             raise RuntimeError("the supervisor has begun without a supervisor")  # a bug, not an operator's fault
         return self._supervisor
 
-    async def status(self, lanes: bool = False) -> bytes:
-        """Give a MirrorStatus."""
+    async def status(self, lanes: bool = False, follower: str = "") -> bytes:
+        """Give a MirrorStatus; whoever asks under a name is known to follow the mirror."""
+        if follower:
+            self._followers[follower] = now_s()
         return encode_status((await self._ready()).status(lanes=lanes))
 
     async def command(self, command: str, flow: str | None, topics: tuple[str, ...]) -> bytes:
@@ -104,4 +113,28 @@ class SupervisorShell:
     async def drain(self) -> None:
         """End in order; the desired state stays as it is."""
         (await self._ready()).drain()
+        self._nudge.set()
+
+    async def leave(self, follower: str) -> bool:
+        """Drain, unless somebody else follows the mirror or it is detached; say whether it drains."""
+        self._followers.pop(follower, None)
+        if self._spec.detached or any(now_s() - at_s < FOLLOWS_S for at_s in self._followers.values()):
+            return False
+        await self.drain()
+        return True
+
+    async def restart(self, flow: str) -> None:
+        """Replace the copiers of a flow, one by one."""
+        (await self._ready()).restart(flow)
+        self._nudge.set()
+
+    async def clear_node(self, node: str) -> int:
+        """Replace the copiers of a node elsewhere; say how many are there still."""
+        left = (await self._ready()).clear_node(node)
+        self._nudge.set()
+        return left
+
+    async def hand_over(self) -> None:
+        """Give no orders any more: another supervisor takes the copiers over."""
+        self._handed_over = True
         self._nudge.set()

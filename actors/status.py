@@ -51,7 +51,7 @@ class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MirrorStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole mirror. `phase` is `starting`, `running`, `draining` or `stopped`."""
+    """The whole mirror. `phase`: `starting`, `running`, `draining` or `stopped`; `refused`: why it may not run."""
 
     namespace: str
     version: str
@@ -64,6 +64,7 @@ class MirrorStatus(msgspec.Struct, frozen=True, kw_only=True):
     flows: tuple[FlowStatus, ...]
     copiers: tuple[CopierStatus, ...]
     events: tuple[EventLine, ...]
+    refused: str = ""
     lanes: tuple[LaneProgress, ...] = ()
 
 

@@ -57,6 +57,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     config_path: str
     config_digest: str
+    started_ms: int = 0
+    """When the command was given that wants this mirror to run, Unix time."""
 
 
 class Terms(msgspec.Struct, frozen=True, kw_only=True):
@@ -88,7 +90,7 @@ class Supervisor:
         """Why this mirror may not run: somebody else mirrors one of its flows."""
         self._leads = False
         self._draining = False
-        self._desks = {flow.name: FlowDesk(flow, plan) for flow in flows}
+        self._desks = {flow.name: FlowDesk(flow, plan, identity.started_ms) for flow in flows}
         self._tallies = {name: Tally(desk) for name, desk in self._desks.items()}
         self._fleet, self._metadata = fleet, metadata
         self._clock_s, self._wall_ms, self._terms = clock_s, wall_ms, terms
@@ -164,6 +166,9 @@ class Supervisor:
             self.drain()
         desk.take(found)
         self._keep_events(found.events)
+        if desk.wanted.state is Desired.STOPPED and not self._draining:
+            self.desired = Desired.STOPPED
+            self.drain()
 
     def _drain(self, desk: FlowDesk) -> None:
         for seat in list(desk.seats.values()):
@@ -205,11 +210,24 @@ class Supervisor:
         desks = [self._desk(flow)] if flow is not None else list(self._desks.values())
         for desk in desks:
             desk.command(command, topics)
-            self._metadata.keep(desk.flow, desk.kept())
+            self._metadata.keep(desk.flow, desk.kept(self._wall_ms()))
         if flow is None and not topics:
             self.desired = after
         if self.desired is Desired.STOPPED:
             self.drain()
+
+    def restart(self, flow: str) -> None:
+        """Have the copiers of a flow replaced, one by one. Raises UnknownFlow."""
+        for seat in self._desk(flow).seats.values():
+            seat.is_outdated = True
+
+    def clear_node(self, node: str) -> int:
+        """Have the copiers on a node replaced by others elsewhere; say how many are left there."""
+        seats = [seat for desk in self._desks.values() for seat in desk.seats.values()]
+        there = [seat for seat in seats if seat.report is not None and seat.report.node == node]
+        for seat in there:
+            seat.is_outdated = True
+        return len(there)
 
     def drain(self) -> None:
         """End the copying in order, whatever is wanted afterwards."""
@@ -242,6 +260,7 @@ class Supervisor:
             flows=tuple(tally.status() for tally in self._tallies.values()),
             copiers=tuple(copier for tally in self._tallies.values() for copier in tally.copiers()),
             events=tuple(self._events),
+            refused=self.refused,
             lanes=tuple(lane for desk in self._desks.values() for lane in desk.lanes()) if lanes else (),
         )
 

@@ -18,6 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--address", help="Ray cluster, HOST:PORT (default: RAY_ADDRESS, else a local Ray)")
     parser.add_argument("--name", help="name of the mirror (default: made of its flows)")
     parser.add_argument("--json", action="store_true", help="print one JSON status per second instead of a table")
+    parser.add_argument("--detach", action="store_true", help="leave it running in the background and return")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -27,19 +28,14 @@ def run(args: argparse.Namespace) -> int:
         print(f"warning: {args.config}: {warning}", file=sys.stderr)
     # Ray comes last: it takes seconds, and nothing above needs it
     from actors import launch
-    from actors.follow import drain, follow, stop_signals
-    from actors.view import open_view
 
-    plan = launch.plan_launch(args.config, config, address=args.address, name=args.name)
+    plan = launch.plan_launch(args.config, config, address=args.address, name=args.name, detached=args.detach)
     session.refuse_second(plan.spec.namespace, os.environ)
-    connection = launch.connect(plan)
-    in_order = False
-    try:
-        with stop_signals() as asked, launch.launched(connection, plan) as mirror, open_view(json=args.json) as view:
-            status = follow(mirror, view, asked)
-            in_order = status.phase == "stopped" or drain(mirror, plan.spec.drain_s, view)
-    finally:
-        if not in_order and connection.logs is not None:
-            print(f"the logs of Ray and of the copiers are in {connection.logs}", file=sys.stderr)
-        connection.close(keep_logs=not in_order)
-    return exits.OK if in_order else exits.FAILED
+    if args.detach and not plan.address:
+        from actors.background import run_in_background
+
+        print(run_in_background(args.config, plan.spec.namespace))
+        return exits.OK
+    from actors.cli.foreground import run_here
+
+    return run_here(plan, json=args.json, detach=args.detach)
