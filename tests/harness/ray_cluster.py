@@ -1,0 +1,241 @@
+"""A Ray cluster on this machine, its nodes started one by one with `ray start`: for what local Ray cannot show.
+
+Nodes share this machine's address, each with ports, a folder, processes and a keeper of its own. The control store is
+on RocksDB, so that the GCS process can die and come back; the health checks are the fast ones of `deploy/`. Nothing
+here imports Ray into the test's process: commands get `RayCluster.env`.
+"""
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from deploy.local.java import find_java
+from deploy.local.ports import HOST, pick_ports
+from tests.harness.ray_jobs import Jobs
+from tests.harness.ray_node import ROOT, RayNode, kill_and_wait
+from tests.harness.ray_probe import NodeSeen
+from tests.harness.ray_watch import NodeWatch
+
+COMMAND_DEADLINE_S = 120.0
+OBJECT_STORE_BYTES = 80_000_000  # Ray's minimum is 75 MiB
+JAVA_RESOURCE = "raymirror_java"
+# A node's death is seen in 1.2-4.3 s with these, in 13.8-63.8 s at Ray's defaults.
+FAST_HEALTH_CHECKS = {
+    "RAY_health_check_initial_delay_ms": "1000",
+    "RAY_health_check_period_ms": "500",
+    "RAY_health_check_timeout_ms": "1000",
+    "RAY_health_check_failure_threshold": "3",
+}
+RAY = [sys.executable, "-m", "ray.scripts.scripts"]
+
+
+class RayCluster:
+    """A head and any number of further nodes. `env` is what a command needs to reach it, RAY_ADDRESS included.
+
+    With `token=True` it demands a token of its own, which stands in a file that `env` names; without, everyone on this
+    machine may use it. With `dashboard=True` it takes jobs (`jobs`).
+    """
+
+    def __init__(self, folder: Path, *, token: bool = False, dashboard: bool = False) -> None:
+        self.folder = folder
+        self.nodes: list[RayNode] = []
+        self._dashboard = dashboard
+        self._port, self._dashboard_port = pick_ports(2)
+        # Ray's unix sockets need a short path: some 65 characters come behind it, 107 are allowed.
+        self._temp = Path(tempfile.mkdtemp(prefix="rc-", dir="/tmp"))
+        folder.mkdir(parents=True, exist_ok=True)
+        self.env = ray_env() | {
+            **FAST_HEALTH_CHECKS,
+            "RAY_ADDRESS": self.address,
+            "RAY_API_SERVER_ADDRESS": f"http://{HOST}:{self._dashboard_port}",
+            "RAY_gcs_storage": "rocksdb",
+            "RAY_gcs_storage_path": str(self._temp / "gcs"),
+        }
+        if token:
+            path = folder / "token"
+            path.touch(mode=0o600)
+            path.write_text(secrets.token_hex(32))
+            self.env |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(path)}
+        self.jobs = Jobs(self.env["RAY_API_SERVER_ADDRESS"], self.env.get("RAY_AUTH_TOKEN_PATH"), self.ray)
+        self._watch: NodeWatch | None = None
+        self._killed_gcs: tuple[list[str], dict[str, str]] | None = None
+
+    @property
+    def address(self) -> str:
+        """Where the GCS answers: host:port."""
+        return f"{HOST}:{self._port}"
+
+    @property
+    def head(self) -> RayNode:
+        """The head node."""
+        return self.nodes[0]
+
+    def ray_logs(self, node: RayNode) -> Path:
+        """Where a node's Ray logs until `close`, which keeps it as `folder/ray-logs/NODE`."""
+        return self._temp / node.name / "session_latest" / "logs"
+
+    def start(self, nodes: Sequence[float] = (), *, head_cpus: float = 0) -> None:
+        """Start the head, then all further nodes (logical CPUs of each) side by side; return when all are alive."""
+        self._launch_head(head_cpus)
+        self.head.wait_started()
+        self._watch = self._new_watch()
+        self._wait_alive(self.head)
+        if self._dashboard:
+            self.jobs.wait_ready()
+        for node in [self._launch_worker(cpus, java=True) for cpus in nodes]:
+            self._wait_alive(node)
+
+    def add_node(self, cpus: float = 2, *, java: bool = True) -> RayNode:
+        """Add a node and wait until it is alive; `java`: on its PATH, and told by the resource."""
+        node = self._launch_worker(cpus, java=java)
+        self._wait_alive(node)
+        return node
+
+    def seen(self) -> dict[str, NodeSeen]:
+        """Ask the control store for its nodes, by name. Blocks while there is no GCS."""
+        assert self._watch is not None
+        return by_name(self._watch.nodes())
+
+    def until_nodes(self, holds: Callable[[dict[str, NodeSeen]], bool], what: str) -> dict[str, NodeSeen]:
+        """Ask for the nodes, by name, until a condition holds of them."""
+        assert self._watch is not None
+        return by_name(self._watch.until(lambda nodes: holds(by_name(nodes)), what))
+
+    def until_dead(self, node: RayNode) -> None:
+        """Wait until the control store has given a node up."""
+        self.until_nodes(lambda seen: not seen[node.name].alive, f"{node.name} is dead")
+
+    def node_id(self, node: RayNode) -> str:
+        """Ray's id of a node, in hex."""
+        return self.seen()[node.name].node_id
+
+    def node_of(self, node_id: str) -> RayNode:
+        """Find a node by Ray's id."""
+        name = next(one.name for one in self.seen().values() if one.node_id == node_id)
+        return next(node for node in self.nodes if node.name == name)
+
+    def kill_node(self, node: RayNode) -> None:
+        """SIGKILL everything on a node at once; nothing of it is left on return. Ray learns of it by itself."""
+        node.end()
+
+    def freeze_node(self, node: RayNode, *, workers: bool = True) -> None:
+        """SIGSTOP a node; with `workers=False` its raylet only, so that its actors work on, cut off from Ray."""
+        node.freeze(workers=workers)
+
+    def thaw_node(self, node: RayNode) -> None:
+        """SIGCONT a node."""
+        node.thaw()
+
+    def drain_node(self, node: RayNode, deadline_s: int | None = None) -> None:
+        """Announce to Ray that a node will be taken away, as a cloud's notice does; an idle node goes at once."""
+        until = [f"--deadline-remaining-seconds={deadline_s}"] if deadline_s is not None else []
+        self.ray(
+            *("drain-node", f"--address={self.address}", f"--node-id={self.node_id(node)}"),
+            *("--reason=DRAIN_NODE_REASON_PREEMPTION", "--reason-message=a test takes it away", *until),
+        )
+
+    def kill_gcs(self) -> None:
+        """SIGKILL the GCS process and wait until it is gone; the head's other processes live on."""
+        gcs = self.head.only("gcs_server")
+        self._killed_gcs = (gcs.cmdline(), gcs.environ())
+        kill_and_wait([gcs])
+
+    def restart_gcs(self) -> None:
+        """Start the killed GCS again, on the same port and store, and wait until it answers."""
+        assert self._killed_gcs is not None, "kill_gcs first"
+        self.head.start(*self._killed_gcs)
+        self._killed_gcs = None
+        self._wait_alive(self.head)
+
+    def ray(self, *words: str) -> str:
+        """Run one of Ray's commands against this cluster and return what it printed; AssertionError if it fails."""
+        done = subprocess.run(
+            [*RAY, *words],
+            env=self.env,
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            timeout=COMMAND_DEADLINE_S,
+            check=False,
+        )
+        assert done.returncode == 0, f"ray {' '.join(words)}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def close(self) -> None:
+        """End every process by pid and remove Ray's folders; the logs move into the folder of the test."""
+        if self._watch is not None:
+            self._watch.close()
+        for node in reversed(self.nodes):
+            node.end()
+            if (logs := self.ray_logs(node)).exists():
+                shutil.copytree(logs, self.folder / "ray-logs" / node.name, dirs_exist_ok=True)
+        shutil.rmtree(self._temp, ignore_errors=True)
+
+    def _launch_head(self, cpus: float) -> None:
+        words = [
+            *("--head", f"--port={self._port}", f"--ray-client-server-port={pick_ports(1)[0]}"),
+            *(f"--include-dashboard={str(self._dashboard).lower()}", f"--dashboard-port={self._dashboard_port}"),
+        ]
+        self._launch("head", words, cpus, java=True)
+
+    def _launch_worker(self, cpus: float, *, java: bool) -> RayNode:
+        return self._launch(f"node-{len(self.nodes)}", [f"--address={self.address}"], cpus, java=java)
+
+    def _launch(self, name: str, words: list[str], cpus: float, *, java: bool) -> RayNode:
+        # A folder each: nodes that start side by side in one choose the same names for their sockets.
+        temp = self._temp / name
+        agent, agent_grpc, runtime_env, metrics = pick_ports(4)
+        command = [
+            *(*RAY, "start", *words, f"--node-name={name}", f"--temp-dir={temp}", "--disable-usage-stats"),
+            *(f"--num-cpus={cpus:g}", "--num-gpus=0", f"--resources={json.dumps({JAVA_RESOURCE: 1} if java else {})}"),
+            *(f"--object-store-memory={OBJECT_STORE_BYTES}", "--include-log-monitor=false"),
+            *(f"--dashboard-agent-listen-port={agent}", f"--dashboard-agent-grpc-port={agent_grpc}"),
+            *(f"--runtime-env-agent-port={runtime_env}", f"--metrics-export-port={metrics}"),
+        ]
+        env = {key: value for key, value in self.env.items() if key not in ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS")}
+        if java:
+            env["PATH"] = f"{find_java().parent}:{env['PATH']}"
+        node = RayNode(name, command, env, self.folder / f"{name}.log")
+        self.nodes.append(node)
+        return node
+
+    def _wait_alive(self, node: RayNode) -> None:
+        node.wait_started()
+        self.until_nodes(lambda seen: node.name in seen and seen[node.name].alive, f"{node.name} is alive")
+
+    def _new_watch(self) -> NodeWatch:
+        return NodeWatch(self.address, self.env, self.folder / "probe.log")
+
+
+def ray_env() -> dict[str, str]:
+    """Give this process's environment without its Ray settings: no token, no usage report, `python` is ours."""
+    return {
+        **{key: value for key, value in os.environ.items() if not key.startswith("RAY_")},
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PYTHONPATH": str(ROOT),
+        "RAY_AUTH_MODE": "disabled",
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+
+
+def by_name(nodes: list[NodeSeen]) -> dict[str, NodeSeen]:
+    """Sort nodes by their names."""
+    return {one.name: one for one in nodes}
+
+
+@contextmanager
+def ray_cluster(
+    folder: Path, nodes: Sequence[float] = (), *, head_cpus: float = 0, token: bool = False, dashboard: bool = False
+) -> Iterator[RayCluster]:
+    """Start a cluster whose further nodes have so many CPUs each; all of it is ended at the end."""
+    with contextlib.closing(RayCluster(folder, token=token, dashboard=dashboard)) as cluster:
+        cluster.start(nodes, head_cpus=head_cpus)
+        yield cluster
