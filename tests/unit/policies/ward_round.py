@@ -1,0 +1,73 @@
+"""A flow whose guilty sets end every copier that holds them for a while, on whole seconds, without anything real."""
+
+from collections.abc import Mapping
+from itertools import count
+
+from policies.assignment import balance
+from policies.flapping import SetRecord, after_end, after_survival, place_apart, waiting, wards
+
+
+class Flow:
+    """`copiers` are always there, up to `spare` more come for wards; `guilty`: set -> seconds until its copier ends."""
+
+    def __init__(self, sets: int, copiers: int, spare: int, guilty: Mapping[str, int]) -> None:
+        self.sets = [f"s{n:03d}" for n in range(sets)]
+        self.copiers, self.spare, self.guilty = copiers, spare, dict(guilty)
+        self.records: dict[str, SetRecord] = {}
+        self.owners: dict[str, str] = {}
+        self.since: dict[str, float] = {}
+        self.crew: list[str] = []
+        self.ends: list[list[str]] = []
+        """What each copier that ended had held."""
+        self.idle = dict.fromkeys(self.sets, 0)
+        """Seconds for which nobody held a set."""
+        self._placed: tuple[object, object] | None = None
+        self._names = (f"c{n:04d}" for n in count())
+        self._now = count()
+
+    def run(self, seconds: int) -> None:
+        """Let time pass."""
+        for _ in range(seconds):
+            now_s = next(self._now)
+            self._place(now_s)
+            for set_id in self.sets:
+                self.idle[set_id] += set_id not in self.owners
+            for set_id, fuse_s in self.guilty.items():
+                if set_id in self.owners and now_s - self.since[set_id] >= fuse_s:
+                    self._end(self.owners[set_id], now_s)
+
+    def mend(self, set_id: str) -> None:
+        """The cause is gone."""
+        del self.guilty[set_id]
+
+    def _place(self, now_s: float) -> None:
+        if self.records:
+            self.records = after_survival(self.records, {set_id: self.since[set_id] for set_id in self.owners}, now_s)
+        groups, kept = wards(self.records, now_s), waiting(self.records, now_s)
+        if self._placed == (groups, kept):
+            return
+        self._placed = groups, kept
+        self._staff(self.copiers + min(len(groups), self.spare))
+        apart = place_apart(groups, self.owners, self.crew)
+        weights = {set_id: 1.0 for set_id in self.sets if set_id not in kept.union(*groups)}
+        rest = balance(weights, self.owners, self.crew, leaving=apart.rooms, most_moves=len(self.sets))
+        owners = {**rest.owners, **apart.owners}
+        for set_id in self.sets:
+            if owners.get(set_id) != self.owners.get(set_id):
+                self.since[set_id] = now_s
+        self.owners = owners
+
+    def _staff(self, wanted: int) -> None:
+        empty = [copier for copier in self.crew if copier not in self.owners.values()]
+        for copier in empty[: max(0, len(self.crew) - wanted)]:
+            self.crew.remove(copier)
+        while len(self.crew) < wanted:
+            self.crew.append(next(self._names))
+
+    def _end(self, copier: str, now_s: float) -> None:
+        held = {set_id: self.since[set_id] for set_id, owner in self.owners.items() if owner == copier}
+        self.records = after_end(self.records, held, now_s, "boom")
+        self.ends.append(sorted(held))
+        self.crew.remove(copier)
+        self.owners = {set_id: owner for set_id, owner in self.owners.items() if owner != copier}
+        self._placed = None
