@@ -13,6 +13,7 @@ from engine.flow.buffers import BufferPool, Lease
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.meter import FlowMeter
 from engine.flow.ports import FetchAnswer, FetchTerms, Slice, SourceBroker, Wanted
+from policies.model import TopicPartition
 
 _SHORT_WAIT_S = 0.02
 """How long a fetch may wait at the broker while another lane is only waiting for room to clear."""
@@ -57,6 +58,8 @@ class Inbox:
         """Whether the broker's quota keeps us from asking it."""
         self._wake = asyncio.Event()
         self._turn = 0
+        self._open: dict[TopicPartition, Slice] = {}
+        """The last slice of each partition with an open transaction, until its lane was told of the end of it."""
 
     def wake(self) -> None:
         """A lane may have room now."""
@@ -70,6 +73,7 @@ class Inbox:
                 broker = await self._connect()
                 attempt = 0
                 self.connected = True
+                self._open.clear()  # a new connection's first fetch tells of every partition
                 try:
                     await self._fetch(broker)
                 finally:
@@ -126,7 +130,8 @@ class Inbox:
         return wanted, patient
 
     def _deliver(self, answer: FetchAnswer, lease: Lease, wanted: dict[Wanted, LaneDriver]) -> None:
-        asked = {want.partition: (want.offset, driver) for want, driver in wanted.items()}
+        told = {found.partition for found in answer.slices}.union(self._open)
+        asked = {want.partition: (want.offset, driver) for want, driver in wanted.items() if want.partition in told}
         touched: list[LaneDriver] = []
         now_ms = self._meter.fetch_answered()
         for driver in wanted.values():
@@ -134,19 +139,39 @@ class Inbox:
         for found in answer.slices:
             offset, driver = asked[found.partition]
             lane = driver.lane
+            self._note(driver, found)
             if lane.state is not State.COPYING or lane.fetch_offset != offset:
                 continue  # the lane went another way meanwhile, and will fetch again from there
             if found.fault is not None or found.diverging is not None or found.preferred_replica >= 0:
-                driver.end_at_ms = -1
                 self._events.fault(driver, found)
-                continue
-            driver.source_end, driver.log_start = found.high_watermark, found.log_start
-            if found.start == found.end:
+            elif found.start < found.end:
+                self._take_in(driver, answer.buffer, found, lease)
+                touched.append(driver)
+            elif found.partition not in self._open:
                 self._events.idle(driver, found)
-                continue
-            self._take_in(driver, answer.buffer, found, lease)
-            touched.append(driver)
+        if self._open:
+            self._look_at_open({partition: driver for partition, (_, driver) in asked.items()})
         self._events.taken(touched)
+
+    def _note(self, driver: LaneDriver, found: Slice) -> None:
+        """Keep what a broker tells once, wherever the lane went meanwhile."""
+        if found.fault is not None:
+            driver.end_at_ms = -1
+        else:
+            driver.source_end, driver.log_start = found.high_watermark, found.log_start
+            if found.last_stable_offset < found.high_watermark or found.partition in self._open:
+                self._open[found.partition] = found
+
+    def _look_at_open(self, asked: dict[TopicPartition, LaneDriver]) -> None:
+        """An open transaction is no news to a broker after the first time: the lane is reminded of it here."""
+        for partition, found in list(self._open.items()):
+            driver = asked.get(partition)
+            if driver is None:
+                del self._open[partition]  # not asked for, so its next fetch tells all again
+            elif driver.lane.state is State.COPYING:
+                self._events.idle(driver, found)
+                if found.last_stable_offset >= found.high_watermark:
+                    del self._open[partition]
 
     def _take_in(self, driver: LaneDriver, buffer: memoryview, found: Slice, lease: Lease) -> None:
         before = driver.lane.fetched

@@ -4,7 +4,7 @@ Every method that talks to a broker raises ConnectionLost or BrokerUnreachable w
 the broker says no; nothing here retries.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 import msgspec
@@ -59,7 +59,10 @@ class Slice(msgspec.Struct, frozen=True):
 
 
 class FetchAnswer(msgspec.Struct, frozen=True):
-    """What one fetch brought; `buffer` is writable memory of the lease that the request came with."""
+    """What one fetch brought; `buffer` is writable memory of the lease that the request came with.
+
+    A partition without news (no records, no fault, ends as told before on this connection) may be left out.
+    """
 
     buffer: memoryview
     slices: list[Slice]
@@ -87,7 +90,7 @@ class SourceBroker(Protocol):
     """One broker of the source, over a connection of its own."""
 
     async def fetch(self, wanted: Sequence[Wanted], terms: FetchTerms, room: Room) -> FetchAnswer:
-        """Fetch raw record sets of the wanted partitions."""
+        """Fetch raw record sets of the wanted partitions, all of them each time, each of them once."""
 
     async def close(self) -> None:
         """Close the connection."""
@@ -125,6 +128,10 @@ class TargetBroker(Protocol):
 
     async def close(self) -> None:
         """Close the connection; requests in flight get UNKNOWN."""
+
+
+FENCED = frozenset({47, 90})
+"""Codes of a KafkaRefusal that says: a newer owner has the producer (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED)."""
 
 
 class Producer(msgspec.Struct, frozen=True, gc=False):
@@ -182,8 +189,10 @@ class Cluster(Protocol):
     async def read_headers(self, partition: TopicPartition, first: int, end: int) -> list[TailBatch]:
         """Read the batch headers from offset `first` up to `end`."""
 
-    async def read_records(self, topic: str) -> list[tuple[bytes | None, bytes | None]]:
-        """Read every (key, value) of a small topic, all partitions, committed only, in log order by partition."""
+    async def read_records(
+        self, topic: str, partitions: Collection[int] | None = None
+    ) -> list[tuple[bytes | None, bytes | None]]:
+        """Read every (key, value) of a small topic or of some of its partitions, committed only, in log order."""
 
     async def topic_configs(self, topics: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
         """Return the effective values of some topic configs."""

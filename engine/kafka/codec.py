@@ -6,7 +6,7 @@ varints and end every struct with a tag section.
 """
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from uuid import UUID
 
 import msgspec
@@ -80,6 +80,10 @@ def _text(value: str, flexible: bool) -> bytes:
     return (uvarint(len(encoded) + 1) if flexible else _I16.pack(len(encoded))) + encoded
 
 
+Place = tuple[str, UUID, int]
+"""A partition as a session forgets it: topic, topic id, partition."""
+
+
 def encode_fetch(
     version: int,
     wants: Sequence[Want],
@@ -89,10 +93,12 @@ def encode_fetch(
     max_bytes: int,
     read_committed: bool,
     rack: str,
+    session: tuple[int, int] = (0, -1),
+    forgotten: Sequence[Place] = (),
 ) -> bytes:
-    """Encode a full Fetch (no session) for the wanted partitions, in their order."""
+    """Encode a Fetch for the wanted partitions, in their order; `session` is (id, epoch); (0, -1) means none."""
     flexible = version >= 12
-    out = [_FETCH_HEAD.pack(-1, max_wait_ms, min_bytes, max_bytes, int(read_committed), 0, -1)]
+    out = [_FETCH_HEAD.pack(-1, max_wait_ms, min_bytes, max_bytes, int(read_committed), *session)]
     topics = _by_topic(wants)
     out.append(uvarint(len(topics) + 1) if flexible else _I32.pack(len(topics)))
     for topic, partitions in topics:
@@ -111,11 +117,27 @@ def encode_fetch(
                 )
         if flexible:
             out.append(b"\0")
-    out.append(b"\1" if flexible else _I32.pack(0))
+    out.append(_forget(version, forgotten))
     out.append(_text(rack, flexible))
     if flexible:
         out.append(b"\0")
     return b"".join(out)
+
+
+def _forget(version: int, places: Sequence[Place]) -> bytes:
+    flexible = version >= 12
+    if not places:
+        return b"\1" if flexible else _I32.pack(0)
+    topics: dict[tuple[str, UUID], list[int]] = {}
+    for topic, topic_id, partition in places:
+        topics.setdefault((topic, topic_id), []).append(partition)
+    out = bytearray(uvarint(len(topics) + 1) if flexible else _I32.pack(len(topics)))
+    for (topic, topic_id), partitions in topics.items():
+        out += topic_id.bytes if version >= 13 else _text(topic, flexible)
+        out += uvarint(len(partitions) + 1) if flexible else _I32.pack(len(partitions))
+        out += struct.pack(f">{len(partitions)}i", *partitions)
+        out += b"\0" if flexible else b""
+    return bytes(out)
 
 
 def _by_topic(wants: Iterable[Want]) -> list[tuple[str, list[Want]]]:
@@ -160,9 +182,9 @@ class _Reader:
         start, self.at = self.at, self.at + size
         return bytes(self.body[start : self.at]).decode()
 
-    def uuid(self) -> UUID:
+    def id_bytes(self) -> bytes:
         start, self.at = self.at, self.at + 16
-        return UUID(bytes=bytes(self.body[start : self.at]))
+        return bytes(self.body[start : self.at])
 
     def tags(self) -> dict[int, tuple[int, int]]:
         """Read a tag section: tag -> (start, end) of its bytes; empty where the version has none."""
@@ -175,17 +197,26 @@ class _Reader:
         return found
 
 
-def decode_fetch(version: int, body: memoryview, names: dict[UUID, str]) -> tuple[int, int, list[Fetched]]:
-    """Decode a Fetch answer into (throttle ms, error code, partitions); `names` resolves the topic ids asked for."""
+class FetchedAll(msgspec.Struct, frozen=True):
+    """A Fetch answer; the session id is 0 where the broker keeps none."""
+
+    throttle_ms: int
+    error_code: int
+    session_id: int
+    partitions: list[Fetched]
+
+
+def decode_fetch(version: int, body: memoryview, names: Mapping[bytes, str]) -> FetchedAll:
+    """Decode a Fetch answer; `names` resolves the topic ids asked for (16 bytes), a topic of another id has no name."""
     reader = _Reader(body, version >= 12)
     reader.tags()
-    throttle_ms, error_code, _session = reader.take(_FETCHED_HEAD)
+    throttle_ms, error_code, session_id = reader.take(_FETCHED_HEAD)
     found: list[Fetched] = []
     for _ in range(reader.count()):
-        topic = names[reader.uuid()] if version >= 13 else reader.text() or ""
+        topic = names.get(reader.id_bytes(), "") if version >= 13 else reader.text() or ""
         found.extend([_fetched(reader, topic) for _ in range(reader.count())])
         reader.tags()
-    return throttle_ms, error_code, found
+    return FetchedAll(throttle_ms, error_code, session_id, found)
 
 
 def _fetched(reader: _Reader, topic: str) -> Fetched:
@@ -257,7 +288,7 @@ def decode_produce(
     reader.tags()
     found: dict[tuple[str, int], Produced] = {}
     for _ in range(reader.count()):
-        topic = names[reader.uuid()] if version >= 13 else reader.text() or ""
+        topic = names[UUID(bytes=reader.id_bytes())] if version >= 13 else reader.text() or ""
         for _ in range(reader.count()):
             partition, produced = _produced(reader)
             found[topic, partition] = produced

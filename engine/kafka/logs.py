@@ -1,5 +1,7 @@
 """Short reads of a log: batch headers of a tail, records of a small topic."""
 
+import asyncio
+from collections.abc import Collection
 from uuid import UUID
 
 from engine.core.resume import TailBatch
@@ -8,12 +10,15 @@ from engine.flow.ports import EARLIEST, LATEST, FetchTerms, Slice, Wanted
 from engine.kafka.cluster import ClusterClient, Metadata
 from engine.kafka.offsets import list_offsets
 from engine.kafka.source import KafkaSourceBroker
+from engine.tasks import run_all
 from engine.wire.aborted import AbortedTransactions
 from engine.wire.batch import check_crc, control_type, split_batches
 from engine.wire.records import Record, decode_records
 from policies.model import TopicPartition
 
 _PARTITION_BYTES = 1024 * 1024
+_AT_ONCE = 8
+"""Partitions read side by side: each holds one answer in memory."""
 _TERMS = FetchTerms(max_wait_s=0.0, min_bytes=0, max_bytes=4 * _PARTITION_BYTES, read_committed=False)
 _COMMITTED = FetchTerms(max_wait_s=0.0, min_bytes=0, max_bytes=4 * _PARTITION_BYTES, read_committed=True)
 
@@ -45,7 +50,7 @@ class _Log:
         if leader < 0:
             raise ConnectionLost(f"{partition} on cluster {self._client.alias!r} has no leader")
         ids: dict[str, UUID] = {partition.topic: self._metadata.topic_id(partition.topic)}
-        broker = KafkaSourceBroker(await self._client.control(leader), ids)
+        broker = KafkaSourceBroker(await self._client.control(leader), ids, lasting=False)
         wanted = Wanted(partition, offset, epoch, -1, _PARTITION_BYTES)
         answer = await broker.fetch([wanted], terms, _Fresh())
         found = answer.slices[0]
@@ -84,16 +89,23 @@ async def read_headers(client: ClusterClient, partition: TopicPartition, first: 
     return batches
 
 
-async def read_topic(client: ClusterClient, topic: str) -> list[tuple[bytes | None, bytes | None]]:
-    """Read all committed records of a small topic."""
+async def read_topic(
+    client: ClusterClient, topic: str, wanted: Collection[int] | None = None
+) -> list[tuple[bytes | None, bytes | None]]:
+    """Read all committed records of a small topic, or of some of its partitions, several partitions at once."""
     log = await _Log.of(client, topic)
-    partitions = log.partitions(topic)
+    partitions = [one for one in log.partitions(topic) if wanted is None or one.partition in wanted]
     ends = await list_offsets(client, partitions, LATEST)
     starts = await list_offsets(client, partitions, EARLIEST)
-    records: list[tuple[bytes | None, bytes | None]] = []
-    for partition in partitions:
-        records += await _read_partition(log, partition, starts[partition], ends[partition])
-    return records
+    records: dict[TopicPartition, list[tuple[bytes | None, bytes | None]]] = {}
+    at_once = asyncio.Semaphore(_AT_ONCE)
+
+    async def read(partition: TopicPartition) -> None:
+        async with at_once:
+            records[partition] = await _read_partition(log, partition, starts[partition], ends[partition])
+
+    await run_all(*(read(partition) for partition in partitions))
+    return [record for partition in partitions for record in records[partition]]
 
 
 async def _read_partition(

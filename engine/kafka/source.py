@@ -13,70 +13,82 @@ from engine.kafka.faults import (
     OFFSET_OUT_OF_RANGE,
     error_name,
 )
+from engine.kafka.fetch_session import FetchSession
 from policies.model import TopicPartition
 
 _ANSWER_MARGIN_S = 30.0
+_BY_ID = 13
 
 
 class KafkaSourceBroker:
-    """Fills the SourceBroker port; topic ids are looked up in the table that the cluster keeps."""
+    """Fills the SourceBroker port; topic ids are looked up in the table that the cluster keeps.
 
-    def __init__(self, connection: Connection, topic_ids: dict[str, UUID]) -> None:
+    `lasting=False` is for a single fetch: it opens no session, of which a broker keeps a thousand.
+    """
+
+    def __init__(self, connection: Connection, topic_ids: dict[str, UUID], *, lasting: bool = True) -> None:
         self._connection = connection
         self._topic_ids = topic_ids
+        spoken = [version for version in FETCH_VERSIONS if connection.supports(FETCH_KEY, version)]
+        self._by_name = next((version for version in spoken if version < _BY_ID), -1)
+        self._session = FetchSession(ids_spoken=_BY_ID in spoken, lasting=lasting)
 
     async def fetch(self, wanted: Sequence[Wanted], terms: FetchTerms, room: Room) -> FetchAnswer:
         """Fetch raw record sets into the room that the caller brings."""
-        wants = [self._want(one) for one in wanted]
-        version = self._version(wants)
+        session = self._session
+        plan = session.plan(wanted, self._topic_ids)
+        version = self._version(plan.by_id)
         request = encode_fetch(
             version,
-            wants,
+            [self._want(one) for one in plan.named],
             max_wait_ms=int(terms.max_wait_s * 1000),
             min_bytes=terms.min_bytes,
             max_bytes=terms.max_bytes,
             read_committed=terms.read_committed,
             rack=terms.rack,
+            session=(plan.session_id, plan.epoch),
+            forgotten=[(gone.topic, session.topic_id(gone.topic), gone.partition) for gone in plan.forgotten],
         )
         body = await self._connection.request(
             FETCH_KEY, version, version >= 12, [request], terms.max_wait_s + _ANSWER_MARGIN_S, room
         )
-        names = {want.topic_id: want.topic for want in wants}
-        throttle_ms, error_code, fetched = decode_fetch(version, body, names)
-        if error_code != NONE:
-            raise ConnectionLost(f"{self._connection.address}: fetch refused: {error_name(error_code)}")
-        return FetchAnswer(body, [_slice(one) for one in fetched], throttle_ms / 1000)
+        answer = decode_fetch(version, body, session.names)
+        ended = session.on_answer(answer.error_code, answer.session_id)
+        if answer.error_code != NONE and not ended:
+            raise ConnectionLost(f"{self._connection.address}: fetch refused: {error_name(answer.error_code)}")
+        return FetchAnswer(body, [self._slice(one) for one in answer.partitions], answer.throttle_ms / 1000)
 
     def _want(self, one: Wanted) -> Want:
         topic, partition = one.partition
-        topic_id = self._topic_ids.get(topic, UUID(int=0))
+        topic_id = self._session.topic_id(topic)
         return Want(topic, topic_id, partition, one.leader_epoch, one.offset, one.last_epoch, one.max_bytes)
 
-    def _version(self, wants: list[Want]) -> int:
-        ids_known = all(want.topic_id.int for want in wants)
-        for version in FETCH_VERSIONS:
-            if self._connection.supports(FETCH_KEY, version) and (version < 13 or ids_known):
-                return version
-        raise ConnectionLost(f"{self._connection.address}: speaks none of Fetch {FETCH_VERSIONS}")
+    def _version(self, by_id: bool) -> int:
+        version = _BY_ID if by_id else self._by_name
+        if version < 0:
+            raise ConnectionLost(f"{self._connection.address}: speaks none of Fetch {FETCH_VERSIONS}")
+        return version
+
+    def _slice(self, one: Fetched) -> Slice:
+        partition = TopicPartition(one.topic, one.partition)
+        if not self._session.asked(partition):
+            raise ConnectionLost(f"{self._connection.address}: fetched {partition}, which was not asked for")
+        return Slice(
+            partition,
+            one.start,
+            one.end,
+            one.high_watermark,
+            one.last_stable_offset,
+            one.log_start,
+            one.aborted,
+            one.preferred_replica,
+            None if one.error_code == NONE else fetch_fault(one.error_code),
+            one.diverging,
+        )
 
     async def close(self) -> None:
         """Close the connection."""
         await self._connection.close()
-
-
-def _slice(one: Fetched) -> Slice:
-    return Slice(
-        TopicPartition(one.topic, one.partition),
-        one.start,
-        one.end,
-        one.high_watermark,
-        one.last_stable_offset,
-        one.log_start,
-        one.aborted,
-        one.preferred_replica,
-        None if one.error_code == NONE else fetch_fault(one.error_code),
-        one.diverging,
-    )
 
 
 def fetch_fault(code: int) -> FetchFault:

@@ -80,6 +80,39 @@ async def test_a_fetch_at_the_end_brings_nothing(stage: Stage) -> None:
     assert (batches, found.start, found.fault) == ([], found.end, None)
 
 
+async def test_what_has_not_changed_is_left_out_until_it_does(stage: Stage) -> None:
+    where, other = await filled(stage, [3]), TopicPartition(stage.name, 99)
+    broker = await connect(stage, where)
+    terms = FetchTerms(max_wait_s=0.0, min_bytes=0)
+
+    async def told(*wanted: Wanted) -> list[tuple[TopicPartition, int, int, bool]]:
+        found = (await broker.fetch(wanted, terms, Fresh())).slices
+        return [(one.partition, one.high_watermark, one.log_start, one.end > one.start) for one in found]
+
+    at_end, missing = Wanted(where, 3, -1, -1, 1 << 20), Wanted(other, 0, -1, -1, 1 << 20)
+    assert await told(at_end) == [(where, 3, 0, False)]
+    assert await told(at_end) == []
+    # What is asked for from elsewhere is fetched from there, and again until it is asked for from behind it.
+    again = Wanted(where, 1, -1, -1, 1 << 20)
+    assert await told(again) == [(where, 3, 0, True)]
+    assert await told(again) == [(where, 3, 0, True)]
+    assert await told(at_end) == []
+    # A fault is told each time, and stops nothing else.
+    for _ in range(2):
+        assert await told(at_end, missing) == [(other, -1, -1, False)]
+    await stage.drop_before(where, 2)
+    assert await told(at_end) == [(where, 3, 2, False)]
+    assert await told(at_end) == []
+    await stage.data(where, 4)
+    assert await told(at_end) == [(where, 7, 2, True)]
+    # What was not asked for in between is told anew.
+    await told(missing)
+    behind = Wanted(where, 7, -1, -1, 1 << 20)
+    assert (where, 7, 2, False) in await told(behind, missing)
+    assert await told(behind) == []
+    await broker.close()
+
+
 async def test_a_small_fetch_is_cut_anywhere_but_in_its_first_batch(stage: Stage) -> None:
     where = await filled(stage, [3, 4])
     broker = await connect(stage, where)

@@ -176,6 +176,70 @@ async def test_faults_replicas_and_empty_answers_are_told_per_lane() -> None:
         assert desk.told[:3] == [("fault", (0, fault)), ("fault", (1, None)), ("idle", 2)]
 
 
+def held(partition: int, last_stable: int, start: int = 0, end: int = 0) -> Slice:
+    return Slice(TopicPartition("t", partition), start, end, 50, last_stable, 0, [])
+
+
+async def test_what_a_broker_leaves_out_has_not_changed() -> None:
+    desk = Desk(2)
+    async with running(desk):
+        desk.answer(one(0), one(1))
+        await turns()
+        desk.told.clear()
+        desk.answer()
+        await turns()
+        assert desk.told == [("taken", [])]
+        assert [driver.source_end for driver in desk.drivers] == [50, 50]
+
+
+async def test_ends_are_kept_wherever_the_lane_went_because_they_are_told_once() -> None:
+    desk = Desk(2)
+    fault = FetchFault(6, "NotLeaderForPartition", retry=True)
+    async with running(desk):
+        desk.drivers[0].lane.skip_to(7)
+        desk.answer(one(0), Slice(TopicPartition("t", 1), 0, 0, -1, -1, -1, [], -1, fault))
+        await turns()
+        assert [driver.source_end for driver in desk.drivers] == [50, -1]
+
+
+async def test_a_lane_held_by_a_transaction_is_reminded_until_it_was_told_of_the_end() -> None:
+    desk = Desk(2)
+    async with running(desk):
+        desk.answer(held(0, 0), one(1))
+        await turns()
+        desk.answer()
+        await turns()
+        assert [told for told in desk.told if told[0] == "idle"] == [("idle", 1), ("idle", 0), ("idle", 0)]
+        desk.told.clear()
+        desk.drivers[0].lane.limits = Limits()
+        desk.answer(held(0, 50, 0, len(batch())), body=batch())  # the transaction ended
+        await turns()
+        desk.answer()
+        await turns()
+        assert desk.told == [("idle", 0), ("taken", [0]), ("taken", [])]
+        desk.drivers[0].lane.discard()
+
+
+async def test_a_lane_that_is_not_asked_for_is_not_reminded() -> None:
+    desk = Desk(2)
+    async with running(desk):
+        desk.answer(held(0, 0), held(1, 0))
+        await turns()
+        desk.told.clear()
+        desk.drivers[0].lane.paused = True
+        desk.drivers[1].lane.fail()
+        desk.answer()
+        await turns()
+        assert desk.told == [("idle", 0), ("taken", [])]  # the fetch on its way had asked for it
+        desk.drivers[0].lane.paused = False
+        desk.inbox.wake()
+        await turns()
+        desk.told.clear()
+        desk.answer()
+        await turns()
+        assert desk.told == [("idle", 0), ("taken", [])]
+
+
 async def test_a_corrupt_batch_stops_its_lane_and_the_others_go_on() -> None:
     desk = Desk(2)
     good = batch()

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from engine.kafka.codec import (
     Batch,
     Fetched,
+    FetchedAll,
+    Place,
     Produced,
     Want,
     decode_fetch,
@@ -25,6 +27,7 @@ from tests.unit.engine.kafka.schemas import PRODUCE_REQUEST, PRODUCE_RESPONSE, T
 
 ID_T, ID_U = UUID(int=0x1234), UUID(int=2**127 + 5)
 NAMES = {ID_T: "topic", ID_U: "ünïcode"}
+NAMES_BY_BYTES = {topic_id.bytes: name for topic_id, name in NAMES.items()}
 IDS = {name: topic_id for topic_id, name in NAMES.items()}
 WANTS = [
     Want("topic", ID_T, 0, 5, 2**40, 4, 1 << 20),
@@ -69,6 +72,40 @@ def test_fetch_13_of_many_partitions_counts_in_varints() -> None:
     assert fetch(13, wants, rack="") == expected
 
 
+GONE: list[Place] = [("ünïcode", ID_U, 9), ("topic", ID_T, 4), ("ünïcode", ID_U, 300)]
+
+
+def change(version: int, wants: list[Want]) -> bytes:
+    return encode_fetch(
+        version,
+        wants,
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=1 << 22,
+        read_committed=True,
+        rack="r1",
+        session=(77, 2**31 - 1),
+        forgotten=GONE,
+    )
+
+
+def test_a_fetch_11_of_a_session_is_what_aiokafka_writes() -> None:
+    topics: list[Any] = [("topic", [(0, 5, 2**40, -1, 1 << 20)])]
+    forgotten: list[Any] = [("ünïcode", [9, 300]), ("topic", [4])]
+    expected = FetchRequest_v11(-1, 500, 1, 1 << 22, 1, 77, 2**31 - 1, topics, forgotten, "r1").encode()
+    assert change(11, WANTS[:1]) == expected
+
+
+@pytest.mark.parametrize(("version", "kind"), [(12, TEXT), (13, Uuid)])
+def test_a_flexible_fetch_of_a_session_is_what_kafkas_definition_says(version: int, kind: Any) -> None:
+    names = IDS if version == 13 else {name: name for name in IDS}
+    topics: list[Any] = [(names["topic"], [(0, 5, 2**40, 4, -1, 1 << 20, {})], {})]
+    forgotten: list[Any] = [(names["ünïcode"], [9, 300], {}), (names["topic"], [4], {})]
+    head = (-1, 500, 1, 1 << 22, 1, 77, 2**31 - 1)
+    assert change(version, WANTS[:1]) == fetch_request(kind).encode((*head, topics, forgotten, "r1", {}))
+    assert change(version, []) == fetch_request(kind).encode((*head, [], forgotten, "r1", {}))
+
+
 def test_read_uncommitted_is_isolation_level_0() -> None:
     body = encode_fetch(11, WANTS, max_wait_ms=0, min_bytes=0, max_bytes=1, read_committed=False, rack="")
     assert body[16] == 0
@@ -83,12 +120,12 @@ def test_a_fetch_11_answer_of_aiokafka_is_read(aborted: list[tuple[int, int]] | 
     body = FetchResponse_v11(
         12,
         0,
-        0,
+        9,
         [("topic", [(0, 0, 100, 90, 5, aborted, -1, RECORDS), (3, 1, -1, -1, -1, [], 2, b"")])],
     ).encode()
-    throttle_ms, error_code, found = decode_fetch(11, memoryview(body), {})
-    assert (throttle_ms, error_code) == (12, 0)
-    first, second = found
+    answer = decode_fetch(11, memoryview(body), {})
+    assert (answer.throttle_ms, answer.error_code, answer.session_id) == (12, 0, 9)
+    first, second = answer.partitions
     assert body[first.start : first.end] == RECORDS
     assert first == Fetched("topic", 0, 0, 100, 90, 5, aborted or [], -1, first.start, first.end)
     assert second == Fetched("topic", 3, 1, -1, -1, -1, [], 2, second.start, second.start)
@@ -104,7 +141,7 @@ def test_a_flexible_fetch_answer_is_read_with_its_tags(version: int, kind: Any) 
             {},
             12,
             0,
-            0,
+            2**31 - 1,
             [
                 (
                     topic,
@@ -118,8 +155,9 @@ def test_a_flexible_fetch_answer_is_read_with_its_tags(version: int, kind: Any) 
             {0: b"\1\2"},
         )
     )
-    throttle_ms, error_code, (first, second) = decode_fetch(version, memoryview(body), NAMES)
-    assert (throttle_ms, error_code) == (12, 0)
+    answer = decode_fetch(version, memoryview(body), NAMES_BY_BYTES)
+    first, second = answer.partitions
+    assert (answer.throttle_ms, answer.error_code, answer.session_id) == (12, 0, 2**31 - 1)
     assert body[first.start : first.end] == RECORDS
     assert first == Fetched("topic", 0, 0, 100, 90, 5, [(7, 3)], -1, first.start, first.end)
     assert (second.start, second.end, second.aborted, second.diverging) == (second.start, second.start, [], (6, 42))
@@ -129,12 +167,19 @@ def test_a_diverging_epoch_without_an_end_is_none() -> None:
     nothing = (-1).to_bytes(4, "big", signed=True) + (-1).to_bytes(8, "big", signed=True) + b"\0"
     row = (0, 0, 1, 1, 1, None, -1, None, {0: nothing})
     body = fetch_response(TEXT).encode(({}, 0, 0, 0, [("topic", [row], {})], {}))
-    assert decode_fetch(12, memoryview(body), {})[2][0].diverging is None
+    assert decode_fetch(12, memoryview(body), {}).partitions[0].diverging is None
 
 
 def test_an_answer_that_refuses_the_whole_fetch_has_its_code() -> None:
     body = fetch_response(TEXT).encode(({}, 0, 71, 0, [], {}))
-    assert decode_fetch(12, memoryview(body), {}) == (0, 71, [])
+    assert decode_fetch(12, memoryview(body), {}) == FetchedAll(0, 71, 0, [])
+
+
+def test_a_topic_id_that_was_not_asked_for_has_no_name() -> None:
+    row: tuple[object, ...] = (0, 0, 1, 1, 1, None, -1, None, {})
+    body = fetch_response(Uuid).encode(({}, 0, 0, 0, [(ID_T, [row], {}), (ID_U, [row], {})], {}))
+    found = decode_fetch(13, memoryview(body), {ID_U.bytes: "ünïcode"})
+    assert [one.topic for one in found.partitions] == ["", "ünïcode"]
 
 
 # --- produce -------------------------------------------------------------------------------------------------

@@ -1,0 +1,166 @@
+"""What one fetch round costs with many idle partitions: `python -m bench.micro.fetch`.
+
+A real inbox and a real source broker over a connection that answers at once, as a Kafka broker would: whole fetches,
+each with an answer for every partition, beside an incremental session (KIP-227). One partition has a new batch in each
+answer; the others are at their end. Counted is everything that this process does between two answers.
+"""
+
+import asyncio
+import json
+import struct
+import time
+from collections.abc import Sequence
+from typing import cast
+from uuid import UUID
+
+from engine.core.lane import Lane
+from engine.core.outcome import Outcome, OutcomeKind
+from engine.core.position import Position, encode_key
+from engine.core.position_stream import PositionStream
+from engine.flow.buffers import BufferPool
+from engine.flow.inbox import Inbox, InboxEvents
+from engine.flow.lane_driver import LaneDriver
+from engine.flow.ports import FetchTerms, Leader, Room
+from engine.kafka.codec import uvarint
+from engine.kafka.connection import Connection
+from engine.kafka.source import KafkaSourceBroker
+from engine.wire.records import Record, encode_batch
+from policies.model import FlowName, LaneName, TopicPartition
+
+_FLOW = FlowName("A", "B")
+_TOPIC, _ID = "topic", UUID(int=7)
+_RECORDS, _RECORD_BYTES = 16, 1000
+_REPEATS = 5
+_SESSION = 5
+_ROW = struct.Struct(">ihqqq")
+
+
+def _answer(session_id: int, idle: int, payload: bytes) -> tuple[bytearray, int]:
+    """Write a Fetch v13 answer for partition 0 with one batch and `idle` partitions with nothing; find the batch."""
+    body = bytearray(b"\0" + struct.pack(">ihi", 0, 0, session_id) + uvarint(2) + _ID.bytes + uvarint(idle + 2))
+    body += _ROW.pack(0, 0, 0, 0, 0) + b"\0" + struct.pack(">i", -1) + uvarint(len(payload) + 1)
+    at = len(body)
+    body += payload + b"\0"
+    for partition in range(1, idle + 1):
+        body += _ROW.pack(partition, 0, 0, 0, 0) + b"\0" + struct.pack(">i", -1) + uvarint(1) + b"\0"
+    return body + b"\0\0", at
+
+
+class _Wire:
+    """A connection whose answers are there at once; what a kernel would copy is put in place before the clock runs."""
+
+    address = "bench"
+
+    def __init__(self, rounds: int, partitions: int, *, lasting: bool) -> None:
+        batch = encode_batch([Record(0, 1_700_000_000_000, b"key", bytes(_RECORD_BYTES))] * _RECORDS, 0)
+        session_id = _SESSION if lasting else 0
+        whole, change = (_answer(session_id, idle, bytes(batch)) for idle in (partitions - 1, 0))
+        self.rounds, self.done = rounds, asyncio.Event()
+        self.request_bytes = self.answer_bytes = self.count = 0
+        self.began = 0.0
+        self._first, self._later = whole, change if lasting else whole
+
+    def supports(self, _key: int, version: int) -> bool:
+        return version == 13
+
+    async def request(
+        self, _key: int, _version: int, _flexible: bool, parts: Sequence[bytes], _timeout_s: float, _room: Room
+    ) -> memoryview:
+        if self.count == 1:
+            self.began = time.process_time()  # the first answer is whole either way
+        elif self.count > self.rounds:
+            self.done.set()
+            await asyncio.Event().wait()
+        body, at = self._first if self.count == 0 else self._later
+        if self.count:
+            self.request_bytes += sum(map(len, parts))
+            self.answer_bytes += len(body)
+        struct.pack_into(">q", body, at, self.count * _RECORDS)
+        self.count += 1
+        return memoryview(body)
+
+    async def close(self) -> None:
+        return None
+
+
+def _driver(partition: int) -> LaneDriver:
+    name = LaneName(TopicPartition(_TOPIC, partition), TopicPartition(f"A.{_TOPIC}", partition))
+    lane = Lane(_FLOW, name)
+    stream = PositionStream(lane, encode_key(_FLOW.source, name.source), lambda: 0)
+    driver = LaneDriver(
+        lane, "set", 1, stream, TopicPartition("positions", 0), 0, lambda *_: None, lambda _: None, lambda _: None
+    )
+    position = Position(
+        source_next=0,
+        target_next=0,
+        sequence=0,
+        producer_id=1,
+        producer_epoch=0,
+        runs=((0, 0),),
+        assignment_epoch=1,
+        deployment_id="bench",
+    )
+    lane.own(position, barrier_done=True)
+    lane.on_position_durable(lane.plan_version)
+    driver.source_leader = Leader(1, 0, str(_ID))
+    return driver
+
+
+def _append(drivers: list[LaneDriver]) -> None:
+    for driver in drivers:
+        lane = driver.lane
+        while (piece := lane.next_append()) is not None:
+            lane.on_outcome(piece, Outcome(OutcomeKind.APPENDED, lane.target_next))
+
+
+async def _measure(partitions: int, rounds: int, *, lasting: bool) -> dict[str, float]:
+    """Return microseconds of CPU and bytes per round."""
+    wire = _Wire(rounds, partitions, lasting=lasting)
+    drivers = [_driver(partition) for partition in range(partitions)]
+
+    async def connect() -> KafkaSourceBroker:
+        return KafkaSourceBroker(cast("Connection", wire), {_TOPIC: _ID}, lasting=lasting)
+
+    async def no_pause(_attempt: int) -> None:
+        return None
+
+    events = InboxEvents(_append, lambda *_: None, lambda *_: None, lambda *_: None, lambda: None)
+    inbox = Inbox(
+        connect, lambda: drivers, lambda _: True, BufferPool(64 << 20), FetchTerms(), 1 << 20, no_pause, events
+    )
+    task = asyncio.create_task(inbox.run())
+    await wire.done.wait()
+    cpu_s = time.process_time() - wire.began
+    task.cancel()
+    await asyncio.wait([task])
+    return {
+        "cpu_us": cpu_s / rounds * 1e6,
+        "request_bytes": wire.request_bytes / rounds,
+        "answer_bytes_without_records": wire.answer_bytes / rounds - _RECORDS * _RECORD_BYTES,
+    }
+
+
+def main() -> None:
+    """Print the best of some repeats, interleaved, and one JSON line."""
+    cases = {
+        (partitions, name): (rounds, lasting)
+        for partitions, rounds in ((1, 5000), (1000, 200))
+        for name, lasting in (("whole", False), ("session", True))
+    }
+    best: dict[tuple[int, str], dict[str, float]] = {}
+    for _ in range(_REPEATS):
+        for case, (rounds, lasting) in cases.items():
+            found = asyncio.run(_measure(case[0], rounds, lasting=lasting))
+            if case not in best or found["cpu_us"] < best[case]["cpu_us"]:
+                best[case] = found
+    rows = [
+        {"partitions": partitions, "fetch": name, **{key: round(value) for key, value in found.items()}}
+        for (partitions, name), found in best.items()
+    ]
+    for row in rows:
+        print(row)
+    print(json.dumps({"bench": "micro.fetch", "rounds": rows}))
+
+
+if __name__ == "__main__":
+    main()
