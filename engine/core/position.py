@@ -12,11 +12,13 @@ on the wire they do, at 2^31 - 1.
 
 The record is Connect's: key `["MirrorSourceConnector",{"cluster":A,"partition":p,"topic":t}]`, value `{"offset":n}`,
 n the last copied source offset; our extra fields are flat because Connect refuses nested ones. MM2 ignores them, so
-it can take over; a record without them was written by somebody else.
+it can take over; a record without them was written by somebody else. The field `raymirror` is the version of the
+format; `core/formats.py` has the rule of versions.
 """
 
 import msgspec
 
+from engine.core.formats import check_format
 from policies.model import TopicPartition
 
 FORMAT_VERSION = 1
@@ -112,7 +114,7 @@ def encode_value(position: Position) -> bytes:
 def decode_value(value: bytes | None) -> Position | ForeignPosition | None:
     """Decode a stored position; None for a tombstone or a value that means "uncommitted" to MM2.
 
-    Raises ValueError for a value of a newer format of ours or one that is not Connect's JSON.
+    Raises NewerFormat for a value of a format of ours that is too new, ValueError for one that is not Connect's JSON.
     """
     if value is None:
         return None
@@ -120,8 +122,7 @@ def decode_value(value: bytes | None) -> Position | ForeignPosition | None:
         stored = msgspec.json.decode(value, type=_Value)
     except msgspec.DecodeError as error:
         raise ValueError(f"not a Connect source offset: {error}") from error
-    if stored.raymirror > FORMAT_VERSION:
-        raise ValueError(f"written by a newer raymirror (format {stored.raymirror}, this one reads {FORMAT_VERSION})")
+    check_format(stored.raymirror, FORMAT_VERSION)
     if stored.raymirror == 0:
         return None if stored.offset is None or stored.offset < 0 else ForeignPosition(offset=stored.offset)
     fields = msgspec.structs.asdict(stored)

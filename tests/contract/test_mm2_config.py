@@ -1,21 +1,14 @@
 """Our reading of `mm2.properties` beside Kafka's own classes: java.util.Properties, java.util.regex, MM2 4.3.1."""
 
-import logging
-import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import product
-from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from py4j.java_gateway import GatewayParameters, JavaGateway  # type: ignore[import-untyped]
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
-from deploy.local.jars import ensure_jars, kafka_classpath, say_aloud
-from deploy.local.java import find_java
 from engine.config import read_config
 from engine.errors import ConfigError
 from engine.properties import parse_properties
@@ -28,35 +21,6 @@ pytestmark = pytest.mark.contract
 
 MIRROR = "org.apache.kafka.connect.mirror"
 MANY = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-
-@pytest.fixture(scope="module")
-def java() -> Iterator[Any]:
-    """Give the classes of a JVM with Kafka's jars; it ends when its input closes."""
-    ensure_jars(say_aloud)
-    (py4j,) = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
-    command = [
-        str(find_java()),
-        "-cp",
-        f"{py4j}:{kafka_classpath()}",
-        "py4j.GatewayServer",
-        "--die-on-broken-pipe",
-        "0",
-    ]
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as process:
-        assert process.stdout is not None
-        port = int(process.stdout.readline())
-        gateway = JavaGateway(
-            gateway_parameters=GatewayParameters(port=port, auto_convert=True, enable_memory_management=False)
-        )
-        try:
-            yield gateway.jvm
-        finally:
-            gateway.close()
-            process.kill()
 
 
 PIECES = [

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.position import ForeignPosition, Position, decode_key, decode_value, encode_key, encode_value
+from engine.errors import NewerFormat
 from policies.model import TopicPartition
 from tests.unit.engine.core.positions import position
 
@@ -94,9 +95,23 @@ def test_what_is_not_connects_is_an_error(value: bytes) -> None:
         decode_value(value)
 
 
+def test_the_next_format_is_read_without_what_it_added() -> None:
+    newer = GOLDEN.replace(b'"raymirror":1', b'"raymirror":2').replace(b"}", b',"zone":"x","rack":7}')
+    assert decode_value(newer) == FULL
+
+
+def test_the_next_version_reads_what_this_one_wrote() -> None:
+    class Next(msgspec.Struct):
+        raymirror: int
+        source_next: int
+        zone: str = "nowhere"
+
+    assert msgspec.json.decode(encode_value(FULL), type=Next) == Next(1, FULL.source_next)
+
+
 def test_a_newer_format_is_not_guessed_at() -> None:
-    with pytest.raises(ValueError, match=r"newer raymirror \(format 2, this one reads 1\)"):
-        decode_value(b'{"offset":1,"raymirror":2}')
+    with pytest.raises(NewerFormat, match=r"^format 3, written by a newer raymirror; .* format 1 and reads up to 2: "):
+        decode_value(b'{"offset":1,"raymirror":3}')
 
 
 def test_runs_that_are_none_are_an_error() -> None:
