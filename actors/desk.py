@@ -17,6 +17,7 @@ from actors.weights import Weights
 from engine.core.progress import LaneProgress
 from engine.errors import MirrorError
 from policies.assignment import IDLE_LANE, SetPlan
+from policies.flapping import SetRecord, released
 from policies.model import FlowName, LaneName, PartitionSet
 
 # flow, its lanes, the sets so far, how many copiers are to be busy -> the sets from now on
@@ -65,6 +66,8 @@ class FlowDesk:
         self.seats: dict[str, Seat] = {}
         self.ledger = SetLedger()
         self.weights = Weights()
+        self.records: dict[str, SetRecord] = {}
+        """Sets whose copiers have ended; a set that is not here has a clean record."""
         self.failure = ""
         self.taken = ""
         self.start_not_before_s = 0.0
@@ -80,6 +83,9 @@ class FlowDesk:
             if topic not in self.topics() and topic not in self.wanted.paused_topics:
                 raise UnknownTopic(topic, str(self.flow))
         wake = self.wanted.wake + (command is Command.RESUME)
+        if command is Command.RESUME:
+            for set_id in self.quarantined():
+                self.records = released(self.records, set_id)
         if not topics:
             self.wanted = Wanted(state=state, wake=wake)
             return
@@ -130,6 +136,15 @@ class FlowDesk:
         """Whether every copier that was found running has said what it holds."""
         return all(seat.introduced for seat in self.seats.values())
 
+    def held_since(self, seat: Seat | None = None) -> dict[str, float]:
+        """Say since when each set is held by its copier, or which sets one copier holds."""
+        seats = [seat] if seat is not None else list(self.seats.values())
+        return {set_id: since for one in seats for set_id, (_, since) in one.held_since.items()}
+
+    def quarantined(self) -> dict[str, str]:
+        """Name the sets that are left alone, and why."""
+        return {set_id: record.reason for set_id, record in self.records.items() if record.reason}
+
     def open_seats(self) -> list[Seat]:
         """List the copiers that answer and may be given sets."""
         return [seat for seat in self.seats.values() if seat.is_open and seat.state is CopierState.READY]
@@ -152,9 +167,11 @@ class FlowDesk:
             return self.failure
         if self.serial == 0:
             return "the first discovery of topics"
-        troubles = [seat.port.trouble for seat in self.seats.values() if seat.port.trouble]
-        if troubles:
-            return troubles[0]
+        troubles = (seat.port.trouble or seat.silent_because for seat in self.seats.values())
+        if trouble := next(filter(None, troubles), ""):
+            return trouble
+        for set_id, why in self.quarantined().items():
+            return f"{set_id} is in quarantine: {why}"
         states = {seat.state for seat in self.seats.values()}
         if CopierState.STARTING in states and CopierState.READY not in states:
             return "a copier to start (needs one free CPU in the Ray cluster)"

@@ -31,12 +31,14 @@ class CopierUnreachable(MirrorError):
 
 class Vital(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a copier lives. `closed` = drained and returned; `dead` = its process has ended in any other way;
-    `lost` = its node is gone, and nobody can say whether the process is; `cause` says how.
+    `lost` = its node is gone, and nobody can say whether the process is; `cause` says how. `blameless`: it told why
+    itself, and it is nothing that a partition set could have done.
     """
 
     state: Literal["starting", "ready", "closed", "dead", "lost"]
     cause: str = ""
     last: FlowProgress | None = None
+    blameless: bool = False
 
 
 class CopierPort(Protocol):

@@ -3,15 +3,16 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
-from ray.exceptions import ActorUnavailableError, RayError
+from ray.exceptions import ActorUnavailableError, RayError, RayTaskError
 
 from actors.calls import bounded, explain, process_ended
 from actors.messages import Orders, Report
 from actors.ports import CopierUnreachable, Vital
 from engine.core.progress import FlowProgress
+from engine.errors import MirrorError
 from policies.model import FlowName
 
 UNKNOWN_PAUSE_S = 0.5  # between two looks at an actor that Ray says is unavailable: unknown, not dead
@@ -89,7 +90,9 @@ class RayCopier:
             except ActorUnavailableError:
                 await asyncio.sleep(UNKNOWN_PAUSE_S)
             except RayError as error:
-                self._vital = Vital(state="dead" if process_ended(error) else "lost", cause=explain(error))
+                state: Literal["dead", "lost"] = "dead" if process_ended(error) else "lost"
+                told = isinstance(error, RayTaskError) and isinstance(error.cause, MirrorError)
+                self._vital = Vital(state=state, cause=explain(error), blameless=told)
             self._changed.set()
 
     async def _converse(self) -> None:

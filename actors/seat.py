@@ -1,5 +1,7 @@
 """One copier, seen from the supervisor: how far it is, what it was told, what it has reported."""
 
+from collections.abc import Mapping
+
 import msgspec
 
 from actors.messages import Orders, Report
@@ -21,8 +23,13 @@ class Seat:
         self.beat_at_s = at_s
         self.orders: Orders | None = None
         self.report: Report | None = None
+        self.is_adopted = adopted
         self.introduced = not adopted
         """Whether we know what it holds: at once for one we started."""
+        self.silent_because = ""
+        """Why it may be lost; empty while it reports."""
+        self.held_since: dict[str, tuple[int, float]] = {}
+        """Set -> the epoch it holds it at, and since when."""
         self.is_outdated = False
         """Whether another is to take its place."""
         self.empties = False
@@ -76,8 +83,18 @@ class Seat:
         if self.report is None or self.report.beat != report.beat:
             self.beat_at_s = at_s
         self.report, self.reported_at_s = report, at_s
+        self._note_held(report.held, at_s)
 
-    def direct(self, wanted: Orders, sets: tuple[PartitionSet, ...]) -> None:
+    def _note_held(self, held: Mapping[str, int], at_s: float) -> None:
+        """Note since when it has what: what it was ordered to take counts, since it may end of it before it reports."""
+        ordered = {group.set_id: group.epoch for group in self.orders.sets or ()} if self.orders is not None else {}
+        known = self.held_since
+        self.held_since = {
+            set_id: known[set_id] if known.get(set_id, (0, 0.0))[0] == epoch else (epoch, at_s)
+            for set_id, epoch in {**held, **ordered}.items()
+        }
+
+    def direct(self, wanted: Orders, sets: tuple[PartitionSet, ...], at_s: float) -> None:
         """Tell it what is wanted: a new version where something changed. `wanted` has all but sets and version."""
         known = self.orders
         if known is not None and known.sets is sets:
@@ -87,4 +104,5 @@ class Seat:
                 return
         version = known.version + 1 if known is not None and known.term == wanted.term else 1
         self.orders = msgspec.structs.replace(wanted, sets=sets, version=version)
+        self._note_held(self.report.held if self.report is not None else {}, at_s)
         self.port.tell(self.orders)

@@ -14,6 +14,7 @@ import msgspec
 from actors.crew import Crew
 from actors.desk import FlowDesk, FlowPlan, Plan
 from actors.messages import Orders, Report
+from actors.placing import place
 from actors.ports import Fleet, MetadataPort
 from actors.seat import Seat
 from actors.states import Command, CopierState, Desired, Sign, desired_after
@@ -119,7 +120,7 @@ class Supervisor:
                 self._drain(desk)
             else:
                 self._crew.staff(desk)
-                self._crew.place(desk)
+                place(desk, self._clock_s())
             self._direct(desk)
             self._tallies[desk.flow].mark(self._clock_s())
 
@@ -198,7 +199,7 @@ class Supervisor:
                     wake=desk.wanted.wake,
                     drain=seat.drain_asked_at_s is not None,
                 )
-                seat.direct(orders, desk.ledger.orders_for(seat.copier_id))
+                seat.direct(orders, desk.ledger.orders_for(seat.copier_id), self._clock_s())
             else:
                 seat.port.tell(Orders(term=self.term, version=0, sets=None, lease_s=self._terms.lease_s))
 

@@ -35,6 +35,13 @@ def started(fleet: FakeFleet, clock: Clock, copiers: int = 1, highest_epoch: int
     return supervisor
 
 
+def advance(supervisor: Supervisor, clock: Clock, seconds: int) -> None:
+    """Let time pass, step by step."""
+    for _ in range(seconds):
+        clock.now_s += 1
+        supervisor.step()
+
+
 def test_copiers_start_while_topics_are_looked_for(fleet: FakeFleet, clock: Clock) -> None:
     supervisor = make(fleet, clock)
     supervisor.step()
@@ -227,8 +234,9 @@ def test_a_copier_that_does_not_drain_is_killed(fleet: FakeFleet, clock: Clock) 
     supervisor = started(fleet, clock)
     supervisor.command(Command.STOP)
     supervisor.step()
-    clock.now_s += 21
-    supervisor.step()
+    for _ in range(21):
+        clock.now_s += 1
+        supervisor.step()
     assert supervisor.is_drained
     assert fleet.retired == [fleet.copiers[0].copier_id]
     assert any("did not drain" in event.text for event in supervisor.status().events)
@@ -329,13 +337,13 @@ def test_a_silent_copier_keeps_its_sets_until_its_lease_has_run_out(fleet: FakeF
     supervisor.step()
     assert sorted(other.sets) == ["A->B/b"], "it may still write"
     assert silent.hushed, "its lease is not renewed any more"
-    clock.now_s += 0.2
+    clock.now_s += 0.8
     supervisor.step()
     supervisor.step()
     assert sorted(other.sets) == ["A->B/a", "A->B/b"]
     assert other.sets["A->B/a"].epoch == 3
     assert silent.copier_id in fleet.retired
-    assert any("silent for" in event.text for event in supervisor.status().events)
+    assert any("its lease ran out" in event.text for event in supervisor.status().events)
 
 
 def test_a_copier_on_a_lost_node_keeps_its_sets_until_its_lease_has_run_out(fleet: FakeFleet, clock: Clock) -> None:
@@ -344,9 +352,7 @@ def test_a_copier_on_a_lost_node_keeps_its_sets_until_its_lease_has_run_out(flee
     lost.life = Vital(state="lost", cause="its node")
     supervisor.step()
     assert sorted(other.sets) == ["A->B/b"], "nobody knows whether its process has ended"
-    clock.now_s += 6.6
-    supervisor.step()
-    supervisor.step()
+    advance(supervisor, clock, 8)
     assert sorted(other.sets) == ["A->B/a", "A->B/b"]
 
 
@@ -399,9 +405,7 @@ def test_a_new_supervisor_places_nothing_before_every_copier_has_told_what_it_ho
     for _ in range(3):
         supervisor.step()
     assert sorted(other.sets) == ["A->B/b"]
-    clock.now_s += 6.6
-    for _ in range(3):
-        supervisor.step()
+    advance(supervisor, clock, 8)
     assert sorted(other.sets) == ["A->B/a", "A->B/b"], "the lease an earlier supervisor gave has run out too"
 
 
@@ -479,3 +483,32 @@ def test_another_deployment_of_the_same_flow_ends_this_one(fleet: FakeFleet, clo
     supervisor.step()
     assert fleet.copiers[0].calls[-1] == "drain"
     assert supervisor.refused == "mirrored by another deployment"
+
+
+# --- sets that end their copiers ----------------------------------------------------------------------------------
+
+
+def test_a_set_that_ends_its_copiers_is_quarantined_alone(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = make(fleet, clock, copiers=3)
+    fleet.discover(*(lane for topic in "abcdef" for lane in lanes(topic, 1)))
+    supervisor.step()
+    for _ in range(200):
+        clock.now_s += 1
+        for copier in fleet.copiers:
+            if copier.life.state == "starting":
+                copier.life = Vital(state="ready")
+            if "A->B/d" in copier.sets and copier.life.state == "ready":
+                copier.life = Vital(state="dead", cause="poison")
+        supervisor.step()
+    living = [copier for copier in fleet.copiers if copier.life.state == "ready"]
+    held = sorted(set_id for copier in living for set_id in copier.sets)
+    assert held == ["A->B/a", "A->B/b", "A->B/c", "A->B/e", "A->B/f"]
+    assert "A->B/d is in quarantine" in supervisor.status().flows[0].waiting_for
+    assert "poison" in supervisor.status().flows[0].waiting_for
+    deaths = len(fleet.copiers)
+    supervisor.command(Command.RESUME)
+    advance(supervisor, clock, 5)
+    tried = [copier for copier in fleet.copiers if "A->B/d" in copier.sets and copier.life.state == "ready"]
+    assert tried, "the operator says: try it now"
+    assert len(tried[0].sets) == 1, "alone"
+    assert len(fleet.copiers) >= deaths

@@ -1,0 +1,75 @@
+"""Who copies what: gives free sets to hands, evens the load, keeps suspects apart. By `policies`; no await.
+
+Nothing is placed before every copier that was found running has said what it holds, and before it is known what is
+wanted. Only a few sets are on their way at a time, so that a flow never waits for all of its sets at once.
+"""
+
+from actors.desk import FlowDesk
+from actors.states import CopierState
+from policies.assignment import balance
+from policies.flapping import place_apart, waiting, wards
+
+GATHER_S = 5.0
+"""At a start, sets wait so long for all copiers to come, instead of moving a moment later."""
+MOST_MOVES = 4
+"""Sets of one flow that are on their way between copiers at a time."""
+
+
+def place(desk: FlowDesk, now_s: float) -> None:
+    """Say who is to have which set from now on."""
+    seats = desk.open_seats()
+    if not seats or not desk.is_known or not desk.is_kept or _gathers(desk, now_s):
+        return
+    if desk.weights.weigh(desk.lanes(), desk.ledger.sets, now_s):
+        desk.split_hot()
+    copiers = [seat.copier_id for seat in seats]
+    apart = place_apart(wards(desk.records, now_s), desk.ledger.owner, copiers)
+    for set_id, room in apart.owners.items():
+        _bring(desk, set_id, room)
+    suspects = {set_id for set_id, record in desk.records.items() if record.ward}
+    waits = waiting(desk.records, now_s)
+    _spread(desk, copiers, apart.rooms, without=suspects | waits)
+
+
+def _spread(desk: FlowDesk, copiers: list[str], rooms: frozenset[str], *, without: frozenset[str] | set[str]) -> None:
+    ledger = desk.ledger
+    leaving = rooms | {seat.copier_id for seat in desk.seats.values() if seat.empties}
+    found = balance(
+        {
+            set_id: desk.weights.of(set_id, len(group.lanes))
+            for set_id, group in ledger.sets.items()
+            if group.lanes and set_id not in without
+        },
+        {**ledger.owner, **ledger.leaving},
+        [*copiers, *sorted(leaving - set(copiers))],
+        leaving=leaving,
+        most_moves=max(0, MOST_MOVES - len(ledger.leaving)),
+    )
+    for set_id in ledger.free():
+        if set_id in found.owners:
+            ledger.give(set_id, found.owners[set_id])
+    for move in found.moves:
+        ledger.move(move.set_id, move.taker)
+
+
+def _bring(desk: FlowDesk, set_id: str, room: str) -> None:
+    """Have a suspect where it is to be."""
+    ledger = desk.ledger
+    if set_id not in ledger.sets or not ledger.sets[set_id].lanes:
+        return
+    if set_id not in ledger.owner:
+        ledger.give(set_id, room)
+    elif ledger.leaving.get(set_id, ledger.owner[set_id]) != room:
+        ledger.move(set_id, room)
+
+
+def _gathers(desk: FlowDesk, now_s: float) -> bool:
+    """Whether nobody copies yet, and copiers are on their way that would get their share a moment later."""
+    if desk.ledger.owner:
+        return False
+    on_their_way = [
+        seat
+        for seat in desk.seats.values()
+        if seat.state is CopierState.STARTING and now_s - seat.started_at_s < GATHER_S
+    ]
+    return len(desk.open_seats()) < desk.copiers_wanted and bool(on_their_way)
