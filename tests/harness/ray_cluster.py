@@ -1,7 +1,7 @@
 """A Ray cluster on this machine, its nodes started one by one with `ray start`: for what local Ray cannot show.
 
 Nodes share this machine's address, each with ports, a folder, processes and a keeper of its own. The control store is
-on RocksDB, so that the GCS process can die and come back; the health checks are the fast ones of `deploy/`. Nothing
+on RocksDB, so that the GCS process can die and come back; the settings of nodes are those of `deploy/`. Nothing
 here imports Ray into the test's process: commands get `RayCluster.env`.
 """
 
@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,13 +27,7 @@ from tests.harness.ray_watch import NodeWatch
 COMMAND_DEADLINE_S = 120.0
 OBJECT_STORE_BYTES = 80_000_000  # Ray's minimum is 75 MiB
 JAVA_RESOURCE = "raymirror_java"
-# A node's death is seen in 1.2-4.3 s with these, in 13.8-63.8 s at Ray's defaults.
-FAST_HEALTH_CHECKS = {
-    "RAY_health_check_initial_delay_ms": "1000",
-    "RAY_health_check_period_ms": "500",
-    "RAY_health_check_timeout_ms": "1000",
-    "RAY_health_check_failure_threshold": "3",
-}
+NODE_ENV = ROOT / "deploy" / "ray" / "node.env"
 RAY = [sys.executable, "-m", "ray.scripts.scripts"]
 
 
@@ -53,11 +47,8 @@ class RayCluster:
         self._temp = Path(tempfile.mkdtemp(prefix="rc-", dir="/tmp"))
         folder.mkdir(parents=True, exist_ok=True)
         self.env = ray_env() | {
-            **FAST_HEALTH_CHECKS,
             "RAY_ADDRESS": self.address,
             "RAY_API_SERVER_ADDRESS": f"http://{HOST}:{self._dashboard_port}",
-            "RAY_gcs_storage": "rocksdb",
-            "RAY_gcs_storage_path": str(self._temp / "gcs"),
         }
         if token:
             path = folder / "token"
@@ -200,9 +191,10 @@ class RayCluster:
             *(f"--dashboard-agent-listen-port={agent}", f"--dashboard-agent-grpc-port={agent_grpc}"),
             *(f"--runtime-env-agent-port={runtime_env}", f"--metrics-export-port={metrics}"),
         ]
-        env = {key: value for key, value in self.env.items() if key not in ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS")}
-        if java:
-            env["PATH"] = f"{find_java().parent}:{env['PATH']}"
+        env = node_env(self.env, java=java) | {
+            "RAY_gcs_storage": "rocksdb",
+            "RAY_gcs_storage_path": str(self._temp / "gcs"),
+        }
         node = RayNode(name, command, env, self.folder / f"{name}.log")
         self.nodes.append(node)
         return node
@@ -224,6 +216,17 @@ def ray_env() -> dict[str, str]:
         "RAY_AUTH_MODE": "disabled",
         "RAY_USAGE_STATS_ENABLED": "0",
     }
+
+
+def node_env(client_env: Mapping[str, str], *, java: bool = True) -> dict[str, str]:
+    """Give the environment of a node: that of its clients, the settings of `deploy/ray/node.env`, Java on PATH."""
+    lines = (line.partition("=") for line in NODE_ENV.read_text().splitlines() if line and not line.startswith("#"))
+    env = {**client_env, **{name: value for name, _, value in lines}}
+    for name in ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS"):
+        env.pop(name, None)
+    if java:
+        env["PATH"] = f"{find_java().parent}:{env['PATH']}"
+    return env
 
 
 def by_name(nodes: list[NodeSeen]) -> dict[str, NodeSeen]:
