@@ -22,6 +22,8 @@ LANES_PER_SET = 32
 """Lanes that move together: enough to keep sets few, few enough that a move is short."""
 MOST_SOLO_SETS = 256
 """Hot lanes with a set of their own: they keep it, so without a bound years of traffic would make a set per lane."""
+TOO_HEAVY = 1.2
+"""What a set must weigh to be split, as a part of one copier's share (the flow's weight / copiers)."""
 HOT = 0.5
 """What a lane must weigh to get a set of its own, as a part of one copier's share."""
 BUSY = 64 * 1024.0
@@ -69,7 +71,7 @@ class SetPlan(msgspec.Struct, frozen=True, kw_only=True):
     def split_hot(self, flow: FlowName, weights: Mapping[LaneName, float], copiers: int) -> "SetPlan":
         """Return a plan in which the hottest lane of a set too heavy for one copier has a set of its own.
 
-        Too heavy: more than the flow's weight / copiers, so that no move can even it out. Hot: half of that at least.
+        Too heavy: clearly more than the flow's weight / copiers, so that no move can even it out. Hot: half of that.
         One lane per call, and only where the others in its set have weight too; the same plan where there is none.
         Nothing else moves, and a solo set stays one. `weights`: `set_weight` of single lanes of the plan; a lane that
         is not among them is idle.
@@ -82,9 +84,9 @@ class SetPlan(msgspec.Struct, frozen=True, kw_only=True):
         hot = {lane for lane, weight in weights.items() if weight > max(HOT * share, BUSY)}
         crowded = [
             (-weights[lane], lane, set_id)
-            for set_id in (self.sets.keys() - solo if hot else ())
-            for lane in self.sets[set_id]
-            if lane in hot and _is_too_heavy(lane, self.sets[set_id], weights, share)
+            for set_id, held in (self.sets.items() if hot else ())
+            for lane in held
+            if lane in hot and _is_too_heavy(lane, held, weights, share)
         ]
         if not crowded:
             return self
@@ -95,7 +97,7 @@ class SetPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 def _is_too_heavy(lane: LaneName, held: Iterable[LaneName], weights: Mapping[LaneName, float], share: float) -> bool:
     others = math.fsum(weights.get(other, IDLE_LANE) for other in held if other != lane)
-    return others > WORTH_SPLITTING * share and others + weights[lane] > share
+    return others > WORTH_SPLITTING * share and others + weights[lane] > TOO_HEAVY * share
 
 
 def _is_solo(set_id: str) -> bool:
@@ -178,7 +180,7 @@ class _Loads:
         copiers: Sequence[str],
         leaving: frozenset[str],
     ) -> None:
-        self.weights, self.before = sets, owners
+        self.weights = sets
         self.held: dict[str, set[str]] = {copier: set() for copier in copiers}
         self.free: list[str] = []
         for set_id in sets:
@@ -232,13 +234,9 @@ class _Loads:
     def most_fitting(self, giver: str, gap: float) -> str | None:
         """The set that comes nearest to half of the gap; one as heavy as the gap would only change sides.
 
-        A set that has just found its owner stays there for now: it is not with the giver yet.
+        None of those that were free a moment ago: each went to the emptiest, so the gap is no larger than the lightest.
         """
-        fitting = (
-            set_id
-            for set_id in self.held[giver]
-            if 0.0 < self.weights[set_id] * CLEAR_GAIN < gap and self.before.get(set_id) == giver
-        )
+        fitting = (set_id for set_id in self.held[giver] if 0.0 < self.weights[set_id] * CLEAR_GAIN < gap)
         return min(fitting, key=lambda set_id: (abs(self.weights[set_id] - gap / 2), set_id), default=None)
 
     def carry_out(self, move: Move) -> None:
@@ -248,25 +246,3 @@ class _Loads:
         self.load[move.taker] += weight
         if move.giver in self.load:
             self.load[move.giver] -= weight
-
-
-def assign(set_ids: Sequence[str], owners: Mapping[str, str], copiers: Sequence[str]) -> dict[str, str]:
-    """Return set -> copier, no copier with two sets more than another, with as few moves as that takes.
-
-    Sets of living owners stay, the others go to the copier with the fewest, then the fullest give to the emptiest.
-    """
-    if not copiers:
-        return {}
-    held: dict[str, list[str]] = {copier: [] for copier in copiers}
-    orphans: list[str] = []
-    for set_id in sorted(set_ids):
-        held.get(owners.get(set_id, ""), orphans).append(set_id)
-    for set_id in orphans:
-        _emptiest(held).append(set_id)
-    while len(fullest := max(held.values(), key=len)) > len(emptiest := _emptiest(held)) + 1:
-        emptiest.append(fullest.pop())
-    return {set_id: copier for copier, owned in held.items() for set_id in owned}
-
-
-def _emptiest(held: Mapping[str, list[str]]) -> list[str]:
-    return held[min(held, key=lambda copier: (len(held[copier]), copier))]

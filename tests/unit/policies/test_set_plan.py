@@ -87,6 +87,26 @@ def test_half_a_share_is_hot_where_the_set_is_more_than_a_share() -> None:
     assert plan.split_hot(FLOW, weights, 2).sets[SOLO] == (lanes("t", 1)[0],)
 
 
+def test_a_set_that_one_copier_can_carry_stays_whole() -> None:
+    plan = SetPlan(sets={SHARED: tuple(lanes("t", 2)), "A->B/001": tuple(lanes("u", 2))})
+    for first, second in ((2, 2), (3, 2), (3.9, 2)):
+        weights = weighing(first, second) | dict.fromkeys(lanes("u", 2), 2e6)
+        assert plan.split_hot(FLOW, weights, 2) is plan
+
+
+def test_in_a_flow_that_sleeps_no_lane_is_hot() -> None:
+    plan = SetPlan().with_lanes(FLOW, lanes("t", 3))
+    assert plan.split_hot(FLOW, weighing(0.06, 0.03, 0.03), 3) is plan
+    assert plan.split_hot(FLOW, weighing(0.07, 0.03, 0.03), 3) is not plan
+
+
+def test_lanes_without_a_measured_weight_are_a_load_too() -> None:
+    plan = SetPlan().with_lanes(FLOW, lanes("t", 1000))
+    busy = {lane: 1e5 for lane in plan.sets[SHARED][:2]}
+    assert plan.split_hot(FLOW, busy, 4) is plan
+    assert plan.split_hot(FLOW, busy, 40) is not plan
+
+
 def test_a_hot_lane_among_idle_ones_has_what_it_needs() -> None:
     plan = SetPlan().with_lanes(FLOW, lanes("t", 6))
     assert plan.split_hot(FLOW, {lanes("t", 1)[0]: 1e9}, 2) is plan
