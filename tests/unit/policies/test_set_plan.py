@@ -102,7 +102,7 @@ def test_in_a_flow_that_sleeps_no_lane_is_hot() -> None:
 
 def test_lanes_without_a_measured_weight_are_a_load_too() -> None:
     plan = SetPlan().with_lanes(FLOW, lanes("t", 1000))
-    busy = {lane: 1e5 for lane in plan.sets[SHARED][:2]}
+    busy = dict.fromkeys(plan.sets[SHARED][:2], 1e5)
     assert plan.split_hot(FLOW, busy, 4) is plan
     assert plan.split_hot(FLOW, busy, 40) is not plan
 
