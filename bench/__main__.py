@@ -8,9 +8,10 @@ from pathlib import Path
 from bench import drain
 from bench.errors import BenchError
 from bench.kafka_peek import PeekError
+from bench.recovery import command as recovery
 from deploy.local.errors import ClusterError
 
-BENCHES = {"drain": drain}
+BENCHES = {"drain": drain, "recovery": recovery}
 
 
 def main() -> int:
@@ -31,7 +32,7 @@ def main() -> int:
     if args.json:
         args.json.write_text(json.dumps(found, indent=2) + "\n")
     print(json.dumps(found))
-    return 0
+    return 1 if found.get("failed") else 0
 
 
 if __name__ == "__main__":

@@ -55,9 +55,9 @@ class LogCount(msgspec.Struct, frozen=True, kw_only=True):
 class KafkaPeek:
     """One connection to `host:port`; a context manager. Raises OSError if the broker is not there, PeekError."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, *, timeout_s: float = _TIMEOUT_S) -> None:
         host, _, port = address.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=_TIMEOUT_S)
+        self._socket = socket.create_connection((host, int(port)), timeout=timeout_s)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._correlation = 0
 
@@ -67,6 +67,10 @@ class KafkaPeek:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
         self._socket.close()
 
     def end_offsets(self, topic: str, partitions: int) -> list[int]:

@@ -1,0 +1,1 @@
+"""How the mirror recovers from faults, measured from outside."""

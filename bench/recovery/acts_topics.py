@@ -1,0 +1,186 @@
+"""Faults of topics: partitions added, leaders moved, a topic deleted, an election that loses records."""
+
+import asyncio
+import json
+import signal
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from bench.errors import BenchError
+from bench.recovery.acts_brokers import with_signal
+from bench.recovery.ends import ClusterEnds
+from bench.recovery.scene import Cause, Scene
+from bench.recovery.stage import create_topic, describe, topic_names
+from deploy.local.cluster import Cluster
+from deploy.local.ports import HOST
+
+ADDED = 4
+DOOMED = "-doomed"
+DOOMED_PARTITIONS = 2
+DOOMED_RECORDS = 1000
+LAG_S = 4.0
+_RECREATED_S = 15.0
+_REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+_ELECT = "org.apache.kafka.tools.LeaderElectionCommand"
+
+
+def add_partitions(scene: Scene) -> Cause:
+    """Add four partitions to the source topic; the load writes to them as soon as they are there."""
+    began = time.monotonic()
+    scene.stage.grow(scene.topic, scene.partitions + ADDED)
+    scene.load.say(f"partitions {scene.partitions + ADDED}")
+    return Cause(began=began, ended=time.monotonic())
+
+
+def move_leaders(scene: Scene) -> Cause:
+    """Have another replica lead every partition of the topic, on the source and on the target."""
+    began = time.monotonic()
+    for cluster, topic in ((scene.stage.source, scene.topic), (scene.stage.target, scene.target_topic)):
+        before = _leaders(cluster, topic)
+        _rotate(cluster, topic, scene)
+        after = _leaders(cluster, topic)
+        moved = sum(before[partition] != leader for partition, leader in after.items())
+        scene.notes.append(f"{moved} of {len(before)} leaders moved on the {cluster.name}")
+    return Cause(began=began, ended=time.monotonic())
+
+
+def _leaders(cluster: Cluster, topic: str) -> dict[int, int]:
+    (described,) = asyncio.run(describe(cluster, topic))
+    return {one["partition"]: one["leader"] for one in described["partitions"]}
+
+
+def _rotate(cluster: Cluster, topic: str, scene: Scene) -> None:
+    (described,) = asyncio.run(describe(cluster, topic))
+    wanted = [
+        {"topic": topic, "partition": one["partition"], "replicas": [*one["replicas"][1:], one["replicas"][0]]}
+        for one in described["partitions"]
+    ]
+    file = scene.stage.folder / "reassign.json"
+    file.write_text(json.dumps({"version": 1, "partitions": wanted}))
+    servers = ("--bootstrap-server", cluster.bootstrap_servers)
+    cluster.tool(_REASSIGN, *servers, "--reassignment-json-file", str(file), "--execute")
+    _elect(cluster, "PREFERRED", [(topic, one["partition"]) for one in wanted], scene)
+
+
+def _elect(cluster: Cluster, kind: str, partitions: Iterable[tuple[str, int]], scene: Scene) -> None:
+    file = scene.stage.folder / "elect.json"
+    file.write_text(json.dumps({"partitions": [{"topic": name, "partition": at} for name, at in partitions]}))
+    servers = ("--bootstrap-server", cluster.bootstrap_servers)
+    cluster.tool(_ELECT, *servers, "--election-type", kind, "--path-to-json-file", str(file))
+
+
+# --- a deleted topic -----------------------------------------------------------------------------------------------
+
+
+def prepare_doomed(scene: Scene) -> None:
+    """Make a second topic of the flow and give it records."""
+    topic = scene.topic + DOOMED
+    asyncio.run(create_topic(scene.stage.source, topic, DOOMED_PARTITIONS, 1))
+    scene.stage.source.tool(
+        *("org.apache.kafka.tools.ProducerPerformance", "--topic", topic, "--num-records", str(DOOMED_RECORDS)),
+        *("--record-size", "100", "--throughput", "-1"),
+        *("--bootstrap-server", scene.stage.source.bootstrap_servers),
+    )
+
+
+def delete_topic(scene: Scene) -> Cause:
+    """Delete a topic of the source that was copied whole; the load's own topic goes on."""
+    topic, copy = scene.topic + DOOMED, scene.target_topic + DOOMED
+    target = scene.stage.target.bootstrap_servers
+    scene.until(
+        lambda: sum(_ends(target, copy, DOOMED_PARTITIONS)) >= DOOMED_RECORDS, "the second topic is copied", 90.0
+    )
+    scene.kept["ends"] = _ends(target, copy, DOOMED_PARTITIONS)
+    began = time.monotonic()
+    scene.stage.delete(topic)
+    ended = time.monotonic()
+    scene.stay(_RECREATED_S)  # time in which somebody could make it again
+    return Cause(began=began, ended=ended)
+
+
+def check_deleted(scene: Scene) -> None:
+    """Fail unless the source has no such topic, the copy is as it was, and an event names the topic."""
+    topic, copy = scene.topic + DOOMED, scene.target_topic + DOOMED
+    if topic in asyncio.run(topic_names(scene.stage.source)):
+        scene.failures.append("the deleted topic is there again on the source")
+    now = _ends(scene.stage.target.bootstrap_servers, copy, DOOMED_PARTITIONS)
+    if now != scene.kept["ends"]:
+        scene.failures.append(f"the copy of the deleted topic ends at {now}, it ended at {scene.kept['ends']}")
+    told = [event["text"] for event in scene.mirror.events() if topic in event["text"]]
+    told = [text for text in told if "delet" in text or "gone" in text or "no longer" in text]
+    scene.notes += [f"event: {told[0]}"] if told else []
+    if not told:
+        scene.failures.append("no event tells that the topic was deleted")
+
+
+# --- an election that loses records --------------------------------------------------------------------------------
+
+
+def elect_unclean(scene: Scene) -> Cause:
+    """A follower is frozen and falls behind, its leader is killed, the follower is made leader: records are lost.
+
+    Replication factor 2, one in-sync replica is enough. Broker 3 is frozen, broker 2 takes records alone, is killed;
+    broker 3 comes back and is elected uncleanly; then broker 2 comes back and cuts its log.
+    """
+    target, topic = scene.stage.target, scene.target_topic
+    leader, follower = target.brokers[1], target.brokers[2]
+    pair = {leader.node_id, follower.node_id}
+    scene.stage.set_config(target, topic, "min.insync.replicas=1")
+    began = time.monotonic()
+    with_signal(follower, signal.SIGSTOP)
+    try:
+        shared = _until_alone(scene, pair, leader.node_id)
+        scene.stay(LAG_S)
+        before = _ends(f"{HOST}:{leader.port}", topic, scene.partitions)
+        leader.kill()
+    finally:
+        with_signal(follower, signal.SIGCONT)
+    scene.until(lambda: bool(_leaderless(target, topic)), "partitions have no leader", 60.0)
+    _elect_until(scene, follower.node_id, shared)
+    after = _ends(f"{HOST}:{follower.port}", topic, scene.partitions)
+    lost = sum(max(0, before[at] - after[at]) for at in shared)
+    scene.notes.append(f"{len(shared)} partitions elected uncleanly, at least {lost} acknowledged records cut off")
+    target.restart(leader)
+    scene.stage.wait_in_sync(target)
+    return Cause(began=began, ended=time.monotonic())
+
+
+def _ends(bootstrap: str, topic: str, partitions: int) -> list[int]:
+    ends = ClusterEnds(bootstrap)
+    try:
+        return ends.read(topic, partitions)
+    finally:
+        ends.close()
+
+
+def _partitions(cluster: Cluster, topic: str) -> list[dict[str, Any]]:
+    (described,) = asyncio.run(describe(cluster, topic))
+    return list(described["partitions"])
+
+
+def _until_alone(scene: Scene, pair: set[int], leader: int) -> list[int]:
+    """Wait until the leader alone is in sync in every partition of the pair; give these partitions."""
+    shared: list[int] = []
+
+    def alone() -> bool:
+        found = [one for one in _partitions(scene.stage.target, scene.target_topic) if set(one["replicas"]) == pair]
+        shared[:] = [one["partition"] for one in found]
+        return all(one["isr"] == [leader] for one in found)
+
+    scene.until(alone, "the frozen broker is out of sync", 60.0)
+    if not shared:
+        raise BenchError("stage", f"no partition of {scene.target_topic} has the replicas {sorted(pair)}")
+    return shared
+
+
+def _leaderless(cluster: Cluster, topic: str) -> list[int]:
+    return [one["partition"] for one in _partitions(cluster, topic) if one["leader"] < 0]
+
+
+def _elect_until(scene: Scene, leader: int, partitions: list[int]) -> None:
+    target, topic = scene.stage.target, scene.target_topic
+    _elect(target, "UNCLEAN", [(topic, at) for at in partitions], scene)
+    led = {one["partition"]: one["leader"] for one in _partitions(target, topic)}
+    if any(led[at] != leader for at in partitions):
+        raise BenchError("stage", f"not led by broker {leader} after the election: {led}")

@@ -1,0 +1,135 @@
+"""`recovery`: every fault while records flow: how long partitions stand still, whether the copy is exact."""
+
+import argparse
+import os
+import tempfile
+import time
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from bench.errors import BenchError
+from bench.figures import machine
+from bench.recovery.fault import Bound
+from bench.recovery.mirror import COPIERS
+from bench.recovery.round import Row, Size, play
+from bench.recovery.stage import Stage, StageKind
+from bench.recovery.table import FAULTS
+from deploy.local.errors import ClusterError
+
+ROUNDS = 3
+QUICK = Size(partitions=8, before_s=4.0, after_s=11.0)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of this bench."""
+    parser.add_argument("--fault", nargs="+", metavar="ID", default=list(FAULTS), help=f"of {', '.join(FAULTS)}")
+    parser.add_argument("--rounds", type=int, help=f"how often each (default {ROUNDS}, quick 1)")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave logs and samples of every run here")
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Run the bench and return its JSON object; `failed` is true if one record is missing, doubled or misplaced."""
+    if unknown := [fault for fault in args.fault if fault not in FAULTS]:
+        raise BenchError("bench", f"no fault {unknown[0]!r}; there are {', '.join(FAULTS)}")
+    size = QUICK if args.quick else Size()
+    rounds = args.rounds or (1 if args.quick else ROUNDS)
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="rmb-") as name, Stages(Path(name)) as stages:
+        folder = args.keep or Path(name)
+        rows = [_once(stages, fault, number, size, folder) for fault in args.fault for number in range(1, rounds + 1)]
+    print_table(rows)
+    return {
+        "bench": "recovery",
+        "systems": {"raymirror": {"faults": [msgspec.to_builtins(row) for row in rows]}},
+        "ratios": {},
+        "failed": not all(row.is_whole for row in rows),
+        "met": all(row.met for row in rows),
+        "size": msgspec.to_builtins(size),
+        "copiers": COPIERS,
+        "wall_s": round(time.monotonic() - began),
+        "quick": args.quick,
+        "machine": machine(),
+    }
+
+
+class Stages:
+    """One pair of clusters at a time, used again while the next fault wants the same and all brokers live."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._made = 0
+        self._stage: Stage | None = None
+
+    def get(self, kind: StageKind) -> Stage:
+        """Give clusters of a kind, in order."""
+        if self._stage is not None and (self._stage.kind != kind or not self._stage.is_whole()):
+            self.drop()
+        if self._stage is None:
+            self._made += 1
+            self._stage = Stage(kind, self._folder / f"clusters-{self._made}")
+        return self._stage
+
+    def drop(self) -> None:
+        """End the present clusters."""
+        if self._stage is not None:
+            self._stage.close()
+        self._stage = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.drop()
+
+
+def _once(stages: Stages, name: str, number: int, size: Size, folder: Path) -> Row:
+    stage = stages.get(FAULTS[name].stage)
+    at = time.monotonic()
+    try:
+        row = play(FAULTS[name], number, stage, size, folder / f"{name}-{number}")
+    except (BenchError, ClusterError):
+        stages.drop()
+        raise
+    stage.clean(name.replace("_", "-"))
+    print(f"{name} {number}: {_summary(row)} ({time.monotonic() - at:.0f} s)", flush=True)
+    return row
+
+
+def _summary(row: Row) -> str:
+    exact = f"lost {row.lost}, duplicated {row.duplicated}, reordered {row.reordered} of {row.records:,}"
+    times = f"pause {row.pause_s:.2f} s (usual {row.usual_s:.2f}), after the cause {row.after_s:.2f} s"
+    said = "; ".join([*(f"FAILED: {one}" for one in row.failures), *row.notes])
+    met = "within" if row.met else "NOT WITHIN"
+    return f"{exact}; {times}, {met} {_bound(row)}, machine load {row.machine_load:.0f}; {said}"
+
+
+def _bound(row: Row) -> str:
+    match row.bound:
+        case Bound.PAUSE.value:
+            return f"{row.bound_s:g} s"
+        case Bound.AFTER_CAUSE.value:
+            return f"{row.bound_s:g} s after the cause"
+        case _:
+            return f"{row.bound_s:g} s above the usual"
+
+
+def print_table(rows: list[Row]) -> None:
+    """Print a line per run."""
+    table = Table(title="recovery: pauses in seconds, records lost, duplicated, reordered")
+    columns = ("pause", "usual", "cause", "after", "bound", "met", "lost", "dup", "reord", "records", "load")
+    table.add_column("fault")
+    for title in ("run", *columns):
+        table.add_column(title, justify="right")
+    table.add_column("notes")
+    for row in rows:
+        table.add_row(
+            *(row.fault, str(row.run), f"{row.pause_s:.2f}", f"{row.usual_s:.2f}", f"{row.cause_s:.1f}"),
+            *(f"{row.after_s:.2f}", _bound(row), "yes" if row.met else "NO"),
+            *(str(row.lost), str(row.duplicated), str(row.reordered), f"{row.records:,}"),
+            *(f"{row.machine_load:.0f}", "; ".join([*row.failures, *row.notes])),
+        )
+    Console(width=None if os.isatty(1) else 200).print(table)

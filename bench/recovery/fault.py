@@ -1,0 +1,61 @@
+"""What a fault is: what it needs, what it does, how long a partition may stand still for it."""
+
+import enum
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from bench.recovery.scene import Cause, Scene
+from bench.recovery.stage import StageKind
+from tests.harness.ray_cluster import RayCluster
+
+NOISE_S = 1.0
+"""What load and machine may do by themselves: a fault that is to cause no pause must stay below."""
+
+
+class Bound(enum.StrEnum):
+    """What is bounded."""
+
+    PAUSE = "pause"
+    """The longest time without progress of any partition."""
+    AFTER_CAUSE = "after cause"
+    """The longest wait after the cause was over."""
+    NONE = "no pause"
+    """The longest time without progress, beyond the usual one of the same run."""
+
+
+def nothing(_: Scene) -> None:
+    """Prepare or check nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """One fault. `act` does it and says when its cause was there; `check` adds failures and notes to the scene."""
+
+    id: str
+    act: Callable[[Scene], Cause]
+    bound: Bound
+    bound_s: float
+    stage: StageKind = field(default_factory=StageKind)
+    ray: Callable[[Path], AbstractContextManager[RayCluster]] | None = None
+    """Starts a Ray cluster of its own; without it the mirror runs on local Ray."""
+    properties: Mapping[str, str] = field(default_factory=dict)
+    """For the mirror, beside the usual ones."""
+    more_topics: tuple[str, ...] = ()
+    """Endings of further topics of the flow; `prepare` makes them."""
+    more_partitions: int = 0
+    """Partitions that the fault adds."""
+    prepare: Callable[[Scene], None] = nothing
+    """Called when the mirror has been started, before records flow."""
+    check: Callable[[Scene], None] = nothing
+
+    def is_met(self, pause_s: float, after_s: float, usual_s: float) -> bool:
+        """Whether the measured times keep the bound."""
+        match self.bound:
+            case Bound.PAUSE:
+                return pause_s <= self.bound_s
+            case Bound.AFTER_CAUSE:
+                return after_s <= self.bound_s
+            case Bound.NONE:
+                return pause_s - usual_s <= self.bound_s

@@ -1,0 +1,121 @@
+"""A cluster that the mirror reaches through proxies, one per broker, while load, watch and reader go to it directly.
+
+Each broker has a second listener whose advertised address is its proxy's, so a client that comes in through a proxy is
+sent to proxies for every other broker too. The proxies run on a loop of their own, in one thread.
+"""
+
+import asyncio
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from pathlib import Path
+from subprocess import Popen
+from typing import Any, TypeVar
+
+from deploy.local.broker import Broker
+from deploy.local.cluster import Cluster
+from deploy.local.ports import HOST, pick_ports
+from deploy.local.proxy import Proxy
+from deploy.local.settings import BrokerAddress
+
+T = TypeVar("T")
+_CALL_S = 20.0
+
+
+class FrontedBroker(Broker):
+    """A broker with a second listener behind a proxy."""
+
+    def __init__(
+        self, address: BrokerAddress, everyone: list[BrokerAddress], folder: Path, cluster_id: str, proxy: Proxy
+    ) -> None:
+        super().__init__(address, everyone, folder, cluster_id)
+        (self._front_port,) = pick_ports(1)
+        self._proxy = proxy
+        proxy.target = (HOST, self._front_port)
+
+    def prepare(self, overrides: Mapping[str, str]) -> Popen[bytes]:
+        """Write the configuration with the second listener in it, and format."""
+        plain, controller = f"PLAINTEXT://{HOST}:{self.port}", f"CONTROLLER://{HOST}:{self.address.controller_port}"
+        listeners = {
+            "listeners": f"{plain},{controller},FRONT://{HOST}:{self._front_port}",
+            "advertised.listeners": f"{plain},FRONT://{HOST}:{self._proxy.port}",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,FRONT:PLAINTEXT",
+            "inter.broker.listener.name": "PLAINTEXT",
+        }
+        return super().prepare({**listeners, **overrides})
+
+
+class Fronts:
+    """The proxies of one cluster and the thread of their loop."""
+
+    def __init__(self, count: int) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self.proxies = [Proxy((HOST, 9)) for _ in range(count)]
+        for proxy in self.proxies:
+            self._wait(asyncio.run_coroutine_threadsafe(proxy.start(), self._loop))
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What the mirror is given."""
+        return ",".join(f"{HOST}:{proxy.port}" for proxy in self.proxies)
+
+    def cut(self) -> None:
+        """Abort every connection and refuse new ones until `mend`."""
+        self._each(_cut)
+
+    def stall(self) -> None:
+        """Let requests through and no answer, until `mend`; connections stay."""
+        self._each(Proxy.hold)
+
+    def mend(self) -> None:
+        """Serve again: new connections are taken, answers that were held go out."""
+        self._each(_mend)
+
+    def close(self) -> None:
+        """End the proxies and their thread."""
+        for proxy in self.proxies:
+            self._wait(asyncio.run_coroutine_threadsafe(proxy.close(), self._loop))
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_CALL_S)
+        self._loop.close()
+
+    def _each(self, do: Callable[[Proxy], Any]) -> None:
+        async def on_loop() -> None:
+            for proxy in self.proxies:
+                do(proxy)
+
+        self._wait(asyncio.run_coroutine_threadsafe(on_loop(), self._loop))
+
+    @staticmethod
+    def _wait(future: "Future[T]") -> T:
+        return future.result(_CALL_S)
+
+
+class FrontedCluster(Cluster):
+    """A cluster whose every broker has a front."""
+
+    def __init__(self, name: str, folder: Path, *, brokers: int, overrides: Mapping[str, str], heap_mib: int) -> None:
+        super().__init__(name, folder, brokers=brokers, overrides=overrides, heap_mib=heap_mib)
+        self.fronts = Fronts(brokers)
+        addresses = [broker.address for broker in self.brokers]
+        self.brokers = [
+            FrontedBroker(broker.address, addresses, broker.folder, self.cluster_id, proxy)
+            for broker, proxy in zip(self.brokers, self.fronts.proxies, strict=True)
+        ]
+
+    def stop(self) -> None:
+        """Stop brokers and proxies."""
+        super().stop()
+        self.fronts.close()
+
+
+def _cut(proxy: Proxy) -> None:
+    proxy.refusing = True
+    proxy.cut()
+
+
+def _mend(proxy: Proxy) -> None:
+    proxy.refusing = False
+    proxy.release()

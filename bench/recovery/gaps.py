@@ -1,0 +1,82 @@
+"""From what a watch saw to pauses: the longest time without progress of any partition. Pure; seconds of one clock.
+
+A watch asks both clusters for their end offsets some twenty times a second. A partition makes *progress* at an instant
+when more records of the final copy lie below its end than ever before; control records, which a takeover leaves, are
+not counted. An instant is that of the answer which showed it first, so a gap is exact to about one round of asking.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+
+import msgspec
+
+Sample = tuple[float, int]
+"""(instant, end offset or count)."""
+
+
+class Feed(msgspec.Struct, frozen=True, kw_only=True):
+    """One partition: when the source held how many records, and when the target did. Both grow strictly."""
+
+    source: tuple[Sample, ...]
+    target: tuple[Sample, ...]
+
+
+def growth(samples: Iterable[Sample], offsets: Sequence[int] | None = None) -> tuple[Sample, ...]:
+    """Keep the instants at which a count exceeds all before. `offsets` are those of the records, in order: an end is
+    then turned into the count of records below it.
+    """
+    grown: list[Sample] = []
+    highest = 0
+    for at, end in sorted(samples):
+        count = end if offsets is None else bisect_left(offsets, end)
+        if count > highest:
+            highest = count
+            grown.append((at, count))
+    return tuple(grown)
+
+
+def longest_pause(feeds: Iterable[Feed], since: float, until: float) -> float:
+    """Give the longest gap between two instants of progress of one partition that touches [since, until].
+
+    It counts from the last progress, also one before `since`; for a partition that had none, from its first record at
+    the source. What never arrived ends its gap at `until`.
+    """
+    longest = 0.0
+    for feed in feeds:
+        points = _points(feed, until)
+        for begin, end in pairwise(points):
+            if end > since and begin < until:
+                longest = max(longest, end - begin)
+    return longest
+
+
+def longest_wait(feeds: Iterable[Feed], since: float, until: float) -> float:
+    """Give the longest time after `since` in which one partition had something to copy and made no progress.
+
+    Unlike `longest_pause`, time before `since` is not counted, nor is time in which the target had all that the source
+    held: a source that was down, or a load that has to find its feet, is not the mirror's delay.
+    """
+    longest = 0.0
+    for feed in feeds:
+        source_counts = [count for _, count in feed.source]
+        target_ats = [at for at, _ in feed.target]
+        copied = bisect_right(target_ats, since)
+        count, begin = (feed.target[copied - 1][1] if copied else 0), since
+        for at, more in (*feed.target[copied:], (until, _copied(feed) + 1)):
+            ahead = bisect_right(source_counts, count)
+            if ahead < len(source_counts):
+                longest = max(longest, at - max(begin, feed.source[ahead][0]))
+            count, begin = more, at
+    return longest
+
+
+def _points(feed: Feed, until: float) -> list[float]:
+    points = [at for at, _ in feed.source[:1]] + [at for at, _ in feed.target]
+    if feed.source and _copied(feed) < feed.source[-1][1]:
+        points.append(until)
+    return points
+
+
+def _copied(feed: Feed) -> int:
+    return feed.target[-1][1] if feed.target else 0

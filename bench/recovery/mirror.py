@@ -1,0 +1,125 @@
+"""The mirror under test: the real `raymirror run`, a process of its own, and its actors by pid."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from bench.errors import BenchError
+
+COPIERS = 2
+COPIER, SUPERVISOR = "ray::CopierShell", "ray::SupervisorShell"
+_STOP_S = 60.0
+_POLL_S = 0.1
+_ROOT = Path(__file__).parents[2]
+
+
+def write_config(file: Path, source: str, target: str, topics: str, more: Mapping[str, str]) -> None:
+    """Write an `mm2.properties` of one flow; `more` wins."""
+    properties = {
+        "clusters": "source, target",
+        "source.bootstrap.servers": source,
+        "target.bootstrap.servers": target,
+        "source->target.enabled": "true",
+        "source->target.topics": topics,
+        "source->target.raymirror.copiers": str(COPIERS),
+        # How soon new topics and partitions are seen; ten minutes by default, as in MirrorMaker 2.
+        "refresh.topics.interval.seconds": "1",
+        "replication.factor": "3",
+        "offset.storage.replication.factor": "3",
+        **more,
+    }
+    file.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()))
+
+
+class MirrorRun:
+    """One `raymirror run`, on the Ray cluster that `env` names, else on local Ray."""
+
+    def __init__(self, config: Path, folder: Path, *, env: Mapping[str, str] | None = None) -> None:
+        self._folder = folder
+        self.log_file, self._errors = folder / "run.jsonl", folder / "run.err"
+        given = env or {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
+        self.env = {**given, "XDG_STATE_HOME": str(folder.parent / "state"), "PYTHONPATH": str(_ROOT)}
+        words = ["run", str(config), "--name", "bench", "--json"]
+        with self.log_file.open("wb") as out, self._errors.open("wb") as err:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "actors", *words],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env=self.env,
+                cwd=folder,
+                start_new_session=True,
+            )
+
+    def require_running(self) -> None:
+        """Raise BenchError if the command has ended, with what it said."""
+        if self.process.poll() is not None:
+            raise BenchError("raymirror", f"`run` ended with {self.process.returncode}: {self.told()}")
+
+    def told(self) -> str:
+        """Give the end of what it said, with its last events."""
+        status = self.status()
+        events = [f"{event['severity']}: {event['text']}" for event in status.get("events", [])[-12:]]
+        return "\n".join([self._errors.read_text(errors="replace")[-1500:].strip(), *events])
+
+    def status(self) -> dict[str, Any]:
+        """Give the last status it printed; empty before the first."""
+        with self.log_file.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - 4 * 1024 * 1024))
+            lines = file.read().split(b"\n")
+        whole = [line for line in lines[:-1] if line.startswith(b"{")]
+        return json.loads(whole[-1]) if whole else {}
+
+    def events(self) -> list[dict[str, Any]]:
+        """Give the events of the last status."""
+        return list(self.status().get("events", []))
+
+    def actors(self, title: str) -> list[psutil.Process]:
+        """List its living actor processes of a title, oldest first; local Ray only."""
+        found = [one for one in _tree(self.process.pid) if is_actor(one, title)]
+        return sorted(found, key=lambda one: (one.create_time(), one.pid))
+
+    def end(self) -> bool:
+        """Ask it to drain and wait; kill its processes by pid if it does not end. Say whether it ended in order."""
+        tree = _tree(self.process.pid)
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        give_up_at = time.monotonic() + _STOP_S
+        while self.process.poll() is None and time.monotonic() < give_up_at:
+            tree |= _tree(self.process.pid)
+            time.sleep(_POLL_S)
+        in_order = self.process.poll() == 0
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        _, left = psutil.wait_procs(tree, timeout=5.0)
+        for one in left:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.kill()
+        psutil.wait_procs(left, timeout=5.0)
+        return in_order
+
+
+def is_actor(process: psutil.Process, title: str) -> bool:
+    """Whether a living process has such a title: Ray calls an actor's process `ray::CLASS`, with a method behind it."""
+    try:
+        return "".join(process.cmdline()[:1]).startswith(title) and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def _tree(pid: int) -> set[psutil.Process]:
+    try:
+        return set(psutil.Process(pid).children(recursive=True))
+    except psutil.NoSuchProcess:
+        return set()

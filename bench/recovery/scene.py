@@ -1,0 +1,81 @@
+"""What a fault can lay its hands on: clusters, the mirror's processes, the load; and what it leaves for the judge."""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import psutil
+
+from bench.errors import BenchError
+from bench.recovery.helper import Helper
+from bench.recovery.mirror import COPIER, SUPERVISOR, MirrorRun, is_actor
+from bench.recovery.stage import Stage
+from tests.harness.ray_cluster import RayCluster
+
+_POLL_S = 0.1
+
+
+class Cause(msgspec.Struct, frozen=True, kw_only=True):
+    """When a fault began and when what caused it was over; monotonic seconds."""
+
+    began: float
+    ended: float
+
+
+class Scene:
+    """One run: everything is up, records flow. `notes` are shown with the row, `failures` make it one that failed."""
+
+    def __init__(
+        self, stage: Stage, mirror: MirrorRun, load: Helper, topic: str, partitions: int, ray: RayCluster | None
+    ) -> None:
+        self.stage, self.mirror, self.load, self.ray = stage, mirror, load, ray
+        self.topic, self.partitions = topic, partitions
+        self.notes: list[str] = []
+        self.failures: list[str] = []
+        self.kept: dict[str, Any] = {}
+        """What a fault wants its check to know."""
+
+    @property
+    def target_topic(self) -> str:
+        """The name of the copy."""
+        return f"source.{self.topic}"
+
+    @property
+    def cluster(self) -> RayCluster:
+        """The Ray cluster of a fault that needs one."""
+        if self.ray is None:
+            raise BenchError("scene", "this fault needs a Ray cluster")  # a bug of the table
+        return self.ray
+
+    def copiers(self) -> list[psutil.Process]:
+        """List the living copier processes, oldest first. Raises BenchError without any."""
+        return self._actors(COPIER)
+
+    def supervisor(self) -> psutil.Process:
+        """Give the supervisor's process. Raises BenchError without any."""
+        return self._actors(SUPERVISOR)[0]
+
+    def _actors(self, title: str) -> list[psutil.Process]:
+        if self.ray is None:
+            found = self.mirror.actors(title)
+        else:
+            found = [one for node in self.ray.nodes for one in node.workers() if is_actor(one, title)]
+        if not found:
+            raise BenchError("scene", f"no process {title}; {self.mirror.told()}")
+        return found
+
+    def until(self, holds: Callable[[], bool], what: str, deadline_s: float = 60.0) -> None:
+        """Wait until something holds. Raises BenchError with what the mirror said when it does not."""
+        give_up_at = time.monotonic() + deadline_s
+        while not holds():
+            if time.monotonic() > give_up_at:
+                raise BenchError("scene", f"not within {deadline_s:.0f} s: {what}; {self.mirror.told()}")
+            time.sleep(_POLL_S)
+
+    def stay(self, seconds: float) -> None:
+        """Let time pass in which nothing is done; raises BenchError if the load ends meanwhile."""
+        until = time.monotonic() + seconds
+        while (left_s := until - time.monotonic()) > 0:
+            self.load.require_running()
+            time.sleep(min(left_s, 0.5))

@@ -1,0 +1,162 @@
+"""The clusters a fault needs, and topics on them."""
+
+import asyncio
+import contextlib
+import shutil
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
+
+from bench.errors import BenchError
+from bench.recovery.fronted import FrontedCluster
+from deploy.local.cluster import Cluster, start_clusters
+
+HEAP_MIB = 512
+_OVERRIDES = {
+    # Topics of runs that are over go away at once.
+    "file.delete.delay.ms": "1000",
+    # A topic comes to be because somebody makes it, never because a client asks for it.
+    "auto.create.topics.enable": "false",
+}
+_WHOLE_S = 90.0
+_POLL_S = 0.2
+
+
+class StageKind(msgspec.Struct, frozen=True, kw_only=True):
+    """How many brokers each side has, and whether the mirror reaches them through proxies."""
+
+    source_brokers: int = 1
+    target_brokers: int = 3
+    proxied: bool = False
+
+
+class Stage:
+    """A source and a target that run."""
+
+    def __init__(self, kind: StageKind, folder: Path) -> None:
+        self.kind, self.folder = kind, folder
+        folder.mkdir(parents=True)
+        self.source = self._make("source", kind.source_brokers)
+        self.target = self._make("target", kind.target_brokers)
+        try:
+            start_clusters(self.source, self.target)
+        except BaseException:
+            self.close()
+            raise
+
+    def _make(self, name: str, brokers: int) -> Cluster:
+        make = FrontedCluster if self.kind.proxied else Cluster
+        return make(name, self.folder / name, brokers=brokers, overrides=_OVERRIDES, heap_mib=HEAP_MIB)
+
+    def mirror_address(self, cluster: Cluster) -> str:
+        """Give what the mirror is told of a side: the proxies, where there are any."""
+        return cluster.fronts.bootstrap_servers if isinstance(cluster, FrontedCluster) else cluster.bootstrap_servers
+
+    def is_whole(self) -> bool:
+        """Whether every broker runs."""
+        return all(broker.pid is not None for cluster in (self.source, self.target) for broker in cluster.brokers)
+
+    def create(self, topic: str, partitions: int) -> None:
+        """Create a topic on the source, on every broker it has. Raises BenchError."""
+        asyncio.run(create_topic(self.source, topic, partitions, min(3, self.kind.source_brokers)))
+
+    def grow(self, topic: str, partitions: int) -> None:
+        """Add partitions to a topic of the source."""
+        asyncio.run(_grow(self.source, topic, partitions))
+
+    def delete(self, topic: str) -> None:
+        """Delete a topic of the source."""
+        asyncio.run(_delete(self.source, topic))
+
+    def clean(self, containing: str) -> None:
+        """Delete topics of a run that is over, on both sides."""
+        for cluster in (self.source, self.target):
+            asyncio.run(_delete_all(cluster, containing))
+
+    def set_config(self, cluster: Cluster, topic: str, config: str) -> None:
+        """Set one config of a topic and leave its others. Raises ClusterError."""
+        servers = ("--bootstrap-server", cluster.bootstrap_servers)
+        cluster.tool("kafka.admin.ConfigCommand", *servers, "--alter", "--topic", topic, "--add-config", config)
+
+    def wait_in_sync(self, cluster: Cluster) -> None:
+        """Wait until every replica of every partition is in sync. Raises BenchError."""
+        give_up_at = time.monotonic() + _WHOLE_S
+        while True:
+            behind = asyncio.run(_behind(cluster))
+            if not behind:
+                return
+            if time.monotonic() > give_up_at:
+                raise BenchError("stage", f"{cluster.name}: out of sync after {_WHOLE_S:.0f} s: {sorted(behind)[:5]}")
+            time.sleep(_POLL_S)
+
+    def close(self) -> None:
+        """Stop everything and remove the data."""
+        self.source.stop()
+        self.target.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@contextlib.asynccontextmanager
+async def admin(cluster: Cluster) -> AsyncIterator[Any]:
+    """Open an admin client that goes to a cluster directly."""
+    client = AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
+    await client.start()
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+async def create_topic(cluster: Cluster, topic: str, partitions: int, replicas: int) -> None:
+    """Create a topic. Raises BenchError."""
+    async with admin(cluster) as client:
+        answer = await client.create_topics([NewTopic(topic, partitions, replicas)])
+    for name, code, *rest in answer.topic_errors:
+        if code:
+            raise BenchError("stage", f"topic {name} not created: error {code} {rest}")
+
+
+async def describe(cluster: Cluster, *topics: str) -> list[dict[str, Any]]:
+    """Describe topics (all without names): `error_code`, `topic`, `partitions` with leader, replicas, isr."""
+    async with admin(cluster) as client:
+        return list(await client.describe_topics(list(topics) or None))
+
+
+async def topic_names(cluster: Cluster) -> list[str]:
+    """Name all topics."""
+    async with admin(cluster) as client:
+        return list(await client.list_topics())
+
+
+async def _grow(cluster: Cluster, topic: str, partitions: int) -> None:
+    async with admin(cluster) as client:
+        answer = await client.create_partitions({topic: NewPartitions(partitions)})
+    for name, code, *rest in answer.topic_errors:
+        if code:
+            raise BenchError("stage", f"partitions of {name} not added: error {code} {rest}")
+
+
+async def _delete(cluster: Cluster, *topics: str) -> None:
+    async with admin(cluster) as client:
+        answer = await client.delete_topics(list(topics))
+    for name, code in answer.topic_error_codes:
+        if code:
+            raise BenchError("stage", f"topic {name} not deleted: error {code}")
+
+
+async def _delete_all(cluster: Cluster, containing: str) -> None:
+    if doomed := [name for name in await topic_names(cluster) if containing in name]:
+        await _delete(cluster, *doomed)
+
+
+async def _behind(cluster: Cluster) -> set[str]:
+    found = set()
+    for topic in await describe(cluster):
+        for one in topic["partitions"]:
+            if set(one["isr"]) != set(one["replicas"]) or one["leader"] < 0:
+                found.add(f"{topic['topic']}-{one['partition']}")
+    return found

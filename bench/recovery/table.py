@@ -1,0 +1,58 @@
+"""The faults, by the ids that the JSON has."""
+
+from bench.recovery import acts_brokers as brokers
+from bench.recovery import acts_mirror as mirror
+from bench.recovery import acts_topics as topics
+from bench.recovery.fault import NOISE_S, Bound, Fault
+from bench.recovery.stage import StageKind
+
+PROXIED = StageKind(proxied=True)
+WIDE = StageKind(source_brokers=3)
+"""Where leaders of the source move, or its brokers go one by one."""
+AFTER_S = 10.0
+
+FAULTS: dict[str, Fault] = {
+    fault.id: fault
+    for fault in (
+        Fault(id="copier_kill", act=mirror.kill_copier, bound=Bound.PAUSE, bound_s=5.0),
+        Fault(id="copier_freeze", act=mirror.freeze_copier, bound=Bound.PAUSE, bound_s=mirror.LEASE_S + 5.0),
+        Fault(id="supervisor_kill", act=mirror.kill_supervisor, bound=Bound.PAUSE, bound_s=5.0),
+        Fault(id="both_kill", act=mirror.kill_both, bound=Bound.PAUSE, bound_s=5.0),
+        Fault(
+            id="add_partitions",
+            act=topics.add_partitions,
+            bound=Bound.PAUSE,
+            bound_s=5.0,
+            more_partitions=topics.ADDED,
+        ),
+        Fault(
+            id="topic_delete",
+            act=topics.delete_topic,
+            bound=Bound.AFTER_CAUSE,
+            bound_s=AFTER_S,
+            more_topics=(topics.DOOMED,),
+            prepare=topics.prepare_doomed,
+            check=topics.check_deleted,
+        ),
+        Fault(id="target_one", act=brokers.kill_one_target, bound=Bound.AFTER_CAUSE, bound_s=AFTER_S),
+        Fault(id="target_all", act=brokers.kill_all_target, bound=Bound.AFTER_CAUSE, bound_s=AFTER_S),
+        Fault(id="source_kill", act=brokers.kill_source, bound=Bound.AFTER_CAUSE, bound_s=AFTER_S),
+        Fault(id="broker_freeze", act=brokers.freeze_broker, bound=Bound.AFTER_CAUSE, bound_s=AFTER_S),
+        Fault(
+            id="unclean_election",
+            act=topics.elect_unclean,
+            bound=Bound.AFTER_CAUSE,
+            bound_s=AFTER_S,
+            properties={"replication.factor": "2"},
+        ),
+        Fault(id="driver_kill", act=mirror.kill_driver, bound=Bound.NONE, bound_s=NOISE_S, ray=mirror.three_nodes),
+        Fault(id="gcs_restart", act=mirror.restart_gcs, bound=Bound.NONE, bound_s=NOISE_S, ray=mirror.three_nodes),
+        Fault(id="node_kill", act=mirror.kill_node, bound=Bound.PAUSE, bound_s=10.0, ray=mirror.three_nodes),
+        Fault(id="rolling", act=brokers.roll, bound=Bound.AFTER_CAUSE, bound_s=AFTER_S, stage=WIDE),
+        Fault(id="move_leaders", act=topics.move_leaders, bound=Bound.AFTER_CAUSE, bound_s=AFTER_S, stage=WIDE),
+        Fault(id="net_cut_target", act=brokers.cut_target, bound=Bound.AFTER_CAUSE, bound_s=AFTER_S, stage=PROXIED),
+        Fault(id="net_cut_source", act=brokers.cut_source, bound=Bound.AFTER_CAUSE, bound_s=AFTER_S, stage=PROXIED),
+        Fault(id="net_stall_target", act=brokers.stall_target, bound=Bound.AFTER_CAUSE, bound_s=AFTER_S, stage=PROXIED),
+        Fault(id="net_stall_source", act=brokers.stall_source, bound=Bound.AFTER_CAUSE, bound_s=AFTER_S, stage=PROXIED),
+    )
+}

@@ -1,0 +1,100 @@
+"""The watch: asks every broker of both clusters for end offsets, each on a thread of its own, and notes what grew.
+
+A process: `python -m bench.recovery.watch SPEC`. It prints `{"watching": true}`; at the end of its standard input it
+writes all it saw to a file, prints `{"file": ...}` and exits. It asks each broker directly, with a client that keeps no
+state, so that what it sees is neither late by a consumer's own recovery nor hidden by a proxy in the mirror's way.
+"""
+
+import json
+import sys
+import threading
+import time
+from pathlib import Path
+
+import msgspec
+
+from bench.recovery.ends import BrokerEnds
+from bench.recovery.gaps import Sample
+
+EVERY_S = 0.05
+_PATIENCE_S = 1.0
+_END_S = 10.0
+
+
+class Side(msgspec.Struct, frozen=True, kw_only=True):
+    """One topic on one cluster."""
+
+    bootstrap: str
+    topic: str
+
+
+class WatchSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What is watched, and where the samples go. `partitions` may be more than there are yet."""
+
+    source: Side
+    target: Side
+    partitions: int
+    file: str
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """Samples of every partition, in no order; monotonic seconds and high watermarks."""
+
+    source: dict[int, list[Sample]]
+    target: dict[int, list[Sample]]
+
+
+def read_seen(file: Path) -> Seen:
+    """Read what a watch wrote."""
+    return msgspec.msgpack.decode(file.read_bytes(), type=Seen)
+
+
+class _Watcher(threading.Thread):
+    """Asks one broker about one topic until told to stop."""
+
+    def __init__(self, address: str, topic: str, partitions: int, stopping: threading.Event) -> None:
+        super().__init__(daemon=True)
+        self.samples: dict[int, list[Sample]] = {partition: [] for partition in range(partitions)}
+        self._broker = BrokerEnds(address, _PATIENCE_S)
+        self._topic, self._partitions, self._stopping = topic, partitions, stopping
+
+    def run(self) -> None:
+        last = [0] * self._partitions
+        while not self._stopping.is_set():
+            asked_at = time.monotonic()
+            ends = self._broker.read(self._topic, self._partitions)
+            now = time.monotonic()
+            for partition, end in enumerate(ends):
+                if end != last[partition]:
+                    last[partition] = end
+                    if end:
+                        self.samples[partition].append((now, end))
+            self._stopping.wait(max(0.0, asked_at + EVERY_S - now))
+        self._broker.close()
+
+
+def main(spec: WatchSpec) -> None:
+    """Watch until standard input ends."""
+    stopping = threading.Event()
+    watchers = {
+        name: [_Watcher(address, side.topic, spec.partitions, stopping) for address in side.bootstrap.split(",")]
+        for name, side in (("source", spec.source), ("target", spec.target))
+    }
+    for watcher in [*watchers["source"], *watchers["target"]]:
+        watcher.start()
+    print(json.dumps({"watching": True}), flush=True)
+    sys.stdin.read()
+    stopping.set()
+    merged: dict[str, dict[int, list[Sample]]] = {}
+    for name, of_side in watchers.items():
+        merged[name] = {partition: [] for partition in range(spec.partitions)}
+        for watcher in of_side:
+            watcher.join(_END_S)
+            for partition, samples in watcher.samples.items():
+                merged[name][partition] += samples
+    Path(spec.file).write_bytes(msgspec.msgpack.encode(Seen(**merged)))
+    print(json.dumps({"file": spec.file}), flush=True)
+
+
+if __name__ == "__main__":
+    main(msgspec.json.decode(sys.argv[1], type=WatchSpec))

@@ -1,0 +1,63 @@
+"""How pauses are made of what a watch saw."""
+
+from bench.recovery.gaps import Feed, growth, longest_pause, longest_wait
+
+
+def steady(*, first: float = 0.0, last: float = 20.0, without: tuple[float, float] | None = None) -> Feed:
+    """Ten records a second at the source, copied at once, except for a time in which nothing arrives."""
+    source = tuple((first + step / 10, step + 1) for step in range(int((last - first) * 10) + 1))
+    if without is None:
+        return Feed(source=source, target=source)
+    begin, end = without
+    return Feed(source=source, target=tuple(one for one in source if not begin < one[0] < end))
+
+
+def test_progress_is_more_than_ever_before() -> None:
+    assert growth([(2.0, 5), (1.0, 3), (3.0, 5), (4.0, 4), (5.0, 6)]) == ((1.0, 3), (2.0, 5), (5.0, 6))
+    assert growth([(1.0, 0)]) == ()
+
+
+def test_control_records_are_no_progress() -> None:
+    """Offset 0 and 3 hold markers: an end of 1 is no record, and an end of 4 as many as an end of 3."""
+    assert growth([(1.0, 1), (2.0, 3), (3.0, 4), (4.0, 5)], [1, 2, 4]) == ((2.0, 2), (4.0, 3))
+
+
+def test_the_longest_gap_of_any_partition_around_the_fault_counts() -> None:
+    feeds = [steady(without=(2.0, 7.0)), steady(without=(11.0, 13.0)), steady()]
+    assert round(longest_pause(feeds, 10.0, 20.0), 6) == 2.0
+    assert round(longest_pause(feeds, 5.0, 20.0), 6) == 5.0, "a gap that touches the time counts whole"
+    assert round(longest_pause(feeds, 14.0, 20.0), 6) == 0.1
+    assert round(longest_pause(feeds, 0.0, 1.0), 6) == 0.1
+
+
+def test_a_new_partition_waits_from_its_first_record() -> None:
+    feed = steady(first=10.0, without=(9.0, 14.0))
+    assert round(longest_pause([feed], 5.0, 20.0), 6) == 4.0
+
+
+def test_what_never_arrives_is_a_gap_to_the_end() -> None:
+    feed = Feed(source=((1.0, 1), (2.0, 2)), target=((1.0, 1),))
+    assert longest_pause([feed], 0.0, 30.0) == 29.0
+    assert longest_wait([feed], 0.0, 30.0) == 28.0
+    assert longest_pause([Feed(source=((1.0, 1),), target=())], 0.0, 30.0) == 29.0
+    assert longest_wait([Feed(source=((1.0, 1),), target=())], 0.0, 30.0) == 29.0
+    assert (
+        longest_pause([Feed(source=(), target=())], 0.0, 30.0) == longest_wait([Feed(source=(), target=())], 0, 30) == 0
+    )
+
+
+def test_a_wait_begins_with_the_end_of_the_cause() -> None:
+    feed = steady(without=(5.0, 12.0))
+    assert round(longest_wait([feed], 10.0, 20.0), 6) == 2.0
+    assert round(longest_wait([feed], 12.0, 20.0), 6) == 0.0
+
+
+def test_a_source_that_has_nothing_new_makes_nobody_wait() -> None:
+    quiet = Feed(source=((1.0, 1), (9.0, 2)), target=((1.0, 1), (9.5, 2)))
+    assert longest_pause([quiet], 2.0, 20.0) == 8.5
+    assert longest_wait([quiet], 2.0, 20.0) == 0.5
+
+
+def test_a_second_stop_after_the_cause_is_seen() -> None:
+    feed = steady(without=(14.0, 18.0))
+    assert round(longest_wait([feed], 10.0, 20.0), 1) == 3.9
