@@ -1,22 +1,32 @@
 """Composition: the durable state of one flow on its target cluster, over a connection of its own."""
 
-from engine.flow.state_log import StateLog, StateTerms
+from collections.abc import Callable
+
+from engine.flow.state_log import StateLog
+from engine.flow.state_terms import StateTerms
 from engine.kafka.admin import shortest_expiry_s
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.internal_topics import STATE_CONFIGS, ensure_internal_topic
 from engine.runner import client_for
 from engine.settings import FlowConfig, MirrorConfig
-from engine.state import Holder, state_topic
+from engine.state import Deployment, Holder, state_topic
 
 
 class StateKeeper(StateLog):
     """The StateLog of a flow: `open` connects and makes the topic too, `close` disconnects. May be opened once."""
 
-    def __init__(self, config: MirrorConfig, flow: FlowConfig, holder: Holder) -> None:
+    def __init__(
+        self,
+        config: MirrorConfig,
+        flow: FlowConfig,
+        holder: Holder,
+        known_dead: Callable[[Deployment], bool] = lambda _owner: False,
+    ) -> None:
         self._client = client_for(config.clusters[flow.name.target], f"raymirror|{flow.name}|state")
         self._replication_factor = flow.positions_replication_factor
         terms = StateTerms(flow=flow.name, topic=state_topic(flow.name.source))
-        super().__init__(terms, KafkaCluster(self._client, request_timeout_s=terms.request_timeout_s), holder)
+        cluster = KafkaCluster(self._client, request_timeout_s=terms.request_timeout_s)
+        super().__init__(terms, cluster, holder, known_dead)
 
     async def open(self) -> None:
         """Connect, make the topic where it is missing, take the flow. Raises what StateLog.open raises."""

@@ -8,7 +8,7 @@ stands there it stands down, else it fences again and writes anew whatever the t
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 
@@ -19,34 +19,12 @@ from engine.errors import BrokerUnreachable, ConnectionLost, FlowHeld, KafkaRefu
 from engine.flow.fenced_writer import Fenced, FencedWriter
 from engine.flow.patience import Patience
 from engine.flow.ports import Cluster
+from engine.flow.state_terms import StateTerms
 from engine.state import DEPLOYMENT, Deployment, Holder, Key, StateCodec, Stored, Value, owner_of
-from policies.model import FlowName, TopicPartition
+from policies.model import TopicPartition
 
 _ROUNDS = 5
 """How often in a row a writer fences again before it gives up."""
-
-
-class StateTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """The terms of one flow's state; durations in seconds.
-
-    `renew_s` has to be well below `dead_after_s`. `patience_s` bounds every call; what could not be written in time is
-    still owed, and goes with the next write.
-    """
-
-    flow: FlowName
-    topic: str
-    renew_s: float = 5.0
-    dead_after_s: float = 30.0
-    look_every_s: float = 2.0
-    patience_s: float = 30.0
-    keep_alive_s: float = 3600.0
-    request_timeout_s: float = 10.0
-    batch_bytes: int = 256 * 1024
-
-    @property
-    def transactional_id(self) -> str:
-        """Name the writer: the same for every owner there will ever be."""
-        return f"raymirror.{self.flow}.state"
 
 
 class _Round:
@@ -59,15 +37,25 @@ class _Round:
 
 
 class StateLog:
-    """The state of one flow, for one owner. All calls may be made side by side."""
+    """The state of one flow, for one owner. All calls may be made side by side, once it is open.
 
-    def __init__(self, terms: StateTerms, cluster: Cluster, holder: Holder) -> None:
+    `known_dead` may spare the wait for a sign of life: it says that an owner cannot be alive (its process, seen here).
+    """
+
+    def __init__(
+        self,
+        terms: StateTerms,
+        cluster: Cluster,
+        holder: Holder,
+        known_dead: Callable[[Deployment], bool] = lambda _owner: False,
+    ) -> None:
         self.terms = terms
         self.keep_alive_s = terms.keep_alive_s
         self.trouble = ""
-        """Why the lease could not be renewed, empty when all is well."""
+        """Whom `open` waits for, or why the lease could not be renewed; empty when all is well."""
         self._cluster = cluster
         self._holder = holder
+        self._known_dead = known_dead
         self._codec = StateCodec(terms.flow, terms.topic)
         self._partition = TopicPartition(terms.topic, 0)
         self._writer = FencedWriter(cluster, self._partition, terms.transactional_id, terms.request_timeout_s)
@@ -97,6 +85,7 @@ class StateLog:
             seen = await self._await_silence()
             try:
                 await self._patience.persist(partial(self._take, seen))
+                self.trouble = ""
                 return
             except Fenced:
                 await pause(backoff_s(attempt))  # somebody else took it in the same moment: look again
@@ -109,6 +98,7 @@ class StateLog:
         while not self._free(seen):
             if now_s() - since >= self.terms.dead_after_s:
                 return seen
+            self.trouble = f"waiting up to {self.terms.dead_after_s:g} s for a sign of life of {seen}"
             await pause(self.terms.look_every_s)
             found = await self._patience.persist(self._owner)
             if found != seen and not self._free(found):
@@ -119,7 +109,9 @@ class StateLog:
         return seen
 
     def _free(self, owner: Deployment | None) -> bool:
-        return owner is None or owner.released or owner.instance_id == self._holder.instance_id
+        if owner is None or owner.released or owner.instance_id == self._holder.instance_id:
+            return True
+        return self._known_dead(owner)
 
     async def _take(self, seen: Deployment | None) -> None:
         await self._writer.acquire()

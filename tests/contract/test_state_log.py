@@ -10,7 +10,8 @@ import pytest
 
 from engine.errors import FlowHeld, NewerFormat, StateTaken
 from engine.flow.fenced_writer import FencedWriter
-from engine.flow.state_log import StateLog, StateTerms
+from engine.flow.state_log import StateLog
+from engine.flow.state_terms import StateTerms
 from engine.state import (
     DEPLOYMENT,
     DESIRED,

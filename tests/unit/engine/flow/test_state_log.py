@@ -8,7 +8,8 @@ import pytest
 
 from engine.errors import BrokerUnreachable, ConnectionLost, FlowHeld, KafkaRefusal, StateTaken
 from engine.flow.ports import Leader
-from engine.flow.state_log import StateLog, StateTerms
+from engine.flow.state_log import StateLog
+from engine.flow.state_terms import StateTerms
 from engine.state import (
     DEPLOYMENT,
     DESIRED,
@@ -188,6 +189,29 @@ async def test_two_that_want_a_dead_owners_flow_get_it_one_by_one() -> None:
     await won.put({DESIRED: PAUSED})
     await won.close()
     assert await stage.found() == {DESIRED: PAUSED}
+
+
+async def test_an_owner_known_to_be_dead_is_not_waited_for() -> None:
+    stage = Stage()
+    await stage.opened("dead")
+    terms = StateTerms(flow=FLOW, topic=WHERE.topic, dead_after_s=600.0)
+    state = StateLog(terms, stage.cluster, holder("two"), lambda owner: owner.instance_id == "dead")
+    async with asyncio.timeout(20):
+        await state.open()
+    await state.put({DESIRED: PAUSED})
+
+
+async def test_whom_it_waits_for_is_told() -> None:
+    stage = Stage()
+    await stage.opened("dead")
+    state = stage.state("two")
+    async with asyncio.TaskGroup() as group:
+        group.create_task(state.open())
+        async with asyncio.timeout(20):
+            while not state.trouble:  # noqa: ASYNC110 - nobody is told
+                await asyncio.sleep(0.005)
+        assert state.trouble.startswith("waiting up to 0.2 s for a sign of life of mirror 'm' on host-dead")
+    assert state.trouble == ""
 
 
 async def test_a_topic_not_known_yet_is_waited_for() -> None:

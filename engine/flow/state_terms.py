@@ -1,0 +1,28 @@
+"""How often a flow's state is renewed, and how long anything about it may take."""
+
+import msgspec
+
+from policies.model import FlowName
+
+
+class StateTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """The terms of one flow's state; durations in seconds.
+
+    `renew_s` has to be well below `dead_after_s`. `patience_s` bounds every call; what could not be written in time is
+    still owed, and goes with the next write.
+    """
+
+    flow: FlowName
+    topic: str
+    renew_s: float = 5.0
+    dead_after_s: float = 30.0
+    look_every_s: float = 2.0
+    patience_s: float = 30.0
+    keep_alive_s: float = 3600.0
+    request_timeout_s: float = 10.0
+    batch_bytes: int = 256 * 1024
+
+    @property
+    def transactional_id(self) -> str:
+        """Name the writer: the same for every owner there will ever be."""
+        return f"raymirror.{self.flow}.state"
