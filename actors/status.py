@@ -4,15 +4,23 @@ import msgspec
 
 from actors.states import CopierState, Desired
 from engine.core.progress import LaneProgress
+from engine.core.tally import Histogram
 
 
 class EventLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that happened. `at_ms` is Unix time."""
+    """One thing that happened. `at_ms` is Unix time; `kind` is the event's name, empty for a sentence of the moment.
+
+    `set_id` and `epoch` say of which partition set, and which ownership of it, where the event is of one.
+    """
 
     at_ms: int
     severity: str
     flow: str
     text: str
+    about: str = ""
+    kind: str = ""
+    set_id: str = ""
+    epoch: int = -1
 
 
 class CopierStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +56,35 @@ class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     bytes_per_s: float
     errors: int
     waiting_for: str
+    lag_bytes: int = 0
+    """Sum over the partitions of which it is known."""
+    behind_since_ms: int = -1
+    """Since when (Unix time) the source holds what is not copied, for the partition furthest behind; -1: nothing."""
+    stalled: int = 0
+    """Partitions that do not move, though they are behind or nobody can tell; each gives a reason."""
+    append_failures: int = 0
+    append_latency: Histogram = Histogram()
+    replication_latency: Histogram = Histogram()
+    record_age: Histogram = Histogram()
+
+    def lag_ms(self, now_ms: int) -> int:
+        """Age of the oldest record that is not copied, at an instant of Unix time; 0 without one, -1 unknown."""
+        if self.behind_since_ms >= 0:
+            return max(0, now_ms - self.behind_since_ms)
+        return -1 if self.unknown_lanes else 0
+
+
+class TopicStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What was copied of one source topic since the supervisor began; counters never fall.
+
+    `latency_ms`: sum over the records of the time from their timestamp to their acknowledgement.
+    """
+
+    flow: str
+    topic: str
+    records: int
+    wire_bytes: int
+    latency_ms: int
 
 
 class MirrorStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,8 +101,11 @@ class MirrorStatus(msgspec.Struct, frozen=True, kw_only=True):
     flows: tuple[FlowStatus, ...]
     copiers: tuple[CopierStatus, ...]
     events: tuple[EventLine, ...]
+    instance_id: str = ""
     refused: str = ""
     lanes: tuple[LaneProgress, ...] = ()
+    topics: tuple[TopicStatus, ...] = ()
+    """Given together with the lanes."""
 
 
 def encode_status(status: MirrorStatus) -> bytes:

@@ -5,7 +5,10 @@ from collections.abc import Iterator
 
 from actors.desk import FlowDesk
 from actors.seat import Seat
-from actors.status import CopierStatus, FlowStatus
+from actors.status import CopierStatus, FlowStatus, TopicStatus
+from actors.totals import FlowTotals, Totals
+from engine.core.progress import LaneProgress
+from policies.model import LaneName
 
 RATE_WINDOW = 6  # marks, one a second: long enough to be calm, short enough to follow a change
 
@@ -17,12 +20,16 @@ class Tally:
         self._desk = desk
         self._gone_records = 0
         self._gone_bytes = 0
+        self._totals = FlowTotals()
         self._marks: deque[tuple[float, int, int]] = deque(maxlen=RATE_WINDOW)
 
     def bury(self, seat: Seat) -> None:
         """Keep what a copier that ended had counted."""
         self._gone_records += seat.records
         self._gone_bytes += seat.wire_bytes
+        self._meet(seat)
+        if seat.progress is not None:
+            self._totals.bury(seat.copier_id, seat.progress)
 
     @property
     def records(self) -> int:
@@ -36,8 +43,14 @@ class Tally:
 
     def mark(self, at_s: float) -> None:
         """Note the counters at an instant (monotonic seconds), for the rates."""
+        for seat in self._desk.seats.values():
+            self._meet(seat)
         if not self._marks or at_s - self._marks[-1][0] >= 0.5:
             self._marks.append((at_s, self.records, self.wire_bytes))
+
+    def _meet(self, seat: Seat) -> None:
+        if seat.is_adopted and seat.progress is not None:
+            self._totals.adopt(seat.copier_id, seat.progress)
 
     def rates(self) -> tuple[float, float]:
         """Give records and bytes per second over the last few marks."""
@@ -51,9 +64,10 @@ class Tally:
         """Sum the flow up."""
         desk, lanes = self._desk, list(self._desk.lanes())
         total = sum(len(group.lanes) for group in desk.ledger.sets.values())
-        known = sum(1 for lane in lanes if lane.source_end >= 0 and lane.source_next >= 0)
+        known = sum(1 for lane in lanes if lane.lag_known)
         states = Counter(lane.state for lane in lanes)
         records_per_s, bytes_per_s = self.rates()
+        counted = self.counted()
         return FlowStatus(
             flow=str(desk.flow),
             desired=desk.wanted.state,
@@ -69,7 +83,43 @@ class Tally:
             bytes_per_s=bytes_per_s,
             errors=states["failed"],
             waiting_for=desk.waiting_for(),
+            lag_bytes=sum(lane.lag_bytes for lane in lanes if lane.lag_bytes > 0),
+            behind_since_ms=min((lane.behind_since_ms for lane in lanes if lane.behind_since_ms >= 0), default=-1),
+            stalled=max(0, total - len(lanes)) + sum(1 for lane in lanes if lane.reason and lane.state != "paused"),
+            append_failures=counted.append_failures,
+            append_latency=counted.latencies.append,
+            replication_latency=counted.latencies.replication,
+            record_age=counted.latencies.record_age,
         )
+
+    def counted(self) -> Totals:
+        """Sum up the counters since the supervisor began."""
+        seats = self._desk.seats.values()
+        return self._totals.now({seat.copier_id: seat.progress for seat in seats if seat.progress is not None})
+
+    def topics(self) -> Iterator[TopicStatus]:
+        """Say what was copied of each topic."""
+        for one in self.counted().topics.values():
+            yield TopicStatus(
+                flow=str(self._desk.flow),
+                topic=one.topic,
+                records=one.records,
+                wire_bytes=one.wire_bytes,
+                latency_ms=one.latency_ms,
+            )
+
+    def lanes(self) -> Iterator[LaneProgress]:
+        """Give every lane of the flow: as its copier reported it, or as one that nobody holds, and why."""
+        desk, reported = self._desk, set()
+        for lane in desk.lanes():
+            reported.add(lane.lane)
+            yield lane
+        for set_id, group in desk.ledger.sets.items():
+            owner = desk.ledger.owner.get(set_id)
+            why = f"{owner} has not taken it yet" if owner else desk.waiting_for() or "waits for a copier"
+            for name in group.lanes:
+                if name.source not in reported:
+                    yield unowned(name, set_id, group.epoch, why)
 
     def copiers(self) -> Iterator[CopierStatus]:
         """Say how each copier of the flow is."""
@@ -85,3 +135,25 @@ class Tally:
                 buffer_bytes=seat.progress.buffer_bytes if seat.progress else 0,
                 node=seat.report.node if seat.report else "",
             )
+
+
+def unowned(name: LaneName, set_id: str, epoch: int, reason: str) -> LaneProgress:
+    """Describe a lane that no copier reports."""
+    return LaneProgress(
+        lane=name.source,
+        target=name.target,
+        state="unowned",
+        reason=reason,
+        source_next=-1,
+        target_next=-1,
+        source_end=-1,
+        records=0,
+        wire_bytes=0,
+        in_flight=0,
+        queued_bytes=0,
+        resumed_by="",
+        reencoded=0,
+        skipped=0,
+        set_id=set_id,
+        epoch=epoch,
+    )

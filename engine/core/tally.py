@@ -27,6 +27,11 @@ class Histogram(msgspec.Struct, frozen=True):
         counts = tuple(mine + theirs for mine, theirs in zip(self.counts, other.counts, strict=True))
         return Histogram(counts, self.sum_ms + other.sum_ms)
 
+    def minus(self, earlier: "Histogram") -> "Histogram":
+        """Say what came since an earlier snapshot of the same histogram."""
+        counts = tuple(now - then for now, then in zip(self.counts, earlier.counts, strict=True))
+        return Histogram(counts, self.sum_ms - earlier.sum_ms)
+
 
 class Tally:
     """A histogram that grows."""

@@ -35,3 +35,4 @@ def test_a_snapshot_stays_as_it_was_and_two_add_up() -> None:
     both = before.plus(tally.snapshot())
     assert (both.count, both.sum_ms) == (3, 9.0)
     assert Histogram().plus(before) == before
+    assert both.minus(before) == tally.snapshot()

@@ -1,0 +1,80 @@
+"""Counters over copiers that come, go and hand partitions on."""
+
+import msgspec
+
+from actors.totals import FlowTotals, Totals
+from engine.core.progress import FlowProgress, TopicCount
+from engine.core.tally import Histogram, Tally
+from tests.unit.actors.fakes import FLOW, lane_progress, lanes
+
+
+def durations(*ms: float) -> Histogram:
+    tally = Tally()
+    for one in ms:
+        tally.add(one)
+    return tally.snapshot()
+
+
+def progress(records: dict[str, int], *, left: dict[str, int] | None = None, failures: int = 0) -> FlowProgress:
+    """A copier with a lane per topic; every record weighs 100 bytes and took 7 ms, and was an append of its own."""
+    held = [
+        msgspec.structs.replace(lane_progress(lanes(topic, 1)[0], source_next=count), latency_ms=7 * count)
+        for topic, count in records.items()
+    ]
+    gone = left or {}
+    count = sum(records.values()) + sum(gone.values())
+    return FlowProgress(
+        flow=FLOW,
+        at_ms=0,
+        lanes=tuple(held),
+        events=(),
+        buffer_bytes=0,
+        set_ids=(),
+        left=tuple(
+            TopicCount(topic=topic, records=one, wire_bytes=100 * one, latency_ms=7 * one)
+            for topic, one in gone.items()
+        ),
+        append_failures=failures,
+        append_latency=durations(*[3.0] * count),
+        replication_latency=durations(*[7.0] * count),
+        record_age=durations(*[5.0] * count),
+    )
+
+
+def records(totals: Totals) -> dict[str, int]:
+    for one in totals.topics.values():
+        assert (one.wire_bytes, one.latency_ms) == (100 * one.records, 7 * one.records)
+    assert {histogram.count for histogram in totals.latencies} == {sum(one.records for one in totals.topics.values())}
+    return {one.topic: one.records for one in totals.topics.values()}
+
+
+def test_a_partition_that_moves_is_counted_on_by_each_copier() -> None:
+    totals = FlowTotals()
+    assert records(totals.now({})) == {}
+    assert records(totals.now({"a": progress({"t": 10, "u": 5})})) == {"t": 10, "u": 5}
+    moved = {"a": progress({"u": 6}, left={"t": 12}), "b": progress({"t": 1})}
+    assert records(totals.now(moved)) == {"t": 13, "u": 6}
+    back = {"a": progress({"u": 6, "t": 2}, left={"t": 12}), "b": progress({}, left={"t": 3})}
+    assert records(totals.now(back)) == {"t": 17, "u": 6}
+
+
+def test_what_a_copier_counted_outlives_it() -> None:
+    totals = FlowTotals()
+    totals.bury("a", progress({"t": 10}, failures=2))
+    totals.bury("b", progress({"t": 1, "u": 1}, failures=1))
+    now = totals.now({"c": progress({"t": 4}, failures=4)})
+    assert records(now) == {"t": 15, "u": 1}
+    assert now.append_failures == 7
+    assert records(totals.now({})) == {"t": 11, "u": 1}  # summing up changes nothing
+
+
+def test_what_an_adopted_copier_had_counted_before_is_not_ours_living_or_dead() -> None:
+    totals = FlowTotals()
+    totals.adopt("a", progress({"t": 10}, left={"u": 3}, failures=5))
+    totals.adopt("a", progress({"t": 99}))  # later reports are no first ones
+    now = totals.now({"a": progress({"t": 12}, left={"u": 3}, failures=6)})
+    assert records(now) == {"t": 2, "u": 0}
+    assert now.append_failures == 1
+    totals.bury("a", progress({"t": 13}, left={"u": 3}, failures=6))
+    assert records(totals.now({})) == {"t": 3, "u": 0}
+    assert records(totals.now({"a": progress({"t": 1})})) == {"t": 4, "u": 0}
