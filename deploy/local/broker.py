@@ -9,7 +9,7 @@ from deploy.local import probe
 from deploy.local.errors import ClusterError
 from deploy.local.limits import require_disk
 from deploy.local.ports import HOST, is_free
-from deploy.local.settings import LOG_CONFIGURATION, BrokerAddress, encode_properties
+from deploy.local.settings import BrokerAddress, encode_logging, encode_properties
 from deploy.local.telling import last_telling_line
 from deploy.local.tools import QUICK_FLAGS, SERVER_FLAGS, java_command, start_tool
 
@@ -30,6 +30,7 @@ class Broker:
         self.address = address
         self.folder = folder
         self.log_file = folder / "broker.log"
+        self.log_levels: Mapping[str, str] = {}
         self._everyone = everyone
         self._cluster_id = cluster_id
         self._process: subprocess.Popen[bytes] | None = None
@@ -60,7 +61,7 @@ class Broker:
         require_disk(self.folder)
         text = encode_properties(self.address, self._everyone, self.data_folder, overrides)
         self._properties.write_text(text)
-        self._log_configuration.write_text(LOG_CONFIGURATION)
+        self._log_configuration.write_text(encode_logging(self.log_levels))
         args = ("format", "--cluster-id", self._cluster_id, "--config", str(self._properties), "--ignore-formatted")
         return start_tool(
             "kafka.tools.StorageTool", *args, log_file=self.folder / "format.log", heap_mib=256, flags=QUICK_FLAGS

@@ -23,8 +23,9 @@ BROKER_HEAP_MIB = 1024
 class Cluster:
     """An embedded cluster: combined KRaft brokers, PLAINTEXT on 127.0.0.1, everything below one folder.
 
-    `overrides` are broker properties that win over the defaults of settings.py. Not thread-safe; start several clusters
-    side by side with `start_clusters`.
+    `overrides` are broker properties that win over the defaults of settings.py, `own` those of single brokers by node
+    id (from 1 on), which win over both; `log_levels` are levels of Kafka's loggers by name. Not thread-safe; start
+    several clusters side by side with `start_clusters`.
     """
 
     def __init__(
@@ -34,6 +35,8 @@ class Cluster:
         *,
         brokers: int = 1,
         overrides: Mapping[str, str] | None = None,
+        own: Mapping[int, Mapping[str, str]] | None = None,
+        log_levels: Mapping[str, str] | None = None,
         heap_mib: int = BROKER_HEAP_MIB,
     ) -> None:
         if not 1 <= brokers <= MOST_BROKERS:
@@ -41,6 +44,7 @@ class Cluster:
         self.name = name
         self.folder = folder.absolute()
         self.overrides = dict(overrides or {})
+        self.own = {node_id: dict(properties) for node_id, properties in (own or {}).items()}
         self.heap_mib = heap_mib
         self.cluster_id = new_cluster_id()
         ports = pick_ports(2 * brokers)
@@ -52,6 +56,8 @@ class Cluster:
             Broker(address, addresses, self.folder / f"broker-{address.node_id}", self.cluster_id)
             for address in addresses
         ]
+        for broker in self.brokers:
+            broker.log_levels = dict(log_levels or {})
 
     @property
     def bootstrap_servers(self) -> str:
@@ -105,7 +111,9 @@ class Cluster:
     def _start(self) -> None:
         raise_open_files()
         kafka_classpath()
-        formatting = [(broker, broker.prepare(self.overrides)) for broker in self.brokers]
+        formatting = [
+            (broker, broker.prepare(self.overrides | self.own.get(broker.node_id, {}))) for broker in self.brokers
+        ]
         for broker, process in formatting:
             process.wait()
             require_success(process, f"formatting broker {broker.node_id}", broker.folder / "format.log")

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from deploy.local.ports import HOST
 
-# Names of the loggers that would fill a log with one line per partition.
-LOG_CONFIGURATION = """\
+_LOGGING = """\
 status = error
 appenders = console
 appender.console.type = Console
@@ -17,10 +16,9 @@ appender.console.layout.pattern = [%d{ISO8601}] %p %m (%c)%n
 rootLogger.level = INFO
 rootLogger.appenderRefs = console
 rootLogger.appenderRef.console.ref = console
-loggers = state
-logger.state.name = state.change.logger
-logger.state.level = WARN
 """
+# This logger would fill a log with one line per partition.
+_LEVELS = {"state.change.logger": "WARN"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,3 +65,10 @@ def encode_properties(
     }
     properties.update(overrides)
     return "".join(f"{key}={value}\n" for key, value in properties.items())
+
+
+def encode_logging(levels: Mapping[str, str]) -> str:
+    """The log configuration of a broker: INFO, except for loggers whose level is given by name."""
+    named = enumerate((_LEVELS | dict(levels)).items())
+    lines = [f"logger.own{at}.name = {name}\nlogger.own{at}.level = {level}\n" for at, (name, level) in named]
+    return _LOGGING + "".join(lines)

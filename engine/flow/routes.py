@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from engine.clock import backoff_s, pause
+from engine.clock import backoff_s, now_s, pause
 from engine.errors import BrokerUnreachable, ConnectionLost
 from engine.flow.appender import Appender
 from engine.flow.buffers import BufferPool
@@ -24,6 +24,8 @@ Door = tuple[int, int]
 """A broker and one of our connections to it: a broker handles one request per connection at a time."""
 Spawn = Callable[[Coroutine[Any, Any, None]], None]
 _REFRESH_S = 30.0
+_NEAREST_S = 300.0
+"""How long a nearest replica is believed to be one: it may have fallen behind, and only the leader would know."""
 _AGAIN_S = 0.1
 """Least time between two look-ups: a leader election takes longer than that anyway."""
 
@@ -56,6 +58,7 @@ class Routes:
         self._inboxes: dict[Door, Inbox] = {}
         self._outboxes: dict[Door, Outbox] = {}
         self._stale = asyncio.Event()
+        self._nearest_at = now_s()
 
     # --- leaders ---------------------------------------------------------------------------------------------
 
@@ -77,11 +80,19 @@ class Routes:
             except TimeoutError:
                 pass
             self._stale.clear()
+            self._doubt_replicas()
             try:
                 await self.refresh(list(self._drivers.values()))
             except (ConnectionLost, BrokerUnreachable):
                 self._stale.set()
             await pause(_AGAIN_S)
+
+    def _doubt_replicas(self) -> None:
+        """Let the leaders say anew, now and then, which replica is nearest (KIP-392)."""
+        if now_s() - self._nearest_at >= _NEAREST_S:
+            self._nearest_at = now_s()
+            for driver in self._drivers.values():
+                driver.replica = -1
 
     async def refresh(self, drivers: Iterable[LaneDriver]) -> None:
         """Look up the leaders of some lanes and open what is missing. Raises ConnectionLost, BrokerUnreachable."""

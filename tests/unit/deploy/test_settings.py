@@ -9,7 +9,7 @@ import pytest
 from deploy.local import limits, ports, probe
 from deploy.local.cluster import Cluster, new_cluster_id
 from deploy.local.errors import ClusterError
-from deploy.local.settings import BrokerAddress, encode_properties
+from deploy.local.settings import BrokerAddress, encode_logging, encode_properties
 from deploy.local.telling import last_telling_line
 
 
@@ -44,6 +44,14 @@ def test_overrides_win() -> None:
     properties = properties_of(3, {"min.insync.replicas": "1", "log.retention.ms": "1000"})
     assert properties["min.insync.replicas"] == "1"
     assert properties["log.retention.ms"] == "1000"
+
+
+def test_single_brokers_have_properties_and_log_levels(tmp_path: Path) -> None:
+    cluster = Cluster("s", tmp_path, brokers=2, own={2: {"broker.rack": "b"}}, log_levels={"kafka.x": "DEBUG"})
+    assert cluster.own == {2: {"broker.rack": "b"}}
+    text = encode_logging(cluster.brokers[1].log_levels)
+    assert "logger.own0.name = state.change.logger\nlogger.own0.level = WARN\n" in text
+    assert text.endswith("logger.own1.name = kafka.x\nlogger.own1.level = DEBUG\n")
 
 
 def test_a_cluster_has_one_to_three_brokers(tmp_path: Path) -> None:

@@ -216,6 +216,21 @@ async def test_a_lane_reads_from_its_nearest_replica_and_returns_to_the_leader_w
         assert stage.a.fetches[-1][0] == 1
 
 
+async def test_the_leader_is_asked_anew_which_replica_is_nearest() -> None:
+    stage = Stage()
+    stage.sources[0].data(2)
+    where = TopicPartition("t", 0)
+    stage.a.preferred[where] = 3
+    stage.assign()
+    async with stage.running():
+        await until(stage.whole)
+        assert stage.a.fetches[-1][0] == 3
+        stage.a.preferred[where] = 2  # 3 has fallen behind, and answers as if nothing were new
+        stage.copier.routes._nearest_at -= 3600.0
+        stage.copier.routes.look_up()
+        await until(lambda: stage.a.fetches[-1][0] == 2)
+
+
 async def test_progress_tells_set_and_epoch_of_each_lane_and_a_beat_that_goes_on() -> None:
     stage = Stage(2)
     stage.assign(set_id="one", only=[0], epoch=3)

@@ -1,0 +1,87 @@
+"""`client.rack` (KIP-392) on a cluster with racks: the brokers' own request logs tell who served the records."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from deploy.local.cluster import Cluster, start_clusters
+from engine.core.events import LaneRefused, SourceGap
+from engine.flow.ports import FetchTerms
+from tests.harness.compare import assert_identical
+from tests.harness.load import numbered, produce
+from tests.harness.mirror import Mirror, Run
+from tests.harness.served import LOG_REQUESTS, fetched_bytes
+
+pytestmark = pytest.mark.integration
+
+PARTITIONS = 6
+NEAR = 2
+
+
+@pytest.fixture
+async def clusters(tmp_path: Path) -> AsyncIterator[tuple[Cluster, Cluster]]:
+    """A source of three brokers, each in a rack of its own, and a target."""
+    source = Cluster(
+        "source",
+        tmp_path / "source",
+        brokers=3,
+        heap_mib=512,
+        overrides={"replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector"},
+        own={node_id: {"broker.rack": f"rack-{node_id}"} for node_id in (1, 2, 3)},
+        log_levels=LOG_REQUESTS,
+    )
+    target = Cluster("target", tmp_path / "target", heap_mib=512)
+    await asyncio.to_thread(start_clusters, source, target)
+    try:
+        yield source, target
+    finally:
+        for cluster in (source, target):
+            await asyncio.to_thread(cluster.stop)
+
+
+async def fill(mirror: Mirror, first: int) -> None:
+    """Append 500 records to every partition, on all replicas that are in sync."""
+    for partition in range(PARTITIONS):
+        await produce(mirror.source, "near", partition, numbered(500, first=first, size_bytes=200), acks="all")
+
+
+def serving(run: Run) -> set[int]:
+    """Return the brokers that the lanes fetch from."""
+    return {driver.source_node for driver in run.copier.drivers.values()}
+
+
+async def test_records_come_from_the_own_rack_and_from_leaders_while_it_is_gone(
+    clusters: tuple[Cluster, Cluster],
+) -> None:
+    source, target = clusters
+    mirror = Mirror(source, target, "racks", fetch=FetchTerms(rack=f"rack-{NEAR}"))
+    await mirror.open()
+    copied = await mirror.topic("near", PARTITIONS)
+    await fill(mirror, 0)
+    async with mirror.run() as run:
+        await run.until_copied()
+        assert serving(run) == {NEAR}
+        size = sum(lane.wire_bytes for lane in run.progress().lanes)
+        served = fetched_bytes(source, "test-racks")
+        assert size > 0
+        assert served[NEAR] >= size, served
+        assert (served[1], served[3]) == (0, 0), served
+
+        await asyncio.to_thread(source.brokers[NEAR - 1].kill)
+        await fill(mirror, 500)
+        await run.until_copied(deadline_s=120.0)
+        assert serving(run) <= {1, 3}
+        served = fetched_bytes(source, "test-racks")
+        more = sum(lane.wire_bytes for lane in run.progress().lanes) - size
+        assert served[1] + served[3] >= more > 0, served
+
+        # Back again: leaders name it once it is in sync.
+        await asyncio.to_thread(source.restart, source.brokers[NEAR - 1])
+        await run.until(lambda: serving(run) == {NEAR}, "every lane reads from its rack again", deadline_s=120.0)
+        await fill(mirror, 1000)
+        await run.until_copied(deadline_s=120.0)
+        assert not run.told(SourceGap)
+        assert not run.told(LaneRefused)
+    assert await assert_identical(source, target, "near", copied) == 1500 * PARTITIONS
