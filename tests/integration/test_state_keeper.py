@@ -12,13 +12,13 @@ from engine.core.events import LaneReleased
 from engine.errors import FlowHeld, KafkaRefusal
 from engine.event_keeper import EventKeeper
 from engine.kafka.admin import describe_topic_configs
-from engine.kafka.internal_topics import EVENTS_CONFIGS
+from engine.kafka.internal_topics import EVENTS_CONFIGS, STATE_CONFIGS
 from engine.properties import parse_properties
 from engine.settings import MirrorConfig
 from engine.state import DESIRED, DesiredState, Holder
 from engine.state_keeper import StateKeeper
 from policies.model import TopicPartition
-from tests.harness.admin import admin, create_topics
+from tests.harness.admin import create_topics, partition_count
 
 pytestmark = pytest.mark.integration
 
@@ -55,9 +55,9 @@ async def test_the_topic_is_made_and_the_next_mirror_reads_it(target_cluster: Cl
         await one.put({DESIRED: STOPPED})
     async with keeper(config, "two") as two:
         assert two.load()[DESIRED] == STOPPED
-    async with admin(target_cluster) as client:
-        (described,) = await client.describe_topics(["raymirror-state.made.internal"])
-    assert len(described["partitions"]) == 1
+        configs = (await describe_topic_configs(two._client, [two.terms.topic]))[two.terms.topic]
+    assert {name: configs[name].value for name in STATE_CONFIGS} == STATE_CONFIGS
+    assert await partition_count(target_cluster, "raymirror-state.made.internal") == 1
 
 
 async def test_a_second_mirror_of_one_configuration_says_who_has_the_flow(target_cluster: Cluster) -> None:
