@@ -14,6 +14,7 @@ from engine.properties import Properties, load_properties
 from engine.property_reader import PropertyReader
 from engine.secrets import SECURITY_KEYS, check_security
 from engine.settings import ClusterConfig, ConfigWarning, FlowConfig, MirrorConfig
+from engine.telemetry_config import read_telemetry
 from engine.unread import explain
 from policies.model import FlowName
 from policies.naming import IdentityNaming
@@ -42,6 +43,7 @@ def read_config(properties: Properties) -> MirrorConfig:
     _check_flow_keys(reader, aliases)
     flows = _flows(reader, aliases)
     _check_topology(reader, flows)
+    telemetry = read_telemetry(reader)
     return MirrorConfig(
         file=properties.file,
         clusters=clusters,
@@ -50,6 +52,7 @@ def read_config(properties: Properties) -> MirrorConfig:
         notes=tuple(reader.notes),
         digest=_digest(properties),
         deployment_id=reader.text("raymirror.deployment.id", ""),
+        telemetry=telemetry,
     )
 
 

@@ -71,6 +71,18 @@ class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
     configs_exclude: PatternList
 
 
+class TelemetryConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a mirror's metrics and traces go; port 0 and an empty endpoint: nowhere."""
+
+    port: int = 0
+    bind: str = "127.0.0.1"
+    per_partition: bool = False
+    most_series: int = 20_000
+    """Of one metric; where partitions would be more, topics are told, and where these would be more, flows."""
+    otlp_endpoint: str = ""
+    otlp_every_s: float = 15.0
+
+
 class MirrorConfig(msgspec.Struct, frozen=True, kw_only=True):
     """A whole configuration file."""
 
@@ -81,6 +93,7 @@ class MirrorConfig(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     deployment_id: str
     notes: tuple[ConfigWarning, ...] = ()
+    telemetry: TelemetryConfig = TelemetryConfig()
 
     def flow(self, name: FlowName) -> FlowConfig:
         """Return the flow of a name. Raises KeyError."""
