@@ -20,7 +20,7 @@ class Piece:
         self.data = data
         self.header = header
         self.api = -1
-        """Key of the API a response answers; -1 if unknown. Filled by the proxy."""
+        """Key of the API that a request is of, or a response answers; -1 if unknown. Filled by the proxy."""
 
 
 class FrameSplitter:

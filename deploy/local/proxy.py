@@ -1,10 +1,10 @@
 """A TCP proxy in front of one broker that delays, holds and cuts on demand: distance and faults for tests and benches.
 
-    client --requests---> [delay] -----------> broker
+    client --requests---> [delay] ---> [gate] -> broker
     client <--[gate] <--- [delay] <--responses-- broker
 
 Requests are read along only as far as Kafka's framing goes, to learn which API a correlation id belongs to, so that
-`hold({0})` holds Produce responses and lets everything before them pass. Responses of one connection are in order, so
+`hold({0})` holds Produce responses and lets everything before them pass. Both ways of a connection are in order, so
 what comes behind a held one waits too. Plaintext connections only. The broker must advertise the proxy's address, or
 clients go round it; for an embedded cluster of one broker:
 
@@ -16,6 +16,7 @@ clients go round it; for an embedded cluster of one broker:
 """
 
 import asyncio
+from contextlib import nullcontext, suppress
 from types import TracebackType
 from typing import Self
 
@@ -23,6 +24,25 @@ from deploy.local.delay import Delay
 from deploy.local.frames import FrameSplitter, Piece
 
 _CHUNK_BYTES = 256 * 1024
+
+
+class _Link:
+    """Both ways of one connection, and the APIs whose requests it holds. `stays` once it held any: then it delivers
+    them even if its client is gone by that time, as a network would.
+    """
+
+    def __init__(self, held_apis: frozenset[int]) -> None:
+        self.requests, self.responses = Delay(), Delay()
+        self.held_apis = held_apis
+        self.stays = bool(held_apis)
+
+    def holds(self, request: Piece) -> bool:
+        """Whether this request is to wait."""
+        return request.header is not None and request.api in self.held_apis
+
+    def client_may_go(self) -> suppress | nullcontext[None]:
+        """Overlook that the client is gone, where the connection stays."""
+        return suppress(ConnectionError) if self.stays else nullcontext()
 
 
 class Proxy:
@@ -38,9 +58,11 @@ class Proxy:
         self.request_delay_s = 0.0
         self.response_delay_s = 0.0
         self.refusing = False
+        self.hold_on_new: frozenset[int] = frozenset()
+        """API keys whose requests are kept back on connections that are opened from now on."""
         self._listen = listen
         self._server: asyncio.Server | None = None
-        self._links: dict[asyncio.Task[None], Delay] = {}
+        self._links: dict[asyncio.Task[None], _Link] = {}
         self._held_apis: frozenset[int] | None = frozenset()
         self._changed = asyncio.Event()
 
@@ -59,7 +81,12 @@ class Proxy:
     @property
     def held_responses(self) -> int:
         """Responses that the broker has sent and `hold` keeps back, those queued behind one of them not counted."""
-        return sum(1 for way in self._links.values() for piece in way.waiting if self._holds(piece))
+        return sum(1 for link in self._links.values() for piece in link.responses.waiting if self._holds(piece))
+
+    @property
+    def held_requests(self) -> int:
+        """Requests that clients have sent and that are kept back, those queued behind one of them not counted."""
+        return sum(1 for link in self._links.values() for piece in link.requests.waiting if link.holds(piece))
 
     async def start(self) -> None:
         """Begin to listen."""
@@ -79,10 +106,30 @@ class Proxy:
         while self.held_responses < count:
             await self._changed.wait()
 
+    def hold_requests(self, apis: frozenset[int]) -> None:
+        """Keep back requests of these APIs on the connections that are open now, until `release_requests` or `cut`.
+
+        Connections opened later are served as `hold_on_new` says. What is kept back outlives the client's side.
+        """
+        for link in self._links.values():
+            link.held_apis = apis
+            link.stays = link.stays or bool(apis)
+        self._wake()
+
+    def release_requests(self) -> None:
+        """Let held requests go on, in order, and hold none on new connections."""
+        self.hold_on_new = frozenset()
+        self.hold_requests(frozenset())
+
+    async def wait_held_requests(self, count: int) -> None:
+        """Return when at least `count` requests are kept back at the same time."""
+        while self.held_requests < count:
+            await self._changed.wait()
+
     def cut(self) -> None:
         """Abort every connection, both sides, and drop what was held or under way; new connections are served."""
-        for link in self._links:
-            link.cancel()
+        for serving in self._links:
+            serving.cancel()
 
     async def close(self) -> None:
         """Stop listening, cut every connection and return when all of them are gone."""
@@ -111,64 +158,70 @@ class Proxy:
         self._changed = asyncio.Event()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        link = asyncio.current_task()
-        if link is None or self.refusing:
+        serving = asyncio.current_task()
+        if serving is None or self.refusing:
             writer.transport.abort()
             return
-        responses = self._links[link] = Delay()
+        link = self._links[serving] = _Link(self.hold_on_new)
         try:
-            await self._link(reader, writer, responses)
+            await self._connect(link, reader, writer)
         except* (OSError, asyncio.CancelledError):
             pass  # a side went away, or `cut`: the client sees a dead connection, which is all a proxy can say
         finally:
-            del self._links[link]
+            del self._links[serving]
             writer.transport.abort()
 
-    async def _link(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, responses: Delay) -> None:
+    async def _connect(self, link: _Link, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         broker_reader, broker_writer = await asyncio.open_connection(*self.target, limit=_CHUNK_BYTES)
         apis: dict[int, int] = {}
-        requests = Delay()
         try:
             async with asyncio.TaskGroup() as group:
-                group.create_task(self._read_requests(reader, requests, apis))
-                group.create_task(_write_requests(requests, broker_writer))
-                group.create_task(self._read_responses(broker_reader, responses, apis))
-                group.create_task(self._write_responses(responses, writer))
+                group.create_task(self._read_requests(link, reader, apis))
+                group.create_task(self._write_requests(link, broker_writer))
+                group.create_task(self._read_responses(link, broker_reader, apis))
+                group.create_task(self._write_responses(link, writer))
         finally:
             broker_writer.transport.abort()
 
-    async def _read_requests(self, reader: asyncio.StreamReader, way: Delay, apis: dict[int, int]) -> None:
+    async def _read_requests(self, link: _Link, reader: asyncio.StreamReader, apis: dict[int, int]) -> None:
         splitter = FrameSplitter(header_bytes=8)
-        while chunk := await reader.read(_CHUNK_BYTES):
-            for piece in splitter.split(chunk):
-                if piece.header is not None:
-                    apis[int.from_bytes(piece.header[4:8])] = int.from_bytes(piece.header[:2])
-                await way.put(piece, self.request_delay_s)
-        way.end()
+        with link.client_may_go():
+            while chunk := await reader.read(_CHUNK_BYTES):
+                for piece in splitter.split(chunk):
+                    if piece.header is not None:
+                        piece.api = int.from_bytes(piece.header[:2])
+                        apis[int.from_bytes(piece.header[4:8])] = piece.api
+                    await link.requests.put(piece, self.request_delay_s)
+                self._wake()
+        link.requests.end()
 
-    async def _read_responses(self, reader: asyncio.StreamReader, way: Delay, apis: dict[int, int]) -> None:
-        splitter = FrameSplitter(header_bytes=4)
-        while chunk := await reader.read(_CHUNK_BYTES):
-            for piece in splitter.split(chunk):
-                if piece.header is not None:
-                    piece.api = apis.pop(int.from_bytes(piece.header), -1)
-                await way.put(piece, self.response_delay_s)
-            self._wake()
-        way.end()
-
-    async def _write_responses(self, way: Delay, writer: asyncio.StreamWriter) -> None:
+    async def _write_requests(self, link: _Link, writer: asyncio.StreamWriter) -> None:
+        way = link.requests
         while piece := await way.next_due():
-            while self._holds(piece):
+            while link.holds(piece):
                 await self._changed.wait()
             writer.write(piece.data)
             await writer.drain()
             way.pop()
         writer.write_eof()
 
+    async def _read_responses(self, link: _Link, reader: asyncio.StreamReader, apis: dict[int, int]) -> None:
+        splitter = FrameSplitter(header_bytes=4)
+        while chunk := await reader.read(_CHUNK_BYTES):
+            for piece in splitter.split(chunk):
+                if piece.header is not None:
+                    piece.api = apis.pop(int.from_bytes(piece.header), -1)
+                await link.responses.put(piece, self.response_delay_s)
+            self._wake()
+        link.responses.end()
 
-async def _write_requests(way: Delay, writer: asyncio.StreamWriter) -> None:
-    while piece := await way.next_due():
-        writer.write(piece.data)
-        await writer.drain()
-        way.pop()
-    writer.write_eof()
+    async def _write_responses(self, link: _Link, writer: asyncio.StreamWriter) -> None:
+        way = link.responses
+        while piece := await way.next_due():
+            while self._holds(piece):
+                await self._changed.wait()
+            with link.client_may_go():
+                writer.write(piece.data)
+                await writer.drain()
+            way.pop()
+        writer.write_eof()

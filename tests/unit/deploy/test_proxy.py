@@ -1,7 +1,10 @@
 """The proxy in front of an echo broker: every response carries the request's correlation id and its bytes."""
 
 import asyncio
+import socket
+import struct
 from collections.abc import AsyncIterator
+from contextlib import suppress
 
 import pytest
 
@@ -84,6 +87,88 @@ async def test_hold_keeps_one_api_back_and_release_lets_it_go(proxy: Proxy) -> N
     proxy.release()
     assert [(await client.receive())[0] for _ in range(3)] == [2, 3, 4]
     client.writer.close()
+
+
+async def test_requests_of_one_api_wait_with_what_is_behind_them(proxy: Proxy) -> None:
+    client = await Client.connect(proxy)
+    client.send(PRODUCE, 1)
+    assert (await client.receive())[0] == 1
+    proxy.hold_requests(frozenset({PRODUCE}))
+    for n, api in enumerate((FETCH, PRODUCE, FETCH, PRODUCE), start=2):
+        client.send(api, n, b"x" * 300_000)
+    async with asyncio.timeout(DEADLINE_S):
+        await proxy.wait_held_requests(2)
+    assert (await client.receive())[0] == 2
+    other = await Client.connect(proxy)
+    other.send(PRODUCE, 9)
+    assert (await other.receive())[0] == 9
+    assert proxy.held_requests == 2
+    proxy.release_requests()
+    assert [(await client.receive())[0] for _ in range(3)] == [3, 4, 5]
+    for one in (client, other):
+        one.writer.close()
+
+
+async def test_requests_of_new_connections_only(proxy: Proxy) -> None:
+    before = await Client.connect(proxy)
+    before.send(FETCH, 1)
+    await before.receive()
+    proxy.hold_on_new = frozenset({PRODUCE})
+    held = await Client.connect(proxy)
+    held.send(PRODUCE, 2)
+    async with asyncio.timeout(DEADLINE_S):
+        await proxy.wait_held_requests(1)
+    before.send(PRODUCE, 3)
+    assert (await before.receive())[0] == 3
+    proxy.release_requests()
+    assert (await held.receive())[0] == 2
+    after = await Client.connect(proxy)
+    after.send(PRODUCE, 4)
+    assert (await after.receive())[0] == 4
+    for one in (before, held, after):
+        one.writer.close()
+
+
+@pytest.mark.parametrize("end", ["closed", "reset"])
+async def test_held_requests_arrive_although_their_client_is_gone(proxy: Proxy, end: str) -> None:
+    came: list[int] = []
+    all_came = asyncio.Event()
+
+    async def collect(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError):
+            while True:
+                frame = await reader.readexactly(int.from_bytes(await reader.readexactly(4)))
+                if int.from_bytes(frame[:2]) == PRODUCE:
+                    came.append(int.from_bytes(frame[4:8]))
+                writer.write(len(frame).to_bytes(4) + frame)
+                if len(came) == 5:
+                    all_came.set()
+        writer.close()
+
+    broker = await asyncio.start_server(collect, "127.0.0.1", 0)
+    async with broker:
+        proxy.target = broker.sockets[0].getsockname()[:2]
+        proxy.hold_on_new = frozenset({PRODUCE})
+        client = await Client.connect(proxy)
+        for n in range(5):
+            client.send(PRODUCE, n, b"x" * 100_000)
+        async with asyncio.timeout(DEADLINE_S):
+            await proxy.wait_held_requests(5)
+        if end == "reset":
+            no_linger = struct.pack("ii", 1, 0)  # close then sends RST, as a killed process does that had not read all
+            client.writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, no_linger)
+        client.writer.close()
+        await client.writer.wait_closed()
+        proxy.hold_on_new = frozenset()
+        other = await Client.connect(proxy)  # while it is served, the proxy learns that the first one is gone
+        other.send(FETCH, 0)
+        await other.receive()
+        other.writer.close()
+        assert came == []
+        proxy.release_requests()
+        async with asyncio.timeout(DEADLINE_S):
+            await all_came.wait()
+    assert came == [0, 1, 2, 3, 4]
 
 
 async def test_cut_drops_what_was_held_and_new_connections_are_served(proxy: Proxy) -> None:
