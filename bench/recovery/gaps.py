@@ -51,6 +51,15 @@ def longest_pause(feeds: Iterable[Feed], since: float, until: float) -> float:
     return longest
 
 
+def usual_pause(feeds: Iterable[Feed], since: float, until: float) -> float:
+    """Give the longest gap between two instants of progress of one partition, both within [since, until]."""
+    longest = 0.0
+    for feed in feeds:
+        within = [at for at, _ in feed.target if since <= at <= until]
+        longest = max([longest, *(end - begin for begin, end in pairwise(within))])
+    return longest
+
+
 def longest_wait(feeds: Iterable[Feed], since: float, until: float) -> float:
     """Give the longest time after `since` in which one partition had something to copy and made no progress.
 

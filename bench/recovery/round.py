@@ -11,7 +11,7 @@ import msgspec
 from bench.recovery.compare import Difference, compare_all
 from bench.recovery.ends import ClusterEnds
 from bench.recovery.fault import Fault
-from bench.recovery.gaps import Feed, growth, longest_pause, longest_wait
+from bench.recovery.gaps import Feed, growth, longest_pause, longest_wait, usual_pause
 from bench.recovery.helper import Helper
 from bench.recovery.load import LoadSpec
 from bench.recovery.mirror import MirrorRun, write_config
@@ -208,7 +208,7 @@ def _row(
 ) -> Row:
     calm_from, until = span
     pause_s = longest_pause(feeds, cause.began, until)
-    usual_s = longest_pause(feeds, calm_from, cause.began)
+    usual_s = usual_pause(feeds, calm_from, cause.began)
     after_s = longest_wait(feeds, cause.ended, until)
     return Row(
         fault=fault.id,

@@ -1,6 +1,6 @@
 """How pauses are made of what a watch saw."""
 
-from bench.recovery.gaps import Feed, growth, longest_pause, longest_wait
+from bench.recovery.gaps import Feed, growth, longest_pause, longest_wait, usual_pause
 
 
 def steady(*, first: float = 0.0, last: float = 20.0, without: tuple[float, float] | None = None) -> Feed:
@@ -28,6 +28,12 @@ def test_the_longest_gap_of_any_partition_around_the_fault_counts() -> None:
     assert round(longest_pause(feeds, 5.0, 20.0), 6) == 5.0, "a gap that touches the time counts whole"
     assert round(longest_pause(feeds, 14.0, 20.0), 6) == 0.1
     assert round(longest_pause(feeds, 0.0, 1.0), 6) == 0.1
+
+
+def test_what_is_usual_ends_before_the_fault() -> None:
+    feeds = [steady(without=(9.5, 17.0)), steady(without=(4.0, 4.5))]
+    assert round(usual_pause(feeds, 1.0, 10.0), 6) == 0.5
+    assert usual_pause(feeds, 10.0, 10.0) == 0.0
 
 
 def test_a_new_partition_waits_from_its_first_record() -> None:
