@@ -7,19 +7,20 @@ late even so, because the new owner's epoch is higher.
 from collections.abc import Callable
 
 from actors.desk import FlowDesk
+from actors.events import CopierDrainedBadly, CopierEnded, CopierReplaced, SetQuarantined
 from actors.ports import Fleet, Vital
 from actors.seat import Seat
 from actors.states import CopierState, Sign
+from engine.core.events import Event
 from policies.flapping import after_end, after_survival
 from policies.health import HealthLimits, Sighting, Verdict, judge, reason
-from policies.model import FlowName
 
 QUICK_DEATH_S = 60.0  # a copier that ends sooner than this after its start slows the next start down
 BACKOFF_MAX_S = 30.0
 YIELD_S = 15.0
 """An outdated copier makes room when the one that is to replace it found no free CPU for so long."""
 
-Note = Callable[[str, FlowName, str], None]
+Note = Callable[[Event], None]
 
 
 class Crew:
@@ -68,11 +69,12 @@ class Crew:
 
     def _unexpected(self, desk: FlowDesk, seat: Seat, cause: str, *, blameless: bool) -> None:
         if seat.drain_asked_at_s is not None:
-            self._note("warning", desk.flow, f"{seat.copier_id} ended while it drained: {cause}")
+            what = f"ended while it drained: {cause}"
+            self._note(CopierDrainedBadly(flow=desk.flow, copier=seat.copier_id, what=what))
             return
         wait_s = self._back_off(desk, seat) if blameless or not seat.held_since else 0.0
-        again = f"; the next one starts in {wait_s:.0f} s" if wait_s else "; its partitions move to others"
-        self._note("error", desk.flow, f"{seat.copier_id} ended: {cause}{again}")
+        then = f"the next one starts in {wait_s:.0f} s" if wait_s else "its partitions move to others"
+        self._note(CopierEnded(flow=desk.flow, copier=seat.copier_id, cause=cause, then=then))
         if not blameless and seat.held_since:
             self._accuse(desk, seat, cause)
 
@@ -89,7 +91,7 @@ class Crew:
         desk.records = after_end(desk.records, desk.held_since(seat), self._clock_s(), cause)
         for set_id, why in desk.quarantined().items():
             if set_id not in before:
-                self._note("error", desk.flow, f"{set_id} is in quarantine: {why}; try it now with: raymirror resume")
+                self._note(SetQuarantined(flow=desk.flow, set_id=set_id, why=why))
 
     # --- how many --------------------------------------------------------------------------------------------
 
@@ -105,7 +107,8 @@ class Crew:
         for seat in current:
             if self._is_outdated(desk, seat) and self._can_spare(fresh):
                 seat.empties = True
-                self._note("info", desk.flow, f"{seat.copier_id} hands its partitions over to a new one")
+                why = "a restart was asked for" if seat.is_outdated else "its code or its settings have changed"
+                self._note(CopierReplaced(flow=desk.flow, copier=seat.copier_id, why=why))
                 break  # one at a time
         for seat in sorted(fresh, key=lambda seat: len(desk.ledger.owned(seat.copier_id)))[: max(0, -missing)]:
             seat.empties = True

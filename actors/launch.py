@@ -1,6 +1,7 @@
 """From a configuration file to a running mirror: Ray, supervisor, state file, and the way back. Main thread only."""
 
 import os
+import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
@@ -41,13 +42,16 @@ def plan_launch(
 ) -> LaunchPlan:
     """Decide what to launch: address given, else RAY_ADDRESS (which every Ray job has), else local. Raises OSError."""
     flows = "_".join(f"{flow.name.source}-{flow.name.target}" for flow in config.flows)
+    namespace = session.namespace_of(name or flows)
     return LaunchPlan(
         spec=MirrorSpec(
             config=config_ref.refer(path),
-            namespace=session.namespace_of(name or flows),
+            namespace=namespace,
             version=code_version(),
             deployment_id=config.deployment_id or session.deployment_id(os.environ),
             drain_s=DRAIN_S,
+            instance_id=uuid.uuid4().hex,
+            dead_instance=session.dead_instance(namespace, os.environ),
             started_ms=wall_ms(),
             detached=detached,
         ),
@@ -85,6 +89,7 @@ def launched(
             config_path=plan.spec.config.path,
             config_digest=plan.spec.config.digest,
             local=connection.local,
+            instance_id=plan.spec.instance_id,
         ),
         os.environ,
     )

@@ -27,7 +27,9 @@ class CopierSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MirrorSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What the supervisor needs to start. `started_ms` is the Unix time of the command that wants it to run;
+    """What the supervisor needs to start. `instance_id` is made when a mirror begins and stays while it is changed;
+    `dead_instance` is the one before it, where its process is known to have died;
+    `started_ms` is the Unix time of the command that wants it to run;
     a detached mirror goes on when nobody follows it.
     """
 
@@ -36,6 +38,8 @@ class MirrorSpec(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     deployment_id: str
     drain_s: float
+    instance_id: str = ""
+    dead_instance: str = ""
     started_ms: int = 0
     detached: bool = False
 

@@ -1,13 +1,19 @@
-"""The metadata actor: a thin shell around one `engine.runner.TopicKeeper` per flow. Stateless: it may be replaced."""
+"""The metadata actor: finds what is to be copied, remembers what is wanted, writes down what happened.
+
+A thin shell around the engine's keepers, three per flow. It holds nothing itself, so it may be replaced; the flow stays
+ours meanwhile, because the state topic knows this mirror by its instance id.
+"""
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import msgspec
 
 from actors.copier import first_cause
+from actors.events import unpack
+from actors.memory import EventKeeperLike, Memory, StateKeeperLike
 from actors.messages import MirrorSpec
 from actors.ports import Found, Kept
 from engine.core.events import AnyEvent, TopicCreated
@@ -40,21 +46,51 @@ class Keeper(Protocol):
 
 
 class Watch(msgspec.Struct, frozen=True, kw_only=True):
-    """One flow to look after: its keeper, and the seconds between two rounds."""
+    """One flow to look after: its keepers, and the seconds between two rounds of discovery.
+
+    `state` makes a keeper anew for each try, since one may be opened once.
+    """
 
     flow: FlowName
     keeper: Keeper
+    state: Callable[[], StateKeeperLike]
+    events: EventKeeperLike
     every_s: float
 
 
 def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
-    """Read the configuration in this actor's own process and make a keeper per flow."""
+    """Read the configuration in this actor's own process and make the keepers of each flow."""
+    import socket
+    from functools import partial
+
     from actors import config_ref
+    from actors.events import KINDS
+    from engine.event_keeper import EventKeeper
     from engine.runner import TopicKeeper
+    from engine.state import Deployment, Holder
+    from engine.state_keeper import StateKeeper
 
     config = config_ref.load(spec.config)
+    holder = Holder(
+        deployment_id=spec.deployment_id,
+        instance_id=spec.instance_id,
+        mirror=spec.namespace,
+        version=spec.version,
+        where=socket.gethostname(),
+    )
+
+    def known_dead(owner: Deployment) -> bool:
+        return bool(spec.dead_instance) and owner.instance_id == spec.dead_instance
+
     return tuple(
-        Watch(flow=flow.name, keeper=TopicKeeper(config, flow), every_s=flow.refresh_topics_s) for flow in config.flows
+        Watch(
+            flow=flow.name,
+            keeper=TopicKeeper(config, flow),
+            state=partial(StateKeeper, config, flow, holder, known_dead),
+            events=EventKeeper(config, flow, KINDS),
+            every_s=flow.refresh_topics_s,
+        )
+        for flow in config.flows
     )
 
 
@@ -63,13 +99,19 @@ class FlowWatch:
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
+        self.memory = Memory(watch.state)
         self._found = Found(serial=0)
         self._failures = 0
-        self._kept = Kept()
         self._events: deque[AnyEvent] = deque(maxlen=EVENTS_KEPT)
 
     async def run(self) -> None:
         """Look, for as long as the actor lives. Raises only on a bug."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._look())
+            group.create_task(self.memory.run())
+            group.create_task(self._watch.events.run())
+
+    async def _look(self) -> None:
         while True:
             try:
                 await self._watch.keeper.open()
@@ -98,11 +140,27 @@ class FlowWatch:
         """Give the latest, with the events since the last call."""
         events = tuple(self._events)
         self._events.clear()
-        return msgspec.structs.replace(self._found, events=events, kept=self._kept)
+        memory = self.memory
+        failure = self._found.failure or memory.trouble
+        return msgspec.structs.replace(
+            self._found, events=events, kept=memory.kept, taken=memory.taken, failure=failure
+        )
 
-    def keep(self, kept: Kept) -> None:
-        """Write down what is wanted of the flow."""
-        self._kept = kept
+    def tell(self, events: bytes) -> None:
+        """Have events written down."""
+        self._watch.events.append(unpack(events))
+
+    async def close(self) -> None:
+        """Write down what is owed and give the flow back, within a few seconds."""
+        await self.memory.close()
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                await self._watch.events.flush()
+        except TimeoutError:
+            return
+
+
+CLOSE_S = 3.0
 
 
 class MetadataShell:
@@ -110,7 +168,7 @@ class MetadataShell:
 
     def __init__(self, spec: bytes, make: Callable[[MirrorSpec], tuple[Watch, ...]] = make_watches) -> None:
         watches = make(msgspec.msgpack.decode(spec, type=MirrorSpec))
-        self._flows = {watch.flow: FlowWatch(watch) for watch in watches}
+        self._flows: Mapping[FlowName, FlowWatch] = {watch.flow: FlowWatch(watch) for watch in watches}
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def _run(self) -> None:
@@ -118,15 +176,23 @@ class MetadataShell:
             for flow in self._flows.values():
                 group.create_task(flow.run())
 
-    async def found(self, source: str, target: str) -> bytes:
-        """Give the latest discovery of one flow; raises what ended the rounds, if something did."""
+    async def found(self, source: str, target: str, events: bytes) -> bytes:
+        """Take events to write down, give the latest discovery of one flow; raises what ended the rounds."""
         if self._task.done():
             try:
                 await self._task
             except BaseExceptionGroup as group:
                 raise first_cause(group) from group
-        return msgspec.msgpack.encode(self._flows[FlowName(source, target)].take())
+        flow = self._flows[FlowName(source, target)]
+        flow.tell(events)
+        return msgspec.msgpack.encode(flow.take())
 
     async def keep(self, source: str, target: str, kept: bytes) -> None:
-        """Write down what is wanted of one flow."""
-        self._flows[FlowName(source, target)].keep(msgspec.msgpack.decode(kept, type=Kept))
+        """Write down what is wanted of one flow; returns when it is durable."""
+        await self._flows[FlowName(source, target)].memory.keep(msgspec.msgpack.decode(kept, type=Kept))
+
+    async def close(self) -> None:
+        """Give the flows back: the mirror ends."""
+        async with asyncio.TaskGroup() as group:
+            for flow in self._flows.values():
+                group.create_task(flow.close())

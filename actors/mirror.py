@@ -4,6 +4,8 @@ import time
 import uuid
 from typing import Any
 
+import msgspec
+
 from actors.connect import RayConnection
 from actors.messages import MirrorSpec
 from actors.session import PREFIX, MirrorPlace, NoMirror, SeveralMirrors
@@ -153,6 +155,7 @@ def start(connection: RayConnection, spec: MirrorSpec, flows: tuple[str, ...]) -
         elif (status.version, status.config_digest) == (spec.version, spec.config.digest):
             return known, "joined"
         else:
+            spec = msgspec.structs.replace(spec, instance_id=status.instance_id)  # it stays the same mirror
             known.retire()
             done = f"took over from version {status.version}, configuration {status.config_digest[:12]}"
         _wait_name_free(connection, spec.namespace)

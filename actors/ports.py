@@ -10,7 +10,7 @@ import msgspec
 
 from actors.messages import Orders, Report
 from actors.states import Desired
-from engine.core.events import AnyEvent
+from engine.core.events import AnyEvent, Event
 from engine.core.progress import FlowProgress
 from engine.errors import MirrorError
 from policies.model import FlowName, LaneName
@@ -112,3 +112,6 @@ class MetadataPort(Protocol):
 
     def keep(self, flow: FlowName, kept: Kept) -> None:
         """Write down what is wanted of a flow."""
+
+    def tell(self, event: Event) -> None:
+        """Write down what happened."""

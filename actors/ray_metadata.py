@@ -9,11 +9,12 @@ import msgspec
 import ray
 
 from actors.calls import actor_class, bounded
+from actors.events import pack
 from actors.messages import MirrorSpec
 from actors.metadata import MetadataShell
 from actors.ports import CopierUnreachable, Found, Kept
 from engine.clock import now_s
-from engine.core.events import AnyEvent
+from engine.core.events import AnyEvent, Event
 from policies.model import FlowName
 
 ASK_S = 1.0
@@ -30,6 +31,7 @@ class RayMetadata:
         self._found = {flow: Found(serial=0) for flow in flows}
         self._events: dict[FlowName, deque[AnyEvent]] = {flow: deque(maxlen=EVENTS_KEPT) for flow in flows}
         self._to_keep: dict[FlowName, Kept] = {}
+        self._to_tell: dict[FlowName, deque[Event]] = {flow: deque(maxlen=EVENTS_KEPT) for flow in flows}
         self._base = dict.fromkeys(flows, 0)
         self._actor: Any = None
         self._started_at_s = 0.0
@@ -45,6 +47,11 @@ class RayMetadata:
         """Have it written down, as soon as somebody can."""
         self._to_keep[flow] = kept
 
+    def tell(self, event: Event) -> None:
+        """Have an event written down; the oldest are dropped while nobody can."""
+        if event.flow in self._to_tell:
+            self._to_tell[event.flow].append(event)
+
     async def run(self) -> None:
         """Ask, for as long as the mirror lives."""
         try:
@@ -58,6 +65,9 @@ class RayMetadata:
         """Write down what is not written yet, as far as that is possible."""
         with contextlib.suppress(CopierUnreachable):
             await self._write_kept()
+            for flow in self._found:
+                await self._ask(flow)
+            await bounded(METADATA, "close", self._actor.close.remote())
 
     def end(self) -> None:
         """Kill the actor; it holds nothing."""
@@ -89,7 +99,11 @@ class RayMetadata:
                 del self._to_keep[flow]
 
     async def _ask(self, flow: FlowName) -> None:
-        data = await bounded(METADATA, "found", self._actor.found.remote(flow.source, flow.target))
+        told = tuple(self._to_tell[flow])
+        call = self._actor.found.remote(flow.source, flow.target, pack(told))
+        data = await bounded(METADATA, "found", call)
+        for _ in told:
+            self._to_tell[flow].popleft()
         found = msgspec.msgpack.decode(data, type=Found)
         self._events[flow].extend(found.events)
         known = self._found[flow]

@@ -31,6 +31,7 @@ class StateFile(msgspec.Struct, frozen=True, kw_only=True):
     config_path: str
     config_digest: str
     local: bool
+    instance_id: str = ""
 
 
 class MirrorPlace(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,6 +125,12 @@ def living(env: Mapping[str, str]) -> tuple[StateFile, ...]:
 
 def _may_live(state: StateFile) -> bool:
     return state.pid == 0 or process_start(state.pid) == state.pid_start
+
+
+def dead_instance(namespace: str, env: Mapping[str, str]) -> str:
+    """Name the instance of this mirror whose `run` process is known to have died here; empty when there is none."""
+    state = _read(folder(env) / f"{namespace}.json")
+    return state.instance_id if state is not None and state.pid and not _may_live(state) else ""
 
 
 def refuse_second(namespace: str, env: Mapping[str, str]) -> None:

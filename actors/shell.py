@@ -71,6 +71,7 @@ class SupervisorShell:
                 version=self._spec.version,
                 config_path=self._spec.config.path,
                 config_digest=self._spec.config.digest,
+                instance_id=self._spec.instance_id,
                 started_ms=self._spec.started_ms,
             ),
             [

@@ -13,6 +13,7 @@ import msgspec
 
 from actors.crew import Crew
 from actors.desk import FlowDesk, FlowPlan, Plan
+from actors.events import CopierDrainedBadly, FlowGone, FlowTroubled, SetMoved
 from actors.messages import Orders, Report
 from actors.placing import place
 from actors.ports import Fleet, MetadataPort
@@ -20,9 +21,8 @@ from actors.seat import Seat
 from actors.states import Command, CopierState, Desired, Sign, desired_after
 from actors.status import EventLine, MirrorStatus
 from actors.tally import Tally
-from engine.core.events import AnyEvent
+from engine.core.events import Event
 from engine.errors import MirrorError
-from policies.model import FlowName
 
 EVENTS_KEPT = 500
 
@@ -58,6 +58,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     config_path: str
     config_digest: str
+    instance_id: str = ""
     started_ms: int = 0
     """When the command was given that wants this mirror to run, Unix time."""
 
@@ -101,7 +102,7 @@ class Supervisor:
         for port in fleet.find_copiers():
             desk = self._desks.get(port.flow)
             if desk is None:
-                self._note("warning", port.flow, f"{port.copier_id} ended: the mirror has no such flow any more")
+                self._note(FlowGone(flow=port.flow, copier=port.copier_id))
                 fleet.retire(port)
             else:
                 desk.seats[port.copier_id] = Seat(port, self._began_at_s, adopted=True)
@@ -131,12 +132,14 @@ class Supervisor:
             for report in seat.port.reports():
                 self._settle_term(report)
                 seat.take(report, self._clock_s())
-                self._keep_events(report.progress.events)
+                self._note(*report.progress.events)
                 if not seat.introduced:
                     seat.introduced = True
                     desk.ledger.adopt(seat.copier_id, report.sets)
             if seat.follows and seat.report is not None:
-                desk.ledger.let_go(seat.copier_id, seat.report.held)
+                for set_id in desk.ledger.let_go(seat.copier_id, seat.report.held):
+                    taker = desk.ledger.owner[set_id]
+                    self._note(SetMoved(flow=desk.flow, set_id=set_id, giver=seat.copier_id, taker=taker))
 
     def _settle_term(self, report: Report) -> None:
         """Lead above every term that was heard of, but only while nobody has begun to follow this one."""
@@ -151,7 +154,7 @@ class Supervisor:
         last = seat.port.vital().last
         if last is not None and seat.report is not None:
             seat.take(msgspec.structs.replace(seat.report, progress=last), self._clock_s())
-            self._keep_events(last.events)
+            self._note(*last.events)
         self._tallies[desk.flow].bury(seat)
         desk.ledger.vacate(seat.copier_id)
         del desk.seats[seat.copier_id]
@@ -160,13 +163,13 @@ class Supervisor:
     def _look(self, desk: FlowDesk) -> None:
         found = self._metadata.found(desk.flow)
         if found.failure and found.failure != desk.failure:
-            self._note("error", desk.flow, found.failure)
+            self._note(FlowTroubled(flow=desk.flow, what=found.failure))
         if found.taken and not self.refused:
-            self._note("error", desk.flow, found.taken)
+            self._note(FlowTroubled(flow=desk.flow, what=found.taken))
             self.refused = found.taken
             self.drain()
         desk.take(found)
-        self._keep_events(found.events)
+        self._note(*found.events)
         if desk.wanted.state is Desired.STOPPED and not self._draining:
             self.desired = Desired.STOPPED
             self.drain()
@@ -179,9 +182,8 @@ class Supervisor:
                 seat.drain_asked_at_s = self._clock_s()
                 seat.sign(Sign.DRAIN_ASKED)
             elif self._clock_s() - seat.drain_asked_at_s > self._terms.drain_s:
-                self._note(
-                    "warning", desk.flow, f"{seat.copier_id} did not drain in {self._terms.drain_s:.0f} s; killed"
-                )
+                late = f"did not drain in {self._terms.drain_s:.0f} s; killed"
+                self._note(CopierDrainedBadly(flow=desk.flow, copier=seat.copier_id, what=late))
                 self._bury(desk, seat)
 
     def _direct(self, desk: FlowDesk) -> None:
@@ -254,6 +256,7 @@ class Supervisor:
             version=self.identity.version,
             config_path=self.identity.config_path,
             config_digest=self.identity.config_digest,
+            instance_id=self.identity.instance_id,
             desired=self.desired,
             phase=self._phase(),
             at_ms=self._wall_ms(),
@@ -271,9 +274,14 @@ class Supervisor:
         seats = [seat for desk in self._desks.values() for seat in desk.seats.values()]
         return "running" if any(seat.state is CopierState.READY for seat in seats) else "starting"
 
-    def _keep_events(self, events: Iterable[AnyEvent]) -> None:
+    def _note(self, *events: Event) -> None:
         for event in events:
-            self._note(event.severity, event.flow, event.text())
-
-    def _note(self, severity: str, flow: FlowName, text: str) -> None:
-        self._events.append(EventLine(at_ms=self._wall_ms(), severity=severity, flow=str(flow), text=text))
+            line = EventLine(
+                at_ms=self._wall_ms(),
+                severity=event.severity,
+                flow=str(event.flow),
+                text=event.text(),
+                about=event.about,
+            )
+            self._events.append(line)
+            self._metadata.tell(event)

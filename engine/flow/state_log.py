@@ -96,17 +96,22 @@ class StateLog:
         seen = await self._patience.persist(self._owner)
         since = read_at = now_s()
         while not self._free(seen):
-            if now_s() - since >= self.terms.dead_after_s:
+            dead_after_s = self._dead_after_s(seen)
+            if now_s() - since >= dead_after_s:
                 return seen
-            self.trouble = f"waiting up to {self.terms.dead_after_s:g} s for a sign of life of {seen}"
+            self.trouble = f"waiting up to {dead_after_s:g} s for a sign of life of {seen}"
             await pause(self.terms.look_every_s)
             found = await self._patience.persist(self._owner)
             if found != seen and not self._free(found):
                 raise self._held(found)
-            if now_s() - read_at > self.terms.look_every_s + self.terms.dead_after_s / 3:
+            if now_s() - read_at > self.terms.look_every_s + dead_after_s / 3:
                 since = now_s()  # we could not read for a while: its owner may have been cut off like us
             seen, read_at = found, now_s()
         return seen
+
+    def _dead_after_s(self, owner: Deployment | None) -> float:
+        kin = owner is not None and owner.deployment_id == self._holder.deployment_id
+        return self.terms.kin_dead_after_s if kin else self.terms.dead_after_s
 
     def _free(self, owner: Deployment | None) -> bool:
         if owner is None or owner.released or owner.instance_id == self._holder.instance_id:

@@ -8,15 +8,17 @@ from policies.model import FlowName
 class StateTerms(msgspec.Struct, frozen=True, kw_only=True):
     """The terms of one flow's state; durations in seconds.
 
-    `renew_s` has to be well below `dead_after_s`. `patience_s` bounds every call; what could not be written in time is
-    still owed, and goes with the next write.
+    `renew_s` has to be well below `dead_after_s`, and below `kin_dead_after_s`, which holds for an owner of our own
+    deployment: most likely that is what was here before a crash. `patience_s` bounds every call; what could not be
+    written in time is still owed, and goes with the next write.
     """
 
     flow: FlowName
     topic: str
-    renew_s: float = 5.0
+    renew_s: float = 1.5
     dead_after_s: float = 30.0
-    look_every_s: float = 2.0
+    kin_dead_after_s: float = 5.0
+    look_every_s: float = 1.0
     patience_s: float = 30.0
     keep_alive_s: float = 3600.0
     request_timeout_s: float = 10.0

@@ -38,7 +38,7 @@ POISONED = Quarantine(reason="it dies at once", since_ms=3, failures=4)
 
 
 def holder(name: str) -> Holder:
-    return Holder(deployment_id="d", instance_id=name, mirror="m", version="1", where=f"host-{name}")
+    return Holder(deployment_id=f"d-{name}", instance_id=name, mirror="m", version="1", where=f"host-{name}")
 
 
 class Place:

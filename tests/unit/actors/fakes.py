@@ -8,7 +8,7 @@ from actors.desk import FlowPlan
 from actors.messages import Orders, Report
 from actors.ports import Found, Kept, Vital
 from actors.supervisor import Identity, Supervisor, Terms
-from engine.core.events import AnyEvent
+from engine.core.events import AnyEvent, Event
 from engine.core.progress import FlowProgress, LaneProgress
 from policies.model import FlowName, LaneName, PartitionSet, TopicPartition
 
@@ -156,6 +156,7 @@ class FakeFleet:
         self.retired: list[str] = []
         self.answers: dict[FlowName, Found] = {}
         self.kept: list[Kept] = []
+        self.told: list[Event] = []
         self._clock = clock
 
     def start_copier(self, flow: FlowName, recipe: str) -> FakeCopier:
@@ -178,6 +179,9 @@ class FakeFleet:
 
     def keep(self, flow: FlowName, kept: Kept) -> None:
         self.kept.append(kept)
+
+    def tell(self, event: Event) -> None:
+        self.told.append(event)
 
     def discover(
         self,

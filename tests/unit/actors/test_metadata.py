@@ -1,17 +1,21 @@
 """The metadata shell around a fake keeper."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from typing import ClassVar
 
 import msgspec
 import pytest
 
-from actors import metadata
+from actors import memory, metadata
+from actors.events import CopierReplaced, pack
 from actors.messages import ConfigRef, MirrorSpec
 from actors.metadata import MetadataShell, Watch
-from actors.ports import Found
-from engine.core.events import TopicCreated
-from engine.errors import MirrorError
+from actors.ports import Found, Kept
+from actors.states import Desired
+from engine.core.events import Event, TopicCreated
+from engine.errors import FlowHeld, KafkaRefusal, MirrorError
+from engine.state import DESIRED, DesiredState, Key, Value
 from policies.model import LaneName
 from tests.unit.actors.fakes import FLOW, lanes
 
@@ -50,10 +54,59 @@ class FakeKeeper:
         return answer
 
 
+class FakeState:
+    """A state topic in memory; `topic` is what lies there, `fail` what opening raises."""
+
+    topic: ClassVar[dict[Key, Value]] = {}
+    fail: ClassVar[list[Exception]] = []
+    closed: ClassVar[list[bool]] = []
+
+    def __init__(self) -> None:
+        self.trouble = ""
+        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def open(self) -> None:
+        if self.fail:
+            raise self.fail.pop(0)
+
+    def load(self) -> Mapping[Key, Value]:
+        return dict(self.topic)
+
+    async def put(self, entries: Mapping[Key, Value | None]) -> None:
+        self.topic.update({key: value for key, value in entries.items() if value is not None})
+
+    async def run(self) -> None:
+        await self.lost
+
+    async def close(self, *, release: bool = True, within_s: float = 5.0) -> None:
+        self.closed.append(release)
+
+
+class FakeEvents:
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def append(self, events: Iterable[Event]) -> None:
+        self.events.extend(events)
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+    async def flush(self) -> None:
+        return
+
+
+@pytest.fixture(autouse=True)
+def empty_topic() -> None:
+    FakeState.topic.clear()
+    FakeState.fail.clear()
+    FakeState.closed.clear()
+
+
 async def look(shell: MetadataShell, until: Callable[[Found], bool]) -> Found:
     async with asyncio.timeout(10):
         while True:
-            found = msgspec.msgpack.decode(await shell.found("A", "B"), type=Found)
+            found = msgspec.msgpack.decode(await shell.found("A", "B", pack(())), type=Found)
             if until(found):
                 return found
             await asyncio.sleep(0.005)
@@ -61,7 +114,8 @@ async def look(shell: MetadataShell, until: Callable[[Found], bool]) -> Found:
 
 def make(*script: Seen | Exception) -> tuple[MetadataShell, FakeKeeper]:
     keeper = FakeKeeper(list(script))
-    return MetadataShell(SPEC, make=lambda spec: (Watch(flow=FLOW, keeper=keeper, every_s=0.01),)), keeper
+    watch = Watch(flow=FLOW, keeper=keeper, state=FakeState, events=FakeEvents(), every_s=0.01)
+    return MetadataShell(SPEC, make=lambda spec: (watch,)), keeper
 
 
 async def test_rounds_go_on_and_events_come_once() -> None:
@@ -93,3 +147,51 @@ async def test_a_bug_reaches_the_caller() -> None:
     with pytest.raises(KeyError, match="bug"):
         await look(shell, lambda found: False)
     assert keeper.closed == 1
+
+
+async def test_what_was_wanted_is_read_and_what_is_wanted_is_written() -> None:
+    FakeState.topic[DESIRED] = DesiredState(state="paused", paused_topics=("x",), at_ms=5)
+    shell, _ = make(Seen(lanes("t", 1)))
+    found = await look(shell, lambda found: found.kept is not None)
+    assert found.kept == Kept(state=Desired.PAUSED, paused_topics=("x",), at_ms=5)
+    await shell.keep("A", "B", msgspec.msgpack.encode(Kept(state=Desired.STOPPED, at_ms=9)))
+    assert FakeState.topic[DESIRED] == DesiredState(state="stopped", at_ms=9)
+    await shell.close()
+    assert FakeState.closed == [True]
+
+
+async def test_a_flow_that_another_mirror_has_is_told() -> None:
+    FakeState.fail.append(FlowHeld("A->B", "mirror 'other' on host-2", "raymirror-state.A.internal"))
+    shell, _ = make(Seen(lanes("t", 1)))
+    found = await look(shell, lambda found: bool(found.taken))
+    assert "host-2" in found.taken
+    assert found.kept is None
+
+
+async def test_trouble_with_the_state_topic_is_told_and_borne(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "RETRY_S", 0.01)
+    FakeState.fail.append(MirrorError("target: no answer"))
+    shell, _ = make(Seen(lanes("t", 1)))
+    found = await look(shell, lambda found: found.kept is not None)
+    assert (found.kept, found.failure) == (Kept(), "")
+
+
+async def test_without_the_right_to_remember_it_copies_and_says_so() -> None:
+    FakeState.fail.append(KafkaRefusal("raymirror-state.A.internal", 29, "TOPIC_AUTHORIZATION_FAILED", "allow Create"))
+    shell, _ = make(Seen(lanes("t", 1)))
+    found = await look(shell, lambda found: found.kept is not None)
+    assert found.kept == Kept()
+    assert "not remembered" in found.failure
+    await shell.keep("A", "B", msgspec.msgpack.encode(Kept(state=Desired.PAUSED)))
+    found = await look(shell, lambda found: found.kept == Kept(state=Desired.PAUSED))
+
+
+async def test_events_are_handed_on_to_be_written() -> None:
+    events = FakeEvents()
+    keeper = FakeKeeper([Seen(lanes("t", 1))])
+    watch = Watch(flow=FLOW, keeper=keeper, state=FakeState, events=events, every_s=0.01)
+    shell = MetadataShell(SPEC, make=lambda spec: (watch,))
+    told = CopierReplaced(flow=FLOW, copier="copier/A/B/1", why="a restart was asked for")
+    await shell.found("A", "B", pack((told, CREATED)))
+    assert events.events == [told, CREATED]
+    await shell.close()

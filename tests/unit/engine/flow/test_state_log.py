@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from engine.errors import BrokerUnreachable, ConnectionLost, FlowHeld, KafkaRefusal, StateTaken
@@ -34,7 +35,7 @@ RUNNING, PAUSED = DesiredState(state="running"), DesiredState(state="paused")
 
 
 def holder(name: str) -> Holder:
-    return Holder(deployment_id="d", instance_id=name, mirror="m", version="1", where=f"host-{name}")
+    return Holder(deployment_id=f"d-{name}", instance_id=name, mirror="m", version="1", where=f"host-{name}")
 
 
 class Stage:
@@ -289,3 +290,15 @@ async def test_fenced_again_and_again_gives_up(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(stage.log, "append", lambda _payload: Answer(INVALID_EPOCH))
     with pytest.raises(BrokerUnreachable, match="fenced again and again"):
         await state.put({DESIRED: PAUSED})
+
+
+async def test_a_silent_owner_of_the_same_deployment_is_waited_for_less() -> None:
+    stage = Stage()
+    await stage.opened("dead")
+    kin = StateLog(
+        StateTerms(flow=FLOW, topic=WHERE.topic, dead_after_s=600.0, kin_dead_after_s=0.1, look_every_s=0.02),
+        stage.cluster,
+        msgspec.structs.replace(holder("two"), deployment_id="d-dead"),
+    )
+    async with asyncio.timeout(20):
+        await kin.open()

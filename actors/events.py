@@ -1,0 +1,136 @@
+"""What the supervisor says aloud: typed events about copiers, sets and flows, beside those of the engine."""
+
+import typing
+from functools import reduce
+from operator import or_
+from typing import Any, ClassVar
+
+import msgspec
+
+from engine.core.events import AnyEvent, Event
+
+
+class CopierEvent(Event, frozen=True, kw_only=True):
+    """An event of one copier."""
+
+    copier: str
+
+    @property
+    def about(self) -> str:
+        """Name the copier."""
+        return self.copier
+
+
+class CopierEnded(CopierEvent, frozen=True, kw_only=True, tag="copier_ended"):
+    """A copier ended unasked; `then` is what is done about it."""
+
+    severity: ClassVar[str] = "error"
+    cause: str
+    then: str
+
+    def text(self) -> str:
+        return f"{self.copier} ended: {self.cause}; {self.then}"
+
+
+class CopierDrainedBadly(CopierEvent, frozen=True, kw_only=True, tag="copier_drained_badly"):
+    """A copier ended while it drained, or took too long; the next owner resumes from the log."""
+
+    severity: ClassVar[str] = "warning"
+    what: str
+
+    def text(self) -> str:
+        return f"{self.copier} {self.what}"
+
+
+class CopierReplaced(CopierEvent, frozen=True, kw_only=True, tag="copier_replaced"):
+    """A copier hands its sets over to a new one."""
+
+    why: str
+
+    def text(self) -> str:
+        return f"{self.copier} hands its partitions over to a new one: {self.why}"
+
+
+class FlowGone(CopierEvent, frozen=True, kw_only=True, tag="flow_gone"):
+    """A copier of a flow that the configuration does not have any more was ended."""
+
+    severity: ClassVar[str] = "warning"
+
+    def text(self) -> str:
+        return f"{self.copier} ended: the mirror has no such flow any more"
+
+
+class SetEvent(Event, frozen=True, kw_only=True):
+    """An event of one partition set."""
+
+    set_id: str
+
+    @property
+    def about(self) -> str:
+        """Name the set."""
+        return self.set_id
+
+
+class SetMoved(SetEvent, frozen=True, kw_only=True, tag="set_moved"):
+    """A set has left one copier for another."""
+
+    giver: str
+    taker: str
+
+    def text(self) -> str:
+        return f"{self.set_id} moved from {self.giver} to {self.taker}"
+
+
+class SetQuarantined(SetEvent, frozen=True, kw_only=True, tag="set_quarantined"):
+    """A set whose copiers ended again and again is left alone."""
+
+    severity: ClassVar[str] = "error"
+    why: str
+
+    def text(self) -> str:
+        return f"{self.set_id} is in quarantine: {self.why}; try it now with: raymirror resume"
+
+
+class Scaled(Event, frozen=True, kw_only=True, tag="scaled"):
+    """Another number of copiers is wanted, or wanted and not possible."""
+
+    copiers: int
+    reason: str
+
+    def text(self) -> str:
+        return f"copiers: {self.copiers} ({self.reason})"
+
+
+class FlowTroubled(Event, frozen=True, kw_only=True, tag="flow_troubled"):
+    """Discovery, or what is remembered of a flow, fails."""
+
+    severity: ClassVar[str] = "error"
+    what: str
+
+    def text(self) -> str:
+        return self.what
+
+
+KINDS: tuple[type[Event], ...] = (
+    CopierEnded,
+    CopierDrainedBadly,
+    CopierReplaced,
+    FlowGone,
+    SetMoved,
+    SetQuarantined,
+    Scaled,
+    FlowTroubled,
+)
+
+_known: list[Any] = [*typing.get_args(AnyEvent), *KINDS]
+_decoder = msgspec.msgpack.Decoder(tuple[reduce(or_, _known), ...])  # type: ignore[misc] # a union made of the tables
+
+
+def pack(events: tuple[Event, ...]) -> bytes:
+    """Pack events for the way between processes."""
+    return msgspec.msgpack.encode(events)
+
+
+def unpack(data: bytes) -> tuple[Event, ...]:
+    """Unpack what `pack` packed. Raises msgspec.ValidationError."""
+    return typing.cast("tuple[Event, ...]", _decoder.decode(data))

@@ -1,0 +1,118 @@
+"""What is remembered of one flow: the state topic opened, kept ours, read once, written when something is wanted.
+
+    opening --ours--> open --lease lost--> taken
+       |  ^             |
+       |  +--trouble----+
+       +--held by another--> taken          refused --> nothing is remembered, and that is said
+
+`taken` is for the supervisor to act on: another mirror has the flow, and this one must end. A refusal (no right to make
+or write the topic) is borne: copying does not need the memory.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from actors.ports import Kept
+from actors.states import Desired
+from engine.core.events import Event
+from engine.errors import FlowHeld, KafkaRefusal, MirrorError, StateTaken
+from engine.state import DESIRED, DesiredState, Key, Value
+
+RETRY_S = 2.0
+CLOSE_S = 3.0
+
+
+class StateKeeperLike(Protocol):
+    """What is needed of `engine.state_keeper.StateKeeper`."""
+
+    trouble: str
+
+    async def open(self) -> None: ...
+    def load(self) -> Mapping[Key, Value]: ...
+    async def put(self, entries: Mapping[Key, Value | None]) -> None: ...
+    async def run(self) -> None: ...
+    async def close(self, *, release: bool = True, within_s: float = 5.0) -> None: ...
+
+
+class EventKeeperLike(Protocol):
+    """What is needed of `engine.event_keeper.EventKeeper`."""
+
+    def append(self, events: Iterable[Event]) -> None: ...
+    async def run(self) -> None: ...
+    async def flush(self) -> None: ...
+
+
+class Memory:
+    """The memory of one flow."""
+
+    def __init__(self, make: Callable[[], StateKeeperLike]) -> None:
+        self._make = make
+        self._open: StateKeeperLike | None = None
+        self._without = False
+        self._trouble = ""
+        self.kept: Kept | None = None
+        """What is wanted, as far as it is known: None before the topic was read."""
+        self.taken = ""
+        """Who else has the flow, where somebody does."""
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing can be remembered now; empty when all is well."""
+        return self._trouble or (self._open.trouble if self._open is not None else "")
+
+    async def run(self) -> None:
+        """Take the flow and keep it, until cancelled; returns when another mirror has it, or none may remember."""
+        while not self.taken and not self._without:
+            keeper = self._make()
+            try:
+                await self._hold(keeper)
+            except (FlowHeld, StateTaken) as taken:
+                self.taken = str(taken)
+            except KafkaRefusal as refusal:
+                self._without, self.kept = True, self.kept or Kept()
+                self._trouble = f"what is wanted is not remembered: {refusal}"
+            except (MirrorError, OSError, TimeoutError) as trouble:
+                self._trouble = str(trouble)
+                await asyncio.sleep(RETRY_S)
+            finally:
+                self._open = None
+                await keeper.close(release=False)
+
+    async def _hold(self, keeper: StateKeeperLike) -> None:
+        await keeper.open()
+        self._trouble = ""
+        found = keeper.load().get(DESIRED)
+        if self.kept is None:
+            self.kept = _kept(found) if isinstance(found, DesiredState) else Kept()
+        self._open = keeper
+        await keeper.run()
+
+    async def keep(self, kept: Kept) -> None:
+        """Remember what is wanted; returns when it is durable, or cannot be. Raises MirrorError."""
+        self.kept = kept
+        if self._open is not None:
+            entry = DesiredState(state=kept.state.value, paused_topics=kept.paused_topics, at_ms=kept.at_ms)
+            await self._open.put({DESIRED: entry})
+        elif not self._without and not self.taken:
+            raise NotOpen(self._trouble or "the state topic is being opened")
+
+    async def close(self) -> None:
+        """Give the flow back."""
+        if self._open is not None:
+            await self._open.close(release=True, within_s=CLOSE_S)
+
+
+class NotOpen(MirrorError):
+    """What is wanted cannot be written yet."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"not written yet: {self.why}"
+
+
+def _kept(found: DesiredState) -> Kept:
+    return Kept(state=Desired(found.state), paused_topics=found.paused_topics, at_ms=found.at_ms)

@@ -1,0 +1,126 @@
+"""The table of metrics: every name, kind, unit and label that a mirror exports, and no other. docs/metrics.md explains them.
+
+A unit is in the name (Prometheus) and beside it (UCUM, for OTLP).
+"""
+
+import enum
+
+import msgspec
+
+
+class Kind(enum.StrEnum):
+    """How a value moves, in Prometheus' words."""
+
+    GAUGE = "gauge"
+    COUNTER = "counter"
+    HISTOGRAM = "histogram"
+
+
+class Family(msgspec.Struct, frozen=True, kw_only=True):
+    """One metric. Where `labels` end with topic and partition, a series may leave out the last, or both."""
+
+    name: str
+    kind: Kind
+    unit: str
+    labels: tuple[str, ...]
+    help: str
+
+
+def _by_lane(name: str, kind: Kind, unit: str, help_text: str) -> Family:
+    return Family(name=f"raymirror_{name}", kind=kind, unit=unit, labels=("flow", "topic", "partition"), help=help_text)
+
+
+def _by_flow(name: str, kind: Kind, unit: str, help_text: str, *labels: str) -> Family:
+    return Family(name=f"raymirror_{name}", kind=kind, unit=unit, labels=("flow", *labels), help=help_text)
+
+
+def _of_mirror(name: str, kind: Kind, unit: str, help_text: str, *labels: str) -> Family:
+    return Family(name=f"raymirror_{name}", kind=kind, unit=unit, labels=labels, help=help_text)
+
+
+LAG_RECORDS = _by_lane(
+    "lag_records", Kind.GAUGE, "{record}", "Source offsets between what is copied and the source's end, summed."
+)
+LAG_BYTES = _by_lane(
+    "lag_bytes", Kind.GAUGE, "By", "Estimated bytes on the wire of what is not copied: lag x measured bytes per offset."
+)
+LAG_SECONDS = _by_lane(
+    "lag_seconds", Kind.GAUGE, "s", "Age of the oldest record that is not copied; the worst of several."
+)
+RECORDS = _by_lane("records_total", Kind.COUNTER, "{record}", "Records that the target acknowledged.")
+RECORD_BYTES = _by_lane("record_bytes_total", Kind.COUNTER, "By", "Bytes of acknowledged batches, as on the wire.")
+DELAY = _by_lane(
+    "replication_delay_seconds_total",
+    Kind.COUNTER,
+    "s",
+    "Seconds from a record's timestamp to its acknowledgement, summed over all records copied.",
+)
+REPLICATION_LATENCY = _by_flow(
+    "replication_latency_seconds",
+    Kind.HISTOGRAM,
+    "s",
+    "From a record's timestamp to its acknowledgement by the target.",
+)
+RECORD_AGE = _by_flow(
+    "record_age_seconds", Kind.HISTOGRAM, "s", "From a record's timestamp to its arrival from the source."
+)
+APPEND_LATENCY = _by_flow(
+    "append_latency_seconds", Kind.HISTOGRAM, "s", "From sending a produce request to its acknowledgement."
+)
+APPEND_FAILURES = _by_flow(
+    "append_failures_total", Kind.COUNTER, "{batch}", "Batches sent whose answer was not an acknowledgement."
+)
+PARTITIONS = _by_flow("partitions", Kind.GAUGE, "{partition}", "Partitions by state of their lane.", "state")
+STALLED = _by_flow(
+    "stalled_partitions",
+    Kind.GAUGE,
+    "{partition}",
+    "Partitions that do not move though they should; `raymirror lag` says why.",
+)
+UNKNOWN_LAG = _by_flow(
+    "unknown_lag_partitions", Kind.GAUGE, "{partition}", "Partitions whose lag nobody knows just now."
+)
+TOPICS = _by_flow("topics", Kind.GAUGE, "{topic}", "Topics that the flow copies.")
+RUNNING = _by_flow(
+    "flow_running", Kind.GAUGE, "1", "1 where the flow is wanted to run, 0 where it is paused or stopped."
+)
+COPIERS = _by_flow("copiers", Kind.GAUGE, "{copier}", "Copier processes by state.", "state")
+COPIER_PARTITIONS = _by_flow("copier_partitions", Kind.GAUGE, "{partition}", "Partitions that a copier owns.", "copier")
+COPIER_BUFFER_BYTES = _by_flow(
+    "copier_buffer_bytes", Kind.GAUGE, "By", "Receive buffers that a copier holds just now.", "copier"
+)
+EVENTS = _by_flow("events_total", Kind.COUNTER, "{event}", "Events by severity.", "severity")
+INFO = _of_mirror("info", Kind.GAUGE, "1", "Always 1; which mirror this is.", "mirror", "version")
+UP_SECONDS = _of_mirror("up_seconds", Kind.GAUGE, "s", "Since the supervisor began.")
+LEFT_OUT_SERIES = _of_mirror(
+    "left_out_series",
+    Kind.GAUGE,
+    "{series}",
+    "Series that were told in coarser detail, because raymirror.metrics.max.series allows no more.",
+    "metric",
+)
+EXPORT_FAILURES = _of_mirror(
+    "export_failures_total", Kind.COUNTER, "{export}", "Sendings to the OTLP collector that failed."
+)
+
+LANE_FAMILIES = (LAG_RECORDS, LAG_BYTES, LAG_SECONDS, RECORDS, RECORD_BYTES, DELAY)
+FAMILIES = (
+    *LANE_FAMILIES,
+    REPLICATION_LATENCY,
+    RECORD_AGE,
+    APPEND_LATENCY,
+    APPEND_FAILURES,
+    PARTITIONS,
+    STALLED,
+    UNKNOWN_LAG,
+    TOPICS,
+    RUNNING,
+    COPIERS,
+    COPIER_PARTITIONS,
+    COPIER_BUFFER_BYTES,
+    EVENTS,
+    INFO,
+    UP_SECONDS,
+    LEFT_OUT_SERIES,
+    EXPORT_FAILURES,
+)
