@@ -40,9 +40,13 @@ class Inspect(msgspec.Struct, frozen=True):
 
 
 class Reacquire(msgspec.Struct, frozen=True):
-    """Stop, check who owns the lane, acquire it again a bounded number of times, then call `own`."""
+    """Stop, check who owns the lane, acquire it again a bounded number of times, then call `own`.
+
+    `fenced`: the broker knows a newer owner, or does not know us; else it is we who want a new epoch.
+    """
 
     reason: str
+    fenced: bool = False
 
 
 class Fail(msgspec.Struct, frozen=True):

@@ -327,7 +327,8 @@ class Lane:
                 self.state = states.step(self.state, states.Event.REFUSE)
                 return Split(self._waiting[0], self._refuse(first))
             case _:  # REACQUIRE, or neither the log nor the broker can be believed: a new epoch ends the argument
-                return Reacquire(first.message or f"error {first.error_code}")
+                fenced = first.kind is OutcomeKind.FENCED
+                return Reacquire(first.message or f"error {first.error_code}", fenced=fenced)
 
     def _shed(self) -> None:
         """Keep what was sent, as bytes of our own, to be sent again first; drop the rest, it will be fetched again."""

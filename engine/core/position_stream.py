@@ -122,7 +122,7 @@ class PositionStream:
             case OutcomeKind.RETRY | OutcomeKind.UNKNOWN:
                 return Retry(self._attempt)
             case OutcomeKind.FENCED | OutcomeKind.ORDER:
-                return Reacquire(f"position: {outcome.message}")
+                return Reacquire(f"position: {outcome.message}", fenced=outcome.kind is OutcomeKind.FENCED)
             case _:
                 return self._refused(outcome)
 

@@ -1,282 +1,204 @@
 """How lanes get their owner: barrier, then the positions to their end, then the tail, then a position of our own.
 
 The order is the proof: behind the barrier no request of a former owner can append any more, so what is read then is
-final. A lane whose position carries a higher assignment epoch stands down.
+final. A lane whose position carries a higher assignment epoch stands down. `before` and `behind` serve many lanes at
+once, `fence` one: what is wrong with one lane is raised when all the others have had what they need.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 
-import msgspec
-
-from engine.clock import pause
 from engine.core.events import (
     AnyEvent,
     ForeignWriter,
-    IdentityChanged,
     LaneRefused,
     OwnershipLost,
     ProducerChanged,
     Resumed,
-    SourceGap,
     TargetGap,
     UnfencedOwnership,
 )
-from engine.core.position import ForeignPosition, Position, decode_key, decode_value
-from engine.core.resume import Found, Tail, Unknown, read_tail
+from engine.core.position import Position
+from engine.core.resume import Found
 from engine.core.states import State
-from engine.errors import ConnectionLost
+from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.gate import Gate
 from engine.flow.lane_driver import LaneDriver
-from engine.flow.ports import EARLIEST, LATEST, Cluster, Producer, ProducerState
-from engine.flow.starts import StartResolver
+from engine.flow.ports import Cluster, Producer
+from engine.flow.resumption import Before, Fenced, Resumption, Stored, Unreadable, World
 from engine.flow.terms import FlowTerms
 from engine.tasks import run_all
 from policies.model import TopicPartition
 
 _AT_ONCE = 32
-"""Barriers in progress at once: enough to hide the coordinator's latency, few enough for its queue."""
-_REGRESSION_WINDOW = 100_000
-"""Target offsets read back to find our last batch after the target lost records."""
+"""Barriers, and looks at a tail, in progress at once: enough to hide latency, few enough for a broker's queue."""
+_SLOT_S = 2.0
+"""A barrier that takes longer waits for something; another one may begin beside it."""
 
-
-class _Unreadable(msgspec.Struct, frozen=True):
-    """A stored position that we must not touch."""
-
-    reason: str
-
-
-Stored = Position | ForeignPosition | _Unreadable | None
-
-
-class _Known(msgspec.Struct, kw_only=True):
-    """What was learned of one lane on the way."""
-
-    producer: Producer
-    end_before: int
-    producers_before: list[ProducerState]
-
-
-class _World(msgspec.Struct, kw_only=True):
-    """What was learned of all lanes behind the barrier."""
-
-    stored: dict[TopicPartition, Stored]
-    source_starts: dict[TopicPartition, int]
-    source_ends: dict[TopicPartition, int]
-    target_starts: dict[TopicPartition, int]
-    target_ends: dict[TopicPartition, int]
-    source_cluster_id: str
-    target_cluster_id: str
+Tell = Callable[[AnyEvent], None]
 
 
 class Acquisition:
-    """Acquires lanes of one flow, many at once."""
+    """Acquires lanes of one flow, stage by stage."""
 
-    def __init__(self, terms: FlowTerms, source: Cluster, target: Cluster, starts: StartResolver, lease: Gate) -> None:
+    def __init__(self, terms: FlowTerms, target: Cluster, resumption: Resumption, lease: Gate) -> None:
         self._terms = terms
-        self._source = source
         self._target = target
-        self._starts = starts
+        self._resumption = resumption
         self._lease = lease
+        self._slots = asyncio.Semaphore(_AT_ONCE)
 
-    async def acquire(self, drivers: Sequence[LaneDriver], tell: Callable[[AnyEvent], None]) -> None:
-        """Own every lane or fail it, and tell its events as they come: a later lane may need another attempt.
+    # --- before the barrier ----------------------------------------------------------------------------------
 
-        A lane that was stopped meanwhile stays as it is. Raises ConnectionLost or BrokerUnreachable: try again those
-        that are still without an owner.
+    async def before(
+        self, drivers: Sequence[LaneDriver], tell: Tell, *, suspicious: bool
+    ) -> dict[TopicPartition, Before]:
+        """Look before anything changes. A lane that somebody took, or may have, is given up if that was a newer owner.
+
+        `suspicious`: that goes for all of them. Lanes that were given up are not in the answer.
         """
-        drivers = await self._not_ours_any_more([d for d in drivers if d.reacquired], tell) + [
-            d for d in drivers if not d.reacquired
-        ]
-        if not drivers:
-            return
-        times_shut = self._lease.times_shut
-        known = await self._fence(drivers)
-        stored = await self._stored()
-        if await self._await_old_owners(drivers, known, stored, tell):
-            stored = await self._stored()  # unfenced, the old owner could still write positions
-        world = await self._look(drivers, stored)
-        if not self._lease.is_open or self._lease.times_shut != times_shut:
-            raise ConnectionLost("the lease ran out meanwhile")  # what was read before may be old by now
-        for driver in drivers:
-            for event in await self._own(driver, known[driver.name.source], world):
-                tell(event)
-
-    # --- before: who owns it, what the brokers remember ------------------------------------------------------
-
-    async def _not_ours_any_more(self, drivers: list[LaneDriver], tell: Callable[[AnyEvent], None]) -> list[LaneDriver]:
-        """Check, before fencing anybody, that no newer owner has written its position; return the lanes still ours."""
-        if not drivers:
-            return []
-        stored = await self._stored()
-        ours: list[LaneDriver] = []
+        suspects = [driver for driver in drivers if suspicious or driver.reacquired]
+        stored = await self._resumption.stored(suspects) if suspects else {}
+        left: list[LaneDriver] = []
         for driver in drivers:
             position = stored.get(driver.name.source)
-            if isinstance(position, Position) and position.assignment_epoch > driver.assignment_epoch:
+            if isinstance(position, Position) and self._lost_to(position, driver):
                 tell(self._stand_down(driver, position))
             else:
-                ours.append(driver)
-        return ours
+                left.append(driver)
+        return await self._resumption.before(left) if left else {}
 
-    async def _fence(self, drivers: Sequence[LaneDriver]) -> dict[TopicPartition, _Known]:
-        targets = [driver.name.target for driver in drivers]
-        producers = await self._target.producers(targets)
-        ends = await self._target.offsets(targets, LATEST)
-        gate = asyncio.Semaphore(_AT_ONCE)
-        known: dict[TopicPartition, _Known] = {}
+    def _lost_to(self, position: Position, driver: LaneDriver) -> bool:
+        """Whether another owner wrote this since we had the lane; of two deployments at one epoch, the later one."""
+        other = driver.reacquired > 0 and position.deployment_id != self._terms.deployment_id
+        return position.assignment_epoch > driver.assignment_epoch - other
 
-        async def fence(driver: LaneDriver) -> None:
-            target = driver.name.target
-            transactional_id = self._terms.transactional_id(*driver.name.source)
-            partitions = [target, driver.position_appender.partition]
-            async with gate:
-                producer = await self._lease.while_open(lambda: self._target.acquire(transactional_id, partitions))
-            known[driver.name.source] = _Known(
-                producer=producer, end_before=ends[target], producers_before=producers.get(target, [])
-            )
+    # --- the barrier -----------------------------------------------------------------------------------------
 
-        await run_all(*(fence(driver) for driver in drivers))
-        return known
+    async def fence(self, driver: LaneDriver, before: Before) -> Fenced:
+        """Put up one lane's barrier; while there is no lease, wait for one."""
+        partitions = [driver.name.target, driver.position_appender.partition]
+
+        async def take() -> Fenced:
+            times_shut = self._lease.times_shut
+            producer = await self._target.acquire(self._terms.transactional_id(*driver.name.source), partitions)
+            return Fenced(producer, before, times_shut)
+
+        async with self._slot():
+            return await self._lease.while_open(take)
+
+    @asynccontextmanager
+    async def _slot(self) -> AsyncIterator[None]:
+        await self._slots.acquire()
+        held = [self._slots]
+
+        def give_back() -> None:
+            while held:
+                held.pop().release()
+
+        timer = asyncio.get_running_loop().call_later(_SLOT_S, give_back)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            give_back()
 
     # --- behind the barrier ----------------------------------------------------------------------------------
 
-    async def _stored(self) -> dict[TopicPartition, Stored]:
-        """Read the positions of this flow's source, last value per key."""
-        found: dict[TopicPartition, Stored] = {}
-        for key, value in await self._target.read_records(self._terms.positions_topic):
-            decoded = decode_key(key) if key is not None else None
-            if decoded is not None and decoded[0] == self._terms.flow.source:
-                try:
-                    found[decoded[1]] = decode_value(value)
-                except ValueError as error:
-                    found[decoded[1]] = _Unreadable(reason=str(error))
-        return found
+    async def behind(
+        self, fenced: Mapping[LaneDriver, Fenced], tell: Tell, *, waited: bool
+    ) -> dict[LaneDriver, Fenced]:
+        """Own every lane or fail it. Return those that must wait for their old owners' last requests first.
 
-    async def _look(self, drivers: Sequence[LaneDriver], stored: dict[TopicPartition, Stored]) -> _World:
-        sources = [driver.name.source for driver in drivers]
-        targets = [driver.name.target for driver in drivers]
-        return _World(
-            stored=stored,
-            source_starts=await self._source.offsets(sources, EARLIEST),
-            source_ends=await self._source.offsets(sources, LATEST),
-            target_starts=await self._target.offsets(targets, EARLIEST),
-            target_ends=await self._target.offsets(targets, LATEST),
-            source_cluster_id=await self._source.cluster_id(),
-            target_cluster_id=await self._target.cluster_id(),
-        )
+        A lane that was stopped meanwhile stays as it is.
+        """
+        drivers = list(fenced)
+        stored = await self._resumption.stored(drivers)
+        late: dict[LaneDriver, Fenced] = {}
+        for driver in drivers if not waited else ():
+            if self._must_wait(driver, fenced[driver].producer, stored.get(driver.name.source), tell):
+                late[driver] = fenced[driver]
+        ready = [driver for driver in drivers if driver not in late]
+        if ready:
+            await self._own_all(ready, fenced, stored, tell)
+        return late
 
-    async def _own(self, driver: LaneDriver, known: _Known, world: _World) -> list[AnyEvent]:
-        stored = world.stored.get(driver.name.source)
-        events: list[AnyEvent] = []
-        if isinstance(stored, _Unreadable):
-            what = f"its position in {self._terms.positions_topic}: {stored.reason}"
-            return [self._fail(driver, LaneRefused(flow=self._terms.flow, lane=driver.name.source, what=what))]
-        if isinstance(stored, Position):
-            if stored.assignment_epoch > driver.assignment_epoch:
-                return [self._stand_down(driver, stored)]
-            changed = self._changed_identity(driver, stored, world)
-            if changed is not None:
-                return [self._fail(driver, changed)]
-        found = await self._find(driver, stored, known, world)
-        if driver.lane.state is not State.ACQUIRING:
-            return events  # released or drained while we asked
-        if not isinstance(found, Found):
-            return [*events, self._fail(driver, found)]
-        if found.foreign:
-            foreign = self._foreign(driver, found)
-            events.append(foreign)
-            if foreign.stopped:
-                return [*events[:-1], self._fail(driver, foreign)]
-        gap = self._source_gap(driver, found, world)
-        if gap is not None:
-            return [*events, self._fail(driver, gap)]
-        # The epoch of the last copied batch: known where nothing lies behind the position.
-        epoch = stored.source_leader_epoch if isinstance(stored, Position) and not found.tail_records else -1
-        self._start(driver, known.producer, found, world, epoch)
-        return [*events, self._resumed(driver, found)]
+    def _must_wait(self, driver: LaneDriver, producer: Producer, stored: Stored, tell: Tell) -> bool:
+        """Say where the barrier fences nobody: a new producer id does not, and without permission there is none."""
+        lane = driver.name.source
+        if not producer.fenced:
+            reason = "not authorised for transactional ids"
+            tell(UnfencedOwnership(flow=self._terms.flow, lane=lane, reason=reason))
+        elif isinstance(stored, Position) and producer.producer_id != stored.producer_id:
+            expected, found = stored.producer_id, producer.producer_id
+            tell(ProducerChanged(flow=self._terms.flow, lane=lane, expected=expected, found=found))
+        else:
+            return False
+        return isinstance(stored, Position)
 
-    async def _await_old_owners(
+    async def _own_all(
         self,
         drivers: Sequence[LaneDriver],
-        known: dict[TopicPartition, _Known],
+        fenced: Mapping[LaneDriver, Fenced],
         stored: dict[TopicPartition, Stored],
-        tell: Callable[[AnyEvent], None],
-    ) -> bool:
-        """A new producer id fences nobody: give the old owners' last requests time to arrive; whether it was needed."""
-        wait = False
-        for driver in drivers:
-            lane, producer = driver.name.source, known[driver.name.source].producer
-            position = stored.get(lane)
-            if not producer.fenced:
-                reason = "not authorised for transactional ids"
-                tell(UnfencedOwnership(flow=self._terms.flow, lane=lane, reason=reason))
-            elif isinstance(position, Position) and producer.producer_id != position.producer_id:
-                expected, found = position.producer_id, producer.producer_id
-                tell(ProducerChanged(flow=self._terms.flow, lane=lane, expected=expected, found=found))
-            else:
-                continue
-            wait = wait or isinstance(position, Position)
-        if wait:
-            await pause(self._terms.takeover_wait_s)
-        return wait
+        tell: Tell,
+    ) -> None:
+        world = await self._resumption.look(drivers, stored)
+        judged: dict[LaneDriver, Found | AnyEvent] = {}
+        errors: list[ConnectionLost | BrokerUnreachable | KafkaRefusal] = []
+        at_once = asyncio.Semaphore(_AT_ONCE)
 
-    async def _find(
-        self, driver: LaneDriver, stored: Stored, known: _Known, world: _World
-    ) -> Found | TargetGap | ForeignWriter:
-        target = driver.name.target
-        start, end = world.target_starts[target], world.target_ends[target]
+        async def judge(driver: LaneDriver) -> None:
+            try:
+                async with at_once:
+                    judged[driver] = await self._judge(driver, fenced[driver], world)
+            except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as error:
+                errors.append(error)
+
+        await run_all(*(judge(driver) for driver in drivers))
+        for driver, found in judged.items():
+            if not self._lease.is_open or fenced[driver].times_shut != self._lease.times_shut:
+                errors.append(ConnectionLost("the lease ran out meanwhile"))  # what was read may be old by now
+            elif driver.lane.state is State.ACQUIRING:
+                self._own(driver, found, fenced[driver].producer, world, tell)
+        if errors:
+            raise errors[0]
+
+    async def _judge(self, driver: LaneDriver, fenced: Fenced, world: World) -> Found | AnyEvent:
+        """Find the lane's place, or the event that says why it has none."""
+        stored = world.stored.get(driver.name.source)
+        if isinstance(stored, Unreadable):
+            what = f"its position in {self._terms.positions_topic}: {stored.reason}"
+            return LaneRefused(flow=self._terms.flow, lane=driver.name.source, what=what)
         if isinstance(stored, Position):
-            found = read_tail(stored, await self._tail(driver, stored, known, start, end))
-            if isinstance(found, Unknown):
-                return self._target_gap(driver, found)
+            if stored.assignment_epoch > driver.assignment_epoch:
+                return self._ownership_lost(driver, stored)
+            changed = self._resumption.changed_identity(driver, stored, world)
+            if changed is not None:
+                return changed
+        found = await self._resumption.find(driver, fenced, world)
+        if isinstance(found, TargetGap):
             return found
-        if isinstance(stored, ForeignPosition):
-            return Found(
-                source_next=stored.offset + 1, target_next=end, sequence=0, how="MM2's position", tail_records=0
-            )
-        source_next = await self._starts.resolve(driver.name.source)
-        foreign = await self._first_data(target, start, end)
-        return Found(
-            source_next=source_next,
-            target_next=end,
-            sequence=0,
-            how="start",
-            tail_records=0,
-            foreign=() if foreign is None else ((foreign, end - 1),),
-        )
+        return self._resumption.source_gap(driver, found.source_next, world) or found
 
-    async def _tail(self, driver: LaneDriver, stored: Position, known: _Known, start: int, end: int) -> Tail:
-        target = driver.name.target
-        regressed = end < stored.target_next
-        first = max(start, end - _REGRESSION_WINDOW if regressed else stored.target_next)
-        batches = await self._target.read_headers(target, first, end)
-        markers = sum(1 for batch in batches if batch.is_control and batch.base_offset >= known.end_before)
-        untouched = known.end_before + markers >= end
-        ours = (stored.producer_id, stored.producer_epoch)
-        state = [p for p in known.producers_before if (p.producer_id, p.epoch) == ours]
-        last = state[0].last_sequence if untouched and state and state[0].last_sequence >= 0 else None
-        return Tail(log_start=start, end=end, batches=tuple(batches), last_sequence=last)
+    def _own(self, driver: LaneDriver, found: Found | AnyEvent, producer: Producer, world: World, tell: Tell) -> None:
+        if not isinstance(found, Found):
+            return tell(self._fail(driver, found))
+        if found.foreign:
+            foreign = self._foreign(driver, found)
+            tell(self._fail(driver, foreign) if foreign.stopped else foreign)
+            if foreign.stopped:
+                return None
+        self._start(driver, producer, found, world)
+        return tell(self._resumed(driver, found))
 
-    async def _first_data(self, target: TopicPartition, start: int, end: int) -> int | None:
-        """Return the first offset that holds records and not a marker, None in an empty log."""
-        while start < end:
-            batches = await self._target.read_headers(target, start, start + 1)  # one read; the log may be long
-            for batch in batches:
-                if not batch.is_control:
-                    return batch.base_offset
-            if not batches:
-                break
-            start = batches[-1].next_offset
-        return None
-
-    # --- answers ---------------------------------------------------------------------------------------------
-
-    def _start(self, driver: LaneDriver, producer: Producer, found: Found, world: _World, epoch: int) -> None:
+    def _start(self, driver: LaneDriver, producer: Producer, found: Found, world: World) -> None:
+        stored = world.stored.get(driver.name.source)
+        # The epoch of the last copied batch: known where nothing lies behind the position.
+        epoch = stored.source_leader_epoch if isinstance(stored, Position) and not found.tail_records else -1
         source, target = driver.source_leader, driver.target_leader
-        driver.producer = producer
-        driver.resumed_by = found.how
-        driver.source_topic_id, driver.target_topic_id = source.topic_id, target.topic_id
-        driver.positions.begin()
+        driver.begin(producer, found.how, source.topic_id, target.topic_id)
         driver.lane.own(
             Position(
                 source_next=found.source_next,
@@ -296,50 +218,8 @@ class Acquisition:
             barrier_done=producer.fenced,
         )
         driver.source_end = world.source_ends[driver.name.source]
-        driver.reason = ""
 
-    def _changed_identity(self, driver: LaneDriver, stored: Position, world: _World) -> IdentityChanged | None:
-        source, target = driver.name
-        checks = (
-            (f"the id of source topic {source.topic}", stored.source_topic_id, driver.source_leader.topic_id),
-            (f"the id of target topic {target.topic}", stored.target_topic_id, driver.target_leader.topic_id),
-            ("the source cluster's id", stored.source_cluster_id, world.source_cluster_id),
-            ("the target cluster's id", stored.target_cluster_id, world.target_cluster_id),
-        )
-        for what, expected, found in checks:
-            if expected and found and expected != found:
-                return IdentityChanged(flow=self._terms.flow, lane=source, what=what, expected=expected, found=found)
-        return None
-
-    def _source_gap(self, driver: LaneDriver, found: Found, world: _World) -> SourceGap | None:
-        lane = driver.name.source
-        start, end = world.source_starts[lane], world.source_ends[lane]
-        if found.source_next < start:
-            return SourceGap(
-                flow=self._terms.flow,
-                lane=lane,
-                first=found.source_next,
-                last=start - 1,
-                cause="the source's log start passed the position: retention or deleted records",
-            )
-        if found.source_next > end:
-            return SourceGap(
-                flow=self._terms.flow,
-                lane=lane,
-                first=end,
-                last=found.source_next - 1,
-                cause="the source ends before the position: it was truncated",
-            )
-        return None
-
-    def _target_gap(self, driver: LaneDriver, found: Unknown) -> TargetGap:
-        return TargetGap(
-            flow=self._terms.flow,
-            lane=driver.name.source,
-            expected=found.expected,
-            found=found.found,
-            cause=found.cause,
-        )
+    # --- events ----------------------------------------------------------------------------------------------
 
     def _foreign(self, driver: LaneDriver, found: Found) -> ForeignWriter:
         return ForeignWriter(
@@ -351,15 +231,17 @@ class Acquisition:
             stopped=self._terms.stop_on_foreign_writer,
         )
 
-    def _stand_down(self, driver: LaneDriver, stored: Position) -> AnyEvent:
-        event = OwnershipLost(
+    def _ownership_lost(self, driver: LaneDriver, stored: Position) -> OwnershipLost:
+        return OwnershipLost(
             flow=self._terms.flow,
             lane=driver.name.source,
             assignment_epoch=driver.assignment_epoch,
             other_epoch=stored.assignment_epoch,
             other_deployment=stored.deployment_id,
         )
-        return self._fail(driver, event)
+
+    def _stand_down(self, driver: LaneDriver, stored: Position) -> AnyEvent:
+        return self._fail(driver, self._ownership_lost(driver, stored))
 
     def _resumed(self, driver: LaneDriver, found: Found) -> Resumed:
         return Resumed(

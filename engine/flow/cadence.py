@@ -114,4 +114,4 @@ class Cadence:
             driver.kept_alive_at = 0.0  # again at the next tick
         except KafkaRefusal as refusal:
             if driver.producer is producer:
-                self._remedies.reacquire(driver, str(refusal))
+                self._remedies.reacquire(driver, str(refusal), fenced=True)

@@ -31,6 +31,7 @@ from engine.flow.lane_driver import LaneDriver
 from engine.flow.meter import FlowMeter
 from engine.flow.ports import Cluster
 from engine.flow.remedies import Remedies
+from engine.flow.resumption import Resumption
 from engine.flow.routes import Routes
 from engine.flow.snapshots import lane_progress
 from engine.flow.starts import StartResolver
@@ -73,7 +74,8 @@ class FlowCopier:
             self._gate,
             self._meter,
         )
-        acquisition = Acquisition(terms, source, target, StartResolver(source, start_for), self._gate)
+        resumption = Resumption(terms, source, target, StartResolver(source, start_for))
+        acquisition = Acquisition(terms, target, resumption, self._gate)
         self._joining = Joining(
             terms,
             target,

@@ -1,22 +1,49 @@
-"""How lanes join a copier: acquired together, in halves where that fails, so that a bad lane ends up alone."""
+"""How lanes join a copier: acquired together, as far as they get; a lane in trouble ends up alone, ever more patient.
+
+look -> _acquire: leaders, limits, what the leaders remember    many lanes; in halves where that fails
+          -> _fence: one barrier each                           a slow one holds nobody
+               -> _behind: wave by wave, positions and tails    owned, or failed with an event
+"""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from engine.clock import backoff_s, pause
+from engine.clock import backoff_s, now_s, pause
 from engine.core.events import AnyEvent, LaneRefused
 from engine.core.states import State
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.acquisition import Acquisition
 from engine.flow.lane_driver import LaneDriver
-from engine.flow.ports import Cluster
+from engine.flow.ports import FENCED, Cluster
 from engine.flow.remedies import Remedies
+from engine.flow.resumption import Before, Fenced
 from engine.flow.routes import Routes, Spawn
 from engine.flow.terms import FlowTerms
+from engine.tasks import run_all
 from policies.model import TopicPartition
 
 _DEFAULT_BATCH_BYTES = 1_048_588
 """Kafka's default of max.message.bytes, where the target does not let us ask."""
+_WAVE_S = 0.5
+"""How long lanes behind their barrier wait for the others that were fenced with them."""
+_PATIENCE_S = 5.0
+
+_Failure = ConnectionLost | BrokerUnreachable | KafkaRefusal
+
+
+class _Batch:
+    """Lanes fenced together: those on their way to the barrier (`left`), and those behind it."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+        self.fenced: dict[LaneDriver, Fenced] = {}
+        self.done = asyncio.Event()
+
+    def through(self) -> None:
+        """One lane has passed, or will not."""
+        self.left -= 1
+        if not self.left:
+            self.done.set()
 
 
 class Joining:
@@ -54,34 +81,70 @@ class Joining:
         while True:
             await self._joined.wait()
             self._joined.clear()
+            now = now_s()
             joined = [d for d in self._drivers.values() if d.lane.state is State.ACQUIRING and not d.acquiring]
-            for driver in joined:
+            due = [driver for driver in joined if driver.join_at_s <= now]
+            for driver in due:
                 driver.acquiring = True
-            if joined:
-                self._spawn(self._acquire(joined, 1))
+            if due:
+                self._spawn(self._acquire(due, 1))
+            if len(due) < len(joined):
+                self._spawn(self._look_in(min(d.join_at_s for d in joined if d.join_at_s > now) - now))
 
-    async def _acquire(self, drivers: list[LaneDriver], attempt: int) -> None:
-        """Acquire lanes together; when that fails, in two halves, so that one bad lane never holds the others."""
+    async def _look_in(self, after_s: float) -> None:
+        await pause(after_s)
+        self.look()
+
+    # --- stages ----------------------------------------------------------------------------------------------
+
+    async def _acquire(self, drivers: Sequence[LaneDriver], attempt: int) -> None:
         left = self._still_to_acquire(drivers)
         if not left:
             return
         try:
-            await self._routes.refresh(left)
-            await self._learn_limits(left)
-            await self._acquisition.acquire(left, self._tell)
-        except (ConnectionLost, BrokerUnreachable) as error:
-            await self._try_again(left, attempt, str(error))
-        except KafkaRefusal as refusal:
-            if len(left) > 1:
-                await self._try_again(left, attempt, str(refusal))
-            else:
-                event = LaneRefused(flow=self._terms.flow, lane=left[0].name.source, what=str(refusal))
-                self._remedies.fail(left[0], event)
-                left[0].acquiring = False
-        else:
-            for driver in self._still_to_acquire(left):
+            await run_all(self._routes.refresh(left), self._learn_limits(left))
+            before = await self._acquisition.before(left, self._tell, suspicious=attempt > 1)
+        except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as error:
+            await self._failed(left, attempt, error)
+            return
+        left = self._still_to_acquire(left)
+        batch = _Batch(len(left))
+        for driver in left:
+            self._spawn(self._fence(driver, before[driver.name.source], batch, attempt))
+        while batch.left or batch.fenced:
+            try:
+                async with asyncio.timeout(_WAVE_S):
+                    await batch.done.wait()
+            except TimeoutError:
+                pass
+            wave, batch.fenced = batch.fenced, {}
+            if wave:
+                self._spawn(self._behind(wave, attempt))
+
+    async def _fence(self, driver: LaneDriver, before: Before, batch: _Batch, attempt: int) -> None:
+        try:
+            batch.fenced[driver] = await self._acquisition.fence(driver, before)
+        except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as error:
+            self._spawn(self._failed([driver], attempt, error))
+        finally:
+            batch.through()
+
+    async def _behind(self, wave: Mapping[LaneDriver, Fenced], attempt: int, *, waited: bool = False) -> None:
+        left = self._still_to_acquire(list(wave))
+        if not left:
+            return
+        try:
+            late = await self._acquisition.behind({d: wave[d] for d in left}, self._tell, waited=waited)
+        except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as error:
+            await self._failed(left, attempt, error)
+            return
+        for driver in self._still_to_acquire(left):
+            if driver not in late:
                 driver.acquiring = False  # owned, and lost again meanwhile
-                self._joined.set()
+                self.look()
+        if late:
+            await pause(self._terms.takeover_wait_s)
+            await self._behind(late, attempt, waited=True)
 
     def _still_to_acquire(self, drivers: Sequence[LaneDriver]) -> list[LaneDriver]:
         """Return the lanes that have no owner yet; the others, whatever became of them, are out of the acquisition."""
@@ -91,11 +154,26 @@ class Joining:
         self._owned(done)
         return [d for d in drivers if d.acquiring]
 
-    async def _try_again(self, drivers: list[LaneDriver], attempt: int, reason: str) -> None:
-        drivers = self._still_to_acquire(drivers)
+    # --- trouble ---------------------------------------------------------------------------------------------
+
+    async def _failed(self, drivers: Sequence[LaneDriver], attempt: int, error: _Failure) -> None:
+        """Try again those that are still without an owner; what is refused to a lane alone is refused for good."""
+        left = self._still_to_acquire(drivers)
+        refused = isinstance(error, KafkaRefusal) and len(left) == 1
+        if refused and isinstance(error, KafkaRefusal) and error.code in FENCED:
+            left[0].acquiring = False
+            self._remedies.lose_again(left[0], str(error), fenced=True)
+        elif refused:
+            left[0].acquiring = False
+            event = LaneRefused(flow=self._terms.flow, lane=left[0].name.source, what=str(error))
+            self._remedies.fail(left[0], event)
+        elif left:
+            await self._try_again(left, attempt, str(error))
+
+    async def _try_again(self, drivers: Sequence[LaneDriver], attempt: int, reason: str) -> None:
         for driver in drivers:
             driver.reason = reason
-        await pause(backoff_s(attempt))
+        await pause(backoff_s(attempt, most_s=_PATIENCE_S))
         middle = (len(drivers) + 1) // 2
         for half in (drivers[:middle], drivers[middle:]):
             if half:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from engine.clock import wall_ms
+from engine.clock import now_s, wall_ms
 from engine.core.actions import Action
 from engine.core.events import AnyEvent
 from engine.core.intake import stamp
@@ -84,6 +84,11 @@ class LaneDriver:
         self.reason = ""
         self.resumed_by = ""
         self.reacquired = 0
+        """Acquisitions since the last acknowledged record."""
+        self.flaps = 0
+        """Acquisitions that were lost again before long."""
+        self.owned_at_s = 0.0
+        self.join_at_s = 0.0
         self.acquiring = False
         self.leaving = False
         self.flushed_bytes = 0
@@ -129,6 +134,13 @@ class LaneDriver:
         self.fault = ""
         if self.lane.source_next >= self.source_end:
             self.watch.caught_up_ms = self.end_at_ms
+
+    def begin(self, producer: Producer, resumed_by: str, source_topic_id: str, target_topic_id: str) -> None:
+        """Note who we are from now on; the lane itself is owned next."""
+        self.producer, self.resumed_by, self.reason = producer, resumed_by, ""
+        self.source_topic_id, self.target_topic_id = source_topic_id, target_topic_id
+        self.owned_at_s = now_s()
+        self.positions.begin()
 
     def on_position_answered(self) -> None:
         """Appends that waited for the position may go."""

@@ -29,6 +29,11 @@ from engine.wire.records import reencode
 
 _REACQUISITIONS = 5
 """Acquisitions in a row without one acknowledged record before a lane gives up."""
+_FLAPS = 20
+"""Acquisitions in a row that somebody else ended before long, whatever was copied between them: about a minute."""
+_STEADY_S = 30.0
+"""A lane that was owned for so long has come to rest."""
+_JOIN_S = 5.0
 
 
 class Remedies:
@@ -67,7 +72,7 @@ class Remedies:
             case Inspect():
                 self._spawn(self._inspect(driver, action.first, action.last))
             case Reacquire():
-                self.reacquire(driver, action.reason)
+                self.reacquire(driver, action.reason, fenced=action.fenced)
             case Fail():
                 self.fail(driver, action.event)
 
@@ -179,31 +184,42 @@ class Remedies:
             self._tell(event)
         return None
 
-    def reacquire(self, driver: LaneDriver, reason: str) -> None:
-        """Stop the lane and acquire it anew, a bounded number of times in a row."""
-        if driver.lane.state in (State.FAILED, State.STOPPED, State.ACQUIRING):
-            return None
-        driver.reacquired += 1
-        driver.lane.disown()
+    def reacquire(self, driver: LaneDriver, reason: str, *, fenced: bool) -> None:
+        """Stop the lane and acquire it anew: the first time at once, then ever later, a bounded number of times.
+
+        `fenced`: somebody else may have it. A lane that is being acquired already stays as it is.
+        """
+        if driver.lane.state not in (State.FAILED, State.STOPPED, State.ACQUIRING):
+            if now_s() - driver.owned_at_s >= _STEADY_S:
+                driver.flaps = 0
+            driver.lane.disown()
+            self.lose_again(driver, reason, fenced=fenced)
+
+    def lose_again(self, driver: LaneDriver, reason: str, *, fenced: bool) -> None:
+        """A lane without an owner was lost, perhaps on its way to one: count, and join again or give up."""
         driver.reason = reason
-        if driver.reacquired > _REACQUISITIONS:
+        driver.reacquired += 1
+        driver.flaps += 1
+        if driver.reacquired > _REACQUISITIONS or (fenced and driver.flaps > _FLAPS):
             event = OwnershipLost(
                 flow=self._terms.flow,
                 lane=driver.name.source,
                 assignment_epoch=driver.assignment_epoch,
                 other_epoch=-1,
-                other_deployment=f"unknown, fenced {driver.reacquired} times in a row: {reason}",
+                other_deployment=f"unknown, acquired {driver.flaps} times in a row: {reason}",
             )
-            return self.fail(driver, event)
-        self._join(driver)
-        return None
+            self.fail(driver, event)
+        else:
+            driver.join_at_s = now_s() + (backoff_s(driver.flaps - 1, most_s=_JOIN_S) if driver.flaps > 1 else 0.0)
+            self._join(driver)
 
     def rejoin(self, driver: LaneDriver) -> None:
         """Acquire a lane anew because somebody outside says so: it counts from the beginning."""
         if driver.lane.state is State.STOPPED:
             return
         driver.lane.disown()
-        driver.reacquired = 0
+        driver.reacquired = driver.flaps = 0
+        driver.join_at_s = 0.0
         self._join(driver)
 
     # --- source side -----------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """The Cluster port, filled with a real cluster."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from uuid import UUID
 
 from engine.core.resume import TailBatch
@@ -81,9 +81,11 @@ class KafkaCluster:
         """Read batch headers."""
         return await logs.read_headers(self._client, partition, first, end)
 
-    async def read_records(self, topic: str) -> list[tuple[bytes | None, bytes | None]]:
+    async def read_records(
+        self, topic: str, partitions: Collection[int] | None = None
+    ) -> list[tuple[bytes | None, bytes | None]]:
         """Read a small topic."""
-        return await logs.read_topic(self._client, topic)
+        return await logs.read_topic(self._client, topic, partitions)
 
     async def topic_configs(self, topics: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
         """Return the effective values of some topic configs."""

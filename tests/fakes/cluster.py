@@ -1,7 +1,7 @@
 """A cluster in memory behind `engine/flow/ports.py`: enough of Kafka to copy from, to copy to and to fence."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from engine.core.outcome import UNKNOWN_OUTCOME, Outcome
 from engine.core.resume import TailBatch
@@ -54,6 +54,8 @@ class FakeCluster:
         self.before: Callable[[str], object] = lambda _asked: None
         self.begun: Callable[[str], object] = lambda _asked: None
         """Called with what a copier begins: "fetch", "append", "acquire", "keep alive"."""
+        self.stuck: dict[TopicPartition, asyncio.Event] = {}
+        """Partitions whose barrier ends only when a test says so."""
         self.connections: list[FakeTargetBroker] = []
         self.fetches: list[tuple[int, list[Wanted]]] = []
         self.grown = asyncio.Event()
@@ -135,6 +137,9 @@ class FakeCluster:
     async def acquire(self, transactional_id: str, partitions: Sequence[TopicPartition]) -> Producer:
         self.begun("acquire")
         self.fail("acquire", partitions)
+        for partition in partitions:
+            if partition in self.stuck:
+                await self.stuck[partition].wait()
         known = self.transactional.get(transactional_id)
         producer_id, epoch = (1000 + len(self.transactional), 0) if known is None else (known[0], known[1] + 1)
         if not self.fenced:
@@ -178,8 +183,15 @@ class FakeCluster:
             raise KafkaRefusal(f"reading {partition} at {first}", 1, "OffsetOutOfRange", "")
         return [batch for batch in log.headers(first) if batch.base_offset < end]
 
-    async def read_records(self, topic: str) -> list[tuple[bytes | None, bytes | None]]:
-        logs = [log for partition, log in sorted(self.targets.items()) if partition.topic == topic]
+    async def read_records(
+        self, topic: str, partitions: Collection[int] | None = None
+    ) -> list[tuple[bytes | None, bytes | None]]:
+        wanted = [
+            one
+            for one in sorted(self.targets)
+            if one.topic == topic and (partitions is None or one.partition in partitions)
+        ]
+        logs = [self.targets[one] for one in wanted]
         self.fail("read records", [])
         return [(record.key, record.value) for log in logs for record in log.records()]
 

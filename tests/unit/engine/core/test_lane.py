@@ -182,7 +182,7 @@ def test_a_fence_asks_for_the_owner(message: str, reason: str) -> None:
     played = Played()
     played.feed(1)
     (piece,) = played.send()
-    assert played.lane.on_outcome(piece, Outcome(K.FENCED, -1, 47, message)) == (Reacquire(reason),)
+    assert played.lane.on_outcome(piece, Outcome(K.FENCED, -1, 47, message)) == (Reacquire(reason, fenced=True),)
 
 
 def test_a_refusal_names_the_source_offset_of_the_record() -> None:

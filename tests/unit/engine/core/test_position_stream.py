@@ -107,7 +107,7 @@ def test_a_duplicate_is_durable() -> None:
 def test_a_fenced_position_asks_for_the_owner(kind: K) -> None:
     _, stream = begun()
     action = stream.on_outcome(written(stream), Outcome(kind, error_code=47, message="old epoch"))
-    assert action == Reacquire("position: old epoch")
+    assert action == Reacquire("position: old epoch", fenced=kind is K.FENCED)
 
 
 @pytest.mark.parametrize(("message", "reason"), [("not authorised", "not authorised"), ("", "refused")])

@@ -49,8 +49,8 @@ class Stage:
         self.events: list[AnyEvent] = []
         self.copier = self.new_copier()
 
-    def new_copier(self) -> FlowCopier:
-        return FlowCopier(TERMS, self.a, self.b, lambda _topic: Earliest())
+    def new_copier(self, terms: FlowTerms = TERMS) -> FlowCopier:
+        return FlowCopier(terms, self.a, self.b, lambda _topic: Earliest())
 
     def assign(self, *, epoch: int = 1, set_id: str = "s", only: Sequence[int] | None = None) -> None:
         partitions = range(len(self.sources)) if only is None else only
@@ -68,6 +68,14 @@ class Stage:
 
     def whole(self, partition: int = 0) -> bool:
         return self.copied(partition) == self.sources[partition].wanted()
+
+    def take_away(self, partition: int = 0) -> None:
+        """Somebody else takes the lane's producer id at a newer epoch, and puts up a barrier."""
+        transactional_id = TERMS.transactional_id("t", partition)
+        producer_id, epoch = self.b.transactional[transactional_id]
+        self.b.transactional[transactional_id] = producer_id, epoch + 1
+        self.targets[partition].marker(producer_id, epoch + 1)
+        self.positions.marker(producer_id, epoch + 1)
 
     def told(self, kind: type[AnyEvent]) -> list[AnyEvent]:
         self.events += self.copier.progress().events

@@ -1,0 +1,215 @@
+"""Where a lane goes on, read behind its barrier: from its stored position and the target's own batch headers."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from engine.core.events import IdentityChanged, SourceGap, TargetGap
+from engine.core.position import ForeignPosition, Position, decode_key, decode_value
+from engine.core.resume import Found, Tail, Unknown, read_tail
+from engine.flow.lane_driver import LaneDriver
+from engine.flow.ports import EARLIEST, LATEST, Cluster, Producer, ProducerState
+from engine.flow.starts import StartResolver
+from engine.flow.terms import FlowTerms
+from engine.tasks import run_all
+from policies.model import TopicPartition
+
+_REGRESSION_WINDOW = 100_000
+"""Target offsets read back to find our last batch after the target lost records."""
+
+
+class Unreadable(msgspec.Struct, frozen=True):
+    """A stored position that we must not touch."""
+
+    reason: str
+
+
+Stored = Position | ForeignPosition | Unreadable | None
+
+
+class Before(msgspec.Struct, frozen=True):
+    """What the brokers told of one target partition before its barrier."""
+
+    end: int
+    producers: list[ProducerState]
+
+
+class Fenced(msgspec.Struct, frozen=True):
+    """A lane whose barrier stands: its producer, what was known before, and how often the lease had run out by then."""
+
+    producer: Producer
+    before: Before
+    times_shut: int
+
+
+class World(msgspec.Struct, kw_only=True):
+    """What was learned of several lanes behind their barriers."""
+
+    stored: dict[TopicPartition, Stored]
+    source_starts: dict[TopicPartition, int]
+    source_ends: dict[TopicPartition, int]
+    target_starts: dict[TopicPartition, int]
+    target_ends: dict[TopicPartition, int]
+    source_cluster_id: str
+    target_cluster_id: str
+
+
+class Resumption:
+    """Reads of the two clusters, and what they say about one lane."""
+
+    def __init__(self, terms: FlowTerms, source: Cluster, target: Cluster, starts: StartResolver) -> None:
+        self._terms = terms
+        self._source = source
+        self._target = target
+        self._starts = starts
+
+    # --- reads for many lanes --------------------------------------------------------------------------------
+
+    async def stored(self, drivers: Sequence[LaneDriver]) -> dict[TopicPartition, Stored]:
+        """Read the positions of this flow's source from the partitions where these lanes have theirs, last one wins."""
+        found: dict[TopicPartition, Stored] = {}
+        partitions = {driver.position_appender.partition.partition for driver in drivers}
+        for key, value in await self._target.read_records(self._terms.positions_topic, partitions):
+            decoded = decode_key(key) if key is not None else None
+            if decoded is not None and decoded[0] == self._terms.flow.source:
+                try:
+                    found[decoded[1]] = decode_value(value)
+                except ValueError as error:
+                    found[decoded[1]] = Unreadable(reason=str(error))
+        return found
+
+    async def before(self, drivers: Sequence[LaneDriver]) -> dict[TopicPartition, Before]:
+        """Ask what the leaders remember, before any barrier changes it; by source partition."""
+        targets = [driver.name.target for driver in drivers]
+        producers: dict[TopicPartition, list[ProducerState]] = {}
+        ends: dict[TopicPartition, int] = {}
+
+        async def ask_producers() -> None:
+            producers.update(await self._target.producers(targets))
+
+        async def ask_ends() -> None:
+            ends.update(await self._target.offsets(targets, LATEST))
+
+        await run_all(ask_producers(), ask_ends())
+        return {
+            driver.name.source: Before(ends[driver.name.target], producers.get(driver.name.target, []))
+            for driver in drivers
+        }
+
+    async def look(self, drivers: Sequence[LaneDriver], stored: dict[TopicPartition, Stored]) -> World:
+        """Ask both clusters for what a lane's place is judged by, all at once: nothing of it changes the rest."""
+        sources = [driver.name.source for driver in drivers]
+        targets = [driver.name.target for driver in drivers]
+        world = World(
+            stored=stored,
+            source_starts={},
+            source_ends={},
+            target_starts={},
+            target_ends={},
+            source_cluster_id="",
+            target_cluster_id="",
+        )
+
+        async def offsets(
+            into: dict[TopicPartition, int], cluster: Cluster, partitions: list[TopicPartition], at: int
+        ) -> None:
+            into.update(await cluster.offsets(partitions, at))
+
+        async def ids() -> None:
+            world.source_cluster_id = await self._source.cluster_id()
+            world.target_cluster_id = await self._target.cluster_id()
+
+        await run_all(
+            offsets(world.source_starts, self._source, sources, EARLIEST),
+            offsets(world.source_ends, self._source, sources, LATEST),
+            offsets(world.target_starts, self._target, targets, EARLIEST),
+            offsets(world.target_ends, self._target, targets, LATEST),
+            ids(),
+        )
+        return world
+
+    # --- one lane --------------------------------------------------------------------------------------------
+
+    async def find(self, driver: LaneDriver, fenced: Fenced, world: World) -> Found | TargetGap:
+        """Find where the copy ended."""
+        target, stored = driver.name.target, world.stored.get(driver.name.source)
+        start, end = world.target_starts[target], world.target_ends[target]
+        if isinstance(stored, Position):
+            found = read_tail(stored, await self._tail(driver, stored, fenced.before, start, end))
+            if isinstance(found, Unknown):
+                return TargetGap(
+                    flow=self._terms.flow,
+                    lane=driver.name.source,
+                    expected=found.expected,
+                    found=found.found,
+                    cause=found.cause,
+                )
+            return found
+        if isinstance(stored, ForeignPosition):
+            return Found(
+                source_next=stored.offset + 1, target_next=end, sequence=0, how="MM2's position", tail_records=0
+            )
+        source_next = await self._starts.resolve(driver.name.source)
+        foreign = await self._first_data(target, start, end)
+        return Found(
+            source_next=source_next,
+            target_next=end,
+            sequence=0,
+            how="start",
+            tail_records=0,
+            foreign=() if foreign is None else ((foreign, end - 1),),
+        )
+
+    async def _tail(self, driver: LaneDriver, stored: Position, before: Before, start: int, end: int) -> Tail:
+        target = driver.name.target
+        regressed = end < stored.target_next
+        first = max(start, end - _REGRESSION_WINDOW if regressed else stored.target_next)
+        batches = await self._target.read_headers(target, first, end)
+        markers = sum(1 for batch in batches if batch.is_control and batch.base_offset >= before.end)
+        untouched = before.end + markers >= end
+        ours = (stored.producer_id, stored.producer_epoch)
+        state = [p for p in before.producers if (p.producer_id, p.epoch) == ours]
+        last = state[0].last_sequence if untouched and state and state[0].last_sequence >= 0 else None
+        return Tail(log_start=start, end=end, batches=tuple(batches), last_sequence=last)
+
+    async def _first_data(self, target: TopicPartition, start: int, end: int) -> int | None:
+        """Return the first offset that holds records and not a marker, None in an empty log."""
+        while start < end:
+            batches = await self._target.read_headers(target, start, start + 1)  # one read; the log may be long
+            for batch in batches:
+                if not batch.is_control:
+                    return batch.base_offset
+            if not batches:
+                break
+            start = batches[-1].next_offset
+        return None
+
+    # --- what cannot be gone on with -------------------------------------------------------------------------
+
+    def changed_identity(self, driver: LaneDriver, stored: Position, world: World) -> IdentityChanged | None:
+        """Compare topics and clusters with those the position was written for."""
+        source, target = driver.name
+        checks = (
+            (f"the id of source topic {source.topic}", stored.source_topic_id, driver.source_leader.topic_id),
+            (f"the id of target topic {target.topic}", stored.target_topic_id, driver.target_leader.topic_id),
+            ("the source cluster's id", stored.source_cluster_id, world.source_cluster_id),
+            ("the target cluster's id", stored.target_cluster_id, world.target_cluster_id),
+        )
+        for what, expected, found in checks:
+            if expected and found and expected != found:
+                return IdentityChanged(flow=self._terms.flow, lane=source, what=what, expected=expected, found=found)
+        return None
+
+    def source_gap(self, driver: LaneDriver, source_next: int, world: World) -> SourceGap | None:
+        """Tell what the source no longer has of what would be copied next."""
+        lane = driver.name.source
+        start, end = world.source_starts[lane], world.source_ends[lane]
+        if source_next < start:
+            first, last = source_next, start - 1
+            cause = "the source's log start passed the position: retention or deleted records"
+        elif source_next > end:
+            first, last = end, source_next - 1
+            cause = "the source ends before the position: it was truncated"
+        else:
+            return None
+        return SourceGap(flow=self._terms.flow, lane=lane, first=first, last=last, cause=cause)
