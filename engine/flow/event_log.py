@@ -124,7 +124,9 @@ class EventLog:
 
         Raises BrokerUnreachable, KafkaRefusal, NewerFormat.
         """
-        records = await self._patience.persist(lambda: self._cluster.read_records(self.terms.topic))
+        records = await self._patience.persist(
+            lambda: self._cluster.read_records(self.terms.topic, None, max(0, since_ms))
+        )
         return self._codec.decode(records, since_ms)
 
     async def close(self) -> None:

@@ -190,9 +190,12 @@ class Cluster(Protocol):
         """Read the batch headers from offset `first` up to `end`."""
 
     async def read_records(
-        self, topic: str, partitions: Collection[int] | None = None
+        self, topic: str, partitions: Collection[int] | None = None, since_ms: int = EARLIEST
     ) -> list[tuple[bytes | None, bytes | None]]:
-        """Read every (key, value) of a small topic or of some of its partitions, committed only, in log order."""
+        """Read every (key, value) of a small topic or of some of its partitions, committed only, in log order.
+
+        `since_ms`: from the first record on that is as young.
+        """
 
     async def topic_configs(self, topics: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
         """Return the effective values of some topic configs."""

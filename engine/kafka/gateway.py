@@ -5,7 +5,7 @@ from uuid import UUID
 
 from engine.core.resume import TailBatch
 from engine.errors import ConnectionLost, KafkaRefusal
-from engine.flow.ports import Leader, Producer, ProducerState
+from engine.flow.ports import EARLIEST, Leader, Producer, ProducerState
 from engine.kafka import fencing, logs, offsets
 from engine.kafka.admin import describe_topic_configs
 from engine.kafka.cluster import ClusterClient
@@ -82,10 +82,10 @@ class KafkaCluster:
         return await logs.read_headers(self._client, partition, first, end)
 
     async def read_records(
-        self, topic: str, partitions: Collection[int] | None = None
+        self, topic: str, partitions: Collection[int] | None = None, since_ms: int = EARLIEST
     ) -> list[tuple[bytes | None, bytes | None]]:
         """Read a small topic."""
-        return await logs.read_topic(self._client, topic, partitions)
+        return await logs.read_topic(self._client, topic, partitions, since_ms)
 
     async def topic_configs(self, topics: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
         """Return the effective values of some topic configs."""

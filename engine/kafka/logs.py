@@ -90,19 +90,23 @@ async def read_headers(client: ClusterClient, partition: TopicPartition, first: 
 
 
 async def read_topic(
-    client: ClusterClient, topic: str, wanted: Collection[int] | None = None
+    client: ClusterClient, topic: str, wanted: Collection[int] | None = None, since_ms: int = EARLIEST
 ) -> list[tuple[bytes | None, bytes | None]]:
-    """Read all committed records of a small topic, or of some of its partitions, several partitions at once."""
+    """Read all committed records of a small topic, or of some of its partitions, several partitions at once.
+
+    `since_ms`: from the first record on that is as young.
+    """
     log = await _Log.of(client, topic)
     partitions = [one for one in log.partitions(topic) if wanted is None or one.partition in wanted]
     ends = await list_offsets(client, partitions, LATEST)
-    starts = await list_offsets(client, partitions, EARLIEST)
+    starts = await list_offsets(client, partitions, since_ms)
     records: dict[TopicPartition, list[tuple[bytes | None, bytes | None]]] = {}
     at_once = asyncio.Semaphore(_AT_ONCE)
 
     async def read(partition: TopicPartition) -> None:
         async with at_once:
-            records[partition] = await _read_partition(log, partition, starts[partition], ends[partition])
+            start, end = starts[partition], ends[partition]
+            records[partition] = await _read_partition(log, partition, start, end) if start >= 0 else []
 
     await run_all(*(read(partition) for partition in partitions))
     return [record for partition in partitions for record in records[partition]]

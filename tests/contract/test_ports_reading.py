@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from engine.errors import ConnectionLost, KafkaRefusal
-from engine.flow.ports import FetchAnswer, FetchTerms, Slice, SourceBroker, Wanted
+from engine.flow.ports import FetchAnswer, FetchTerms, Producer, Slice, SourceBroker, Wanted
 from engine.wire.batch import read_header, split_batches
 from policies.model import TopicPartition
 from tests.contract.stage import BORN_MS, Stage, batch, send
@@ -261,3 +261,16 @@ async def test_records_of_a_compacted_topic(stage: Stage) -> None:
     await broker.close()
     records = await stage.port.read_records(first.topic)
     assert records == [(b"a", b"v"), (b"b", b"v"), (b"a", b"again"), (b"c", b"v")]
+
+
+async def test_records_of_a_small_topic_since_an_instant_begin_with_the_first_as_young(stage: Stage) -> None:
+    first = await stage.target()
+    other, nobody = TopicPartition(first.topic, 1), Producer(-1, -1, fenced=False)  # no barrier: its marker is of today
+    broker = await stage.port.target_broker((await stage.port.leaders([first]))[first].node)
+    await send(broker, (first, batch(nobody, -1, keys=[b"a", b"b"])), (other, batch(nobody, -1, keys=[b"c"])))
+    await send(broker, (first, batch(nobody, -1, keys=[b"a"], value=b"older")))
+    await broker.close()
+    every = [(b"a", b"v"), (b"b", b"v"), (b"a", b"older"), (b"c", b"v")]
+    assert await stage.port.read_records(first.topic, since_ms=0) == every
+    assert await stage.port.read_records(first.topic, since_ms=BORN_MS + 1) == every[1:3]
+    assert await stage.port.read_records(first.topic, since_ms=BORN_MS + 2) == []

@@ -184,7 +184,7 @@ class FakeCluster:
         return [batch for batch in log.headers(first) if batch.base_offset < end]
 
     async def read_records(
-        self, topic: str, partitions: Collection[int] | None = None
+        self, topic: str, partitions: Collection[int] | None = None, since_ms: int = EARLIEST
     ) -> list[tuple[bytes | None, bytes | None]]:
         wanted = [
             one
@@ -193,7 +193,12 @@ class FakeCluster:
         ]
         logs = [self.targets[one] for one in wanted]
         self.fail("read records", [])
-        return [(record.key, record.value) for log in logs for record in log.records()]
+        found: list[tuple[bytes | None, bytes | None]] = []
+        for log in logs:
+            records = log.records()
+            first = next((at for at, one in enumerate(records) if one.timestamp >= since_ms), len(records))
+            found += [(one.key, one.value) for one in records[first:]]
+        return found
 
     async def topic_configs(self, topics: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
         self.fail("configs", [TopicPartition(topic, -1) for topic in topics])
