@@ -32,7 +32,7 @@ def run(args: argparse.Namespace) -> int:
     plan = launch.plan_launch(args.config, config, address=args.address, name=args.name, detached=args.detach)
     session.refuse_second(plan.spec.namespace, os.environ)
     if args.detach and not plan.address:
-        from actors.background import run_in_background
+        from actors.cli.background import run_in_background
 
         print(run_in_background(args.config, plan.spec.namespace))
         return exits.OK
