@@ -14,7 +14,6 @@ Batches of unknown outcome go out again byte for byte, in order, one at a time. 
 has room in a request, tells outcomes by `on_outcome` in the order of the appends, and performs the returned actions.
 """
 
-from collections import deque
 from collections.abc import Sequence
 
 import msgspec
@@ -24,6 +23,7 @@ from engine.core.actions import NOTHING, Action, Actions, Fail, Inspect, Reacqui
 from engine.core.events import RecordRefused, TargetGap
 from engine.core.outcome import Outcome, OutcomeKind, Remedy, remedy
 from engine.core.piece import Lease, Limits, Payload, Piece, split_piece
+from engine.core.pieces import Pieces
 from engine.core.position import Position
 from engine.core.resume import REGRESSION, Tail, Unknown, read_tail
 from engine.core.runs import RunLine
@@ -44,7 +44,6 @@ class Lane:
         self.paused = False
         self.draining = False
         self.fetch_offset = -1
-        self.queued_bytes = 0
         self.records = 0
         self.wire_bytes = 0
         self.reencoded = 0
@@ -55,8 +54,7 @@ class Lane:
         self.position_version = 0
         self.source_leader_epoch = -1
         self.forgets_before_ms = -(2**63)
-        self._waiting: deque[Piece] = deque()
-        self._in_flight: deque[Piece] = deque()
+        self._pieces = Pieces()
         self._outcomes: list[Outcome] = []
         self._window = 1
         self._announced = False  # whether a position of this ownership is durable
@@ -109,26 +107,19 @@ class Lane:
         """Forget what was never sent, releasing its receive buffers; it will be fetched again."""
         if self._line is None:
             return
-        while self._waiting and not self._waiting[-1].pinned:
-            piece = self._waiting.pop()
-            self.queued_bytes -= len(piece.payload)
-            piece.drop()
-        self._continue_behind((*self._in_flight, *self._waiting))
+        self._pieces.drop_unsent()
+        self._continue_behind()
 
-    def _continue_behind(self, kept: Sequence[Piece]) -> None:
-        """Fetch and count on from the last kept piece, or from the position where none is kept."""
-        last = kept[-1] if kept else None
+    def _continue_behind(self) -> None:
+        """Fetch and count on from the last piece, or from the position where there is none."""
+        last = self._pieces.last
         self.fetch_offset = last.source_next if last else self._source_next
         self._runs.cut(last.sequence + last.record_count if last else self._sequence)
 
     def discard(self) -> None:
         """Drop all batches, releasing their receive buffers."""
-        for piece in (*self._in_flight, *self._waiting):
-            piece.drop()
-        self._in_flight.clear()
-        self._waiting.clear()
+        self._pieces.drop_all()
         self._outcomes.clear()
-        self.queued_bytes = 0
 
     @property
     def producer(self) -> tuple[int, int]:
@@ -161,23 +152,27 @@ class Lane:
     @property
     def in_flight(self) -> int:
         """Batches sent and not yet answered for."""
-        return len(self._in_flight)
+        return len(self._pieces.in_flight)
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes fetched and not acknowledged."""
+        return self._pieces.queued_bytes
 
     @property
     def idle(self) -> bool:
         """Whether nothing waits and nothing is in flight."""
-        return not self._in_flight and not self._waiting
+        return self._pieces.last is None
 
     @property
     def head_ms(self) -> int:
         """Timestamp of the oldest record that is fetched and not acknowledged; -1 without one."""
-        pieces = self._in_flight or self._waiting
-        return pieces[0].first_timestamp if pieces else -1
+        return self._pieces.head_ms
 
     @property
     def tail_ms(self) -> int:
         """Newest timestamp in the batch that was fetched last and waits; -1 without one."""
-        return self._waiting[-1].max_timestamp if self._waiting else -1
+        return self._pieces.tail_ms
 
     # --- source side -----------------------------------------------------------------------------------------
 
@@ -188,7 +183,7 @@ class Lane:
             self.state is State.COPYING
             and self._announced
             and not (self.paused or self.draining)
-            and self.queued_bytes < self.limits.queue_bytes
+            and self._pieces.queued_bytes < self.limits.queue_bytes
             and self._runs.pending < self.limits.max_runs
         )
 
@@ -225,7 +220,7 @@ class Lane:
         lease: Lease | None,
     ) -> None:
         sequence = self._runs.sequence - count
-        self._waiting.append(
+        self._pieces.add(
             Piece(
                 sequence=sequence,
                 record_count=count,
@@ -236,7 +231,6 @@ class Lane:
                 lease=lease,
             )
         )
-        self.queued_bytes += len(payload)
         self.fetched += count
         self.fetch_offset = source_next
 
@@ -244,10 +238,9 @@ class Lane:
         """Move past source offsets that are not copied: markers, aborted and emptied batches."""
         self.skipped += 1
         self.fetch_offset = source_next
-        if self._waiting:
-            self._waiting[-1].source_next = source_next
-        elif self._in_flight:
-            self._in_flight[-1].source_next = source_next
+        last = self._pieces.last
+        if last is not None:
+            last.source_next = source_next
         else:
             self.offsets += source_next - self._source_next
             self._source_next = source_next
@@ -257,37 +250,33 @@ class Lane:
 
     def next_append(self) -> Piece | None:
         """Hand out the next batch to send, or None where the window, a plan or trouble holds it back."""
-        if self.state is not State.COPYING or not self._waiting or len(self._in_flight) >= self._window:
+        pieces = self._pieces
+        if self.state is not State.COPYING or not pieces.waiting or len(pieces.in_flight) >= self._window:
             return None
-        piece = self._waiting[0]
-        if self._runs.holds_back(piece.sequence + piece.record_count):
-            return None
-        self._waiting.popleft()
-        piece.pinned = True
-        self._in_flight.append(piece)
-        return piece
+        first = pieces.waiting[0]
+        return None if self._runs.holds_back(first.sequence + first.record_count) else pieces.send_first()
 
     def on_outcome(self, piece: Piece, outcome: Outcome) -> Actions:
         """Take the answer for the oldest unanswered append.
 
         An answer for a piece that is not it came after the lane was disowned: resume reads the log, it is ignored.
         """
-        answered = len(self._outcomes)
-        if answered >= len(self._in_flight) or self._in_flight[answered] is not piece:
+        answered, in_flight = len(self._outcomes), self._pieces.in_flight
+        if answered >= len(in_flight) or in_flight[answered] is not piece:
             return NOTHING
         if self.state is State.COPYING:
             if outcome.kind is OutcomeKind.APPENDED:
-                return self._acknowledge(self._in_flight.popleft(), outcome.base_offset)
+                return self._acknowledge(in_flight.popleft(), outcome.base_offset)
             self.state = states.step(self.state, states.Event.APPEND_FAILED)
         self._outcomes.append(outcome)
-        if len(self._outcomes) < len(self._in_flight):
+        if len(self._outcomes) < len(in_flight):
             return NOTHING
         return (self._conclude(),)
 
     def _acknowledge(self, piece: Piece, base_offset: int) -> Actions:
         expected = self._target_next
         if base_offset < expected:
-            self._in_flight.appendleft(piece)
+            self._pieces.in_flight.appendleft(piece)
             return (Reacquire(f"the target appended at {base_offset}, below the acknowledged end {expected}"),)
         self._take(piece)
         self._target_next = base_offset + piece.record_count
@@ -303,17 +292,17 @@ class Lane:
         self._sequence = piece.sequence + piece.record_count
         self.records += piece.record_count
         self.wire_bytes += len(piece.payload)
-        self.queued_bytes -= len(piece.payload)
         self.position_version += 1
-        piece.drop()
+        self._pieces.settled(piece)
 
     def _conclude(self) -> Action:
         outcomes, self._outcomes = self._outcomes, []
         self._window = 1
         self._attempt += 1
-        self._shed()
-        first = outcomes[0]
-        match remedy(outcomes, forgotten=any(p.max_timestamp < self.forgets_before_ms for p in self._waiting)):
+        self._pieces.shed()
+        self._continue_behind()
+        first, sent = outcomes[0], self._pieces.waiting
+        match remedy(outcomes, forgotten=any(piece.max_timestamp < self.forgets_before_ms for piece in sent)):
             case Remedy.RESEND:
                 self.state = states.step(self.state, states.Event.RESEND)
                 return Retry(self._attempt)
@@ -325,27 +314,13 @@ class Lane:
                 return self._refuse(first)
             case Remedy.SPLIT:
                 self.state = states.step(self.state, states.Event.REFUSE)
-                return Split(self._waiting[0], self._refuse(first))
+                return Split(sent[0], self._refuse(first))
             case _:  # REACQUIRE, or neither the log nor the broker can be believed: a new epoch ends the argument
                 fenced = first.kind is OutcomeKind.FENCED
                 return Reacquire(first.message or f"error {first.error_code}", fenced=fenced)
 
-    def _shed(self) -> None:
-        """Keep what was sent, as bytes of our own, to be sent again first; drop the rest, it will be fetched again."""
-        kept: deque[Piece] = deque()
-        for piece in (*self._in_flight, *self._waiting):
-            if piece.pinned:
-                piece.detach()
-                kept.append(piece)
-            else:
-                piece.drop()
-        self._in_flight.clear()
-        self._waiting = kept
-        self.queued_bytes = sum(len(piece.payload) for piece in kept)
-        self._continue_behind(kept)
-
     def _refuse(self, first: Outcome) -> RetryRefused:
-        piece = self._waiting[0]
+        piece = self._pieces.waiting[0]
         offset = self._runs.source_of(piece.sequence + first.record_index)
         event = RecordRefused(
             flow=self.flow,
@@ -361,12 +336,9 @@ class Lane:
 
         Parts of a piece that the lane forgot meanwhile are ignored.
         """
-        if not self._waiting or self._waiting[0] is not whole:
-            return
-        self._waiting.popleft()
-        split = split_piece(whole, parts, self._source_at)
-        self._waiting.extendleft(reversed(split))
-        self.queued_bytes += sum(len(piece.payload) for piece in split) - len(whole.payload)
+        waiting = self._pieces.waiting
+        if waiting and waiting[0] is whole:
+            self._pieces.split_first(split_piece(whole, parts, self._source_at))
 
     def on_retry(self) -> None:
         """Send again after a back-off; a lane that was disowned or stopped meanwhile stays as it is."""
@@ -382,8 +354,9 @@ class Lane:
             return (self._no_end(found.expected, found.found, found.cause),)
         if found.how == REGRESSION:
             return (Reacquire("the target lost records that it had acknowledged"),)
-        while self._waiting and self._waiting[0].sequence + self._waiting[0].record_count <= found.sequence:
-            self._take(self._waiting.popleft())
+        waiting = self._pieces.waiting
+        while waiting and waiting[0].sequence + waiting[0].record_count <= found.sequence:
+            self._take(waiting.popleft())
         if found.sequence > self._sequence:
             return (self._no_end(self._sequence, found.sequence, "the log holds a part of a batch of ours"),)
         self._target_next = found.target_next

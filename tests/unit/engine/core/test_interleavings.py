@@ -38,12 +38,10 @@ def test_the_simulation_sees_a_lane_that_does_not_wait_for_its_plan(monkeypatch:
 
 def test_the_simulation_sees_a_lane_that_fetches_again_what_it_had_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     def rewind_all(lane: Lane) -> None:
-        while lane._waiting:
-            piece = lane._waiting.pop()
-            lane.queued_bytes -= len(piece.payload)
-            piece.drop()
+        while lane._pieces.waiting:
+            lane._pieces.settled(lane._pieces.waiting.pop())
         if lane._line is not None:
-            lane._continue_behind(tuple(lane._in_flight))
+            lane._continue_behind()
 
     monkeypatch.setattr(Lane, "rewind", rewind_all)
     assert _fails(range(1000))

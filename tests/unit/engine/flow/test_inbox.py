@@ -135,7 +135,7 @@ async def test_a_lane_is_asked_for_from_where_it_stands() -> None:
 async def test_lanes_without_room_or_without_a_target_are_not_asked_for() -> None:
     desk = Desk()
     desk.blocked = {desk.drivers[0]}
-    desk.drivers[1].lane.queued_bytes = 1
+    desk.drivers[1].lane._pieces.queued_bytes = 1
     async with running(desk):
         assert desk.asked() == [[2]]
         assert desk.brokers[0].terms[0].max_wait_s < TERMS.max_wait_s  # a lane only waits for room: answer soon

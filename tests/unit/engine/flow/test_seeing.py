@@ -192,9 +192,9 @@ async def test_a_lane_says_what_it_waits_for_on_an_open_way() -> None:
         ask()
         driver.held_since = 1.0
         ask()
-        driver.lane.queued_bytes = 1
+        driver.lane._pieces.queued_bytes = 1
         ask()
-        driver.lane.queued_bytes = 0
+        driver.lane._pieces.queued_bytes = 0
         driver.lane.draining = True
         ask()
         driver.lane.draining = False

@@ -103,7 +103,8 @@ async def test_a_release_that_nobody_waits_for_any_more_leaves_no_lane_behind() 
     async with stage.running(), asyncio.TaskGroup() as group:
         await until(lambda: stage.state() is State.REFUSED)
         stage.copier.hold()  # nothing can settle now
-        stage.driver().lane._in_flight.extend(stage.driver().lane._waiting)
+        pieces = stage.driver().lane._pieces
+        pieces.in_flight.extend(pieces.waiting)
         releasing = group.create_task(stage.copier.release("s"))
         await turns(5)
         releasing.cancel()

@@ -1,0 +1,77 @@
+"""The batches of one lane in their order: those in flight, then those that wait."""
+
+from collections import deque
+from collections.abc import Sequence
+
+from engine.core.piece import Piece
+
+
+class Pieces:
+    """Two queues and their bytes; whatever leaves them without being settled gives its receive buffer back."""
+
+    def __init__(self) -> None:
+        self.in_flight: deque[Piece] = deque()
+        self.waiting: deque[Piece] = deque()
+        self.queued_bytes = 0
+
+    @property
+    def last(self) -> Piece | None:
+        """The piece that the next one follows."""
+        if self.waiting:
+            return self.waiting[-1]
+        return self.in_flight[-1] if self.in_flight else None
+
+    @property
+    def head_ms(self) -> int:
+        """Timestamp of the oldest record; -1 without one."""
+        first = self.in_flight or self.waiting
+        return first[0].first_timestamp if first else -1
+
+    @property
+    def tail_ms(self) -> int:
+        """Newest timestamp in the batch that came last and waits; -1 without one."""
+        return self.waiting[-1].max_timestamp if self.waiting else -1
+
+    def add(self, piece: Piece) -> None:
+        """Let a piece wait behind all others."""
+        self.waiting.append(piece)
+        self.queued_bytes += len(piece.payload)
+
+    def send_first(self) -> Piece:
+        """Move the first waiting piece in flight: from now on its sequences belong to its records."""
+        piece = self.waiting.popleft()
+        piece.pinned = True
+        self.in_flight.append(piece)
+        return piece
+
+    def settled(self, piece: Piece) -> None:
+        """A piece was taken out because it is copied."""
+        self.queued_bytes -= len(piece.payload)
+        piece.drop()
+
+    def split_first(self, parts: Sequence[Piece]) -> None:
+        """Put smaller pieces in the place of the first waiting one."""
+        whole = self.waiting.popleft()
+        self.waiting.extendleft(reversed(parts))
+        self.queued_bytes += sum(len(piece.payload) for piece in parts) - len(whole.payload)
+
+    def drop_unsent(self) -> None:
+        """Forget what was never sent."""
+        while self.waiting and not self.waiting[-1].pinned:
+            self.settled(self.waiting.pop())
+
+    def shed(self) -> None:
+        """Keep what was sent, as bytes of our own, to be sent again first; drop the rest."""
+        self.drop_unsent()
+        self.waiting.extendleft(reversed(self.in_flight))
+        self.in_flight.clear()
+        for piece in self.waiting:
+            piece.detach()
+
+    def drop_all(self) -> None:
+        """Forget everything."""
+        for piece in (*self.in_flight, *self.waiting):
+            piece.drop()
+        self.in_flight.clear()
+        self.waiting.clear()
+        self.queued_bytes = 0
