@@ -1,7 +1,7 @@
 """From the mirror's status to series: what is exported is what is so now, so what has ended has no series any more."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -43,31 +43,33 @@ def flow_of(lane: LaneProgress) -> str:
 
 
 class PartitionCounters:
-    """Counters of single partitions, which go on rising when a partition changes copiers.
+    """Counters of single partitions: from 0 at the first look, rising on when a partition changes copiers.
 
     What was copied between the last look and a copier's sudden end is not in them; it is in the counters by topic.
     """
 
     def __init__(self) -> None:
         self._known: dict[Labels, tuple[int, Row, Row]] = {}
+        self._begun = False
 
-    def look(self, key: Labels, lane: LaneProgress) -> Row:
-        """Give the sums of a partition, as of a lane's progress."""
+    def look(self, lanes: Sequence[LaneProgress]) -> dict[Labels, Row]:
+        """Give the sums of every partition; those that are not among the lanes any more are forgotten."""
+        self._known = {key: self._next(key, lane) for lane in lanes for key in (_key(lane, 3),)}
+        self._begun = True
+        return {key: _plus(base, now) for key, (_, now, base) in self._known.items()}
+
+    def _next(self, key: Labels, lane: LaneProgress) -> tuple[int, Row, Row]:
+        """When its present copier took it up, what that has counted, what others had."""
         now = lane.records, lane.wire_bytes, lane.latency_ms
-        epoch, last, base = self._known.get(key, (lane.epoch, now, (0, 0, 0)))
-        if lane.epoch != epoch or now[0] < last[0]:
-            base = base[0] + last[0], base[1] + last[1], base[2] + last[2]
-        if lane.state == "unowned":
-            now, epoch = (0, 0, 0), -1
-        else:
-            epoch = lane.epoch
-        self._known[key] = epoch, now, base
-        return base[0] + now[0], base[1] + now[1], base[2] + now[2]
+        known = self._known.get(key)
+        if known is None:
+            return lane.began_ms, now, (0, 0, 0) if self._begun else (-now[0], -now[1], -now[2])
+        began_ms, last, base = known
+        return lane.began_ms, now, base if lane.began_ms == began_ms else _plus(base, last)
 
-    def keep_only(self, keys: Iterable[Labels]) -> None:
-        """Forget partitions that are gone."""
-        wanted = set(keys)
-        self._known = {key: known for key, known in self._known.items() if key in wanted}
+
+def _plus(one: Row, other: Row) -> Row:
+    return one[0] + other[0], one[1] + other[1], one[2] + other[2]
 
 
 def collect(
@@ -117,15 +119,12 @@ def _lags(series: Collected, status: MirrorStatus, detail: Detail) -> None:
 
 def _counters(series: Collected, status: MirrorStatus, detail: Detail, partitions: PartitionCounters) -> None:
     if detail.depth == 3:
-        keys = [_key(lane, 3) for lane in status.lanes]
-        rows = {key: partitions.look(key, lane) for key, lane in zip(keys, status.lanes, strict=True)}
-        partitions.keep_only(keys)
+        rows = partitions.look(status.lanes)
     else:
-        rows = defaultdict(lambda: (0, 0, 0))
+        rows = {}
         for one in status.topics:
             key = (one.flow, one.topic)[: detail.depth]
-            known = rows[key]
-            rows[key] = known[0] + one.records, known[1] + one.wire_bytes, known[2] + one.latency_ms
+            rows[key] = _plus(rows.get(key, (0, 0, 0)), (one.records, one.wire_bytes, one.latency_ms))
     for key, (records, wire_bytes, latency_ms) in rows.items():
         series[f.RECORDS][key] = records
         series[f.RECORD_BYTES][key] = wire_bytes
@@ -133,8 +132,8 @@ def _counters(series: Collected, status: MirrorStatus, detail: Detail, partition
 
 
 def _flows(series: Collected, status: MirrorStatus) -> None:
-    states = Counter((flow_of(lane), lane.state) for lane in status.lanes)
-    series[f.PARTITIONS].update(states)
+    for state, count in Counter((flow_of(lane), lane.state) for lane in status.lanes).items():
+        series[f.PARTITIONS][state] = count
     for flow in status.flows:
         key = (flow.flow,)
         series[f.REPLICATION_LATENCY][key] = flow.replication_latency
@@ -148,7 +147,8 @@ def _flows(series: Collected, status: MirrorStatus) -> None:
 
 
 def _copiers(series: Collected, status: MirrorStatus) -> None:
-    series[f.COPIERS].update(Counter((copier.flow, copier.state.value) for copier in status.copiers))
+    for state, count in Counter((copier.flow, copier.state.value) for copier in status.copiers).items():
+        series[f.COPIERS][state] = count
     for copier in status.copiers:
         key = copier.flow, copier.copier_id
         series[f.COPIER_PARTITIONS][key] = copier.lanes

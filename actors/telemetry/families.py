@@ -1,4 +1,4 @@
-"""The table of metrics: every name, kind, unit and label that a mirror exports, and no other. docs/metrics.md explains them.
+"""The table of metrics: every name, kind, unit and label that a mirror exports. docs/metrics.md explains them.
 
 A unit is in the name (Prometheus) and beside it (UCUM, for OTLP).
 """

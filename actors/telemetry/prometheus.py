@@ -30,7 +30,8 @@ def _histogram(family: Family, labels: Labels, histogram: Histogram) -> Iterator
     below = 0
     for bound, count in zip(_BOUNDS, histogram.counts, strict=True):
         below += count
-        yield f"{family.name}_bucket{_braces(family, labels, f'le="{bound}"')} {below}"
+        within = _braces(family, labels, f'le="{bound}"')
+        yield f"{family.name}_bucket{within} {below}"
     yield f"{family.name}_sum{_braces(family, labels)} {_number(histogram.sum_ms / 1000)}"
     yield f"{family.name}_count{_braces(family, labels)} {below}"
 

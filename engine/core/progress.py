@@ -37,6 +37,8 @@ class LaneProgress(msgspec.Struct, frozen=True, kw_only=True):
     """Since when the source holds what is not copied (engine/core/lag.py says how it is known); -1: it does not."""
     latency_ms: int = 0
     """Sum over all copied records of the time from their timestamp to their acknowledgement."""
+    began_ms: int = -1
+    """When its copier took the lane up; its counters begin then."""
 
     @property
     def lag_known(self) -> bool:

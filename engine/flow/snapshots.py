@@ -50,6 +50,7 @@ def lane_progress(driver: LaneDriver, routes: Routes, now_ms: int) -> LaneProgre
         appended_at_ms=watch.appended_at_ms,
         behind_since_ms=watch.behind_since_ms(lane.head_ms, lane.newest_ms) if lag > 0 else -1,
         latency_ms=driver.latency_ms,
+        began_ms=watch.began_ms,
     )
 
 

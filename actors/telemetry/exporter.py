@@ -1,0 +1,157 @@
+"""The one exporter of a mirror, in its supervisor's process, on its loop: a port for scrapes and probes, a collector.
+
+It keeps no values: each scrape and each sending asks for the status of that moment. Hooks for whoever owns it:
+
+    exporter = Exporter(config.telemetry, look=lambda: supervisor.status(lanes=True), tell=note)
+    group.create_task(exporter.run())   # until cancelled
+    exporter.beat()                     # in every step
+    exporter.count(line)                # for every event
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from aiohttp import web
+
+from actors.status import EventLine, MirrorStatus
+from actors.telemetry import prometheus
+from actors.telemetry.collect import Collected, Detail, PartitionCounters, collect, detail_of
+from actors.telemetry.health import why_dead, why_not_ready
+from engine.clock import now_s, pause
+from engine.settings import TelemetryConfig
+
+_PORT_AGAIN_S = 5.0
+
+Look = Callable[[], MirrorStatus]
+Tell = Callable[[str, str], None]
+"""Takes a severity and a sentence."""
+
+
+class Exporter:
+    """Tells the world how the mirror is; a port that is taken or a collector that is away never stops the mirror."""
+
+    def __init__(self, config: TelemetryConfig, *, look: Look, tell: Tell, port_again_s: float = _PORT_AGAIN_S) -> None:
+        self._config = config
+        self._look, self._tell = look, tell
+        self._port_again_s = port_again_s
+        self._beat_at_s = now_s()
+        self._events: Counter[tuple[str, str]] = Counter()
+        self._partitions = PartitionCounters()
+        self._failures = 0
+        self._detail = Detail(0)
+        self._collecting = asyncio.Lock()
+
+    def beat(self) -> None:
+        """Note that the supervisor has done a step."""
+        self._beat_at_s = now_s()
+
+    def count(self, event: EventLine) -> None:
+        """Count an event."""
+        self._events[event.flow, event.severity] += 1
+
+    async def run(self) -> None:
+        """Serve and send, as configured, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            if self._config.port:
+                group.create_task(self._serve())
+            if self._config.otlp_endpoint:
+                group.create_task(self._send())
+
+    async def _collect(self) -> Collected:
+        """Take the series of this moment; the summing up is done in a thread, so that the supervisor's steps go on."""
+        async with self._collecting:
+            status = self._look()
+            detail = detail_of(status, per_partition=self._config.per_partition, most_series=self._config.most_series)
+            self._note_detail(detail)
+            return await asyncio.to_thread(
+                collect, status, detail, self._partitions, dict(self._events), self._failures
+            )
+
+    def _note_detail(self, detail: Detail) -> None:
+        if detail.left_out and detail.depth != self._detail.depth:
+            coarse = "topic" if detail.depth == 2 else "flow"
+            self._tell(
+                "warning",
+                f"metrics are told by {coarse}: {detail.left_out} more series of each would be above"
+                f" raymirror.metrics.max.series = {self._config.most_series}",
+            )
+        self._detail = detail
+
+    # --- the port --------------------------------------------------------------------------------------------
+
+    async def _serve(self) -> None:
+        runner = web.AppRunner(self._app(), access_log=None, shutdown_timeout=1.0)
+        await runner.setup()
+        try:
+            await self._bind(runner)
+            await asyncio.Event().wait()
+        finally:
+            await runner.cleanup()
+
+    async def _bind(self, runner: web.AppRunner) -> None:
+        told = False
+        while True:
+            site = web.TCPSite(runner, self._config.bind, self._config.port)
+            try:
+                return await site.start()
+            except OSError as error:
+                if not told:
+                    at = f"{self._config.bind}:{self._config.port}"
+                    self._tell("warning", f"metrics cannot be served at {at} ({error.strerror}); trying again")
+                told = True
+                await pause(self._port_again_s)
+
+    def _app(self) -> web.Application:
+        app = web.Application()
+        app.add_routes(
+            [web.get("/metrics", self._metrics), web.get("/healthz", self._healthz), web.get("/readyz", self._readyz)]
+        )
+        return app
+
+    async def _metrics(self, _request: web.Request) -> web.Response:
+        page = await asyncio.to_thread(prometheus.page, await self._collect())
+        response = web.Response(body=page.encode(), headers={"Content-Type": prometheus.CONTENT_TYPE})
+        response.enable_compression()
+        return response
+
+    async def _healthz(self, _request: web.Request) -> web.Response:
+        return _verdict(why_dead(now_s() - self._beat_at_s))
+
+    async def _readyz(self, _request: web.Request) -> web.Response:
+        return _verdict(why_dead(now_s() - self._beat_at_s) or why_not_ready(self._look()))
+
+    # --- the collector ---------------------------------------------------------------------------------------
+
+    async def _send(self) -> None:
+        from actors.telemetry.otlp import Sender, resource_of  # requests and protobuf, for those who want them
+
+        status = self._look()
+        resource = resource_of(status.namespace, status.version)
+        sender = Sender(self._config.otlp_endpoint, resource, status.version, time.time_ns())
+        failing = False
+        try:
+            while True:
+                taken = await asyncio.to_thread(sender.send, await self._collect(), time.time_ns())
+                if not taken:
+                    self._failures += 1
+                if taken is failing:
+                    failing = not taken
+                    self._tell(*self._turned(taken=taken))
+                await pause(self._config.otlp_every_s)
+        finally:
+            sender.close()
+
+    def _turned(self, *, taken: bool) -> tuple[str, str]:
+        at = self._config.otlp_endpoint
+        if taken:
+            return "info", f"the OTLP collector at {at} takes metrics again"
+        return (
+            "warning",
+            f"the OTLP collector at {at} does not take metrics; tried again every {self._config.otlp_every_s:g} s",
+        )
+
+
+def _verdict(why_not: str) -> web.Response:
+    return web.Response(status=503 if why_not else 200, text=(why_not or "ok") + "\n")

@@ -1,0 +1,20 @@
+"""Whether a mirror is alive and whether it is ready, for probes."""
+
+from actors.states import Desired
+from actors.status import MirrorStatus
+
+BEAT_S = 30.0
+"""A supervisor steps once a second; one that has not for so long is stuck, or has ended."""
+
+
+def why_dead(beat_age_s: float) -> str:
+    """Say why the mirror counts as dead; empty while it lives."""
+    return f"no step of the supervisor for {beat_age_s:.0f} s" if beat_age_s > BEAT_S else ""
+
+
+def why_not_ready(status: MirrorStatus) -> str:
+    """Say why the mirror does not do its work; empty where it does. What is paused on purpose is no reason."""
+    if status.phase != "running":
+        return f"the mirror is {status.phase}"
+    waiting = [flow for flow in status.flows if flow.waiting_for and flow.desired is Desired.RUNNING]
+    return "; ".join(f"{flow.flow} waits for {flow.waiting_for}" for flow in waiting)

@@ -1,0 +1,66 @@
+"""Spans of control-plane work (a start, a move, a drain), sent to the OTLP collector; nothing where there is none.
+
+tracing = open_tracing(config.telemetry, mirror="A-B", version="1.0")
+with tracing.span("move set", set_id="A->B/017", to="copier-2"):
+    ...
+tracing.close()
+"""
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Protocol
+
+from engine.settings import TelemetryConfig
+
+Span = AbstractContextManager[object]
+Attribute = str | float | bool
+
+
+class Tracing(Protocol):
+    """Somewhere for spans to go."""
+
+    def span(self, name: str, **attributes: Attribute) -> Span:
+        """Measure what is done within; an error that leaves it is noted."""
+
+    def close(self) -> None:
+        """Send what is left, for a bounded time."""
+
+
+class NoTracing:
+    """Nothing is measured."""
+
+    def span(self, name: str, **attributes: Attribute) -> Span:
+        """Do nothing around what is done within."""
+        return nullcontext()
+
+    def close(self) -> None:
+        """There is nothing to close."""
+
+
+class OtlpTracing:
+    """Spans to a collector, in batches, from a thread of the SDK."""
+
+    def __init__(self, endpoint: str, mirror: str, version: str) -> None:
+        from opentelemetry.exporter.otlp.proto.http import Compression
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+        from actors.telemetry.otlp import TIMEOUT_S, resource_of
+
+        exporter = OTLPSpanExporter(f"{endpoint}/v1/traces", timeout=TIMEOUT_S, compression=Compression.Gzip)
+        self._provider = TracerProvider(resource=resource_of(mirror, version), shutdown_on_exit=False)
+        self._provider.add_span_processor(BatchSpanProcessor(exporter))
+        self._tracer = self._provider.get_tracer("raymirror", version)
+
+    def span(self, name: str, **attributes: Attribute) -> Span:
+        """Measure what is done within; an error that leaves it is noted."""
+        return self._tracer.start_as_current_span(name, attributes=attributes)
+
+    def close(self) -> None:
+        """Send what is left, for a bounded time."""
+        self._provider.shutdown()
+
+
+def open_tracing(config: TelemetryConfig, *, mirror: str, version: str) -> Tracing:
+    """Open what the configuration asks for."""
+    return OtlpTracing(config.otlp_endpoint, mirror, version) if config.otlp_endpoint else NoTracing()

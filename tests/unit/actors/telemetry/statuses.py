@@ -1,0 +1,112 @@
+"""Statuses of mirrors, as big as wanted."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from actors.states import CopierState, Desired
+from actors.status import CopierStatus, FlowStatus, MirrorStatus, TopicStatus
+from engine.core.progress import LaneProgress
+from engine.core.tally import Histogram, Tally
+from tests.unit.actors.fakes import lane_progress, lanes
+
+NOW_MS = 1_800_000_000_000
+
+
+def histogram(*durations_ms: float) -> Histogram:
+    tally = Tally()
+    for one in durations_ms:
+        tally.add(one)
+    return tally.snapshot()
+
+
+def lane(
+    topic: str = "t",
+    partition: int = 0,
+    *,
+    flow: str = "A->B",
+    at: int = 100,
+    end: int = 110,
+    behind_ms: int = 5000,
+    lag_bytes: int = 1000,
+    state: str = "copying",
+    reason: str = "",
+    began_ms: int = 1,
+    latency_ms: int = 0,
+) -> LaneProgress:
+    """A lane at offset `at` of `end`, behind since `behind_ms` ago."""
+    plain = lane_progress(lanes(topic, 1, partition)[0], source_next=at, source_end=end, state=state)
+    return msgspec.structs.replace(
+        plain,
+        set_id=f"{flow}/000",
+        reason=reason,
+        lag_bytes=lag_bytes if end > at else 0,
+        behind_since_ms=NOW_MS - behind_ms if end > at else -1,
+        began_ms=began_ms,
+        latency_ms=latency_ms,
+    )
+
+
+def unowned(topic: str = "t", partition: int = 0, *, flow: str = "A->B") -> LaneProgress:
+    """A lane that nobody holds."""
+    nobody = lane(topic, partition, flow=flow, at=-1, end=-1, state="unowned", reason="waits for a copier", began_ms=-1)
+    return msgspec.structs.replace(nobody, records=0, wire_bytes=0, lag_bytes=-1)
+
+
+def flow_status(name: str = "A->B", **changes: object) -> FlowStatus:
+    plain = FlowStatus(
+        flow=name,
+        desired=Desired.RUNNING,
+        paused_topics=(),
+        topics=2,
+        lanes=3,
+        unknown_lanes=1,
+        lane_states={"copying": 3},
+        lag_records=10,
+        records=100,
+        wire_bytes=10_000,
+        records_per_s=5.0,
+        bytes_per_s=500.0,
+        errors=0,
+        waiting_for="",
+        stalled=1,
+        append_failures=7,
+        append_latency=histogram(3.0, 4.0),
+        replication_latency=histogram(30.0, 90_000_000.0),
+        record_age=histogram(20.0),
+    )
+    return msgspec.structs.replace(plain, **changes)
+
+
+def copier(name: str = "copier-1", flow: str = "A->B") -> CopierStatus:
+    return CopierStatus(
+        copier_id=name, flow=flow, state=CopierState.READY, set_ids=("A->B/000",), lanes=3, buffer_bytes=4096
+    )
+
+
+def topic_status(topic: str = "t", records: int = 100, flow: str = "A->B") -> TopicStatus:
+    return TopicStatus(flow=flow, topic=topic, records=records, wire_bytes=100 * records, latency_ms=10 * records)
+
+
+def mirror_status(
+    *lane_list: LaneProgress,
+    flows: Sequence[FlowStatus] = (),
+    copiers: Sequence[CopierStatus] = (),
+    topics: Sequence[TopicStatus] = (),
+    phase: str = "running",
+) -> MirrorStatus:
+    return MirrorStatus(
+        namespace="raymirror-A-B",
+        version="1.2",
+        config_path="c",
+        config_digest="d",
+        desired=Desired.RUNNING,
+        phase=phase,
+        at_ms=NOW_MS,
+        up_s=12.5,
+        flows=tuple(flows) or (flow_status(),),
+        copiers=tuple(copiers),
+        events=(),
+        lanes=lane_list,
+        topics=tuple(topics),
+    )
