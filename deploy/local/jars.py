@@ -42,7 +42,10 @@ def spark_jar_paths() -> tuple[Path, ...]:
 
 
 def cache_folder() -> Path:
-    """The user's cache folder of raymirror."""
+    """The user's cache folder of raymirror, or the one that RAYMIRROR_CACHE names: an image brings its own."""
+    named = os.environ.get("RAYMIRROR_CACHE")
+    if named:
+        return Path(named)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "raymirror"
 
 
