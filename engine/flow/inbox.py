@@ -140,7 +140,7 @@ class Inbox:
             offset, driver = asked[found.partition]
             lane = driver.lane
             self._note(driver, found)
-            if lane.state is not State.COPYING or lane.fetch_offset != offset:
+            if lane.state is not State.COPYING or lane.draining or lane.fetch_offset != offset:
                 continue  # the lane went another way meanwhile, and will fetch again from there
             if found.fault is not None or found.diverging is not None or found.preferred_replica >= 0:
                 self._events.fault(driver, found)

@@ -167,6 +167,16 @@ async def test_an_answer_for_a_lane_that_went_another_way_is_ignored() -> None:
         assert [driver.lane.idle for driver in desk.drivers] == [True, True]
 
 
+async def test_an_answer_for_a_lane_that_drains_is_ignored() -> None:
+    desk = Desk(1)
+    async with running(desk):
+        desk.drivers[0].lane.drain()
+        body = batch()
+        desk.answer(one(0, 0, len(body)), body=body)
+        await turns()
+        assert (desk.told[-1], desk.drivers[0].lane.idle) == (("taken", []), True)
+
+
 async def test_faults_replicas_and_empty_answers_are_told_per_lane() -> None:
     desk = Desk()
     fault = FetchFault(6, "NotLeaderForPartition", retry=True)
