@@ -67,6 +67,7 @@ class StateLog:
         self._stored: dict[bytes, bytes] = {}
         self._ours: Deployment | None = None
         self._lost: StateTaken | None = None
+        self._closing = False
         self._kept_alive_at = 0.0
 
     @property
@@ -240,11 +241,15 @@ class StateLog:
     # --- the lease -------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Renew the lease until cancelled, through every outage. Raises StateTaken when another owner has it."""
+        """Renew the lease until cancelled, through every outage; closed, it only waits for that.
+
+        Raises StateTaken when another owner has the flow.
+        """
         while True:
             await pause(self.terms.renew_s)
             try:
-                await self.renew()
+                if not self._closing:
+                    await self.renew()
                 self.trouble = ""
             except (BrokerUnreachable, KafkaRefusal) as error:
                 self.trouble = str(error)
@@ -268,6 +273,8 @@ class StateLog:
         self._kept_alive_at = now_s()
 
     async def _put_ours(self, *, released: bool) -> None:
+        if self._closing and not released:
+            return  # the flow was given back meanwhile
         if self._ours is None:
             raise RuntimeError("the state was not opened")
         now_ms = wall_ms()
@@ -279,6 +286,7 @@ class StateLog:
 
     async def close(self, *, release: bool = True, within_s: float = 5.0) -> None:
         """Give the flow back, so that its next owner need not wait, and disconnect; unreachable, it is just left."""
+        self._closing = True
         if release and self._ours is not None and self._lost is None:
             with suppress(TimeoutError, MirrorError):
                 async with asyncio.timeout(within_s):

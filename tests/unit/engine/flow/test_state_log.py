@@ -253,7 +253,7 @@ async def test_an_unreachable_target_is_left_without_a_word() -> None:
     stage.cluster.down.add(1)
     await state.close(within_s=0.05)
     with pytest.raises(RuntimeError, match="not opened"):
-        await state.renew()
+        await state.put({DESIRED: PAUSED})
 
 
 async def test_a_former_owner_does_not_fence_the_present_one() -> None:
@@ -282,6 +282,34 @@ async def test_an_owner_that_came_while_we_fenced_again_is_seen_behind_the_barri
     stage.cluster.fail = arrive
     with pytest.raises(StateTaken, match="instance two"):
         await state.put({DESIRED: PAUSED})
+
+
+async def test_a_flow_given_back_is_not_renewed_any_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage()
+    stage.cluster.fenced = False  # so that a renewal reads the topic first
+    state = await stage.opened(dead_after_s=600.0)
+    read, gate, reads = stage.cluster.read_records, asyncio.Event(), 0
+
+    async def gated(topic: str) -> Any:
+        nonlocal reads
+        reads += 1
+        await gate.wait()
+        return await read(topic)
+
+    monkeypatch.setattr(stage.cluster, "read_records", gated)
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(state.run())
+        async with asyncio.timeout(20):
+            while not reads:  # noqa: ASYNC110 - the renewal is on its way
+                await asyncio.sleep(0.005)
+        await state.close()
+        given_back = stage.log.end
+        gate.set()
+        await asyncio.sleep(0.2)  # time for ten renewals
+        assert (stage.log.end, reads, running.done()) == (given_back, 1, False)
+        async with asyncio.timeout(20):
+            await stage.opened("two", dead_after_s=600.0)
+        running.cancel()
 
 
 async def test_fenced_again_and_again_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
