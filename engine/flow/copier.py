@@ -120,8 +120,11 @@ class FlowCopier:
     def _spawn(self, coroutine: Coroutine[Any, Any, None]) -> None:
         if self._group is None:
             coroutine.close()  # the copier has ended: nothing may outlive it
-        else:
+            return
+        try:
             self._group.create_task(coroutine)
+        except RuntimeError:  # it is being cancelled
+            coroutine.close()
 
     def _tell(self, event: AnyEvent) -> None:
         self._events.append(event)

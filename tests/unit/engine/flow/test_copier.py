@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Sequence
 
+import pytest
+
 from engine.core.events import (
     LaneRefused,
     RecordRefused,
@@ -13,6 +15,7 @@ from engine.core.states import State
 from engine.errors import ConnectionLost, KafkaRefusal
 from engine.flow.ports import Leader
 from policies.model import LaneName, PartitionSet, TopicPartition
+from tests.fakes.brokers import HeldTarget
 from tests.unit.engine.flow.stage import TERMS, Stage, until
 
 
@@ -239,3 +242,23 @@ async def test_progress_tells_set_and_epoch_of_each_lane_and_a_beat_that_goes_on
         before = stage.copier.progress()
         assert {(lane.set_id, lane.epoch) for lane in before.lanes} == {("one", 3), ("two", 4)}
         await until(lambda: stage.copier.progress().beat > before.beat)
+
+
+async def test_a_copier_that_is_cancelled_with_appends_in_flight_begins_nothing_new(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage, held = Stage(), HeldTarget()
+    stage.sources[0].data(3)
+
+    async def broker(_node: int) -> HeldTarget:
+        return held
+
+    monkeypatch.setattr(stage.b, "target_broker", broker)
+    stage.assign()
+    running = asyncio.create_task(stage.copier.run())
+    await until(lambda: held.requests)
+    held.answer()  # the first position
+    await until(lambda: held.requests and held.requests[0][0][0].partition.topic == "A.t")
+    running.cancel()
+    await asyncio.wait([running])  # the connection closes, so the outcome is unknown: there is nobody to try again
+    assert running.cancelled()
