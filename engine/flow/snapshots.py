@@ -63,17 +63,17 @@ def why_still(driver: LaneDriver, routes: Routes, now_ms: int) -> str:
         return "drains"
     if lane.paused:
         return "paused"
-    if now_ms - driver.watch.appended_at_ms < _MOVED_MS:
-        return ""
-    return driver.reason or routes.obstacle(driver) or _waits_for(driver, now_ms)
-
-
-def _waits_for(driver: LaneDriver, now_ms: int) -> str:
-    """Say what a lane with open ways on both sides waits for."""
-    lane = driver.lane
     watched = now_ms - driver.end_at_ms < _WATCHED_MS
     if watched and lane.source_next >= driver.source_end:
+        return ""  # first, and cheap: this is what most lanes are most of the time
+    if now_ms - driver.watch.appended_at_ms < _MOVED_MS:
         return ""
+    return driver.reason or routes.obstacle(driver) or _waits_for(driver, watched=watched)
+
+
+def _waits_for(driver: LaneDriver, *, watched: bool) -> str:
+    """Say what a lane with open ways on both sides waits for."""
+    lane = driver.lane
     if lane.in_flight:
         return f"waits for the acknowledgement of target broker {driver.target_leader.node}"
     if lane.plan_needed:

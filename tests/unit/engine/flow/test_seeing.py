@@ -133,6 +133,8 @@ async def test_a_lane_without_a_way_says_where_it_ends() -> None:
         driver = stage.driver()
         driver.watch.appended_at_ms = 0
         assert lane(stage).reason == ""
+        driver.source_end += 1
+        assert lane(stage).reason == "waits for a fetch from source broker 1"
         for side in ("target", "source", "positions"):
             broken = f"{side}_leader"
             known = getattr(driver, broken)
@@ -217,11 +219,11 @@ async def test_an_append_without_its_answer_and_a_position_not_durable_are_what_
     driver.target_leader = Leader(3, 0, "id")
     driver.lane.own(position(0, 0), barrier_done=True)
     driver.source_end = 5
-    assert snapshots._waits_for(driver, wall_ms()) == "waits until its position is durable"
+    assert snapshots._waits_for(driver, watched=True) == "waits until its position is durable"
     driver.lane.on_position_durable(driver.lane.plan_version)
     stage.sources[0].data(5)
     buffer = bytearray(stage.sources[0].fetch(0, 1)[0])
     take_in(driver.lane, memoryview(buffer), 0, len(buffer), aborted=[], max_batch_bytes=1000, lease=Shares())
     assert driver.next_parcel() is not None
-    assert snapshots._waits_for(driver, wall_ms()) == "waits for the acknowledgement of target broker 3"
+    assert snapshots._waits_for(driver, watched=True) == "waits for the acknowledgement of target broker 3"
     assert snapshots.lane_progress(driver, routes, wall_ms()).in_flight == 1
