@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from actors.lagging import seconds_text
 from actors.status import EventLine, FlowStatus, MirrorStatus
 
 PLAIN_EVERY_S = 5.0
@@ -89,7 +90,7 @@ class PlainView:
         if status.phase != self._phase or self._clock_s() >= self._due_at:
             self._phase, self._due_at = status.phase, self._clock_s() + PLAIN_EVERY_S
             for flow in status.flows:
-                print(f"{status.phase}: {flow_line(flow)}", file=self._stream)
+                print(f"{status.phase}: {flow_line(flow, status.at_ms)}", file=self._stream)
         self._stream.flush()
 
     def say(self, text: str) -> None:
@@ -105,13 +106,14 @@ def fresh(before: tuple[EventLine, ...], now: tuple[EventLine, ...]) -> tuple[Ev
     return now[last + 1 :]
 
 
-def flow_line(flow: FlowStatus) -> str:
-    """Say a flow in one line."""
+def flow_line(flow: FlowStatus, at_ms: int) -> str:
+    """Say a flow in one line, as of a Unix time."""
     parts = [
         f"{flow.flow} {flow.desired}",
         f"{flow.topics} topics",
         f"{flow.lanes} partitions",
         f"lag {lag_text(flow)}",
+        f"{behind_text(flow, at_ms)} behind",
         f"{flow.records:,} records",
         f"{flow.records_per_s:,.0f}/s",
         f"{flow.bytes_per_s / MIB:.1f} MiB/s",
@@ -125,6 +127,12 @@ def flow_line(flow: FlowStatus) -> str:
 def lag_text(flow: FlowStatus) -> str:
     """Say the lag, and whether it may be more."""
     return f"{flow.lag_records:,}" if flow.unknown_lanes == 0 else f"at least {flow.lag_records:,}"
+
+
+def behind_text(flow: FlowStatus, at_ms: int) -> str:
+    """Say how old the oldest record is that is not copied, `-` where nobody knows."""
+    lag_ms = flow.lag_ms(at_ms)
+    return seconds_text(lag_ms / 1000 if lag_ms >= 0 else None)
 
 
 def render(status: MirrorStatus) -> RenderableType:
@@ -144,7 +152,7 @@ def flows_table(status: MirrorStatus) -> Table:
     table = Table()
     table.add_column("flow")
     table.add_column("wanted")
-    for name in ("topics", "partitions", "lag", "records", "records/s", "MiB/s", "stopped"):
+    for name in ("topics", "partitions", "lag", "behind", "records", "records/s", "MiB/s", "stopped"):
         table.add_column(name, justify="right")
     for flow in status.flows:
         paused = f" ({len(flow.paused_topics)} topics paused)" if flow.paused_topics else ""
@@ -154,6 +162,7 @@ def flows_table(status: MirrorStatus) -> Table:
             str(flow.topics),
             str(flow.lanes),
             lag_text(flow),
+            behind_text(flow, status.at_ms),
             f"{flow.records:,}",
             f"{flow.records_per_s:,.0f}",
             f"{flow.bytes_per_s / MIB:.1f}",

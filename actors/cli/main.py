@@ -25,6 +25,8 @@ COMMANDS: Final = {
     "check": ("actors.cli.check", "read a configuration and say what is wrong or missing; changes nothing"),
     "run": ("actors.cli.run", "start or join the mirror of a configuration and follow it"),
     "status": ("actors.cli.status", "show how a running mirror is"),
+    "lag": ("actors.cli.lag", "show how far behind every partition is, and why it is not moving"),
+    "events": ("actors.cli.events", "show what has happened in a running mirror"),
     "pause": ("actors.cli.pause", "stop copying a flow or some of its topics, until resumed"),
     "resume": ("actors.cli.resume", "go on copying what was paused or failed"),
     "stop": ("actors.cli.stop", "drain a running mirror and end it"),

@@ -1,12 +1,15 @@
 """`raymirror status`: how a running mirror is."""
 
 import argparse
+import sys
 
 import msgspec
 from rich.console import Console
 
 from actors.cli import exits
 from actors.cli.asking import add_place_arguments, running_mirror
+from actors.conditions import FIGURES, Condition, parse_condition
+from actors.status import MirrorStatus
 from actors.view import render
 
 HELP = "show how a running mirror is"
@@ -16,14 +19,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_place_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object, with every partition")
+    parser.add_argument(
+        "--fail-if",
+        action="append",
+        default=[],
+        metavar="CONDITION",
+        help="exit code 1 if it holds in some flow, e.g. 'lag_seconds>60'; may be given several times;"
+        f" of {', '.join(FIGURES)}",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ask once and print. Raises NoMirror."""
+    """Ask once and print. Raises NoMirror, BadCondition."""
+    conditions = [parse_condition(text) for text in args.fail_if]
     with running_mirror(args) as (mirror, _):
         status = mirror.status(lanes=args.json)
     if args.json:
         print(msgspec.json.encode(status).decode())
     else:
         Console().print(render(status))
-    return exits.OK
+    return verdict(status, conditions)
+
+
+def verdict(status: MirrorStatus, conditions: list[Condition]) -> int:
+    """Say on stderr which conditions hold, and give the exit code."""
+    found = [sentence for condition in conditions for sentence in condition.holds_in(status)]
+    for sentence in found:
+        print(f"raymirror status: {sentence}", file=sys.stderr)
+    return exits.FAILED if found else exits.OK

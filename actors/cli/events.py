@@ -1,0 +1,52 @@
+"""`raymirror events`: what has happened in a running mirror."""
+
+import argparse
+import sys
+import time
+
+import msgspec
+
+from actors.cli import exits
+from actors.cli.asking import add_place_arguments, running_mirror
+from actors.instants import clock_text, instant_ms
+from actors.status import EventLine
+
+HELP = "show what has happened in a running mirror"
+SEVERITIES = ("info", "warning", "error")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("flow", nargs="?", metavar="FLOW", help="SOURCE->TARGET (quote it); default: every flow")
+    parser.add_argument(
+        "--since", metavar="TIME", help="30s, 10m, 2h, 1d ago, or an instant; default: all that is kept"
+    )
+    parser.add_argument("--severity", choices=SEVERITIES, default="info", help="this and graver ones (info)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    add_place_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ask once and print. Raises NoMirror, BadInstant."""
+    since_ms = instant_ms(args.since, time.time_ns() // 1_000_000) if args.since else 0
+    with running_mirror(args) as (mirror, _):
+        events = mirror.status().events
+    for event in chosen(events, args.flow, since_ms, args.severity):
+        line = msgspec.json.encode(event).decode() if args.json else event_line(event)
+        sys.stdout.write(line + "\n")
+    return exits.OK
+
+
+def chosen(events: tuple[EventLine, ...], flow: str | None, since_ms: int, severity: str) -> list[EventLine]:
+    """Pick events by flow, time and severity."""
+    least = SEVERITIES.index(severity)
+    return [
+        event
+        for event in events
+        if event.at_ms >= since_ms and flow in (None, event.flow) and SEVERITIES.index(event.severity) >= least
+    ]
+
+
+def event_line(event: EventLine) -> str:
+    """Say an event in a line."""
+    return f"{clock_text(event.at_ms)} {event.severity:<7} {event.flow}: {event.text}"

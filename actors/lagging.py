@@ -1,0 +1,88 @@
+"""How far behind every partition is, who has it, and why it is not moving: rows out of a status."""
+
+from collections.abc import Collection
+
+import msgspec
+
+from actors.status import MirrorStatus
+from engine.core.progress import LaneProgress
+
+
+class LagRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One partition. None where nobody knows; bytes are an estimate, as on the wire; times are Unix ms."""
+
+    flow: str
+    topic: str
+    partition: int
+    target_topic: str
+    lag_records: int | None
+    lag_bytes: int | None
+    lag_seconds: float | None
+    state: str
+    why: str
+    owner: str
+    set_id: str
+    epoch: int
+    source_next: int
+    source_end: int
+    target_next: int
+    newest_ms: int
+    appended_at_ms: int
+
+
+def lag_rows(status: MirrorStatus, flow: str | None = None, topics: Collection[str] = ()) -> list[LagRow]:
+    """Give the partitions of all flows or of one, of all topics or of some, in order."""
+    owners = {set_id: copier.copier_id for copier in status.copiers for set_id in copier.set_ids}
+    rows = [_row(lane, status.at_ms, owners.get(lane.set_id, "")) for lane in status.lanes]
+    wanted = [row for row in rows if flow in (None, row.flow) and (not topics or row.topic in topics)]
+    return sorted(wanted, key=lambda row: (row.flow, row.topic, row.partition))
+
+
+def _row(lane: LaneProgress, at_ms: int, owner: str) -> LagRow:
+    return LagRow(
+        flow=lane.set_id.rpartition("/")[0],
+        topic=lane.lane.topic,
+        partition=lane.lane.partition,
+        target_topic=lane.target.topic,
+        lag_records=lane.lag_records if lane.lag_known else None,
+        lag_bytes=lane.lag_bytes if lane.lag_known and lane.lag_bytes >= 0 else None,
+        lag_seconds=lane.lag_ms(at_ms) / 1000 if lane.lag_known else None,
+        state=lane.state,
+        why=lane.reason,
+        owner=owner,
+        set_id=lane.set_id,
+        epoch=lane.epoch,
+        source_next=lane.source_next,
+        source_end=lane.source_end,
+        target_next=lane.target_next,
+        newest_ms=lane.newest_ms,
+        appended_at_ms=lane.appended_at_ms,
+    )
+
+
+def bytes_text(size: int | None) -> str:
+    """Say a size to three digits or so, `-` where it is not known."""
+    if size is None:
+        return "-"
+    value = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
+
+
+def seconds_text(seconds: float | None) -> str:
+    """Say a duration in its two largest units, `-` where it is not known."""
+    if seconds is None:
+        return "-"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours} h {minutes} min"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h"

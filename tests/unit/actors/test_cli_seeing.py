@@ -1,0 +1,133 @@
+"""`lag`, `events` and `status --fail-if` over a mirror that a test made up."""
+
+import argparse
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import msgspec
+import pytest
+
+from actors.cli import events, lag, main, status
+from actors.status import EventLine, MirrorStatus
+from tests.unit.actors.telemetry.statuses import NOW_MS, copier, flow_status, lane, mirror_status, unowned
+
+LONG = "waits at the last stable offset for an open transaction of a producer with a rather long name and a story"
+EVENTS = tuple(
+    EventLine(at_ms=NOW_MS + number, severity=severity, flow=flow, text=f"event {number}")
+    for number, (severity, flow) in enumerate(
+        [("info", "A->B"), ("warning", "A->B"), ("error", "A->B"), ("error", "A->C")]
+    )
+)
+STATUS = msgspec.structs.replace(
+    mirror_status(
+        lane("t", 0, at=90, end=100, behind_ms=3000, reason=LONG),
+        lane("t", 1, at=7, end=7),
+        unowned("u", 0),
+        flows=[
+            flow_status("A->B", unknown_lanes=0, behind_since_ms=NOW_MS - 90_000),
+            flow_status("A->C", unknown_lanes=0),
+        ],
+        copiers=[copier()],
+    ),
+    events=EVENTS,
+)
+
+
+class Told:
+    """A mirror that answers with one status; without lanes unless asked for them."""
+
+    def status(self, *, lanes: bool = False) -> MirrorStatus:
+        return STATUS if lanes else msgspec.structs.replace(STATUS, lanes=())
+
+
+@pytest.fixture(autouse=True)
+def mirror(monkeypatch: pytest.MonkeyPatch) -> None:
+    @contextmanager
+    def running(_args: argparse.Namespace) -> Iterator[tuple[Told, None]]:
+        yield Told(), None
+
+    for module in (lag, events, status):
+        monkeypatch.setattr(module, "running_mirror", running)
+
+
+def run(*words: str) -> int:
+    return main.main(words)
+
+
+def test_lag_names_every_partition_its_owner_and_its_reason_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("lag") == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head.split()[:3] == ["flow", "partition", "records"]
+    assert [line.split()[:3] for line in lines] == [
+        ["A->B", "t-0", "10"],
+        ["A->B", "t-1", "0"],
+        ["A->B", "u-0", "-"],
+    ]
+    assert "copier-1" in lines[0]
+    assert lines[0].rstrip().endswith(LONG)
+    assert "3.0 s" in lines[0]
+
+
+def test_lag_of_a_topic_or_of_what_is_behind_only(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("lag", "A->B", "--topic", "u") == 0
+    assert len(capsys.readouterr().out.splitlines()) == 2
+    assert run("lag", "--behind") == 0
+    assert [line.split()[1] for line in capsys.readouterr().out.splitlines()[1:]] == ["t-0", "u-0"]
+
+
+def test_lag_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("lag", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["at_ms"] == NOW_MS
+    assert [row["lag_records"] for row in told["partitions"]] == [10, 0, None]
+    assert told["partitions"][0]["why"] == LONG
+
+
+def test_lag_of_a_flow_that_is_not_there_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("lag", "B->A") == 2
+    assert "A->B, A->C" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "numbers"),
+    [
+        ([], [0, 1, 2, 3]),
+        (["A->C"], [3]),
+        (["--severity", "warning"], [1, 2, 3]),
+        (["--since", "2027-01-15T08:00:00.002Z"], [2, 3]),
+    ],
+)
+def test_events_are_picked(words: list[str], numbers: list[int], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("events", *words) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.rpartition(" ")[2] for line in lines] == [str(number) for number in numbers]
+    assert run("events", "--json", *words) == 0
+    told = [json.loads(line)["text"] for line in capsys.readouterr().out.splitlines()]
+    assert told == [f"event {number}" for number in numbers]
+
+
+def test_an_event_reads_with_time_and_severity(capsys: pytest.CaptureFixture[str]) -> None:
+    run("events", "A->C")
+    assert capsys.readouterr().out == "2027-01-15T08:00:00Z error   A->C: event 3\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["--fail-if", "lag_seconds>60"], 1),
+        (["--fail-if", "lag_seconds>100"], 0),
+        (["--fail-if", "lag_seconds>100", "--fail-if", "stalled>0"], 1),
+        (["--fail-if", "nonsense"], 2),
+        ([], 0),
+    ],
+)
+def test_status_fails_on_a_condition_for_scripts(
+    words: list[str], code: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("status", "--json", *words) == code
+    told = capsys.readouterr()
+    if code < 2:
+        assert json.loads(told.out)["namespace"] == "raymirror-A-B"
+    if "lag_seconds>60" in words:
+        assert told.err == "raymirror status: A->B: lag_seconds is 90 (lag_seconds>60)\n"

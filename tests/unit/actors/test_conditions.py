@@ -1,0 +1,69 @@
+"""Conditions for scripts."""
+
+import pytest
+
+from actors.conditions import FIGURES, BadCondition, parse_condition
+from actors.status import MirrorStatus
+from tests.unit.actors.telemetry.statuses import NOW_MS, flow_status, mirror_status
+
+
+def behind(lag_s: float | None = 90.0, unknown: int = 0) -> MirrorStatus:
+    since = -1 if lag_s is None else NOW_MS - int(lag_s * 1000)
+    return mirror_status(flows=[flow_status(unknown_lanes=unknown, behind_since_ms=since)])
+
+
+@pytest.mark.parametrize(
+    ("condition", "holds"),
+    [
+        ("lag_seconds>60", True),
+        (" lag_seconds >= 90 ", True),
+        ("lag_seconds>90", False),
+        ("lag_seconds<60", False),
+        ("lag_seconds==90.0", True),
+        ("lag_seconds!=90", False),
+        ("lag_records>=10", True),
+        ("lag_records<=9", False),
+        ("stalled>0", True),
+        ("failed>0", False),
+    ],
+)
+def test_a_figure_is_compared_with_a_number(condition: str, holds: bool) -> None:
+    assert bool(parse_condition(condition).holds_in(behind())) is holds
+
+
+@pytest.mark.parametrize("figure", FIGURES)
+def test_every_figure_can_be_asked_for(figure: str) -> None:
+    (sentence,) = parse_condition(f"{figure}>=0").holds_in(behind())
+    assert sentence.startswith(f"A->B: {figure} is ")
+
+
+def test_every_flow_is_looked_at_and_named() -> None:
+    status = mirror_status(flows=[flow_status("A->B", errors=2), flow_status("A->C"), flow_status("C->A", errors=1)])
+    assert parse_condition("failed>0").holds_in(status) == [
+        "A->B: failed is 2 (failed>0)",
+        "C->A: failed is 1 (failed>0)",
+    ]
+
+
+@pytest.mark.parametrize("condition", ["lag_seconds>60", "lag_records>1000", "lag_bytes>1", "lag_seconds<60"])
+def test_lag_that_nobody_knows_counts_as_too_much(condition: str) -> None:
+    (sentence,) = parse_condition(condition).holds_in(behind(None, unknown=4))
+    assert sentence == f"A->B: {condition.rstrip('<>0123456789')} of 4 partitions is not known ({condition})"
+
+
+def test_what_is_known_in_part_is_told_where_it_is_enough() -> None:
+    assert parse_condition("lag_seconds>60").holds_in(behind(unknown=4)) == ["A->B: lag_seconds is 90 (lag_seconds>60)"]
+
+
+def test_nothing_behind_is_no_lag() -> None:
+    assert parse_condition("lag_seconds>0").holds_in(behind(None)) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "lag", "lag_seconds", "lag_seconds>", ">60", "lag_seconds>60s", "lag_seconds=60", "lag>60", "x>1"],
+)
+def test_what_cannot_be_read_is_refused_with_what_can(text: str) -> None:
+    with pytest.raises(BadCondition, match="lag_seconds") as bad:
+        parse_condition(text)
+    assert repr(text) in str(bad.value)

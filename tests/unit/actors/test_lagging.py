@@ -1,0 +1,70 @@
+"""Rows of partitions out of a status, and how sizes and durations read."""
+
+import pytest
+
+from actors.lagging import bytes_text, lag_rows, seconds_text
+from tests.unit.actors.telemetry.statuses import copier, lane, mirror_status, unowned
+
+STATUS = mirror_status(
+    lane("u", 0, at=7, end=7),
+    lane("t", 1, at=95, end=100, lag_bytes=-1, reason="paused", state="paused"),
+    lane("t", 0, at=90, end=100, behind_ms=3000, lag_bytes=500),
+    unowned("t", 2, flow="A->C"),
+    copiers=[copier()],
+)
+
+
+def test_rows_tell_lag_owner_and_reason_in_order() -> None:
+    rows = lag_rows(STATUS)
+    assert [(row.flow, row.topic, row.partition) for row in rows] == [
+        ("A->B", "t", 0),
+        ("A->B", "t", 1),
+        ("A->B", "u", 0),
+        ("A->C", "t", 2),
+    ]
+    first, paused, quiet, nobody = rows
+    assert (first.lag_records, first.lag_bytes, first.lag_seconds, first.owner) == (10, 500, 3.0, "copier-1")
+    assert (first.target_topic, first.set_id, first.source_next, first.source_end) == ("A.t", "A->B/000", 90, 100)
+    assert (paused.state, paused.why, paused.lag_bytes) == ("paused", "paused", None)
+    assert (quiet.lag_records, quiet.lag_bytes, quiet.lag_seconds, quiet.why) == (0, 0, 0.0, "")
+    assert (nobody.lag_records, nobody.lag_bytes, nobody.lag_seconds, nobody.owner) == (None, None, None, "")
+    assert nobody.why == "waits for a copier"
+
+
+def test_rows_of_one_flow_or_of_some_topics() -> None:
+    assert {row.flow for row in lag_rows(STATUS, "A->C")} == {"A->C"}
+    assert [row.topic for row in lag_rows(STATUS, "A->B", ["u"])] == ["u"]
+    assert lag_rows(STATUS, "A->B", ["x"]) == []
+
+
+@pytest.mark.parametrize(
+    ("size", "text"),
+    [
+        (None, "-"),
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1024, "1.0 KiB"),
+        (5 * 1024**2, "5.0 MiB"),
+        (3 * 1024**4, "3.0 TiB"),
+        (5000 * 1024**4, "5000.0 TiB"),
+    ],
+)
+def test_sizes(size: int | None, text: str) -> None:
+    assert bytes_text(size) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (None, "-"),
+        (0.0, "0.0 s"),
+        (59.94, "59.9 s"),
+        (60.0, "1 min 0 s"),
+        (3599.4, "59 min 59 s"),
+        (3600.0, "1 h 0 min"),
+        (86_399.0, "23 h 59 min"),
+        (90_000.0, "1 d 1 h"),
+    ],
+)
+def test_durations(seconds: float | None, text: str) -> None:
+    assert seconds_text(seconds) == text
