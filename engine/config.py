@@ -44,6 +44,7 @@ def read_config(properties: Properties) -> MirrorConfig:
     flows = _flows(reader, aliases)
     _check_topology(reader, flows)
     telemetry = read_telemetry(reader)
+    deployment_id = reader.text("raymirror.deployment.id", "")
     return MirrorConfig(
         file=properties.file,
         clusters=clusters,
@@ -51,7 +52,7 @@ def read_config(properties: Properties) -> MirrorConfig:
         warnings=_warnings(reader, aliases),
         notes=tuple(reader.notes),
         digest=_digest(properties),
-        deployment_id=reader.text("raymirror.deployment.id", ""),
+        deployment_id=deployment_id,
         telemetry=telemetry,
     )
 
