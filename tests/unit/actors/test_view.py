@@ -11,6 +11,9 @@ from actors.status import CopierStatus, EventLine, FlowStatus, MirrorStatus
 from actors.view import PlainView, fresh, open_view, render
 
 
+LINE = "3 topics, 10 partitions, lag 1,234, 0.0 s behind, 5,000,000 records, 1,500/s, 2.0 MiB/s, 1 stopped"
+
+
 def event(number: int) -> EventLine:
     return EventLine(at_ms=number, severity="error", flow="A->B", text=f"event {number}")
 
@@ -76,8 +79,7 @@ def test_plain_lines_are_not_repeated_within_their_interval() -> None:
     lines = out.getvalue().splitlines()
     assert lines == [
         "error: A->B: event 1",
-        "running: A->B running, 3 topics, 10 partitions, lag 1,234, 0.0 s behind, 5,000,000 records, 1,500/s,"
-        " 2.0 MiB/s, 1 stopped",
+        f"running: A->B running, {LINE}",
         "error: A->B: event 2",
     ]
     now_s[0] = 6.0
