@@ -11,6 +11,7 @@ from tests.harness.compare import assert_identical
 from tests.harness.load import numbered, pour, produce
 from tests.harness.mirror import Mirror
 from tests.harness.process import CopierProcess
+from tests.harness.refusals import fenced_appends
 
 pytestmark = [pytest.mark.integration, pytest.mark.fault]
 
@@ -79,3 +80,5 @@ async def test_a_frozen_copier_thaws_after_its_successor_has_begun(pair: tuple[C
     for one in (successor, frozen):
         await one.close()
     assert await assert_identical(mirror.source, mirror.target, "thaw", copied) == COUNT + PARTITIONS * MORE
+    refused = fenced_appends(mirror.target, copied, mirror.positions_topic)
+    assert len({one.producer_id for one in refused}) == PARTITIONS, "the broker's log tells of every lane's refusal"
