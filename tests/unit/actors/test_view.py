@@ -10,7 +10,6 @@ from actors.states import CopierState, Desired
 from actors.status import CopierStatus, EventLine, FlowStatus, MirrorStatus
 from actors.view import PlainView, fresh, open_view, render
 
-
 LINE = "3 topics, 10 partitions, lag 1,234, 0.0 s behind, 5,000,000 records, 1,500/s, 2.0 MiB/s, 1 stopped"
 
 
