@@ -93,6 +93,7 @@ def delete_topic(scene: Scene) -> Cause:
     )
     scene.kept["ends"] = _ends(target, copy, DOOMED_PARTITIONS)
     began = time.monotonic()
+    scene.kept["deleted_ms"] = time.time_ns() // 1_000_000
     scene.stage.delete(topic)
     ended = time.monotonic()
     scene.stay(_RECREATED_S)  # time in which somebody could make it again
@@ -107,9 +108,9 @@ def check_deleted(scene: Scene) -> None:
     now = _ends(scene.stage.target.bootstrap_servers, copy, DOOMED_PARTITIONS)
     if now != scene.kept["ends"]:
         scene.failures.append(f"the copy of the deleted topic ends at {now}, it ended at {scene.kept['ends']}")
-    told = [event["text"] for event in scene.mirror.events() if topic in event["text"]]
-    told = [text for text in told if "delet" in text or "gone" in text or "no longer" in text]
-    scene.notes += [f"event: {told[0]}"] if told else []
+    since_ms = scene.kept["deleted_ms"]
+    told = [event["text"] for event in scene.mirror.events() if topic in event["text"] and event["at_ms"] >= since_ms]
+    scene.notes += [f"event: {text}" for text in told[:1]]
     if not told:
         scene.failures.append("no event tells that the topic was deleted")
 

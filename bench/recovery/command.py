@@ -2,9 +2,11 @@
 
 import argparse
 import os
+import signal
 import tempfile
 import time
 from pathlib import Path
+from types import FrameType
 from typing import Any, Self
 
 import msgspec
@@ -38,6 +40,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     size = QUICK if args.quick else Size()
     rounds = args.rounds or (1 if args.quick else ROUNDS)
     began = time.monotonic()
+    signal.signal(signal.SIGTERM, _end)
     with tempfile.TemporaryDirectory(prefix="rmb-") as name, Stages(Path(name)) as stages:
         folder = args.keep or Path(name)
         rows = [_once(stages, fault, number, size, folder) for fault in args.fault for number in range(1, rounds + 1)]
@@ -54,6 +57,11 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "quick": args.quick,
         "machine": machine(),
     }
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    """End in order, so that no broker is left behind."""
+    raise SystemExit(128 + number)
 
 
 class Stages:

@@ -65,6 +65,12 @@ class Load:
         await asyncio.gather(*(future for waiting in self._waiting.values() for future in waiting))
         return self._next
 
+    async def widen(self, partitions: int) -> None:
+        """Write to more partitions, once the producer knows them."""
+        while len(await self._producer.partitions_for(self._spec.topic)) < partitions:
+            await self._producer.client.force_metadata_update()
+        self.partitions = partitions
+
     async def _feed(self, partition: int) -> None:
         waiting = self._waiting.setdefault(partition, set())
         if len(waiting) >= MOST_WAITING:
@@ -113,7 +119,7 @@ async def _listen(reader: asyncio.StreamReader, load: Load) -> None:
     while line := (await reader.readline()).decode().split():
         match line:
             case ["partitions", count]:
-                load.partitions = int(count)
+                await load.widen(int(count))
             case ["end"]:
                 load.ending.set()
     load.ending.set()
