@@ -28,20 +28,21 @@ COMMAND_DEADLINE_S = 120.0
 OBJECT_STORE_BYTES = 80_000_000  # Ray's minimum is 75 MiB
 JAVA_RESOURCE = "raymirror_java"
 NODE_ENV = ROOT / "deploy" / "ray" / "node.env"
+START_NODE = ROOT / "deploy" / "ray" / "start-node.sh"
 RAY = [sys.executable, "-m", "ray.scripts.scripts"]
 
 
 class RayCluster:
     """A head and any number of further nodes. `env` is what a command needs to reach it, RAY_ADDRESS included.
 
-    With `token=True` it demands a token of its own, which stands in a file that `env` names; without, everyone on this
-    machine may use it. With `dashboard=True` it takes jobs (`jobs`).
+    With `token=True` it demands a token of its own, which stands in a file that `env` names, and its nodes are started
+    by `deploy/ray/start-node.sh`; without, everyone on this machine may use it. With `dashboard=True` it takes `jobs`.
     """
 
     def __init__(self, folder: Path, *, token: bool = False, dashboard: bool = False) -> None:
         self.folder = folder
         self.nodes: list[RayNode] = []
-        self._dashboard = dashboard
+        self._token, self._dashboard = token, dashboard
         self._port, self._dashboard_port = pick_ports(2)
         # Ray's unix sockets need a short path: some 65 characters come behind it, 107 are allowed.
         self._temp = Path(tempfile.mkdtemp(prefix="rc-", dir="/tmp"))
@@ -184,17 +185,20 @@ class RayCluster:
         # A folder each: nodes that start side by side in one choose the same names for their sockets.
         temp = self._temp / name
         agent, agent_grpc, runtime_env, metrics = pick_ports(4)
+        # Users' nodes demand a token and are started by the script, which finds Java by itself.
+        by_script = self._token and java
+        resources = json.dumps({JAVA_RESOURCE: 1} if java else {})
         command = [
-            *(*RAY, "start", *words, f"--node-name={name}", f"--temp-dir={temp}", "--disable-usage-stats"),
-            *(f"--num-cpus={cpus:g}", "--num-gpus=0", f"--resources={json.dumps({JAVA_RESOURCE: 1} if java else {})}"),
+            *([str(START_NODE)] if by_script else [*RAY, "start", f"--resources={resources}"]),
+            *(*words, f"--node-name={name}", f"--temp-dir={temp}"),
+            *("--disable-usage-stats", f"--num-cpus={cpus:g}", "--num-gpus=0"),
             *(f"--object-store-memory={OBJECT_STORE_BYTES}", "--include-log-monitor=false"),
             *(f"--dashboard-agent-listen-port={agent}", f"--dashboard-agent-grpc-port={agent_grpc}"),
             *(f"--runtime-env-agent-port={runtime_env}", f"--metrics-export-port={metrics}"),
         ]
-        env = node_env(self.env, java=java) | {
-            "RAY_gcs_storage": "rocksdb",
-            "RAY_gcs_storage_path": str(self._temp / "gcs"),
-        }
+        env = node_env(self.env, java=java) | {"RAY_gcs_storage_path": str(self._temp / "gcs")}
+        if not by_script:
+            env["RAY_gcs_storage"] = "rocksdb"
         node = RayNode(name, command, env, self.folder / f"{name}.log")
         self.nodes.append(node)
         return node

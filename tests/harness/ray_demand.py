@@ -1,15 +1,59 @@
-"""A driver that holds as many one-CPU actors as it is told: each line on standard input is a number.
+"""A driver in a process of its own that holds as many one-CPU actors as it is told, as a fleet of copiers does."""
 
-It prints that number once so many actors have answered.
-"""
-
+import contextlib
 import logging
+import select
+import subprocess
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+
+DEADLINE_S = 120.0
+
+
+class Demand:
+    """The actors of one driver."""
+
+    def __init__(self, env: Mapping[str, str], log_file: Path) -> None:
+        self._log_file = log_file
+        with log_file.open("a") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.harness.ray_demand", env["RAY_ADDRESS"]],
+                env=dict(env),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+
+    def hold(self, actors: int) -> None:
+        """Hold so many, and wait until all of them answer. The same number as before asks them without the GCS."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(f"{actors}\n")
+        self._process.stdin.flush()
+        ready = select.select([self._process.stdout], [], [], DEADLINE_S)[0]
+        answer = self._process.stdout.readline() if ready else "nothing"
+        log = self._log_file.read_text()[-2000:]
+        assert answer == f"{actors}\n", f"{actors} actors wanted, answered: {answer!r}; the driver printed:\n{log}"
+
+    def close(self) -> None:
+        """End the driver; its actors go with it."""
+        self._process.kill()
+        self._process.communicate()
+
+
+@contextmanager
+def demand(env: Mapping[str, str], folder: Path) -> Iterator[Demand]:
+    """Start a driver without actors on the cluster that `env` names."""
+    with contextlib.closing(Demand(env, folder / "demand.log")) as started:
+        yield started
 
 
 def main(address: str) -> None:
-    """Hold actors until standard input ends."""
+    """Be that driver: each line on standard input is a number, printed again once so many actors have answered."""
     import ray  # here: a driver's only
 
     ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)

@@ -16,6 +16,7 @@ from tests.harness.ray_keeper import Start
 START_DEADLINE_S = 120.0
 END_DEADLINE_S = 60.0
 ROOT = Path(__file__).parents[2]
+_AGENTS = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")
 
 
 class RayNode:
@@ -62,7 +63,7 @@ class RayNode:
 
     def workers(self) -> list[psutil.Process]:
         """List its worker processes: actors, and idle ones."""
-        return [one for one in self.processes() if _program(one).startswith("ray::")]
+        return [one for one in self.processes() if (name := _program(one)).startswith("ray::") and name not in _AGENTS]
 
     def freeze(self, *, workers: bool = True) -> None:
         """SIGSTOP: the whole node, or with `workers=False` its raylet only, as if the node were cut off."""
