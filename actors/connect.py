@@ -7,6 +7,7 @@ attaches and nobody else does.
 """
 
 import os
+import re
 import shutil
 import socket
 import tempfile
@@ -18,6 +19,8 @@ from engine.errors import MirrorError
 OBJECT_STORE_BYTES = 100_000_000  # no record passes through it; Ray's minimum is 75 MiB
 SHORT_PATH = 40  # Ray's unix sockets add some 65 characters to its temp folder, and the kernel allows 107
 PROBE_TIMEOUT_S = 1.0
+STARTS = 2
+"""How often a local Ray is started: it gives its own parts 30 s, which a busy machine may not."""
 
 
 class RayUnreachable(MirrorError):
@@ -31,6 +34,33 @@ class RayUnreachable(MirrorError):
 
     def __str__(self) -> str:
         return f"no Ray cluster answers at {self.address} ({self.cause}); give its GCS address as --address HOST:PORT"
+
+
+class RayNotStarted(MirrorError):
+    """A local Ray did not come up."""
+
+    exit_code = 1
+
+    def __init__(self, cause: str, folder: str) -> None:
+        super().__init__(cause, folder)
+        self.cause, self.folder = cause, folder
+
+    def __str__(self) -> str:
+        return f"a local Ray did not start: {self.cause}; its logs are in {self.folder}; is the machine overloaded?"
+
+
+class OtherRelease(MirrorError):
+    """The Ray cluster runs another release of Ray or another minor version of Python than this process."""
+
+    def __init__(self, address: str, theirs: str, ours: str) -> None:
+        super().__init__(address, theirs, ours)
+        self.address, self.theirs, self.ours = address, theirs, ours
+
+    def __str__(self) -> str:
+        return (
+            f"the Ray cluster at {self.address} runs {self.theirs}, this process {self.ours}; both must be the same:"
+            " run raymirror from the image or environment that the cluster was started with"
+        )
 
 
 class RayConnection:
@@ -61,15 +91,22 @@ def start_local(cpus: int, folder: Path | None = None) -> RayConnection:
     ray = _import_ray(token=True)
     base = str(folder) if folder is not None else tempfile.gettempdir()
     temp = Path(tempfile.mkdtemp(prefix="ray-", dir=base if len(base) + 13 <= SHORT_PATH else "/tmp"))
-    ray.init(
-        address="local",
-        num_cpus=cpus,
-        include_dashboard=False,
-        object_store_memory=OBJECT_STORE_BYTES,
-        log_to_driver=False,
-        logging_level="ERROR",
-        _temp_dir=str(temp),
-    )
+    for attempt in range(1, STARTS + 1):
+        try:
+            ray.init(
+                address="local",
+                num_cpus=cpus,
+                include_dashboard=False,
+                object_store_memory=OBJECT_STORE_BYTES,
+                log_to_driver=False,
+                logging_level="ERROR",
+                _temp_dir=str(temp),
+            )
+            break
+        except Exception as error:  # Ray raises a plain one
+            if "timed out during startup" not in str(error) or attempt == STARTS:
+                raise RayNotStarted(str(error).partition("\n")[0], str(temp)) from error
+            ray.shutdown()
     return RayConnection(ray, ray.get_runtime_context().gcs_address, temp)
 
 
@@ -80,8 +117,19 @@ def attach(address: str, *, local: bool) -> RayConnection:
     try:
         ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     except (ConnectionError, RuntimeError, ValueError) as error:
+        refuse_other_release(address, str(error))
         raise RayUnreachable(address, str(error).partition("\n")[0]) from error
     return RayConnection(ray, address, None)
+
+
+def refuse_other_release(address: str, message: str) -> None:
+    """Raise OtherRelease if Ray's own message says that versions differ; it names both, over several lines."""
+    if "Version mismatch" in message:
+        theirs, ours = (f"Ray {ray}, Python {python}" for ray, python in _RELEASES.findall(message))
+        raise OtherRelease(address, theirs, ours)
+
+
+_RELEASES = re.compile(r"Ray: (\S+)\s+Python: (\S+)")
 
 
 def _probe(address: str) -> None:

@@ -19,6 +19,7 @@ from engine.errors import MirrorError
 from policies.assignment import IDLE_LANE, SetPlan
 from policies.flapping import SetRecord, released
 from policies.model import FlowName, LaneName, PartitionSet
+from policies.scaling import ScalingLimits
 
 # flow, its lanes, the sets so far, how many copiers are to be busy -> the sets from now on
 Plan = Callable[
@@ -38,10 +39,10 @@ class UnknownTopic(MirrorError):
 
 
 class FlowPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What the supervisor needs to know of a flow: its name, how many copiers it gets, what they are made of."""
+    """What the supervisor needs to know of a flow: its name, how many copiers it may get, what they are made of."""
 
     name: FlowName
-    copiers: int = 1
+    scaling: ScalingLimits = ScalingLimits()
     recipe: str = ""
 
 
@@ -59,7 +60,8 @@ class FlowDesk:
     def __init__(self, flow: FlowPlan, plan: Plan, started_ms: int = 0) -> None:
         self.flow = flow.name
         self.recipe = flow.recipe
-        self.copiers_wanted = flow.copiers
+        self.copiers_wanted = flow.scaling.minimum
+        self._most = flow.scaling.maximum
         self.wanted = Wanted()
         self.is_kept = False
         """Whether what the state topic has was read; nothing is placed before."""
@@ -108,7 +110,7 @@ class FlowDesk:
         self.serial = found.serial
         self.ledger.see_epoch(found.highest_epoch)
         known = {set_id: group.lanes for set_id, group in self.ledger.sets.items()}
-        plan = self._plan(self.flow, found.lanes, known, self.copiers_wanted)
+        plan = self._plan(self.flow, found.lanes, known, self._most)
         self.ledger.reshape(plan, self._pattern)
 
     def _recall(self, kept: Kept) -> None:

@@ -56,7 +56,7 @@ def plan_launch(
             detached=detached,
         ),
         address=address or os.environ.get("RAY_ADDRESS", ""),
-        copiers=sum(flow.copiers for flow in config.flows),
+        copiers=sum(flow.most_copiers for flow in config.flows),
         flows=tuple(str(flow.name) for flow in config.flows),
     )
 

@@ -5,7 +5,8 @@
        |  +--trouble----+
        +--held by another--> taken          refused --> nothing is remembered, and that is said
 
-`taken` is for the supervisor to act on: another mirror has the flow, and this one must end. A refusal (no right to make
+`taken` is for the supervisor to act on: another mirror has the flow, or a later version has written what this one cannot
+read, and this one must end. A refusal (no right to make
 or write the topic) is borne: copying does not need the memory.
 """
 
@@ -16,7 +17,7 @@ from typing import Protocol
 from actors.ports import Kept
 from actors.states import Desired
 from engine.core.events import Event
-from engine.errors import FlowHeld, KafkaRefusal, MirrorError, StateTaken
+from engine.errors import FlowHeld, KafkaRefusal, MirrorError, NewerFormat, StateTaken, StateUnreadable
 from engine.state import DESIRED, DesiredState, Key, Value
 
 RETRY_S = 2.0
@@ -67,7 +68,7 @@ class Memory:
             keeper = self._make()
             try:
                 await self._hold(keeper)
-            except (FlowHeld, StateTaken) as taken:
+            except (FlowHeld, StateTaken, NewerFormat, StateUnreadable) as taken:
                 self.taken = str(taken)
             except KafkaRefusal as refusal:
                 self._without, self.kept = True, self.kept or Kept()

@@ -9,7 +9,17 @@ import msgspec
 
 from engine.settings import FlowConfig, MirrorConfig
 
-NOT_OURS = ("selection", "topics", "topics_exclude", "refresh_topics_s", "refresh_topics", "copiers", "configs_exclude")
+NOT_OURS = (
+    "selection",
+    "topics",
+    "topics_exclude",
+    "refresh_topics_s",
+    "refresh_topics",
+    "copiers",
+    "most_copiers",
+    "target_drain_s",
+    "configs_exclude",
+)
 """Fields of a flow that its copiers do not read."""
 
 

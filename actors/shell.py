@@ -18,6 +18,7 @@ from actors.status import encode_status
 from actors.supervisor import Identity, Supervisor, Terms
 from engine.clock import now_s
 from engine.settings import MirrorConfig
+from policies.scaling import ScalingLimits
 
 STEP_S = 1.0
 FOLLOWS_S = 5.0
@@ -75,7 +76,13 @@ class SupervisorShell:
                 started_ms=self._spec.started_ms,
             ),
             [
-                FlowPlan(name=flow.name, copiers=flow.copiers, recipe=recipe_of(self._spec.version, config, flow))
+                FlowPlan(
+                    name=flow.name,
+                    scaling=ScalingLimits(
+                        minimum=flow.copiers, maximum=flow.most_copiers, target_drain_s=flow.target_drain_s
+                    ),
+                    recipe=recipe_of(self._spec.version, config, flow),
+                )
                 for flow in config.flows
             ],
             fleet=fleet,

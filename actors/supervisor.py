@@ -7,7 +7,7 @@ from the state topic. A set gets a new owner when the former one has let it go, 
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -17,6 +17,7 @@ from actors.events import CopierDrainedBadly, FlowGone, FlowTroubled, SetMoved
 from actors.messages import Orders, Report
 from actors.placing import place
 from actors.ports import Fleet, MetadataPort
+from actors.scaler import Scaler
 from actors.seat import Seat
 from actors.states import Command, CopierState, Desired, Sign, desired_after
 from actors.status import EventLine, MirrorStatus
@@ -76,7 +77,7 @@ class Supervisor:
     def __init__(
         self,
         identity: Identity,
-        flows: Iterable[FlowPlan],
+        flows: Sequence[FlowPlan],
         *,
         fleet: Fleet,
         metadata: MetadataPort,
@@ -98,6 +99,10 @@ class Supervisor:
         self._clock_s, self._wall_ms, self._terms = clock_s, wall_ms, terms
         self._events: deque[EventLine] = deque(maxlen=EVENTS_KEPT)
         self._began_at_s = clock_s()
+        self._scalers = {
+            flow.name: Scaler(self._desks[flow.name], self._tallies[flow.name], flow.scaling, self._note)
+            for flow in flows
+        }
         self._crew = Crew(fleet, clock_s, terms.lease_s, self._note)
         for port in fleet.find_copiers():
             desk = self._desks.get(port.flow)
@@ -120,6 +125,7 @@ class Supervisor:
             if self._draining:
                 self._drain(desk)
             else:
+                self._scalers[desk.flow].look(self._clock_s(), self._wall_ms())
                 self._crew.staff(desk)
                 place(desk, self._clock_s())
             self._direct(desk)

@@ -17,6 +17,8 @@ from policies.start import Start, StartRules, parse_reset, parse_rules
 TOPIC_NAME = re.compile(r"[a-zA-Z0-9._\-]+")
 _MIB = 1024 * 1024
 _MOST_INT = 2**31 - 1
+_MOST_COPIERS = 10_000
+_DRAIN_S = 600
 _REFRESH_S = 5
 """New topics are seen within seconds, unless the file asks for MM2's interval."""
 _MOST_FETCH_BYTES = 2 * _MIB
@@ -34,7 +36,7 @@ class FlowReader:
     def read(self) -> FlowConfig:
         """Return the flow's configuration."""
         keys, topics, exclude = self.keys, self._patterns("topics", DEFAULT_TOPICS), self._patterns("topics.exclude")
-        naming = self._naming()
+        naming, copiers = self._naming(), self._copiers()
         self._note_what_is_otherwise_here()
         return FlowConfig(
             name=self._name,
@@ -58,7 +60,9 @@ class FlowReader:
             positions_partitions=self._number(keys.storage("offset.storage.partitions"), 25, 1),
             positions_replication_factor=self._replicas(keys.storage("offset.storage.replication.factor"), 3),
             flush_s=self._number(keys.worker("offset.flush.interval.ms"), 5_000, 100) / 1000,
-            copiers=self._reader.number(keys.flow("raymirror.copiers"), 1, 1, 10_000),
+            copiers=copiers[0],
+            most_copiers=copiers[1],
+            target_drain_s=float(self._number(keys.flow("raymirror.target.drain.seconds"), _DRAIN_S, 1)),
             buffer_budget_bytes=self._reader.number(
                 keys.flow("raymirror.copier.memory.bytes"), 64 * _MIB, 8 * _MIB, 64 * 1024 * _MIB
             ),
@@ -130,6 +134,16 @@ class FlowReader:
         except ValueError as bad:
             raise self._reader.error(key, str(bad), "MM2's default is earliest") from None
 
+    def _copiers(self) -> tuple[int, int]:
+        """Return the fewest and the most copiers: one to `tasks.max` of them, as the lag asks."""
+        tasks = self._reader.number(self.keys.flow("tasks.max"), 1, 1, _MOST_COPIERS)
+        fewest = self._reader.number(self.keys.flow("raymirror.copiers"), 1, 1, _MOST_COPIERS)
+        key = self.keys.flow("raymirror.copiers.max")
+        most = self._reader.number(key, max(fewest, tasks), 1, _MOST_COPIERS)
+        if most < fewest:
+            raise self._reader.error(key, f"{most} is less than raymirror.copiers, {fewest}", f"give {fewest} or more")
+        return fewest, most
+
     def _note_what_is_otherwise_here(self) -> None:
         isolation = self.keys.consumer("isolation.level")
         if not self._reader.has(isolation):
@@ -141,9 +155,6 @@ class FlowReader:
         acks = self.keys.producer("acks")
         if self._reader.text(acks, "all") not in ("all", "-1"):
             self._reader.warn(acks, "every append waits for all in-sync replicas here (acks=all)")
-        tasks = self.keys.flow("tasks.max")
-        if self._reader.raw(tasks) is not None and not self._reader.has(self.keys.flow("raymirror.copiers")):
-            self._reader.warn(tasks, "tasks are not how work is shared here: set raymirror.copiers (1 by default)")
 
     # --- kinds of values -------------------------------------------------------------------------------------
 

@@ -66,6 +66,8 @@ class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
     positions_replication_factor: int
     flush_s: float
     copiers: int
+    most_copiers: int
+    target_drain_s: float
     buffer_budget_bytes: int
     stop_on_foreign_writer: bool
     configs_exclude: PatternList

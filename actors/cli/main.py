@@ -27,6 +27,7 @@ COMMANDS: Final = {
     "status": ("actors.cli.status", "show how a running mirror is"),
     "lag": ("actors.cli.lag", "show how far behind every partition is, and why it is not moving"),
     "events": ("actors.cli.events", "show what has happened in a running mirror"),
+    "logs": ("actors.cli.logs", "show what the mirror's processes on this machine have logged"),
     "pause": ("actors.cli.pause", "stop copying a flow or some of its topics, until resumed"),
     "resume": ("actors.cli.resume", "go on copying what was paused or failed"),
     "stop": ("actors.cli.stop", "drain a running mirror and end it"),

@@ -1,6 +1,6 @@
 """A fleet without Ray: copiers that live in memory, and die when told to."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -11,6 +11,7 @@ from actors.supervisor import Identity, Supervisor, Terms
 from engine.core.events import AnyEvent, Event
 from engine.core.progress import FlowProgress, LaneProgress
 from policies.model import FlowName, LaneName, PartitionSet, TopicPartition
+from policies.scaling import ScalingLimits
 
 FLOW = FlowName("A", "B")
 
@@ -55,6 +56,7 @@ class FakeCopier:
         self.events: list[AnyEvent] = []
         self.at: dict[LaneName, tuple[int, int]] = {}
         self.deaf = False
+        self.adjust: Callable[[FlowProgress], FlowProgress] = lambda progress: progress
         self.frozen_loop = False
         self.hushed = False
         self.trouble = ""
@@ -135,15 +137,17 @@ class FakeCopier:
             lane_progress(lane, source_next=self.at.get(lane, (0, 0))[0], source_end=self.at.get(lane, (0, 0))[1])
             for lane in owned
         )
-        return FlowProgress(
-            flow=self.flow,
-            at_ms=0,
-            lanes=progress,
-            events=tuple(self.events),
-            buffer_bytes=0,
-            set_ids=tuple(self.sets),
-            records=sum(lane.records for lane in progress),
-            wire_bytes=sum(lane.wire_bytes for lane in progress),
+        return self.adjust(
+            FlowProgress(
+                flow=self.flow,
+                at_ms=0,
+                lanes=progress,
+                events=tuple(self.events),
+                buffer_bytes=0,
+                set_ids=tuple(self.sets),
+                records=sum(lane.records for lane in progress),
+                wire_bytes=sum(lane.wire_bytes for lane in progress),
+            )
         )
 
 
@@ -213,11 +217,11 @@ def by_topic(
     return {f"{flow}/{topic}": tuple(lane for lane in names if lane.source.topic == topic) for topic in topics}
 
 
-def make(fleet: FakeFleet, clock: Clock, copiers: int = 1, recipe: str = "r1") -> Supervisor:
+def make(fleet: FakeFleet, clock: Clock, copiers: int = 1, recipe: str = "r1", most: int = 0) -> Supervisor:
     """Make a supervisor of one flow over a fake fleet."""
     return Supervisor(
         Identity(namespace="raymirror-t", version="0", config_path="mm2.properties", config_digest="d"),
-        [FlowPlan(name=FLOW, copiers=copiers, recipe=recipe)],
+        [FlowPlan(name=FLOW, scaling=ScalingLimits(minimum=copiers, maximum=most or copiers), recipe=recipe)],
         fleet=fleet,
         metadata=fleet,
         plan=by_topic,

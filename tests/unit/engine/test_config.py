@@ -85,6 +85,11 @@ def test_clusters_that_cannot_be_used(text: str, line: int, key: str, wrong: str
         ("B->A.enabled = true # why", "B->A.enabled", "'true # why' is neither true nor false"),
         ("raymirror.copiers = 1_0", "raymirror.copiers", "'1_0' is no number"),
         ("raymirror.copiers = ²", "raymirror.copiers", "'²' is no number"),
+        (
+            "raymirror.copiers = 3\nraymirror.copiers.max = 2",
+            "raymirror.copiers.max",
+            "2 is less than raymirror.copiers",
+        ),
         ("replication.policy.separator = ", "replication.policy.separator", "'' cannot stand in a topic name"),
         ("replication.policy.separator = _ ", "replication.policy.separator", "'_ ' cannot stand in a topic name"),
         ("config.providers = x", "config.providers.x.class", "unknown config provider ''"),
@@ -214,7 +219,6 @@ def test_what_is_not_honoured_is_named_once() -> None:
     [
         ("x.bootstrap.servers = h:1\n", "line 5: x.bootstrap.servers: cluster 'x' is not in clusters"),
         ("B.producer.acks = 1\n", "line 5: B.producer.acks: every append waits"),
-        ("tasks.max = 4\n", "line 5: tasks.max: tasks are not how work is shared"),
         ("A.consumer.fetch.max.bytes = 52428800\n", "line 5: A.consumer.fetch.max.bytes: 52428800 is more than"),
         ("A->B.producer.override.max.in.flight.requests.per.connection = 9\n", "is used here: 5"),
         ("x = 1 # why\n", "part of the value"),
@@ -248,8 +252,8 @@ def test_which_flows_are_on(extra: str, flows: list[FlowName], warns: str) -> No
 
 
 def test_a_top_level_key_warns_once_for_all_flows() -> None:
-    warnings = mirror("B->A.enabled = TRUE\ntasks.max = 4\n").warnings
-    assert [warning.key for warning in warnings] == ["tasks.max"]
+    warnings = mirror("B->A.enabled = TRUE\nconsumer.fetch.max.bytes = 52428800\n").warnings
+    assert [warning.key for warning in warnings] == ["consumer.fetch.max.bytes"]
 
 
 def test_honoured_acks_and_copiers_are_quiet() -> None:

@@ -128,6 +128,17 @@ def test_our_own_keys() -> None:
     assert (found.refresh_topics_s, found.refresh_topics, found.replication_factor) == (60.0, False, -1)
 
 
+def test_how_many_copiers() -> None:
+    found = flow("topics = x\n")
+    assert (found.copiers, found.most_copiers, found.target_drain_s) == (1, 1, 600.0)
+    found = flow("tasks.max = 8\n")
+    assert (found.copiers, found.most_copiers) == (1, 8)
+    found = flow("tasks.max = 8\nraymirror.copiers = 2\nraymirror.copiers.max = 3\n")
+    assert (found.copiers, found.most_copiers) == (2, 3)
+    found = flow("raymirror.copiers = 4\n")
+    assert (found.copiers, found.most_copiers) == (4, 4)
+
+
 def test_placeholders_in_plain_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAYMIRROR_TEST_TOPICS", "a, b")
     assert flow("topics = ${env:RAYMIRROR_TEST_TOPICS}\n").topics == ("a", "b")

@@ -59,6 +59,9 @@ KEYS: list[Row] = [
         (False, True),
     ),
     ("raymirror.copiers", FLOW, ("4", "5"), lambda found: found.copiers, (4, 5)),
+    ("raymirror.copiers.max", FLOW, ("4", "5"), lambda found: found.most_copiers, (4, 5)),
+    ("tasks.max", FLOW, ("4", "5"), lambda found: found.most_copiers, (4, 5)),
+    ("raymirror.target.drain.seconds", FLOW, ("60", "90"), lambda found: found.target_drain_s, (60.0, 90.0)),
     (
         "raymirror.copier.memory.bytes",
         FLOW,

@@ -1,0 +1,35 @@
+"""What is said when a Ray cluster is another one than this process was made for."""
+
+import pytest
+
+from actors.connect import OtherRelease, refuse_other_release
+
+# as `ray._private.utils.check_version_info` (2.60) writes it
+MESSAGE = """Version mismatch: The cluster was started with:
+    Ray: 2.59.1
+    Python: 3.12.4
+This process on node 127.0.0.1 was started with:
+    Ray: 2.60.0
+    Python: 3.11.9
+"""
+
+
+def test_another_release_is_named_with_ours() -> None:
+    with pytest.raises(OtherRelease) as refused:
+        refuse_other_release("head:6379", MESSAGE)
+    assert "head:6379 runs Ray 2.59.1, Python 3.12.4" in str(refused.value)
+    assert "this process Ray 2.60.0, Python 3.11.9" in str(refused.value)
+
+
+def test_other_troubles_are_not_about_releases() -> None:
+    refuse_other_release("head:6379", "Failed to connect to GCS")
+
+
+def test_our_ray_words_it_so() -> None:
+    """Ray checks the version of this process against itself: its words are the ones we read."""
+    from ray._private import utils
+
+    with pytest.raises(RuntimeError) as mismatch:
+        utils.check_version_info({"ray_version": "0.1", "python_version": "2.7.18"}, "node 127.0.0.1")
+    with pytest.raises(OtherRelease, match=r"runs Ray 0\.1, Python 2\.7\.18"):
+        refuse_other_release("head:6379", str(mismatch.value))
