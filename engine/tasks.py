@@ -16,3 +16,11 @@ async def run_all(*coroutines: Coroutine[Any, Any, None]) -> None:
                 group.create_task(coroutine)
     except BaseExceptionGroup as failures:
         raise failures.exceptions[0] from None
+
+
+async def run_until(closed: asyncio.Event, coroutine: Coroutine[Any, Any, None]) -> None:
+    """Run something that does not end by itself, until the event is set."""
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(coroutine)
+        await closed.wait()
+        task.cancel()

@@ -60,6 +60,7 @@ class Cadence:
             self._flush(everything=due)
             if due:
                 self._spawn(self._look_for_eaten())
+                self._routes.close_unused()
             self._keep_all_alive(now)
 
     def mark_old(self) -> None:

@@ -61,7 +61,11 @@ class FlowCopier:
             terms, source, target, lambda: self.routes, self._spawn, self._tell, lambda _: self._joining.look()
         )
         events = InboxEvents(
-            self._taken, self._remedies.source_fault, self._remedies.corrupt, self._remedies.idle, self._source_lost
+            taken=self._taken,
+            fault=self._remedies.source_fault,
+            corrupt=self._remedies.corrupt,
+            idle=self._remedies.idle,
+            lost=lambda: None,  # the routes know whom that concerns
         )
         self.routes = Routes(
             terms,
@@ -106,7 +110,7 @@ class FlowCopier:
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
-                group.create_task(self.routes.keep())
+                group.create_task(self.routes.leaders.keep())
                 group.create_task(self._joining.run())
                 group.create_task(self.cadence.run())
                 group.create_task(self._ends.run())
@@ -368,9 +372,6 @@ class FlowCopier:
         """A lane's position is durable: what waited for it may be sent, or fetched."""
         self.routes.wake(driver)
         self.routes.kick([driver])
-
-    def _source_lost(self) -> None:
-        self.routes.look_up()
 
     def _owned(self, drivers: Sequence[LaneDriver]) -> None:
         self.cadence.mark_old()

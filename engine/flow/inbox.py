@@ -113,14 +113,7 @@ class Inbox:
             if not self._may_send(driver):
                 continue
             if lane.wants_fetch:
-                want = Wanted(
-                    lane.name.source,
-                    lane.fetch_offset,
-                    driver.source_leader.epoch,
-                    lane.source_leader_epoch,
-                    self._partition_bytes,
-                )
-                wanted[want] = driver
+                wanted[self._want(driver)] = driver
             elif lane.state is State.COPYING and not lane.paused:
                 patient = False
         if len(wanted) > 1:
@@ -128,6 +121,24 @@ class Inbox:
             rows = list(wanted.items())
             wanted = dict(rows[self._turn :] + rows[: self._turn])
         return wanted, patient
+
+    def _want(self, driver: LaneDriver) -> Wanted:
+        """Say where the lane stands; the same words again where it stands still, which most lanes do."""
+        lane, said = driver.lane, driver.want
+        if (
+            said is None
+            or said.offset != lane.fetch_offset
+            or said.leader_epoch != driver.source_leader.epoch
+            or said.last_epoch != lane.source_leader_epoch
+        ):
+            said = driver.want = Wanted(
+                lane.name.source,
+                lane.fetch_offset,
+                driver.source_leader.epoch,
+                lane.source_leader_epoch,
+                self._partition_bytes,
+            )
+        return said
 
     def _deliver(self, answer: FetchAnswer, lease: Lease, wanted: dict[Wanted, LaneDriver]) -> None:
         told = {found.partition for found in answer.slices}.union(self._open)

@@ -102,7 +102,7 @@ class Joining:
         if not left:
             return
         try:
-            await run_all(self._routes.refresh(left), self._learn_limits(left))
+            await run_all(self._routes.leaders.refresh(left), self._learn_limits(left))
             before = await self._acquisition.before(left, self._tell, suspicious=attempt > 1)
         except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as error:
             await self._failed(left, attempt, error)

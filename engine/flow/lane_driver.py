@@ -13,7 +13,7 @@ from engine.core.piece import Piece
 from engine.core.position_stream import PositionStream, PositionWrite
 from engine.core.states import State
 from engine.flow.meter import FlowMeter
-from engine.flow.ports import Leader, Producer
+from engine.flow.ports import Leader, Producer, Wanted
 from policies.model import LaneName, TopicPartition
 
 Perform = Callable[["LaneDriver", Action], None]
@@ -70,6 +70,11 @@ class LaneDriver:
         self.source_topic_id = ""
         self.target_topic_id = ""
         self.replica = -1
+        self.want: Wanted | None = None
+        """What was said in the last fetch."""
+        self.faults = 0
+        """Look-ups of the leaders in a row that this lane's own faults asked for, and when the last one was."""
+        self.fault_at_s = 0.0
         self.max_batch_bytes = 1_048_588
         self.meter = meter or FlowMeter()
         self.watch = LagWatch(wall_ms())

@@ -61,7 +61,7 @@ class Remedies:
         """Start what the lane asks for; none of it blocks the data path."""
         match action:
             case Retry():
-                self._routes().look_up()
+                self._routes().leaders.look_up([driver])
                 self._spawn(self._retry(driver, backoff_s(action.attempt)))
             case RetryRefused():
                 self._refused(driver, action.event, action.attempt)
@@ -228,15 +228,13 @@ class Remedies:
         """A fetch failed for one partition, or points elsewhere."""
         lane, fault = driver.lane, found.fault
         if fault is None and found.preferred_replica >= 0:
-            driver.replica = found.preferred_replica  # KIP-392: nearer than the leader
-            self._routes().look_up()
+            self._routes().read_from(driver, found.preferred_replica)
         elif fault is None and found.diverging is not None:
             epoch, end = found.diverging
             cause = f"the source's history parts from what was copied at epoch {epoch}, offset {end}"
             self._gap(driver, min(end, lane.fetch_offset), max(end, lane.fetch_offset) - 1, cause)
         elif fault is not None and driver.replica >= 0:
-            driver.replica = -1  # back to the leader before anything is believed
-            self._routes().lose_source(driver)
+            self._routes().lose_source(driver)  # back to the leader before anything is believed
         elif fault is not None and fault.out_of_range:
             self._routes().lose_source(driver)
             self._spawn(self._out_of_range(driver))

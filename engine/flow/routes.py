@@ -1,33 +1,54 @@
-"""Which broker each lane talks to: leaders looked up, one inbox and one outbox per broker, lanes moved between them."""
+"""Which broker each lane talks to: one inbox and one outbox per broker and connection, lanes moved between them."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from engine.clock import backoff_s, now_s, pause
-from engine.errors import BrokerUnreachable, ConnectionLost
-from engine.flow.appender import Appender
 from engine.flow.buffers import BufferPool
 from engine.flow.gate import Gate
 from engine.flow.inbox import Inbox, InboxEvents
 from engine.flow.lane_driver import NOBODY, LaneDriver
+from engine.flow.leaders import Leaders
 from engine.flow.meter import FlowMeter
 from engine.flow.outbox import Outbox
-from engine.flow.ports import Cluster, Leader
+from engine.flow.ports import Cluster
 from engine.flow.terms import FlowTerms
-from engine.tasks import run_all
+from engine.tasks import run_until
 from policies.model import TopicPartition
 
-Door = tuple[int, int]
+Address = tuple[int, int]
 """A broker and one of our connections to it: a broker handles one request per connection at a time."""
 Spawn = Callable[[Coroutine[Any, Any, None]], None]
-_REFRESH_S = 30.0
-_NEAREST_S = 300.0
-"""How long a nearest replica is believed to be one: it may have fallen behind, and only the leader would know."""
-_AGAIN_S = 0.1
-"""Least time between two look-ups: a leader election takes longer than that anyway."""
+Box = TypeVar("Box")
+_CLOSE_S = 30.0
+"""How long a broker is kept connected that no lane uses: leaders that move often move back."""
+
+
+class Door(Generic[Box]):
+    """An inbox or an outbox, the lanes that use it, and since when none does."""
+
+    def __init__(self, address: Address, box: Box) -> None:
+        self.address = address
+        self.box = box
+        self.lanes: dict[LaneDriver, None] = {}
+        self.unused_at_s = now_s()
+        self.closed = asyncio.Event()
+
+    def leave(self, driver: LaneDriver) -> None:
+        """A lane has gone elsewhere."""
+        self.lanes.pop(driver, None)
+        self.unused_at_s = now_s()
+
+
+class Way(msgspec.Struct):
+    """The doors that a lane uses now; a lane keeps to one connection, so that order of sends is order of appends."""
+
+    inbox: Door[Inbox] | None = None
+    outbox: Door[Outbox] | None = None
+    positions: Door[Outbox] | None = None
 
 
 class Routes:
@@ -45,168 +66,143 @@ class Routes:
         gate: Gate,
         meter: FlowMeter,
     ) -> None:
-        self._changed = changed
-        self._gate = gate
-        self._meter = meter
         self.pool = BufferPool(terms.buffer_budget_bytes)
+        self.leaders = Leaders(source, target, drivers, self.place, changed)
         self._terms = terms
         self._source = source
         self._target = target
         self._drivers = drivers
         self._spawn = spawn
         self._events = events
-        self._inboxes: dict[Door, Inbox] = {}
-        self._outboxes: dict[Door, Outbox] = {}
-        self._stale = asyncio.Event()
-        self._nearest_at = now_s()
+        self._gate = gate
+        self._meter = meter
+        self._inboxes: dict[Address, Door[Inbox]] = {}
+        self._outboxes: dict[Address, Door[Outbox]] = {}
+        self._ways: dict[LaneDriver, Way] = {}
 
-    # --- leaders ---------------------------------------------------------------------------------------------
+    # --- places ----------------------------------------------------------------------------------------------
 
-    def look_up(self) -> None:
-        """Ask for a look-up of all leaders soon."""
-        self._stale.set()
+    def place(self, driver: LaneDriver) -> None:
+        """Let a lane use the brokers that its leaders name now, and say that it may have something for them."""
+        if driver.target_leader.node < 0:
+            driver.lane.rewind()  # nobody to send to: the receive buffers are for lanes that have somebody
+        way = self._ways.setdefault(driver, Way())
+        self._place_source(driver, way)
+        before = way.outbox, way.positions
+        connection = driver.turn % self._terms.target_connections
+        way.outbox = self._outbox((driver.target_leader.node, connection))
+        way.positions = self._outbox((driver.positions_leader.node, connection))
+        for door in before:
+            if door is not None and door not in (way.outbox, way.positions):
+                door.leave(driver)
+        if before[0] is not None and before[0] is not way.outbox:
+            before[0].box.forget(driver)
+        if before[1] is not None and before[1] is not way.positions:
+            before[1].box.forget(driver.position_appender)
+        for door in (way.outbox, way.positions):
+            if door is not None:
+                door.lanes[driver] = None
+        self._kick(driver, way)
+
+    def _place_source(self, driver: LaneDriver, way: Way) -> None:
+        door = self._inbox((driver.source_node, driver.turn % self._terms.source_connections))
+        if way.inbox is not None and way.inbox is not door:
+            way.inbox.leave(driver)
+        way.inbox = door
+        if door is not None:
+            door.lanes[driver] = None
+            door.box.wake()
 
     def lose_source(self, driver: LaneDriver) -> None:
         """Fetch nothing for the lane until its leader was looked up again: the same fault would come at once."""
-        driver.source_leader = NOBODY
-        self._stale.set()
+        driver.source_leader, driver.replica = NOBODY, -1
+        self._place_source(driver, self._ways.setdefault(driver, Way()))
+        self.leaders.look_up_later(driver)
 
-    async def keep(self) -> None:
-        """Look leaders up when asked, and now and then; until cancelled."""
-        while True:
-            try:
-                async with asyncio.timeout(_REFRESH_S):
-                    await self._stale.wait()
-            except TimeoutError:
-                pass
-            self._stale.clear()
-            self._doubt_replicas()
-            try:
-                await self.refresh(list(self._drivers.values()))
-            except (ConnectionLost, BrokerUnreachable):
-                self._stale.set()
-            await pause(_AGAIN_S)
+    def read_from(self, driver: LaneDriver, replica: int) -> None:
+        """Fetch from a replica that is nearer than the leader (KIP-392)."""
+        driver.replica = replica
+        self._place_source(driver, self._ways.setdefault(driver, Way()))
 
-    def _doubt_replicas(self) -> None:
-        """Let the leaders say anew, now and then, which replica is nearest (KIP-392)."""
-        if now_s() - self._nearest_at >= _NEAREST_S:
-            self._nearest_at = now_s()
-            for driver in self._drivers.values():
-                driver.replica = -1
-
-    async def refresh(self, drivers: Iterable[LaneDriver]) -> None:
-        """Look up the leaders of some lanes and open what is missing. Raises ConnectionLost, BrokerUnreachable."""
-        drivers = list(drivers)
-        found: dict[str, dict[TopicPartition, Leader]] = {}
-
-        async def ask(side: str, cluster: Cluster, partitions: set[TopicPartition]) -> None:
-            found[side] = await cluster.leaders(sorted(partitions))
-
-        positions = {driver.position_appender.partition for driver in drivers}
-        await run_all(
-            ask("source", self._source, {driver.name.source for driver in drivers}),
-            ask("target", self._target, {driver.name.target for driver in drivers} | positions),
-        )
-        for driver in drivers:
-            self._check_identity(driver, found["source"], found["target"])
-            driver.source_leader = found["source"].get(driver.name.source, NOBODY)
-            driver.target_leader = found["target"].get(driver.name.target, NOBODY)
-            driver.positions_leader = found["target"].get(driver.position_appender.partition, NOBODY)
-            if NOBODY.node in (driver.source_leader.node, driver.target_leader.node, driver.positions_leader.node):
-                self._stale.set()
-            self._place(driver)
-
-    def _check_identity(
-        self, driver: LaneDriver, source: dict[TopicPartition, Leader], target: dict[TopicPartition, Leader]
-    ) -> None:
-        """Compare topic ids with those the lane began with (KIP-516): a name alone does not tell a re-created topic."""
-        for side, found, partition, began in (
-            ("source", source, driver.name.source, driver.source_topic_id),
-            ("target", target, driver.name.target, driver.target_topic_id),
-        ):
-            now = found.get(partition, NOBODY).topic_id
-            if began and now and began != now:
-                self._changed(driver, side, partition.topic, began, now)
-
-    def _place(self, driver: LaneDriver) -> None:
-        if driver.target_leader.node < 0:
-            driver.lane.rewind()  # nobody to send to: the receive buffers are for lanes that have somebody
-        if driver.source_node >= 0:
-            self._inbox(self._source_door(driver)).wake()
-        for appender, door in self._appenders(driver):
-            for other, outbox in self._outboxes.items():
-                if other != door:
-                    outbox.forget(appender)
-            if door[0] >= 0:
-                self._outbox(door).kick(appender)
-
-    def _source_door(self, driver: LaneDriver) -> Door:
-        return driver.source_node, driver.turn % self._terms.source_connections
-
-    def _target_door(self, driver: LaneDriver) -> Door:
-        return driver.target_leader.node, driver.turn % self._terms.target_connections
-
-    def _appenders(self, driver: LaneDriver) -> tuple[tuple[Appender, Door], tuple[Appender, Door]]:
-        """A lane keeps to one connection, so that the order of sends is the order of appends."""
-        positions = driver.positions_leader.node, driver.turn % self._terms.target_connections
-        return (driver, self._target_door(driver)), (driver.position_appender, positions)
+    def leave(self, driver: LaneDriver) -> None:
+        """The lane has ended: keep nothing that names it."""
+        self.leaders.forget(driver)
+        way = self._ways.pop(driver, Way())
+        for door in (way.inbox, way.outbox, way.positions):
+            if door is not None:
+                door.leave(driver)
+        for outbox in self._outboxes.values():
+            outbox.box.drop(driver)
+            outbox.box.drop(driver.position_appender)
 
     # --- brokers ---------------------------------------------------------------------------------------------
 
-    def _inbox(self, door: Door) -> Inbox:
-        inbox = self._inboxes.get(door)
-        if inbox is None:
-            inbox = self._inboxes[door] = Inbox(
-                connect=lambda: self._source.source_broker(door[0]),
-                drivers=lambda: [d for d in self._drivers.values() if self._source_door(d) == door],
+    def _inbox(self, address: Address) -> Door[Inbox] | None:
+        if address[0] < 0:
+            return None
+        door = self._inboxes.get(address)
+        if door is None:
+            lanes: dict[LaneDriver, None] = {}
+            inbox = Inbox(
+                connect=lambda: self._source.source_broker(address[0]),
+                drivers=lambda: lanes,
                 may_send=self.may_send,
                 pool=self.pool,
                 terms=self._terms.fetch,
                 partition_bytes=self._terms.partition_fetch_bytes,
                 pause=_back_off,
-                events=msgspec.structs.replace(self._events, lost=lambda: self._inbox_lost(door[0])),
+                events=msgspec.structs.replace(self._events, lost=lambda: self._inbox_lost(address)),
                 meter=self._meter,
             )
-            self._spawn(inbox.run())
-        return inbox
+            door = self._inboxes[address] = Door(address, inbox)
+            door.lanes = lanes
+            self._spawn(run_until(door.closed, inbox.run()))
+        return door
 
-    def _outbox(self, door: Door) -> Outbox:
-        outbox = self._outboxes.get(door)
-        if outbox is None:
-            outbox = self._outboxes[door] = Outbox(
-                connect=lambda: self._target.target_broker(door[0]),
+    def _outbox(self, address: Address) -> Door[Outbox] | None:
+        if address[0] < 0:
+            return None
+        door = self._outboxes.get(address)
+        if door is None:
+            outbox = Outbox(
+                connect=lambda: self._target.target_broker(address[0]),
                 pause=_back_off,
-                on_lost=lambda: self._outbox_lost(door),
+                on_lost=lambda: self._outbox_lost(address),
                 on_open=self.wake_inboxes,
                 request_timeout_s=self._terms.request_timeout_s,
                 gate=self._gate,
                 meter=self._meter,
             )
-            self._spawn(outbox.run())
-        return outbox
+            door = self._outboxes[address] = Door(address, outbox)
+            self._spawn(run_until(door.closed, outbox.run()))
+        return door
 
-    def _inbox_lost(self, node: int) -> None:
+    def close_unused(self) -> None:
+        """Close the connections to brokers that no lane has used for a while: they may have left the cluster."""
+        _close_unused(self._inboxes)
+        _close_unused(self._outboxes)
+
+    def _inbox_lost(self, address: Address) -> None:
         """Lanes that read from this broker as their nearest replica go back to their leader."""
-        for driver in self._drivers.values():
-            if driver.replica == node:
-                driver.replica = -1
-        self._events.lost()
+        lanes = list(self._inboxes[address].lanes) if address in self._inboxes else []
+        for driver in lanes:
+            driver.replica = -1
+        self.leaders.look_up(lanes)
 
-    def _outbox_lost(self, door: Door) -> None:
+    def _outbox_lost(self, address: Address) -> None:
         """Lanes of a broker that is away give their receive buffers back; other lanes need them."""
-        for driver in self._drivers.values():
-            if self._target_door(driver) == door:
+        lanes = list(self._outboxes[address].lanes) if address in self._outboxes else []
+        for driver in lanes:
+            if self._ways[driver].outbox is self._outboxes[address]:
                 driver.lane.rewind()
-        self.look_up()
+        self.leaders.look_up(lanes)
 
     # --- traffic ---------------------------------------------------------------------------------------------
 
     def may_send(self, driver: LaneDriver) -> bool:
         """Whether the lane may be fetched now: what is fetched could be sent on."""
-        if not self._gate.is_open:
-            return False
-        outbox = self._outboxes.get(self._target_door(driver))
-        return outbox is not None and outbox.open
+        outbox = self._ways[driver].outbox
+        return outbox is not None and outbox.box.open and self._gate.is_open
 
     def obstacle(self, driver: LaneDriver) -> str:
         """Say what keeps the lane from being fetched or sent just now; empty where nothing of the way does."""
@@ -219,46 +215,53 @@ class Routes:
         ):
             if leader.node < 0:
                 return f"no leader for {side} partition {partition}"
-        outbox = self._outboxes.get(self._target_door(driver))
-        inbox = self._inboxes.get(self._source_door(driver))
-        if outbox is None or not outbox.open:
+        way = self._ways.get(driver, Way())
+        if way.outbox is None or not way.outbox.box.open:
             return f"no connection to target broker {driver.target_leader.node}"
-        if inbox is None or not inbox.connected:
+        if way.inbox is None or not way.inbox.box.connected:
             return f"no connection to source broker {driver.source_node}"
-        if outbox.throttled:
+        if way.outbox.box.throttled:
             return f"throttled by the quota of target broker {driver.target_leader.node}"
-        return f"throttled by the quota of source broker {driver.source_node}" if inbox.throttled else ""
+        return f"throttled by the quota of source broker {driver.source_node}" if way.inbox.box.throttled else ""
 
     def kick(self, drivers: Iterable[LaneDriver]) -> None:
         """These lanes may have something to send: records or positions."""
         for driver in drivers:
-            for appender, door in self._appenders(driver):
-                outbox = self._outboxes.get(door)
-                if outbox is not None:
-                    outbox.kick(appender)
+            way = self._ways.get(driver)
+            if way is not None:
+                self._kick(driver, way)
+
+    @staticmethod
+    def _kick(driver: LaneDriver, way: Way) -> None:
+        if way.outbox is not None:
+            way.outbox.box.kick(driver)
+        if way.positions is not None:
+            way.positions.box.kick(driver.position_appender)
 
     def wake(self, driver: LaneDriver) -> None:
         """The lane may have room for more."""
-        inbox = self._inboxes.get(self._source_door(driver))
-        if inbox is not None:
-            inbox.wake()
+        way = self._ways.get(driver)
+        if way is not None and way.inbox is not None:
+            way.inbox.box.wake()
 
     def wake_inboxes(self) -> None:
         """Any lane may have room for more."""
-        for inbox in self._inboxes.values():
-            inbox.wake()
+        for door in self._inboxes.values():
+            door.box.wake()
 
     def go_on(self) -> None:
         """The gate has opened: whatever waited for it may be sent and fetched."""
-        for outbox in self._outboxes.values():
-            outbox.pump()
+        for door in self._outboxes.values():
+            door.box.pump()
         self.wake_inboxes()
 
-    def leave(self, driver: LaneDriver) -> None:
-        """The lane has ended: keep nothing that names it."""
-        for outbox in self._outboxes.values():
-            outbox.drop(driver)
-            outbox.drop(driver.position_appender)
+
+def _close_unused(doors: dict[Address, Door[Box]]) -> None:
+    before = now_s() - _CLOSE_S
+    for address, door in list(doors.items()):
+        if not door.lanes and door.unused_at_s < before:
+            door.closed.set()
+            del doors[address]
 
 
 async def _back_off(attempt: int) -> None:

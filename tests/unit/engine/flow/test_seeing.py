@@ -141,13 +141,13 @@ async def test_a_lane_without_a_way_says_where_it_ends() -> None:
             setattr(driver, broken, Leader(-1, -1, ""))
             assert f"no leader for {side} partition" in lane(stage).reason
             setattr(driver, broken, known)
-        outbox = stage.copier.routes._outboxes[stage.copier.routes._target_door(driver)]
+        outbox = next(door.box for door in stage.copier.routes._outboxes.values() if driver in door.lanes)
         stage.b.connections[0].throttled = stage.b.connections[-1].throttled = True
         assert outbox.throttled
         assert lane(stage).reason == "throttled by the quota of target broker 1"
         for connection in stage.b.connections:
             connection.throttled = False
-        (inbox,) = stage.copier.routes._inboxes.values()
+        (inbox,) = (door.box for door in stage.copier.routes._inboxes.values())
         inbox.throttled = True
         assert lane(stage).reason == "throttled by the quota of source broker 1"
         inbox.throttled = False

@@ -201,5 +201,7 @@ async def test_a_lane_that_is_gone_is_not_remembered_by_any_outbox() -> None:
     async with stage.running():
         await until(stage.whole)
         await stage.copier.release("s")
-        for outbox in stage.copier.routes._outboxes.values():
-            assert (outbox._ready, outbox._gone) == ({}, set())
+        routes = stage.copier.routes
+        for door in routes._outboxes.values():
+            assert (door.box._ready, door.box._gone, door.lanes) == ({}, set(), {})
+        assert routes._ways == {}

@@ -55,7 +55,7 @@ async def test_a_topic_that_was_made_anew_stops_its_lane() -> None:
     async with stage.running():
         await until(stage.whole)
         stage.a.leader[TopicPartition("t", 0)] = Leader(1, 0, "another id")
-        stage.copier.routes.look_up()
+        stage.copier.routes.leaders.look_up(stage.copier.drivers.values())
         await until(lambda: stage.state() is State.FAILED)
     assert len(stage.told(IdentityChanged)) == 1
 

@@ -1,0 +1,143 @@
+"""Leaders that are looked up, moved between, and left alone; connections that nobody uses are closed."""
+
+import pytest
+
+from engine.clock import now_s
+from engine.core.states import State
+from engine.flow import leaders, routes
+from engine.flow.ports import Leader
+from engine.kafka.source import fetch_fault
+from policies.model import TopicPartition
+from tests.unit.engine.flow.stage import Stage, until
+
+NOT_LEADER = 6
+
+
+def count_leaders(stage: Stage) -> list[list[int]]:
+    """Note the partitions of topic t that each look-up at the source is about."""
+    seen: list[list[int]] = []
+
+    def fail(what: str, partitions: object) -> None:
+        if what == "leaders":
+            assert isinstance(partitions, list)
+            seen.append([one.partition for one in partitions])
+
+    stage.a.fail = fail
+    return seen
+
+
+async def test_a_partition_without_a_leader_is_looked_up_ever_less_often_and_alone() -> None:
+    stage = Stage(3)
+    for source in stage.sources:
+        source.data(2)
+    stage.assign()
+    async with stage.running():
+        await until(lambda: all(stage.whole(index) for index in range(3)))
+        seen = count_leaders(stage)
+        gone = TopicPartition("t", 1)
+        known = stage.a.leader.pop(gone)
+        stage.copier.routes.leaders.look_up(stage.copier.drivers.values())
+        await until(lambda: len(seen) >= 4)
+        assert seen[0] == [0, 1, 2]
+        assert all(asked == [1] for asked in seen[1:])
+        assert stage.driver(1).faults >= 3
+        stage.sources[0].data(2)
+        stage.a.grow()
+        await until(lambda: stage.whole(0))
+        stage.a.leader[gone] = known
+        stage.sources[1].data(2)
+        stage.a.grow()
+        await until(lambda: stage.whole(1))
+
+
+async def test_a_partition_that_no_broker_serves_is_not_asked_for_all_the_time() -> None:
+    stage = Stage(2)
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.state(0) is stage.state(1) is State.COPYING)
+        stage.a.fault = lambda want: fetch_fault(NOT_LEADER) if want.partition.partition == 1 else None
+        stage.a.fetches.clear()
+        stage.a.grow()
+        await until(lambda: stage.driver(1).faults >= 3)
+        asked = sum(any(want.partition.partition == 1 for want in wanted) for _, wanted in stage.a.fetches)
+        assert asked <= stage.driver(1).faults + 1
+        stage.sources[0].data(2)
+        stage.sources[1].data(2)
+        stage.a.grow()
+        await until(lambda: stage.whole(0))
+        stage.a.fault = lambda _want: None
+        await until(lambda: stage.whole(1))
+
+
+def test_every_fault_in_a_row_waits_longer_for_its_look_up_and_never_too_long() -> None:
+    stage = Stage()
+    stage.assign()
+    driver, asked = stage.driver(), stage.copier.routes.leaders
+    delays: list[float] = []
+    for _ in range(12):
+        asked.forget(driver)
+        asked.look_up_later(driver)
+        delays.append(asked._due[driver] - now_s())
+    assert delays[0] <= 0.0 < 0.05 < delays[1] < 0.2
+    assert 2.0 < delays[-1] <= 6.0
+    asked.look_up([driver])  # somebody else's reason is not this lane's fault
+    assert asked._due[driver] == 0.0
+
+
+async def test_a_fault_long_after_the_last_one_is_a_first_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leaders, "_FORGIVEN_S", 0.0)
+    stage = Stage()
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.state() is State.COPYING)
+        for _ in range(5):
+            stage.copier.routes.lose_source(stage.driver())
+        assert stage.driver().faults == 1
+
+
+async def test_connections_to_brokers_that_no_lane_uses_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routes, "_CLOSE_S", 0.0)
+    stage = Stage()
+    stage.sources[0].data(2)
+    stage.assign()
+    async with stage.running():
+        await until(stage.whole)
+        stage.a.leader[TopicPartition("t", 0)] = Leader(7, 1, "id-t")
+        stage.b.leader[TopicPartition("A.t", 0)] = Leader(8, 1, "id-A.t")
+        stage.copier.routes.leaders.look_up([stage.driver()])
+        stage.sources[0].data(2)
+        stage.a.grow()
+        await until(stage.whole)
+        found = stage.copier.routes
+        await until(lambda: {node for node, _ in found._inboxes} == {7})
+        await until(lambda: {node for node, _ in found._outboxes} == {8, 1})  # 1 still has the positions
+        await stage.copier.release("s")
+        await until(lambda: found._inboxes == {} and found._outboxes == {})
+        await until(lambda: all(one.lost.is_set() for one in stage.b.connections))
+
+
+async def test_a_connection_that_lanes_use_is_never_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(routes, "_CLOSE_S", 0.0)
+    stage = Stage()
+    stage.sources[0].data(2)
+    stage.assign()
+    async with stage.running():
+        await until(stage.whole)
+        beat = stage.copier.progress().beat
+        await until(lambda: stage.copier.progress().beat > beat + 3)
+        assert not any(one.lost.is_set() for one in stage.b.connections)
+
+
+async def test_an_inbox_looks_at_the_lanes_of_its_own_broker_only() -> None:
+    stage = Stage(4)
+    for index in range(4):
+        stage.a.leader[TopicPartition("t", index)] = Leader(1 + index % 2, 0, "id-t")
+    stage.assign()
+    async with stage.running():
+        await until(lambda: all(stage.state(index) is State.COPYING for index in range(4)))
+        doors = stage.copier.routes._inboxes
+        lanes = {
+            node: sorted(driver.name.source.partition for driver in door.box._drivers())
+            for (node, _), door in doors.items()
+        }
+        assert lanes == {1: [0, 2], 2: [1, 3]}
