@@ -2,6 +2,8 @@
 
 import asyncio
 import itertools
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
 
@@ -10,15 +12,17 @@ from aiokafka.protocol.api import Request
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 from aiokafka.protocol.metadata import MetadataRequest
 
+from engine.clock import now_s
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.kafka.connection import Connection
 from engine.kafka.faults import COORDINATOR_RETRY, NONE, error_name
-from engine.kafka.protocol import MetadataWithIds
+from engine.kafka.protocol import MetadataWithEpochs, MetadataWithIds
 from engine.kafka.security import HandshakeOptions
 from policies.model import TopicPartition
 
-_METADATA_KEY, _METADATA_WITH_IDS = 3, 12
+_METADATA_KEY, _METADATA_WITH_EPOCHS, _METADATA_WITH_IDS = 3, 7, 12
 _TRANSACTION = 1
+_RECENT_S = 1.0
 NO_ID = UUID(int=0)
 
 
@@ -67,6 +71,9 @@ class Metadata(msgspec.Struct, frozen=True):
         return found.topic_id if found else NO_ID
 
 
+_NEVER = (-1.0, TopicMeta(0, NO_ID, False, {}))
+
+
 class ClusterClient:
     """Connections and metadata of one cluster. Control requests share one connection per broker."""
 
@@ -79,6 +86,9 @@ class ClusterClient:
         self._locks: dict[int, asyncio.Lock] = {}
         self._coordinators: dict[str, int] = {}
         self._turn = itertools.count()
+        self._asking = asyncio.Lock()
+        self._described: Metadata | None = None
+        self._recent: dict[str, tuple[float, TopicMeta]] = {}
 
     async def open(self) -> Metadata:
         """Find the brokers. Raises BrokerUnreachable naming every address tried and why."""
@@ -114,6 +124,31 @@ class ClusterClient:
                 continue
         await self.open()  # all brokers may have moved: the bootstrap addresses are the way back in
         return self._learn(await _ask_metadata(await self.any_connection(), topics))
+
+    async def recent(self, topics: list[str]) -> Metadata:
+        """As `metadata`, but what was asked within the last second is not asked again: many lanes share a topic.
+
+        To be used within `believing`. Raises BrokerUnreachable.
+        """
+        async with self._asking:
+            after_s = now_s() - _RECENT_S
+            missing = [topic for topic in topics if self._recent.get(topic, _NEVER)[0] < after_s]
+            if missing or self._described is None:
+                self._described = await self.metadata(missing)
+                self._recent = {topic: known for topic, known in self._recent.items() if known[0] >= after_s}
+                self._recent.update((name, (now_s(), topic)) for name, topic in self._described.topics.items())
+            found = {topic: self._recent[topic][1] for topic in topics if topic in self._recent}
+            return msgspec.structs.replace(self._described, topics=found)
+
+    @contextmanager
+    def believing(self, topics: Iterable[str]) -> Iterator[None]:
+        """Ask leaders that `recent` told; where one does not answer for its partition, it is asked for anew next time."""
+        try:
+            yield
+        except (ConnectionLost, BrokerUnreachable):
+            for topic in topics:
+                self._recent.pop(topic, None)
+            raise
 
     def _learn(self, metadata: Metadata) -> Metadata:
         if metadata.brokers:
@@ -191,7 +226,9 @@ async def _ask_metadata(connection: Connection, topics: list[str] | None) -> Met
         rows = [row[:5] for row in answer.topics]
         brokers = {node: BrokerAddress(host, port, rack or "") for node, host, port, rack, _ in answer.brokers}
     else:
-        answer = await connection.call(MetadataRequest(topics, allow_auto_topic_creation=False))
+        with_epochs = connection.supports(_METADATA_KEY, _METADATA_WITH_EPOCHS)
+        older = MetadataRequest(topics, allow_auto_topic_creation=False)
+        answer = await connection.call(MetadataWithEpochs(topics) if with_epochs else older)
         rows = [(error, name, NO_ID, internal, parts) for error, name, internal, parts in answer.topics]
         brokers = {node: BrokerAddress(host, port, rack or "") for node, host, port, rack in answer.brokers}
     return Metadata(
@@ -206,7 +243,7 @@ async def _ask_metadata(connection: Connection, topics: list[str] | None) -> Met
 
 
 def _partition(row: tuple[Any, ...]) -> tuple[int, PartitionMeta]:
-    # v12 has the leader epoch behind the leader; v5 has none
+    # v7 and v12 have the leader epoch behind the leader; v5 has none
     if isinstance(row[3], int):
         _, partition, leader, epoch, replicas = row[:5]
         return partition, PartitionMeta(leader, epoch, tuple(replicas))

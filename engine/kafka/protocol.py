@@ -6,6 +6,7 @@ from uuid import UUID
 from aiokafka.protocol.abstract import AbstractType
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import (
+    Array,
     Boolean,
     CompactArray,
     CompactString,
@@ -13,6 +14,7 @@ from aiokafka.protocol.types import (
     Int32,
     Int64,
     Schema,
+    String,
     TaggedFields,
 )
 
@@ -99,6 +101,108 @@ class MetadataWithIds(Request[MetadataRequest_v12]):
             None if self._topics is None else [(nobody, name, {}) for name in self._topics]
         )
         return request_struct_class(topics, False, False, {})
+
+
+_TEXT = String("utf-8")
+
+
+class MetadataResponse_v7(Response):
+    API_KEY = 3
+    API_VERSION = 7
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        ("brokers", Array(("node_id", Int32), ("host", _TEXT), ("port", Int32), ("rack", _TEXT))),
+        ("cluster_id", _TEXT),
+        ("controller_id", Int32),
+        (
+            "topics",
+            Array(
+                ("error_code", Int16),
+                ("name", _TEXT),
+                ("is_internal", Boolean),
+                (
+                    "partitions",
+                    Array(
+                        ("error_code", Int16),
+                        ("partition", Int32),
+                        ("leader", Int32),
+                        ("leader_epoch", Int32),
+                        ("replicas", Array(Int32)),
+                        ("isr", Array(Int32)),
+                        ("offline", Array(Int32)),
+                    ),
+                ),
+            ),
+        ),
+    )
+
+
+class MetadataRequest_v7(RequestStruct):
+    API_KEY = 3
+    API_VERSION = 7
+    RESPONSE_TYPE = MetadataResponse_v7
+    SCHEMA = Schema(("topics", Array(_TEXT)), ("allow_auto_topic_creation", Boolean))
+
+
+class MetadataWithEpochs(Request[MetadataRequest_v7]):
+    """Metadata with leader epochs (v7, brokers from 2.1 on; KIP-320), without creating topics. None asks for all."""
+
+    API_KEY = 3
+
+    def __init__(self, topics: list[str] | None) -> None:
+        self._topics = topics
+
+    def build(self, request_struct_class: type[MetadataRequest_v7]) -> MetadataRequest_v7:
+        return request_struct_class(self._topics, False)
+
+
+class OffsetsForLeaderEpochResponse_v3(Response):
+    API_KEY = 23
+    API_VERSION = 3
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        (
+            "topics",
+            Array(
+                ("name", _TEXT),
+                (
+                    "partitions",
+                    Array(("error_code", Int16), ("partition", Int32), ("leader_epoch", Int32), ("end_offset", Int64)),
+                ),
+            ),
+        ),
+    )
+
+
+class OffsetsForLeaderEpochRequest_v3(RequestStruct):
+    API_KEY = 23
+    API_VERSION = 3
+    RESPONSE_TYPE = OffsetsForLeaderEpochResponse_v3
+    SCHEMA = Schema(
+        ("replica_id", Int32),
+        (
+            "topics",
+            Array(
+                ("name", _TEXT),
+                ("partitions", Array(("partition", Int32), ("current_leader_epoch", Int32), ("leader_epoch", Int32))),
+            ),
+        ),
+    )
+
+
+class OffsetsForLeaderEpoch(Request[OffsetsForLeaderEpochRequest_v3]):
+    """Where epochs end in the leaders' logs (v3, brokers from 2.3 on; KIP-320).
+
+    `topics` has (name, [(partition, current leader epoch, epoch asked for)]).
+    """
+
+    API_KEY = 23
+
+    def __init__(self, topics: list[tuple[str, list[tuple[int, int, int]]]]) -> None:
+        self._topics = topics
+
+    def build(self, request_struct_class: type[OffsetsForLeaderEpochRequest_v3]) -> OffsetsForLeaderEpochRequest_v3:
+        return request_struct_class(-1, self._topics)
 
 
 class DescribeProducersResponse_v0(Response):

@@ -3,10 +3,13 @@
 from collections.abc import Sequence
 from uuid import UUID
 
+import msgspec
+
 from engine.errors import ConnectionLost
 from engine.flow.ports import FetchAnswer, FetchFault, FetchTerms, Room, Slice, Wanted
 from engine.kafka.codec import FETCH_KEY, FETCH_VERSIONS, Fetched, Want, decode_fetch, encode_fetch
 from engine.kafka.connection import Connection
+from engine.kafka.epochs import EpochCheck, Parted
 from engine.kafka.faults import (
     FETCH_RETRY,
     NONE,
@@ -17,7 +20,7 @@ from engine.kafka.fetch_session import FetchSession
 from policies.model import TopicPartition
 
 _ANSWER_MARGIN_S = 30.0
-_BY_ID = 13
+_TELLS_DIVERGING, _BY_ID = 12, 13
 
 
 class KafkaSourceBroker:
@@ -30,11 +33,21 @@ class KafkaSourceBroker:
         self._connection = connection
         self._topic_ids = topic_ids
         spoken = [version for version in FETCH_VERSIONS if connection.supports(FETCH_KEY, version)]
+        self._epochs = EpochCheck(connection) if max(spoken, default=_TELLS_DIVERGING) < _TELLS_DIVERGING else None
         self._by_name = next((version for version in spoken if version < _BY_ID), -1)
         self._session = FetchSession(ids_spoken=_BY_ID in spoken, lasting=lasting)
 
     async def fetch(self, wanted: Sequence[Wanted], terms: FetchTerms, room: Room) -> FetchAnswer:
         """Fetch raw record sets into the room that the caller brings."""
+        parted = await self._epochs.parted(wanted) if self._epochs is not None else {}
+        if not parted:
+            return await self._fetch(wanted, terms, room)
+        rest = [one for one in wanted if one.partition not in parted]
+        answer = await self._fetch(rest, terms, room) if rest else FetchAnswer(memoryview(b""), [], 0.0)
+        slices = [_parted(partition, verdict) for partition, verdict in parted.items()]
+        return msgspec.structs.replace(answer, slices=[*answer.slices, *slices])
+
+    async def _fetch(self, wanted: Sequence[Wanted], terms: FetchTerms, room: Room) -> FetchAnswer:
         session = self._session
         plan = session.plan(wanted, self._topic_ids)
         version = self._version(plan.by_id)
@@ -89,6 +102,11 @@ class KafkaSourceBroker:
     async def close(self) -> None:
         """Close the connection."""
         await self._connection.close()
+
+
+def _parted(partition: TopicPartition, found: Parted) -> Slice:
+    fault = None if found.error_code == NONE else fetch_fault(found.error_code)
+    return Slice(partition, 0, 0, -1, -1, -1, [], -1, fault, found.diverging)
 
 
 def fetch_fault(code: int) -> FetchFault:

@@ -29,6 +29,7 @@ from tests.fakes.target_log import NONE, TargetLog
 EARLIEST, LATEST = -2, -1
 _NOTHING: tuple[bytes, list[tuple[int, int]]] = b"", []
 OUT_OF_RANGE, UNKNOWN_PARTITION, NOT_LEADER, UNKNOWN_TOPIC_ID = 1, 3, 6, 100
+FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH = 74, 75
 
 
 class FakeCluster:
@@ -105,6 +106,13 @@ class FakeCluster:
         if leader is None:
             return UNKNOWN_PARTITION
         return NONE if self.topic_ids.get(partition.topic, leader.topic_id) == leader.topic_id else UNKNOWN_TOPIC_ID
+
+    def out_of_date(self, want: Wanted) -> int:
+        """Return the error code for a fetch that knows another leader epoch (KIP-320)."""
+        epoch = self.leader[want.partition].epoch
+        if want.leader_epoch in (-1, epoch):
+            return NONE
+        return FENCED_LEADER_EPOCH if want.leader_epoch < epoch else UNKNOWN_LEADER_EPOCH
 
     def _led(self, partitions: Sequence[TopicPartition]) -> None:
         for partition in partitions:
@@ -243,7 +251,7 @@ class FakeSourceBroker:
         for one, payload in found:
             ends = one.high_watermark, one.log_start
             self._told[one.partition] = ends if one.fault is None else (-1, -1)
-            if payload or one.fault or one.preferred_replica >= 0 or told.get(one.partition) != ends:
+            if payload or one.fault or one.diverging or one.preferred_replica >= 0 or told.get(one.partition) != ends:
                 news.append((one, payload))
         return news
 
@@ -270,6 +278,7 @@ class FakeSourceBroker:
                     one.aborted,
                     one.preferred_replica,
                     one.fault,
+                    one.diverging,
                 )
             )
             at += len(payload)
@@ -280,7 +289,12 @@ class FakeSourceBroker:
         fault = cluster.fault(want)
         if fault is None and (code := cluster.stranger(want.partition)) != NONE:
             fault = fetch_fault(code)
+        if fault is None and (code := cluster.out_of_date(want)) != NONE:
+            fault = fetch_fault(code)
         log = cluster.sources.get(want.partition)
+        parted = log.parts_at(want.last_epoch, want.offset) if log is not None and want.last_epoch >= 0 else None
+        if fault is None and log is not None and parted is not None:
+            return Slice(want.partition, 0, 0, log.end, log.last_stable, log.start, [], diverging=parted), b""
         if fault is None and log is not None and not log.start <= want.offset <= log.end:
             fault = fetch_fault(OUT_OF_RANGE)
         if fault is not None or log is None:

@@ -27,14 +27,17 @@ class SourceBatch(msgspec.Struct):
     producer_id: int = -1
     bits: int = 0
     control: int = -1
+    epoch: int = LEADER_EPOCH
 
     def encode(self) -> bytes:
         """Return the batch as it stands in the source's log."""
-        return _encode(self.base, self.last, self.offsets, self.producer_id, self.bits, self.control)
+        return _encode(self.base, self.last, self.offsets, self.producer_id, self.bits, self.control, self.epoch)
 
 
 @lru_cache(maxsize=20_000)
-def _encode(base: int, last: int, offsets: tuple[int, ...], producer_id: int, bits: int, control: int) -> bytes:
+def _encode(
+    base: int, last: int, offsets: tuple[int, ...], producer_id: int, bits: int, control: int, epoch: int
+) -> bytes:
     if control >= 0:
         records = [Record(base, _TIMESTAMP, struct.pack(">hh", 0, control), bytes(6))]
     else:
@@ -42,7 +45,7 @@ def _encode(base: int, last: int, offsets: tuple[int, ...], producer_id: int, bi
     area = write_area(records, [record.offset - base for record in records], _TIMESTAMP)
     batch = seal(area, 0, len(records), _TIMESTAMP, _TIMESTAMP + last, (producer_id, 0, 0 if producer_id >= 0 else -1))
     struct.pack_into(">q", batch, 0, base)
-    struct.pack_into(">i", batch, 12, LEADER_EPOCH)
+    struct.pack_into(">i", batch, 12, epoch)
     struct.pack_into(">hi", batch, 21, bits, last - base)
     struct.pack_into(">I", batch, 17, crc32c(memoryview(batch)[21:]))
     return bytes(batch)
@@ -57,6 +60,8 @@ class SourceLog:
         """(producer id, first offset, offset of the abort marker)."""
         self.open: dict[int, int] = {}
         """First offset of every open transaction, by producer id."""
+        self.epochs: list[tuple[int, int]] = [(LEADER_EPOCH, 0)]
+        """(leader epoch, its first offset), in order."""
         self.start = 0
         self.end = 0
 
@@ -66,12 +71,14 @@ class SourceLog:
         """Append a batch of `count` offsets; `holes` are indexes whose record compaction has taken."""
         offsets = tuple(self.end + index for index in range(count) if index not in holes)
         bits = TRANSACTIONAL if producer_id >= 0 else 0
-        self.batches.append(SourceBatch(self.end, self.end + count - 1, offsets, producer_id, bits))
+        epoch = self.epochs[-1][0]
+        self.batches.append(SourceBatch(self.end, self.end + count - 1, offsets, producer_id, bits, epoch=epoch))
         self.end += count
 
     def marker(self, producer_id: int, control: int) -> None:
         """Append a transaction marker."""
-        self.batches.append(SourceBatch(self.end, self.end, (self.end,), producer_id, TRANSACTIONAL | CONTROL, control))
+        bits, epoch = TRANSACTIONAL | CONTROL, self.epochs[-1][0]
+        self.batches.append(SourceBatch(self.end, self.end, (self.end,), producer_id, bits, control, epoch))
         self.end += 1
 
     def aborted_data(self, count: int, producer_id: int) -> None:
@@ -96,6 +103,17 @@ class SourceLog:
             if offset in batch.offsets and batch.control < 0:
                 batch.offsets = tuple(one for one in batch.offsets if one != offset)
 
+    def lead_anew(self) -> None:
+        """Elect a leader: a new epoch begins at the end."""
+        self.epochs.append((self.epochs[-1][0] + 1, self.end))
+
+    def truncate(self, end: int) -> None:
+        """Lose the batches from an offset on, as when a replica leads that had not heard of them."""
+        self.batches = [batch for batch in self.batches if batch.base < end]
+        self.end = end
+        last = self.epochs[-1][0]
+        self.epochs = [(epoch, start) for epoch, start in self.epochs if start < end] + [(last + 1, end)]
+
     # --- reading ---------------------------------------------------------------------------------------------
 
     def wanted(self) -> list[int]:
@@ -117,6 +135,13 @@ class SourceLog:
     def last_stable(self) -> int:
         """The offset of the first open transaction, else the end."""
         return min([self.end, *self.open.values()])
+
+    def parts_at(self, epoch: int, offset: int) -> tuple[int, int] | None:
+        """Return (epoch, end) where the log parts from one that was fetched to `offset` and `epoch`, if it does."""
+        latest = self.epochs[-1][0]
+        found = max([one for one, _ in self.epochs if one <= epoch], default=epoch)
+        end = self.end if epoch >= latest else next(start for one, start in self.epochs if one > epoch)
+        return (found, end) if found < epoch or end < offset else None
 
     def at(self, timestamp_ms: int) -> int:
         """Return the offset of the first record that is as young, -1 without one; markers have no time here."""

@@ -126,6 +126,7 @@ class Mirror:
         self.target_servers = target.bootstrap_servers
         self.source_servers = source.bootstrap_servers
         self.target_port: type[KafkaCluster] = KafkaCluster
+        self.source_client: Callable[[str, str], ClusterClient] = cluster_client
         quick = {"held_after_s": 0.2, "refused_retry_s": 0.2, "takeover_wait_s": 1.0, "positions_partitions": 2}
         self.terms = FlowTerms(
             flow=self.flow, deployment_id="test", positions_topic=self.positions_topic, **{**quick, **terms}
@@ -173,7 +174,8 @@ class Mirror:
     async def run(self, *, epoch: int | None = None, drain: bool = True) -> AsyncIterator[Run]:
         """Run a copier; it is drained at the end, or with `drain=False` just cut off."""
         self.epoch = epoch if epoch is not None else self.epoch + 1
-        clients = cluster_client(self.flow.source, self.source_servers), cluster_client("b", self.target_servers)
+        source_client = self.source_client(self.flow.source, self.source_servers)
+        clients = source_client, cluster_client("b", self.target_servers)
         for client in clients:
             await client.open()
         source, target = KafkaCluster(clients[0]), self.target_port(clients[1])
