@@ -166,7 +166,7 @@ class Inbox:
 
     def _note(self, driver: LaneDriver, found: Slice) -> None:
         """Keep what a broker tells once, wherever the lane went meanwhile."""
-        if found.fault is not None:
+        if found.fault is not None or found.high_watermark < 0:
             driver.end_at_ms = -1
         else:
             driver.source_end, driver.log_start = found.high_watermark, found.log_start

@@ -203,6 +203,31 @@ async def test_a_source_that_dropped_what_was_never_copied_is_a_gap() -> None:
     assert (gap.first, gap.last) == (2, 3)
 
 
+async def test_a_source_that_lost_what_was_copied_is_a_gap_while_running_and_at_resume() -> None:
+    stage = Stage(2)
+    for source in stage.sources:
+        source.data(2)
+        source.data(3)
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.whole(0) and stage.whole(1))
+        stage.sources[0].truncate(2)
+        stage.sources[0].data(7)  # as many and more again, but not the same
+        stage.a.grow()
+        await until(lambda: stage.state(0) is State.FAILED)
+        assert stage.state(1) is State.COPYING
+    assert len(stage.told(SourceGap)) == 1
+    stage.sources[1].truncate(2)
+    stage.sources[1].data(7)
+    stage.copier = stage.new_copier()
+    stage.assign(epoch=2, only=[1])
+    async with stage.running():
+        await until(lambda: stage.state(1) is State.FAILED)
+    gaps = {gap.lane.partition: (gap.first, gap.last) for gap in stage.told(SourceGap) if isinstance(gap, SourceGap)}
+    assert gaps == {0: (2, 4), 1: (2, 4)}
+    assert [stage.copied(number) for number in (0, 1)] == [[0, 1, 2, 3, 4]] * 2
+
+
 async def test_a_lane_reads_from_its_nearest_replica_and_returns_to_the_leader_when_that_dies() -> None:
     stage = Stage()
     stage.sources[0].data(2)

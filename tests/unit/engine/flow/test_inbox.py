@@ -210,6 +210,10 @@ async def test_ends_are_kept_wherever_the_lane_went_because_they_are_told_once()
         desk.answer(one(0), Slice(TopicPartition("t", 1), 0, 0, -1, -1, -1, [], -1, fault))
         await turns()
         assert [driver.source_end for driver in desk.drivers] == [50, -1]
+        # What parted is told without ends by a broker that was only asked for its epochs.
+        desk.answer(one(1), Slice(TopicPartition("t", 0), 0, 0, -1, -1, -1, [], diverging=(1, 0)))
+        await turns()
+        assert [driver.source_end for driver in desk.drivers] == [50, 50]
 
 
 async def test_a_lane_held_by_a_transaction_is_reminded_until_it_was_told_of_the_end() -> None:
