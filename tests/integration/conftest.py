@@ -1,11 +1,13 @@
 """A flow between the shared clusters."""
 
 import re
+from collections.abc import Iterator
 
 import pytest
 
 from tests.conftest import Pair
 from tests.harness.mirror import Mirror
+from tests.harness.ray_cluster import RayCluster, ray_cluster
 
 
 @pytest.fixture
@@ -15,3 +17,10 @@ async def mirror(request: pytest.FixtureRequest, cluster_pair: Pair) -> Mirror:
     made = Mirror(cluster_pair.source, cluster_pair.target, alias)
     await made.open()
     return made
+
+
+@pytest.fixture(scope="session")
+def shared_ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayCluster]:
+    """A Ray cluster of one node that mirrors share, one after another: a copier of each flow needs one of its CPUs."""
+    with ray_cluster(tmp_path_factory.mktemp("ray"), head_cpus=6) as cluster:
+        yield cluster
