@@ -10,6 +10,7 @@ from types import FrameType
 from typing import Any, Self
 
 import msgspec
+from aiokafka.errors import KafkaError
 from rich.console import Console
 from rich.table import Table
 
@@ -34,7 +35,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Run the bench and return its JSON object; `failed` is true if one record is missing, doubled or misplaced."""
+    """Run the bench and return its JSON object; `failed`: a record is missing, doubled or misplaced, or a
+    run could not be judged."""
     if unknown := [fault for fault in args.fault if fault not in FAULTS]:
         raise BenchError("bench", f"no fault {unknown[0]!r}; there are {', '.join(FAULTS)}")
     size = QUICK if args.quick else Size()
@@ -43,13 +45,18 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     signal.signal(signal.SIGTERM, _end)
     with tempfile.TemporaryDirectory(prefix="rmb-") as name, Stages(Path(name)) as stages:
         folder = args.keep or Path(name)
-        rows = [_once(stages, fault, number, size, folder) for fault in args.fault for number in range(1, rounds + 1)]
+        series = Series(stages, size, args.keep or Path(name))
+        for fault in args.fault:
+            for number in range(1, rounds + 1):
+                series.play(fault, number)
+    rows = series.rows
     print_table(rows)
     return {
         "bench": "recovery",
         "systems": {"raymirror": {"faults": [msgspec.to_builtins(row) for row in rows]}},
         "ratios": {},
-        "failed": not all(row.is_whole for row in rows),
+        "unmeasured": series.unmeasured,
+        "failed": bool(series.unmeasured) or not all(row.is_whole for row in rows),
         "met": all(row.met for row in rows),
         "size": msgspec.to_builtins(size),
         "copiers": COPIERS,
@@ -94,17 +101,28 @@ class Stages:
         self.drop()
 
 
-def _once(stages: Stages, name: str, number: int, size: Size, folder: Path) -> Row:
-    stage = stages.get(FAULTS[name].stage)
-    at = time.monotonic()
-    try:
-        row = play(FAULTS[name], number, stage, size, folder / f"{name}-{number}")
-    except (BenchError, ClusterError):
-        stages.drop()
-        raise
-    stage.clean(name.replace("_", "-"))
-    print(f"{name} {number}: {_summary(row)} ({time.monotonic() - at:.0f} s)", flush=True)
-    return row
+class Series:
+    """Runs, one after the other; one that could not be judged is named with its reason, and the others go on."""
+
+    def __init__(self, stages: Stages, size: Size, folder: Path) -> None:
+        self._stages, self._size, self._folder = stages, size, folder
+        self.rows: list[Row] = []
+        self.unmeasured: list[dict[str, Any]] = []
+
+    def play(self, name: str, number: int) -> None:
+        """Run a fault once."""
+        at = time.monotonic()
+        try:
+            stage = self._stages.get(FAULTS[name].stage)
+            row = play(FAULTS[name], number, stage, self._size, self._folder / f"{name}-{number}")
+            stage.clean(name.replace("_", "-"))
+        except (BenchError, ClusterError, KafkaError, OSError, AssertionError) as error:
+            print(f"{name} {number}: no figures: {error}", flush=True)
+            self.unmeasured.append({"fault": name, "run": number, "why": f"{type(error).__name__}: {error}"[:1000]})
+            self._stages.drop()
+            return
+        self.rows.append(row)
+        print(f"{name} {number}: {_summary(row)} ({time.monotonic() - at:.0f} s)", flush=True)
 
 
 def _summary(row: Row) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
+from aiokafka.errors import KafkaError
 
 from bench.errors import BenchError
 from bench.recovery.fronted import FrontedCluster
@@ -23,6 +24,7 @@ _OVERRIDES = {
     "auto.create.topics.enable": "false",
 }
 _WHOLE_S = 90.0
+_DESCRIBE_S, _ANSWER_S = 30.0, 5.0
 _POLL_S = 0.2
 
 
@@ -121,9 +123,19 @@ async def create_topic(cluster: Cluster, topic: str, partitions: int, replicas: 
 
 
 async def describe(cluster: Cluster, *topics: str) -> list[dict[str, Any]]:
-    """Describe topics (all without names): `error_code`, `topic`, `partitions` with leader, replicas, isr."""
-    async with admin(cluster) as client:
-        return list(await client.describe_topics(list(topics) or None))
+    """Describe topics (all without names): `error_code`, `topic`, `partitions` with leader, replicas, isr.
+
+    Raises BenchError when no broker answers for half a minute: the client asks any, also one that is away.
+    """
+    give_up_at = time.monotonic() + _DESCRIBE_S
+    while True:
+        try:
+            async with asyncio.timeout(_ANSWER_S), admin(cluster) as client:
+                return list(await client.describe_topics(list(topics) or None))
+        except (KafkaError, TimeoutError) as error:
+            if time.monotonic() > give_up_at:
+                raise BenchError("stage", f"{cluster.name}: topics not described: {error!r}") from error
+            await asyncio.sleep(_POLL_S)
 
 
 async def topic_names(cluster: Cluster) -> list[str]:
