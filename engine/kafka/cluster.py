@@ -71,9 +71,6 @@ class Metadata(msgspec.Struct, frozen=True):
         return found.topic_id if found else NO_ID
 
 
-_NEVER = (-1.0, TopicMeta(0, NO_ID, False, {}))
-
-
 class ClusterClient:
     """Connections and metadata of one cluster. Control requests share one connection per broker."""
 
@@ -132,17 +129,19 @@ class ClusterClient:
         """
         async with self._asking:
             after_s = now_s() - _RECENT_S
-            missing = [topic for topic in topics if self._recent.get(topic, _NEVER)[0] < after_s]
-            if missing or self._described is None:
-                self._described = await self.metadata(missing)
-                self._recent = {topic: known for topic, known in self._recent.items() if known[0] >= after_s}
-                self._recent.update((name, (now_s(), topic)) for name, topic in self._described.topics.items())
-            found = {topic: self._recent[topic][1] for topic in topics if topic in self._recent}
+            self._recent = {name: known for name, known in self._recent.items() if known[0] > after_s}
+            found = {name: self._recent[name][1] for name in topics if name in self._recent}
+            if len(found) < len(set(topics)) or self._described is None:
+                self._described = await self.metadata([name for name in topics if name not in found])
+                for name, topic in self._described.topics.items():
+                    found[name] = topic
+                    if topic.error_code == NONE and topic.partitions:  # what is not there yet may be there in a moment
+                        self._recent[name] = now_s(), topic
             return msgspec.structs.replace(self._described, topics=found)
 
     @contextmanager
     def believing(self, topics: Iterable[str]) -> Iterator[None]:
-        """Ask leaders that `recent` told; where one does not answer for its partition, it is asked for anew next time."""
+        """Ask leaders that `recent` told; where one does not answer for its partition, ask anew next time."""
         try:
             yield
         except (ConnectionLost, BrokerUnreachable):

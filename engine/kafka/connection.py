@@ -113,6 +113,13 @@ class _Frames(asyncio.BufferedProtocol):
             raise ConnectionLost(f"answer {correlation_id} to request {pending.correlation_id}")
         pending.answer(frame[4:])
 
+    def abandon(self, pending: _Pending) -> bool:
+        """Nobody waits for this answer any more: read past it; False where its destination is being written to."""
+        if self._body is not None and pending.destination is not None and self.pending and self.pending[0] is pending:
+            return False
+        pending.destination = None
+        return True
+
     def eof_received(self) -> bool:
         return False
 
@@ -173,7 +180,7 @@ class Connection:
         parts: Sequence[Part],
         answer: Answer,
         destination: Destination | None = None,
-    ) -> None:
+    ) -> _Pending:
         """Write a request made of `parts` (not copied; they must stay as they are until the answer).
 
         Raises ConnectionLost when the connection is closed already; `answer` is not called then.
@@ -186,8 +193,10 @@ class Connection:
         if flexible:
             head += b"\0"
         size = len(head) + sum(map(len, parts))
-        self._frames.pending.append(_Pending(correlation_id, answer, destination))
+        pending = _Pending(correlation_id, answer, destination)
+        self._frames.pending.append(pending)
         transport.writelines([_FRAME.pack(size) + head, *parts])
+        return pending
 
     async def request(
         self,
@@ -205,14 +214,16 @@ class Connection:
             if not future.done():
                 future.set_result(memoryview(bytes(body)) if body is not None and destination is None else body)
 
-        self.send(api_key, version, flexible, parts, answer, destination)
+        pending = self.send(api_key, version, flexible, parts, answer, destination)
         try:
             async with asyncio.timeout(timeout_s):
                 body = await future
-        except (TimeoutError, asyncio.CancelledError) as error:
-            self.abort()  # an answer that nobody waits for must not be taken for the next one's, nor fill its buffer
-            if isinstance(error, TimeoutError):
-                raise ConnectionLost(f"{self.address}: no answer within {timeout_s:.0f} s") from None
+        except TimeoutError:
+            self.abort()
+            raise ConnectionLost(f"{self.address}: no answer within {timeout_s:.0f} s") from None
+        except asyncio.CancelledError:
+            if not self._frames.abandon(pending):
+                self.abort()  # others wait on this connection too, but the buffer must not be written to any more
             raise
         if body is None:
             raise ConnectionLost(self.address)

@@ -40,22 +40,23 @@ class _Log:
 
     @classmethod
     async def of(cls, client: ClusterClient, topic: str) -> "_Log":
-        return cls(client, await client.metadata([topic]))
+        return cls(client, await client.recent([topic]))
 
     def partitions(self, topic: str) -> list[TopicPartition]:
         return [TopicPartition(topic, partition) for partition in sorted(self._metadata.topics[topic].partitions)]
 
     async def read(self, partition: TopicPartition, offset: int, terms: FetchTerms) -> tuple[memoryview, Slice]:
         leader, epoch = self._metadata.leader(partition)
-        if leader < 0:
-            raise ConnectionLost(f"{partition} on cluster {self._client.alias!r} has no leader")
         ids: dict[str, UUID] = {partition.topic: self._metadata.topic_id(partition.topic)}
-        broker = KafkaSourceBroker(await self._client.control(leader), ids, lasting=False)
         wanted = Wanted(partition, offset, epoch, -1, _PARTITION_BYTES)
-        answer = await broker.fetch([wanted], terms, _Fresh())
-        found = answer.slices[0]
-        if found.fault is not None and found.fault.retry:
-            raise ConnectionLost(f"{partition}: {found.fault.name}")
+        with self._client.believing([partition.topic]):
+            if leader < 0:
+                raise ConnectionLost(f"{partition} on cluster {self._client.alias!r} has no leader")
+            broker = KafkaSourceBroker(await self._client.control(leader), ids, lasting=False)
+            answer = await broker.fetch([wanted], terms, _Fresh())
+            found = answer.slices[0]
+            if found.fault is not None and found.fault.retry:
+                raise ConnectionLost(f"{partition}: {found.fault.name}")
         if found.fault is not None:
             raise KafkaRefusal(f"reading {partition} at {offset}", found.fault.code, found.fault.name, "grant Read")
         return answer.buffer, found

@@ -19,7 +19,7 @@ _READ_UNCOMMITTED = 0
 
 async def by_leader(client: ClusterClient, partitions: Sequence[TopicPartition]) -> dict[int, dict[str, list[int]]]:
     """Group partitions by leader and topic; raises ConnectionLost where one has no leader."""
-    metadata = await client.metadata(sorted({partition.topic for partition in partitions}))
+    metadata = await client.recent(sorted({partition.topic for partition in partitions}))
     grouped: dict[int, dict[str, list[int]]] = {}
     for partition in partitions:
         leader, _ = metadata.leader(partition)
@@ -43,8 +43,9 @@ async def list_offsets(
                 _check(f"offsets of {topic}-{partition} on cluster {client.alias!r}", code)
                 found[TopicPartition(topic, partition)] = offset
 
-    leaders = await by_leader(client, partitions)
-    await run_all(*(ask(node, topics) for node, topics in leaders.items()))
+    with client.believing({partition.topic for partition in partitions}):
+        leaders = await by_leader(client, partitions)
+        await run_all(*(ask(node, topics) for node, topics in leaders.items()))
     return found
 
 
@@ -67,8 +68,9 @@ async def describe_producers(
                     for producer_id, epoch, sequence, timestamp, _, open_since, _ in producers
                 ]
 
-    leaders = await by_leader(client, partitions)
-    await run_all(*(ask(node, topics) for node, topics in leaders.items()))
+    with client.believing({partition.topic for partition in partitions}):
+        leaders = await by_leader(client, partitions)
+        await run_all(*(ask(node, topics) for node, topics in leaders.items()))
     return found
 
 

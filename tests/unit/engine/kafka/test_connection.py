@@ -1,0 +1,99 @@
+"""A connection whose callers change their minds: what nobody waits for any more harms nobody else."""
+
+import asyncio
+import struct
+from typing import cast
+
+import pytest
+
+from engine.kafka.connection import Connection
+from tests.fakes.brokers import turns
+
+KEY, VERSION = 3, 0
+LARGE = 200_000
+
+
+class Wire(asyncio.Transport):
+    """A transport that keeps what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[bytes] = []
+        self.aborted = False
+
+    def writelines(self, parts: object) -> None:
+        self.written.append(b"".join(cast("list[bytes]", parts)))
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+class Line:
+    """A connection over it, whose other end is the test."""
+
+    def __init__(self) -> None:
+        self.wire = Wire()
+        self.connection = Connection("h", 1, "me", {})
+        self.connection._transport = self.wire
+
+    def ask(self, group: asyncio.TaskGroup, room: "Room | None" = None) -> asyncio.Task[memoryview]:
+        return group.create_task(self.connection.request(KEY, VERSION, False, [b"?"], 60.0, room))
+
+    def receive(self, stream: bytes) -> None:
+        """Hand bytes over as the event loop does, as many at a time as there is room."""
+        while stream:
+            buffer = self.connection._frames.get_buffer(-1)
+            size = min(len(buffer), len(stream))
+            buffer[:size] = stream[:size]
+            self.connection._frames.buffer_updated(size)
+            stream = stream[size:]
+
+
+class Room:
+    """Memory that is taken away."""
+
+    def __init__(self) -> None:
+        self.memory = bytearray(LARGE)
+
+    def room(self, size: int) -> memoryview:
+        return memoryview(self.memory)[:size]
+
+
+def answer(number: int, body: bytes) -> bytes:
+    return struct.pack(">ii", 4 + len(body), number) + body
+
+
+async def test_an_answer_that_nobody_waits_for_is_read_past() -> None:
+    line = Line()
+    async with asyncio.TaskGroup() as group:
+        first, second = line.ask(group), line.ask(group)
+        await turns(2)
+        first.cancel()
+        await turns(2)
+        line.receive(answer(1, b"late") + answer(2, b"in time"))
+        assert bytes(await second) == b"in time"
+    assert not line.wire.aborted
+
+
+@pytest.mark.parametrize("size", [10, LARGE - 4])
+async def test_the_buffer_of_a_request_that_was_given_up_is_not_written_to(size: int) -> None:
+    line, room = Line(), Room()
+    async with asyncio.TaskGroup() as group:
+        first, second = line.ask(group, room), line.ask(group)
+        await turns(2)
+        first.cancel()
+        await turns(2)
+        line.receive(answer(1, b"x" * size) + answer(2, b"in time"))
+        assert bytes(await second) == b"in time"
+    assert (line.wire.aborted, any(room.memory)) == (False, False)
+
+
+async def test_a_buffer_that_is_being_written_to_costs_the_connection() -> None:
+    line, room = Line(), Room()
+    async with asyncio.TaskGroup() as group:
+        first = line.ask(group, room)
+        await turns(2)
+        line.receive(answer(1, b"x" * (LARGE - 4))[: LARGE // 2])
+        first.cancel()
+        await turns(2)
+    assert line.wire.aborted
