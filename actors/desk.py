@@ -5,6 +5,7 @@ discovery ──> plan ──> ledger (sets, owners, moves) ──> orders of ea
                           └────────── reports ─────────────┘
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
@@ -99,19 +100,28 @@ class FlowDesk:
         """Say what is to be remembered of what is wanted."""
         return Kept(state=self.wanted.state, paused_topics=tuple(sorted(self.wanted.paused_topics)), at_ms=at_ms)
 
-    def take(self, found: Found) -> None:
-        """Take what Metadata found: new lanes join sets, lanes that are gone leave theirs."""
+    def take(self, found: Found) -> Counter[str]:
+        """Take what Metadata found: new lanes join sets, lanes that are gone leave theirs. Name the topics that are
+        gone, with the partitions they had.
+        """
         self.failure, self.taken = found.failure, found.taken
         if found.kept is not None and not self.is_kept:
             self.is_kept = True
             self._recall(found.kept)
         if found.serial == self.serial or not self.is_known:
-            return
+            return Counter()
+        before = self._partitions()
         self.serial = found.serial
         self.ledger.see_epoch(found.highest_epoch)
         known = {set_id: group.lanes for set_id, group in self.ledger.sets.items()}
         plan = self._plan(self.flow, found.lanes, known, self._most)
         self.ledger.reshape(plan, self._pattern)
+        after = self._partitions()
+        return Counter({topic: count for topic, count in before.items() if topic not in after})
+
+    def _partitions(self) -> Counter[str]:
+        """Count the partitions of each source topic."""
+        return Counter(lane.source.topic for group in self.ledger.sets.values() for lane in group.lanes)
 
     def _recall(self, kept: Kept) -> None:
         """Go on with what was wanted before, unless that is older than the wish to start."""
@@ -159,7 +169,7 @@ class FlowDesk:
 
     def topics(self) -> frozenset[str]:
         """Name the source topics of the flow."""
-        return frozenset(lane.source.topic for group in self.ledger.sets.values() for lane in group.lanes)
+        return frozenset(self._partitions())
 
     def waiting_for(self) -> str:
         """Say what keeps the flow from copying, if something does."""

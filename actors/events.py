@@ -91,6 +91,25 @@ class SetQuarantined(SetEvent, frozen=True, kw_only=True, tag="set_quarantined")
         return f"{self.set_id} is in quarantine: {self.why}; try it now with: raymirror resume"
 
 
+class TopicGone(Event, frozen=True, kw_only=True, tag="topic_gone"):
+    """A topic that was copied is not on the source any more, or not to be copied."""
+
+    severity: ClassVar[str] = "error"
+    topic: str
+    partitions: int
+
+    @property
+    def about(self) -> str:
+        """Name the topic."""
+        return self.topic
+
+    def text(self) -> str:
+        return (
+            f"{self.topic}: gone from the source, or from the flow's patterns: its {self.partitions} partitions are not"
+            " copied any more; what was copied stays on the target"
+        )
+
+
 class Scaled(Event, frozen=True, kw_only=True, tag="scaled"):
     """Another number of copiers is wanted, or wanted and not possible."""
 
@@ -118,6 +137,7 @@ KINDS: tuple[type[Event], ...] = (
     FlowGone,
     SetMoved,
     SetQuarantined,
+    TopicGone,
     Scaled,
     FlowTroubled,
 )

@@ -5,9 +5,8 @@
        |  +--trouble----+
        +--held by another--> taken          refused --> nothing is remembered, and that is said
 
-`taken` is for the supervisor to act on: another mirror has the flow, or a later version has written what this one cannot
-read, and this one must end. A refusal (no right to make
-or write the topic) is borne: copying does not need the memory.
+`taken` is for the supervisor to act on: another mirror has the flow, or a later version has written what this one
+cannot read, and this one must end. A refusal (no right to make or write the topic) is borne: copying does not need it.
 """
 
 import asyncio

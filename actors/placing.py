@@ -4,11 +4,15 @@ Nothing is placed before every copier that was found running has said what it ho
 wanted. Only a few sets are on their way at a time, so that a flow never waits for all of its sets at once.
 """
 
+from collections.abc import Set as AbstractSet
+
 from actors.desk import FlowDesk
 from actors.states import CopierState
 from policies.assignment import balance
 from policies.flapping import place_apart, waiting, wards
 
+SETTLE_S = 15.0
+"""A set stays so long with its new owner at least: it resumes, and would pause twice otherwise."""
 GATHER_S = 5.0
 """At a start, sets wait so long for all copiers to come, instead of moving a moment later."""
 MOST_MOVES = 4
@@ -28,10 +32,13 @@ def place(desk: FlowDesk, now_s: float) -> None:
         _bring(desk, set_id, room)
     suspects = {set_id for set_id, record in desk.records.items() if record.ward}
     waits = waiting(desk.records, now_s)
-    _spread(desk, copiers, apart.rooms, without=suspects | waits)
+    settling = {set_id for set_id, since_s in desk.held_since().items() if now_s - since_s < SETTLE_S}
+    _spread(desk, copiers, apart.rooms, without=suspects | waits, settling=settling)
 
 
-def _spread(desk: FlowDesk, copiers: list[str], rooms: frozenset[str], *, without: frozenset[str] | set[str]) -> None:
+def _spread(
+    desk: FlowDesk, copiers: list[str], rooms: frozenset[str], *, without: AbstractSet[str], settling: AbstractSet[str]
+) -> None:
     ledger = desk.ledger
     leaving = rooms | {seat.copier_id for seat in desk.seats.values() if seat.empties}
     found = balance(
@@ -43,6 +50,7 @@ def _spread(desk: FlowDesk, copiers: list[str], rooms: frozenset[str], *, withou
         {**ledger.owner, **ledger.leaving},
         [*copiers, *sorted(leaving - set(copiers))],
         leaving=leaving,
+        pinned=settling,
         most_moves=max(0, MOST_MOVES - len(ledger.leaving)),
     )
     for set_id in ledger.free():

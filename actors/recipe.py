@@ -10,6 +10,7 @@ import msgspec
 from engine.settings import FlowConfig, MirrorConfig
 
 NOT_OURS = (
+    "naming",
     "selection",
     "topics",
     "topics_exclude",
@@ -31,7 +32,7 @@ def recipe_of(version: str, config: MirrorConfig, flow: FlowConfig) -> str:
     settings = {name: getattr(flow, name) for name in flow.__struct_fields__ if name not in NOT_OURS}
     clusters = [config.clusters[alias] for alias in flow.name]
     digest = hashlib.sha256(version.encode())
-    digest.update(msgspec.json.encode(settings, enc_hook=repr, order="deterministic"))
+    digest.update(msgspec.json.encode(settings, order="deterministic"))
     for cluster in clusters:
         digest.update(msgspec.json.encode([cluster.bootstrap, cluster.security], order="deterministic"))
     return digest.hexdigest()[:16]

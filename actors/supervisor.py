@@ -13,7 +13,7 @@ import msgspec
 
 from actors.crew import Crew
 from actors.desk import FlowDesk, FlowPlan, Plan
-from actors.events import CopierDrainedBadly, FlowGone, FlowTroubled, SetMoved
+from actors.events import CopierDrainedBadly, FlowGone, FlowTroubled, SetMoved, TopicGone
 from actors.messages import Orders, Report
 from actors.placing import place
 from actors.ports import Fleet, MetadataPort
@@ -174,7 +174,8 @@ class Supervisor:
             self._note(FlowTroubled(flow=desk.flow, what=found.taken))
             self.refused = found.taken
             self.drain()
-        desk.take(found)
+        for topic, partitions in desk.take(found).items():
+            self._note(TopicGone(flow=desk.flow, topic=topic, partitions=partitions))
         self._note(*found.events)
         if desk.wanted.state is Desired.STOPPED and not self._draining:
             self.desired = Desired.STOPPED

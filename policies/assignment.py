@@ -146,6 +146,7 @@ def balance(
     copiers: Sequence[str],
     *,
     leaving: frozenset[str] = frozenset(),
+    pinned: Container[str] = (),
     tolerance: float = 0.2,
     most_moves: int = 4,
 ) -> Assignment:
@@ -156,10 +157,11 @@ def balance(
     3. While the fullest copier carries more than the emptiest by over `tolerance` x the mean load, a set moves between
        the two that makes them most alike. A copier with nothing fitting to give is passed over.
 
-    Steps 2 and 3 move `most_moves` sets at most, each once; 0 only finds owners. With nobody to go to, a set stays with
-    its living owner or has none. Ties go by name.
+    Step 3 leaves `pinned` sets alone: they have just come where they are. Steps 2 and 3 move `most_moves` sets at
+    most, each once; 0 only finds owners. With nobody to go to, a set stays with its living owner or has none. Ties
+    go by name.
     """
-    loads = _Loads(sets, owners, copiers, leaving)
+    loads = _Loads(sets, owners, copiers, leaving, pinned)
     if not loads.held.keys() - leaving:
         return Assignment(loads.owners())
     loads.place_free()
@@ -179,8 +181,9 @@ class _Loads:
         owners: Mapping[str, str],
         copiers: Sequence[str],
         leaving: frozenset[str],
+        pinned: Container[str],
     ) -> None:
-        self.weights = sets
+        self.weights, self.pinned = sets, pinned
         self.held: dict[str, set[str]] = {copier: set() for copier in copiers}
         self.free: list[str] = []
         for set_id in sets:
@@ -236,7 +239,11 @@ class _Loads:
 
         None of those that were free a moment ago: each went to the emptiest, so the gap is no larger than the lightest.
         """
-        fitting = (set_id for set_id in self.held[giver] if 0.0 < self.weights[set_id] * CLEAR_GAIN < gap)
+        fitting = (
+            set_id
+            for set_id in self.held[giver]
+            if 0.0 < self.weights[set_id] * CLEAR_GAIN < gap and set_id not in self.pinned
+        )
         return min(fitting, key=lambda set_id: (abs(self.weights[set_id] - gap / 2), set_id), default=None)
 
     def carry_out(self, move: Move) -> None:

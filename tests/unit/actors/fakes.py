@@ -214,7 +214,10 @@ def by_topic(
 ) -> Mapping[str, tuple[LaneName, ...]]:
     """Plan one set per topic: simple enough to read in an assertion."""
     topics = sorted({lane.source.topic for lane in names})
-    return {f"{flow}/{topic}": tuple(lane for lane in names if lane.source.topic == topic) for topic in topics}
+    emptied: dict[str, tuple[LaneName, ...]] = dict.fromkeys(known, ())
+    return emptied | {
+        f"{flow}/{topic}": tuple(lane for lane in names if lane.source.topic == topic) for topic in topics
+    }
 
 
 def make(fleet: FakeFleet, clock: Clock, copiers: int = 1, recipe: str = "r1", most: int = 0) -> Supervisor:

@@ -84,8 +84,7 @@ def test_lanes_spread_over_copiers_and_stay(fleet: FakeFleet, clock: Clock) -> N
     supervisor = started(fleet, clock, copiers=2)
     assert [list(copier.sets) for copier in fleet.copiers] == [["A->B/a"], ["A->B/b"]]
     fleet.discover(*lanes("a", 2), *lanes("b", 1), *lanes("c", 3))
-    for _ in range(3):
-        supervisor.step()
+    advance(supervisor, clock, 20)
     assert [sorted(copier.sets) for copier in fleet.copiers] == [["A->B/a", "A->B/b"], ["A->B/c"]], "three lanes each"
     calls = [list(copier.calls) for copier in fleet.copiers]
     for _ in range(20):
@@ -512,3 +511,25 @@ def test_a_set_that_ends_its_copiers_is_quarantined_alone(fleet: FakeFleet, cloc
     assert tried, "the operator says: try it now"
     assert len(tried[0].sets) == 1, "alone"
     assert len(fleet.copiers) >= deaths
+
+
+def test_a_set_that_has_just_come_to_a_survivor_is_not_moved_on_at_once(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = started(fleet, clock, copiers=2)
+    dead, survivor = fleet.copiers
+    advance(supervisor, clock, 20)
+    dead.life = Vital(state="dead", cause="killed")
+    supervisor.step()
+    assert sorted(survivor.sets) == ["A->B/a", "A->B/b"]
+    fleet.copiers[-1].life = Vital(state="ready")
+    advance(supervisor, clock, 10)
+    assert sorted(survivor.sets) == ["A->B/a"], "it resumes, and would pause twice; the other one may move"
+    assert [call for call in survivor.calls if "A->B/a" in call] == ["assign A->B/a @3 x2"]
+
+
+def test_a_topic_that_is_gone_is_said(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = started(fleet, clock)
+    fleet.discover(*lanes("b", 1))
+    advance(supervisor, clock, 3)
+    assert sorted(lane.source.topic for group in fleet.copiers[0].sets.values() for lane in group.lanes) == ["b"]
+    (event,) = [event for event in supervisor.status().events if "gone from the source" in event.text]
+    assert (event.severity, event.about) == ("error", "a")

@@ -85,11 +85,7 @@ def test_clusters_that_cannot_be_used(text: str, line: int, key: str, wrong: str
         ("B->A.enabled = true # why", "B->A.enabled", "'true # why' is neither true nor false"),
         ("raymirror.copiers = 1_0", "raymirror.copiers", "'1_0' is no number"),
         ("raymirror.copiers = ²", "raymirror.copiers", "'²' is no number"),
-        (
-            "raymirror.copiers = 3\nraymirror.copiers.max = 2",
-            "raymirror.copiers.max",
-            "2 is less than raymirror.copiers",
-        ),
+        ("raymirror.copiers.max = 0", "raymirror.copiers.max", "0 is out of range"),
         ("replication.policy.separator = ", "replication.policy.separator", "'' cannot stand in a topic name"),
         ("replication.policy.separator = _ ", "replication.policy.separator", "'_ ' cannot stand in a topic name"),
         ("config.providers = x", "config.providers.x.class", "unknown config provider ''"),
@@ -275,3 +271,8 @@ def test_secrets_are_in_no_text_and_the_digest_is_of_every_value() -> None:
 def test_the_deployment_id() -> None:
     assert mirror("raymirror.deployment.id = blue\n").deployment_id == "blue"
     assert mirror().deployment_id == ""
+
+
+def test_the_most_copiers_are_not_less_than_the_fewest() -> None:
+    with pytest.raises(ConfigError, match=r"raymirror\.copiers\.max: 2 is less than raymirror\.copiers, 3"):
+        mirror("raymirror.copiers = 3\nraymirror.copiers.max = 2\n")

@@ -166,6 +166,8 @@ def test_every_setting_of_a_flow_is_in_the_table() -> None:
         "positions_replication_factor",
         "flush_s",
         "copiers",
+        "most_copiers",
+        "target_drain_s",
         "buffer_budget_bytes",
         "stop_on_foreign_writer",
     }

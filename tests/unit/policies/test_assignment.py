@@ -173,3 +173,12 @@ def test_at_rest_it_is_as_even_as_single_moves_can_make_it(rates: list[float], c
     for set_id, owner in owners.items():
         gap = carried[owner] - emptiest
         assert gap <= 0.2 * sum(rates) / len(copiers) * 1.000001 or weights[set_id] * 1.1 >= gap * 0.999999
+
+
+def test_a_pinned_set_stays_but_leaves_with_its_copier() -> None:
+    sets, owners = {"s1": 10.0, "s2": 10.0}, {"s1": "p", "s2": "p"}
+    assert balance(sets, owners, ["p", "q"], pinned={"s1"}).owners == {"s1": "p", "s2": "q"}
+    assert balance(sets, owners, ["p", "q"], pinned={"s1", "s2"}).moves == ()
+    assert balance(sets, owners, ["p", "q"], pinned={"s1", "s2"}, leaving=frozenset({"p"})).owners == dict.fromkeys(
+        sets, "q"
+    )
