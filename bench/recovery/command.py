@@ -1,6 +1,7 @@
 """`recovery`: every fault while records flow: how long partitions stand still, whether the copy is exact."""
 
 import argparse
+import logging
 import os
 import signal
 import tempfile
@@ -18,7 +19,8 @@ from bench.errors import BenchError
 from bench.figures import machine
 from bench.recovery.fault import Bound
 from bench.recovery.mirror import COPIERS
-from bench.recovery.round import Row, Size, play
+from bench.recovery.opening import Size
+from bench.recovery.round import Row, play
 from bench.recovery.stage import Stage, StageKind
 from bench.recovery.table import FAULTS
 from deploy.local.errors import ClusterError
@@ -43,8 +45,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     rounds = args.rounds or (1 if args.quick else ROUNDS)
     began = time.monotonic()
     signal.signal(signal.SIGTERM, _end)
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # brokers that are away are the point here
     with tempfile.TemporaryDirectory(prefix="rmb-") as name, Stages(Path(name)) as stages:
-        folder = args.keep or Path(name)
         series = Series(stages, size, args.keep or Path(name))
         for fault in args.fault:
             for number in range(1, rounds + 1):

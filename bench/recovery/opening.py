@@ -1,0 +1,68 @@
+"""Everything up: a topic, the mirror, the load; records flow to every partition of the copy."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+
+import msgspec
+
+from bench.recovery.ends import ClusterEnds
+from bench.recovery.helper import Helper
+from bench.recovery.load import LoadSpec
+from bench.recovery.mirror import MirrorRun, write_config
+from bench.recovery.scene import Scene
+from bench.recovery.stage import Stage
+from tests.harness.ray_cluster import RayCluster
+
+FLOWING_S = 120.0
+
+
+class Size(msgspec.Struct, frozen=True, kw_only=True):
+    """How much work a run is. Seconds of calm before the fault, and after its cause is over."""
+
+    partitions: int = 40
+    per_s: int = 5000
+    before_s: float = 8.0
+    after_s: float = 12.0
+
+
+@contextlib.contextmanager
+def opened(
+    stage: Stage,
+    size: Size,
+    folder: Path,
+    topic: str,
+    *,
+    ray: Callable[[Path], AbstractContextManager[RayCluster]] | None,
+    properties: Mapping[str, str],
+    more_topics: tuple[str, ...] = (),
+    prepare: Callable[[Scene], None],
+) -> Iterator[Scene]:
+    """Start mirror and load; end both. The load is running, the copy may not have begun. Raises BenchError."""
+    stage.create(topic, size.partitions)
+    config = folder / "mm2.properties"
+    addresses = stage.mirror_address(stage.source), stage.mirror_address(stage.target)
+    write_config(config, *addresses, ",".join([topic, *(topic + ending for ending in more_topics)]), properties)
+    spec = LoadSpec(bootstrap=stage.source.bootstrap_servers, topic=topic, partitions=size.partitions, per_s=size.per_s)
+    with contextlib.ExitStack() as stack:
+        cluster = stack.enter_context(ray(folder / "ray")) if ray is not None else None
+        mirror = MirrorRun(config, folder, env=cluster.env if cluster is not None else None)
+        notes: list[str] = []
+        stack.callback(lambda: None if mirror.end() else notes.append("`run` did not end in order"))
+        load = stack.enter_context(Helper("bench.recovery.load", spec, folder / "load.log"))
+        scene = Scene(stage, mirror, load, topic, size.partitions, cluster)
+        scene.notes = notes
+        prepare(scene)
+        load.hear(FLOWING_S)
+        yield scene
+
+
+def wait_flowing(scene: Scene) -> float:
+    """Wait until every partition has records at the target (a takeover's marker is one offset); say when it was so."""
+    with contextlib.closing(ClusterEnds(scene.stage.target.bootstrap_servers)) as ends:
+        scene.until(
+            lambda: min(ends.read(scene.target_topic, scene.partitions)) > 2, "records flow everywhere", FLOWING_S
+        )
+    return time.monotonic()
