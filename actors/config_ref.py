@@ -1,12 +1,17 @@
 """The configuration by reference: a path and a digest, read again by each actor."""
 
 import hashlib
+import os
+import socket
 from pathlib import Path
 
 from actors.messages import ConfigRef
 from engine.config import load_config
 from engine.errors import MirrorError
 from engine.settings import MirrorConfig
+
+IN_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"
+"""Ray sets it in the entrypoint of a submitted job."""
 
 
 class ConfigChanged(MirrorError):
@@ -24,15 +29,40 @@ class ConfigChanged(MirrorError):
         )
 
 
+class ConfigMissing(MirrorError):
+    """An actor's node does not have the configuration file."""
+
+    def __init__(self, path: str, node: str) -> None:
+        super().__init__(path, node)
+        self.path, self.node = path, node
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path} is not on node {self.node}: mount the file there under the same path,"
+            " or submit it with a job: ray job submit --working-dir"
+        )
+
+
 def refer(path: Path) -> ConfigRef:
-    """Make a reference to a configuration file. Raises OSError."""
+    """Make a reference to a configuration file. Raises OSError.
+
+    In a Ray job, a file below the working directory is named from there: every node has a copy of that directory, and
+    each may have it elsewhere.
+    """
     absolute = path.resolve()
-    return ConfigRef(path=str(absolute), digest=hashlib.sha256(absolute.read_bytes()).hexdigest())
+    digest = hashlib.sha256(absolute.read_bytes()).hexdigest()
+    here = Path.cwd()
+    shipped = IN_JOB in os.environ and absolute.is_relative_to(here)
+    return ConfigRef(path=str(absolute.relative_to(here) if shipped else absolute), digest=digest)
 
 
 def load(ref: ConfigRef) -> MirrorConfig:
-    """Read the configuration a reference names. Raises ConfigChanged, ConfigError, OSError."""
-    found = refer(Path(ref.path))
-    if found.digest != ref.digest:
-        raise ConfigChanged(ref.path, ref.digest, found.digest)
-    return load_config(Path(ref.path))
+    """Read the configuration a reference names. Raises ConfigMissing, ConfigChanged, ConfigError."""
+    path = Path(ref.path)
+    try:
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+    except FileNotFoundError:
+        raise ConfigMissing(ref.path, socket.gethostname()) from None
+    if digest != ref.digest:
+        raise ConfigChanged(ref.path, ref.digest, digest)
+    return load_config(path)

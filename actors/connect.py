@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from engine.clock import wall_ms
 from engine.errors import MirrorError
 
 OBJECT_STORE_BYTES = 100_000_000  # no record passes through it; Ray's minimum is 75 MiB
@@ -63,6 +64,17 @@ class OtherRelease(MirrorError):
         )
 
 
+class NodeStays(MirrorError):
+    """Ray does not take a node out of service."""
+
+    def __init__(self, node: str, cause: str) -> None:
+        super().__init__(node, cause)
+        self.node, self.cause = node, cause
+
+    def __str__(self) -> str:
+        return f"Ray does not take node {self.node} out of service ({self.cause}); node ids are in: ray list nodes"
+
+
 class RayConnection:
     """An open connection to Ray. `local` means that this process owns the Ray cluster and ends it."""
 
@@ -78,6 +90,25 @@ class RayConnection:
     def logs(self) -> Path | None:
         """Where a local Ray logs."""
         return self._temp / "session_latest" / "logs" if self._temp else None
+
+    def this_node(self) -> str:
+        """Name the Ray node that this process is attached to."""
+        return str(self.ray.get_runtime_context().get_node_id())
+
+    def announce_end(self, node: str, within_s: float) -> None:
+        """Tell Ray that a node is going away, so that it starts nothing there any more. Raises NodeStays."""
+        from ray.core.generated import autoscaler_pb2
+
+        reasons: Any = autoscaler_pb2  # generated, without types
+        reason = reasons.DrainNodeReason.Value("DRAIN_NODE_REASON_PREEMPTION")
+        deadline_ms = wall_ms() + int(within_s * 1000)
+        try:
+            gcs = self.ray._raylet.GcsClient(address=self.ray.get_runtime_context().gcs_address)
+            accepted, why = gcs.drain_node(node, reason, "raymirror drain", deadline_ms)
+        except (ValueError, RuntimeError) as error:
+            raise NodeStays(node, str(error)) from error
+        if not accepted:
+            raise NodeStays(node, why)
 
     def close(self, *, keep_logs: bool = False) -> None:
         """Disconnect; end a local Ray and remove its folder."""

@@ -30,6 +30,8 @@ COMMANDS: Final = {
     "logs": ("actors.cli.logs", "show what the mirror's processes on this machine have logged"),
     "pause": ("actors.cli.pause", "stop copying a flow or some of its topics, until resumed"),
     "resume": ("actors.cli.resume", "go on copying what was paused or failed"),
+    "restart": ("actors.cli.restart", "replace the copiers of a flow, one by one"),
+    "drain": ("actors.cli.drain", "move the copiers of a node elsewhere, before the node goes away"),
     "stop": ("actors.cli.stop", "drain a running mirror and end it"),
 }
 
