@@ -12,7 +12,7 @@ from actors.ports import Fleet, Vital
 from actors.seat import Seat
 from actors.states import CopierState, Sign
 from engine.core.events import Event
-from policies.flapping import after_end, after_survival
+from policies.flapping import after_end, after_survival, wards
 from policies.health import HealthLimits, Sighting, Verdict, judge, reason
 
 QUICK_DEATH_S = 60.0  # a copier that ends sooner than this after its start slows the next start down
@@ -99,7 +99,7 @@ class Crew:
         """Start the copiers that are missing; empty those that are too many or outdated, and end who is empty."""
         current = [seat for seat in desk.seats.values() if not seat.empties]
         fresh = [seat for seat in current if not self._is_outdated(desk, seat)]
-        missing = desk.copiers_wanted - len(fresh)
+        missing = desk.copiers_wanted + len(wards(desk.records, self._clock_s())) - len(fresh)
         if self._clock_s() >= desk.start_not_before_s and not desk.taken:
             for _ in range(missing):
                 port = self._fleet.start_copier(desk.flow, desk.recipe)

@@ -69,6 +69,7 @@ class FlowDesk:
         self.seats: dict[str, Seat] = {}
         self.ledger = SetLedger()
         self.weights = Weights()
+        self.uneven_since_s: float | None = None
         self.records: dict[str, SetRecord] = {}
         """Sets whose copiers have ended; a set that is not here has a clean record."""
         self.failure = ""
@@ -116,6 +117,8 @@ class FlowDesk:
         known = {set_id: group.lanes for set_id, group in self.ledger.sets.items()}
         plan = self._plan(self.flow, found.lanes, known, self._most)
         self.ledger.reshape(plan, self._pattern)
+        filled = {set_id for set_id, group in self.ledger.sets.items() if group.lanes}
+        self.records = {set_id: record for set_id, record in self.records.items() if set_id in filled}
         after = self._partitions()
         return Counter({topic: count for topic, count in before.items() if topic not in after})
 

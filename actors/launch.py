@@ -18,6 +18,8 @@ from engine.errors import MirrorError
 from engine.settings import MirrorConfig
 
 DRAIN_S = 20.0
+SPARE_CPUS = 3
+"""Logical ones, of a local Ray: for a copier that replaces another, and two that a suspect set has for itself."""
 
 
 class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,8 +64,11 @@ def plan_launch(
 
 
 def connect(plan: LaunchPlan, folder: Path | None = None) -> RayConnection:
-    """Reach the Ray the plan names, or start one with a CPU for each copier and one to spare. Raises RayUnreachable."""
-    return attach(plan.address, local=False) if plan.address else start_local(plan.copiers + 1, folder)
+    """Reach the Ray the plan names, or start one with a CPU for each copier and some to spare.
+
+    Raises RayUnreachable, OtherRelease, RayNotStarted.
+    """
+    return attach(plan.address, local=False) if plan.address else start_local(plan.copiers + SPARE_CPUS, folder)
 
 
 @contextmanager

@@ -8,11 +8,13 @@ from collections.abc import Set as AbstractSet
 
 from actors.desk import FlowDesk
 from actors.states import CopierState
-from policies.assignment import balance
+from policies.assignment import Move, balance
 from policies.flapping import place_apart, waiting, wards
 
 SETTLE_S = 15.0
 """A set stays so long with its new owner at least: it resumes, and would pause twice otherwise."""
+UNEVEN_S = 60.0
+"""Loads differ for a while after every fault, while lanes catch up; what lasts longer is worth a move."""
 GATHER_S = 5.0
 """At a start, sets wait so long for all copiers to come, instead of moving a moment later."""
 MOST_MOVES = 4
@@ -24,20 +26,27 @@ def place(desk: FlowDesk, now_s: float) -> None:
     seats = desk.open_seats()
     if not seats or not desk.is_known or not desk.is_kept or _gathers(desk, now_s):
         return
-    if desk.weights.weigh(desk.lanes(), desk.ledger.sets, now_s):
+    is_weighed = desk.weights.weigh(desk.lanes(), desk.ledger.sets, now_s)
+    if is_weighed and not any(record.ward for record in desk.records.values()):
         desk.split_hot()
     copiers = [seat.copier_id for seat in seats]
-    apart = place_apart(wards(desk.records, now_s), desk.ledger.owner, copiers)
+    apart = place_apart(wards(desk.records, now_s), {**desk.ledger.owner, **desk.ledger.leaving}, copiers)
     for set_id, room in apart.owners.items():
         _bring(desk, set_id, room)
     suspects = {set_id for set_id, record in desk.records.items() if record.ward}
     waits = waiting(desk.records, now_s)
     settling = {set_id for set_id, since_s in desk.held_since().items() if now_s - since_s < SETTLE_S}
-    _spread(desk, copiers, apart.rooms, without=suspects | waits, settling=settling)
+    _spread(desk, now_s, copiers, apart.rooms, without=suspects | waits, settling=settling)
 
 
 def _spread(
-    desk: FlowDesk, copiers: list[str], rooms: frozenset[str], *, without: AbstractSet[str], settling: AbstractSet[str]
+    desk: FlowDesk,
+    now_s: float,
+    copiers: list[str],
+    rooms: frozenset[str],
+    *,
+    without: AbstractSet[str],
+    settling: AbstractSet[str],
 ) -> None:
     ledger = desk.ledger
     leaving = rooms | {seat.copier_id for seat in desk.seats.values() if seat.empties}
@@ -53,11 +62,23 @@ def _spread(
         pinned=settling,
         most_moves=max(0, MOST_MOVES - len(ledger.leaving)),
     )
+    if not found.moves:
+        desk.uneven_since_s = None
+    elif desk.uneven_since_s is None:
+        desk.uneven_since_s = now_s
     for set_id in ledger.free():
         if set_id in found.owners:
             ledger.give(set_id, found.owners[set_id])
     for move in found.moves:
-        ledger.move(move.set_id, move.taker)
+        if move.giver in leaving or _may_even_out(desk, found.moves, copiers, now_s):
+            ledger.move(move.set_id, move.taker)
+
+
+def _may_even_out(desk: FlowDesk, moves: tuple[Move, ...], copiers: list[str], now_s: float) -> bool:
+    """Whether unevenness is worth a pause: somebody has nothing to do, or it has lasted."""
+    if any(not desk.ledger.owned(copier_id) for copier_id in copiers):
+        return True
+    return desk.uneven_since_s is not None and now_s - desk.uneven_since_s >= UNEVEN_S
 
 
 def _bring(desk: FlowDesk, set_id: str, room: str) -> None:

@@ -10,6 +10,10 @@ WEIGH_S = 10.0
 """Between two weighings: a rate over less is a gauge, not a weight."""
 
 
+SMOOTH = 0.25
+"""The part of a new rate that counts: a change shows within a minute."""
+
+
 class Weights:
     """The scales of one flow."""
 
@@ -17,6 +21,7 @@ class Weights:
         self.sets: dict[str, float] = {}
         self.lanes: dict[TopicPartition, float] = {}
         self._bytes: dict[TopicPartition, int] = {}
+        self._rates: dict[TopicPartition, float] = {}
         self._at_s: float | None = None
 
     def weigh(self, lanes: Iterable[LaneProgress], sets: Mapping[str, PartitionSet], at_s: float) -> bool:
@@ -31,6 +36,7 @@ class Weights:
             for name, lane in reported.items()
         }
         self._bytes = {name: lane.wire_bytes for name, lane in reported.items()}
+        self._rates = {name: rate for name, rate in self._rates.items() if name in reported}
         measured = {
             set_id: sum(self.lanes.get(lane.source, IDLE_LANE) for lane in group.lanes)
             for set_id, group in sets.items()
@@ -43,6 +49,10 @@ class Weights:
         return self.sets.get(set_id, IDLE_LANE * lanes)
 
     def _rate(self, name: TopicPartition, now_bytes: int, span_s: float) -> float:
-        before = self._bytes.get(name)
-        # a lane that has changed hands counts from 0 again
-        return (now_bytes - before) / span_s if before is not None and span_s > 0 and now_bytes >= before else 0.0
+        """Give bytes per second, smoothed: a lane that stood still for a moment catches up in the next."""
+        before, known = self._bytes.get(name), self._rates.get(name)
+        if before is None or span_s <= 0 or now_bytes < before:  # a lane that has changed hands counts from 0 again
+            return known or 0.0
+        rate = (now_bytes - before) / span_s
+        self._rates[name] = rate if known is None else known + SMOOTH * (rate - known)
+        return self._rates[name]

@@ -84,7 +84,7 @@ def test_lanes_spread_over_copiers_and_stay(fleet: FakeFleet, clock: Clock) -> N
     supervisor = started(fleet, clock, copiers=2)
     assert [list(copier.sets) for copier in fleet.copiers] == [["A->B/a"], ["A->B/b"]]
     fleet.discover(*lanes("a", 2), *lanes("b", 1), *lanes("c", 3))
-    advance(supervisor, clock, 20)
+    advance(supervisor, clock, 80)
     assert [sorted(copier.sets) for copier in fleet.copiers] == [["A->B/a", "A->B/b"], ["A->B/c"]], "three lanes each"
     calls = [list(copier.calls) for copier in fleet.copiers]
     for _ in range(20):
