@@ -85,7 +85,7 @@ class FakeCloud:
             "RAY_CLOUD_INSTANCE_ID": _HEAD_ID,
             "RAY_OVERRIDE_NODE_ID_FOR_TESTING": _HEAD_ID,
         }
-        self._head = RayNode("head", command, env, self.folder / "head.log")
+        self._head = RayNode("head", command, env, self.folder / "head.log", self._temp)
         self._head.wait_started()
         self._watch = NodeWatch(self.address, self.env, self.folder / "probe.log")
         self.until_nodes(self.fewest)

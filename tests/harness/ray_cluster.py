@@ -72,11 +72,11 @@ class RayCluster:
 
     def ray_logs(self, node: RayNode) -> Path:
         """Where a node's Ray logs until `close`, which keeps it as `folder/ray-logs/NODE`."""
-        return self._temp / node.name / "session_latest" / "logs"
+        return node.temp / "session_latest" / "logs"
 
     def start(self, nodes: Sequence[float] = (), *, head_cpus: float = 0) -> None:
         """Start the head, then all further nodes (logical CPUs of each) side by side; return when all are alive."""
-        self._launch_head(head_cpus)
+        self.nodes = [self._launch_head(head_cpus)]
         self.head.wait_started()
         self._watch = self._new_watch()
         self._wait_alive(self.head)
@@ -147,6 +147,19 @@ class RayCluster:
         self._killed_gcs = None
         self._wait_alive(self.head)
 
+    def kill_head(self) -> None:
+        """SIGKILL everything on the head at once: GCS, raylet, the actors there."""
+        assert self._watch is not None
+        self._watch.close()
+        self.head.end()
+
+    def restart_head(self) -> None:
+        """Start a new head on the port and the control store of the killed one, as another machine would."""
+        self.nodes[0] = self._launch_head(0)
+        self.head.wait_started()
+        self._watch = self._new_watch()
+        self._wait_alive(self.head)
+
     def ray(self, *words: str) -> str:
         """Run one of Ray's commands against this cluster and return what it printed; AssertionError if it fails."""
         done = subprocess.run(
@@ -171,19 +184,21 @@ class RayCluster:
                 shutil.copytree(logs, self.folder / "ray-logs" / node.name, dirs_exist_ok=True)
         shutil.rmtree(self._temp, ignore_errors=True)
 
-    def _launch_head(self, cpus: float) -> None:
+    def _launch_head(self, cpus: float) -> RayNode:
         words = [
             *("--head", f"--port={self._port}", f"--ray-client-server-port={pick_ports(1)[0]}"),
             *(f"--include-dashboard={str(self._dashboard).lower()}", f"--dashboard-port={self._dashboard_port}"),
         ]
-        self._launch("head", words, cpus, java=True)
+        return self._launch("head", words, cpus, java=True)
 
     def _launch_worker(self, cpus: float, *, java: bool) -> RayNode:
-        return self._launch(f"node-{len(self.nodes)}", [f"--address={self.address}"], cpus, java=java)
+        node = self._launch(f"node-{len(self.nodes)}", [f"--address={self.address}"], cpus, java=java)
+        self.nodes.append(node)
+        return node
 
     def _launch(self, name: str, words: list[str], cpus: float, *, java: bool) -> RayNode:
         # A folder each: nodes that start side by side in one choose the same names for their sockets.
-        temp = self._temp / name
+        temp = Path(tempfile.mkdtemp(dir=self._temp))
         agent, agent_grpc, runtime_env, metrics = pick_ports(4)
         # Users' nodes demand a token and are started by the script, which finds Java by itself.
         by_script = self._token and java
@@ -199,9 +214,7 @@ class RayCluster:
         env = node_env(self.env, java=java) | {"RAY_gcs_storage_path": str(self._temp / "gcs")}
         if not by_script:
             env["RAY_gcs_storage"] = "rocksdb"
-        node = RayNode(name, command, env, self.folder / f"{name}.log")
-        self.nodes.append(node)
-        return node
+        return RayNode(name, command, env, self.folder / f"{name}.log", temp)
 
     def _wait_alive(self, node: RayNode) -> None:
         node.wait_started()
@@ -234,8 +247,8 @@ def node_env(client_env: Mapping[str, str], *, java: bool = True) -> dict[str, s
 
 
 def by_name(nodes: list[NodeSeen]) -> dict[str, NodeSeen]:
-    """Sort nodes by their names."""
-    return {one.name: one for one in nodes}
+    """Sort nodes by their names; of several, as heads that followed each other, the living one counts."""
+    return {one.name: one for one in sorted(nodes, key=lambda one: one.alive)}
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 The tests are steps of one story on one cluster and run in order.
 """
 
+import json
 import subprocess
 import sys
 import time
@@ -87,3 +88,26 @@ def test_a_killed_node_is_given_up_and_another_takes_its_place(cluster: RayClust
     cluster.add_node(1)
     with demand(cluster.env, cluster.folder) as actors:
         actors.hold(1)
+
+
+def kept_actors(cluster: RayCluster) -> dict[str, int]:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.harness.ray_kept"],
+        env=cluster.env,
+        cwd=cluster.folder,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return {name: int(pid) for name, pid in json.loads(done.stdout.splitlines()[-1]).items()}
+
+
+def test_a_new_head_on_the_old_store_finds_what_ran(cluster: RayCluster) -> None:
+    before = kept_actors(cluster)
+    cluster.kill_head()
+    cluster.restart_head()
+    after = kept_actors(cluster)
+    assert after["copier"] == before["copier"], "on another node: it never noticed"
+    assert after["supervisor"] != before["supervisor"], "on the head: Ray started it again"
