@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from typing import Protocol, TextIO
 
 import msgspec
@@ -33,10 +33,14 @@ class View(Protocol):
 
 @contextmanager
 def open_view(*, json: bool, out: TextIO | None = None) -> Iterator[View]:
-    """Give the view that fits: JSON lines, a live table if `out` (default: stdout) is a terminal, else plain lines."""
+    """Give the view that fits: JSON lines, a live table if `out` (default: stdout) is a terminal, else plain lines.
+
+    Ray prints to stdout from a thread of its own when a worker dies: among JSON lines that goes to stderr.
+    """
     stream = out or sys.stdout
     if json:
-        yield JsonView(stream)
+        with redirect_stdout(sys.stderr):
+            yield JsonView(stream)
     elif stream.isatty():
         with Live(console=Console(file=stream), auto_refresh=False) as live:
             yield LiveView(live)

@@ -113,3 +113,13 @@ def test_the_table_names_flows_and_the_last_events() -> None:
     assert "waiting for patience" in text
     assert "event 19" in text
     assert "event 11" not in text
+
+
+def test_what_others_print_does_not_come_between_json_lines(capsys: pytest.CaptureFixture[str]) -> None:
+    with open_view(json=True) as view:
+        view.show(status())
+        print("(raylet) A worker died")  # noqa: T201 - as Ray does, from a thread of its own
+        view.show(status())
+    printed = capsys.readouterr()
+    assert [json.loads(line)["phase"] for line in printed.out.splitlines()] == ["running", "running"]
+    assert "A worker died" in printed.err
