@@ -6,6 +6,7 @@ merges them. In each actor, once, and at its end:
     logs = setup_logging(namespace, "copier-1", flow="A->B")
     log_event(event)                  # for every typed event that this process makes
     log_progress_events(progress)     # in a copier: the events of a snapshot, with set and epoch
+    log_sentence("warning", "...")    # for anything else
     logs.close()
 
 Other lines go through `logging.getLogger("raymirror")`, with `extra={"flow": ..., "set": ..., "epoch": ...}` where
@@ -77,6 +78,11 @@ def log_progress_events(progress: FlowProgress) -> None:
     for event in progress.events:
         set_id, epoch = held.get(getattr(event, "lane", None), ("", -1))  # type: ignore[arg-type] # None: no lane
         log_event(event, set_id=set_id, epoch=epoch)
+
+
+def log_sentence(severity: str, text: str, flow: str = "") -> None:
+    """Log what is no typed event: a failure that is tried again, something about the process itself."""
+    _log.log(_LEVELS[severity], "%s", text, extra={"flow": flow})
 
 
 def scrubbed(text: str) -> str:
