@@ -9,9 +9,10 @@ from bench import drain
 from bench.errors import BenchError
 from bench.kafka_peek import PeekError
 from bench.recovery import command as recovery
+from bench.recovery import soak
 from deploy.local.errors import ClusterError
 
-BENCHES = {"drain": drain, "recovery": recovery}
+BENCHES = {"drain": drain, "recovery": recovery, "soak": soak}
 
 
 def main() -> int:

@@ -75,6 +75,11 @@ def kill_driver(scene: Scene) -> Cause:
     return _now(began)
 
 
+def follow_again(scene: Scene) -> None:
+    """Start `raymirror run` again; it joins the mirror."""
+    scene.mirror.restart()
+
+
 def kill_node(scene: Scene) -> Cause:
     """SIGKILL every process of a node that has copiers."""
     cluster = scene.cluster
@@ -84,6 +89,11 @@ def kill_node(scene: Scene) -> Cause:
     began = time.monotonic()
     cluster.kill_node(node)
     return _now(began)
+
+
+def replace_node(scene: Scene) -> None:
+    """Add a node like the one that was killed."""
+    scene.cluster.add_node(2)
 
 
 def restart_gcs(scene: Scene) -> Cause:

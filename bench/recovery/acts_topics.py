@@ -33,6 +33,11 @@ def add_partitions(scene: Scene) -> Cause:
     return Cause(began=began, ended=time.monotonic())
 
 
+def count_added(scene: Scene) -> None:
+    """The partitions are there from now on."""
+    scene.partitions += ADDED
+
+
 def move_leaders(scene: Scene) -> Cause:
     """Have another replica lead every partition of the topic, on the source and on the target."""
     began = time.monotonic()

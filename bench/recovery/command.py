@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     size = QUICK if args.quick else Size()
     rounds = args.rounds or (1 if args.quick else ROUNDS)
     began = time.monotonic()
-    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGTERM, end_in_order)
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # brokers that are away are the point here
     with tempfile.TemporaryDirectory(prefix="rmb-") as name, Stages(Path(name)) as stages:
         series = Series(stages, size, args.keep or Path(name))
@@ -68,7 +68,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _end(number: int, _: FrameType | None) -> None:
+def end_in_order(number: int, _: FrameType | None) -> None:
     """End in order, so that no broker is left behind."""
     raise SystemExit(128 + number)
 

@@ -49,6 +49,8 @@ class Fault:
     prepare: Callable[[Scene], None] = nothing
     """Called when the mirror has been started, before records flow."""
     check: Callable[[Scene], None] = nothing
+    mend: Callable[[Scene], None] = nothing
+    """Brings back what the fault took away for good, so that another one can follow."""
 
     def is_met(self, pause_s: float, after_s: float, usual_s: float) -> bool:
         """Whether the measured times keep the bound."""

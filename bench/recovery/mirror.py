@@ -16,7 +16,7 @@ import psutil
 from bench.errors import BenchError
 
 COPIERS = 2
-COPIER, SUPERVISOR = "ray::CopierShell", "ray::SupervisorShell"
+COPIER, SUPERVISOR, METADATA = "ray::CopierShell", "ray::SupervisorShell", "ray::MetadataShell"
 _STOP_S = 60.0
 _POLL_S = 0.1
 _ROOT = Path(__file__).parents[2]
@@ -48,15 +48,22 @@ class MirrorRun:
         self.log_file, self._errors = folder / "run.jsonl", folder / "run.err"
         given = env or {key: value for key, value in os.environ.items() if not key.startswith("RAY_")}
         self.env = {**given, "XDG_STATE_HOME": str(folder.parent / "state"), "PYTHONPATH": str(_ROOT)}
-        words = ["run", str(config), "--name", "bench", "--json"]
-        with self.log_file.open("wb") as out, self._errors.open("wb") as err:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "actors", *words],
+        self._words = ["run", str(config), "--name", "bench", "--json"]
+        self.process = self._start()
+
+    def restart(self) -> None:
+        """Start the command again after it was killed; what it prints goes on in the same file."""
+        self.process = self._start()
+
+    def _start(self) -> "subprocess.Popen[bytes]":
+        with self.log_file.open("ab") as out, self._errors.open("ab") as err:
+            return subprocess.Popen(
+                [sys.executable, "-m", "actors", *self._words],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
                 env=self.env,
-                cwd=folder,
+                cwd=self._folder,
                 start_new_session=True,
             )
 

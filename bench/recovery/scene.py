@@ -56,11 +56,14 @@ class Scene:
         """Give the supervisor's process. Raises BenchError without any."""
         return self._actors(SUPERVISOR)[0]
 
-    def _actors(self, title: str) -> list[psutil.Process]:
+    def find(self, title: str) -> list[psutil.Process]:
+        """List the living processes of an actor, by its title."""
         if self.ray is None:
-            found = self.mirror.actors(title)
-        else:
-            found = [one for node in self.ray.nodes for one in node.workers() if is_actor(one, title)]
+            return self.mirror.actors(title)
+        return [one for node in self.ray.nodes for one in node.workers() if is_actor(one, title)]
+
+    def _actors(self, title: str) -> list[psutil.Process]:
+        found = self.find(title)
         if not found:
             raise BenchError("scene", f"no process {title}; {self.mirror.told()}")
         return found

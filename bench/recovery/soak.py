@@ -1,0 +1,148 @@
+"""`soak`: random faults for a long time on one mirror under load: is the copy exact at the end, is memory flat?"""
+
+import argparse
+import contextlib
+import logging
+import random
+import signal
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from bench.errors import BenchError
+from bench.figures import machine
+from bench.recovery.acts_mirror import three_nodes
+from bench.recovery.command import end_in_order
+from bench.recovery.fault import nothing
+from bench.recovery.judging import end_load, judge, wait_drained
+from bench.recovery.memory import MemoryWatch, summarise
+from bench.recovery.mirror import COPIER, METADATA, SUPERVISOR
+from bench.recovery.opening import Size, opened, wait_flowing
+from bench.recovery.scene import Scene
+from bench.recovery.stage import Stage, StageKind
+from bench.recovery.table import FAULTS
+
+LEFT_OUT = ("unclean_election", "topic_delete")
+"""An unclean election loses nothing that two replicas have; a deleted topic is not compared with anything."""
+SOAKED = tuple(fault for fault in FAULTS if fault not in LEFT_OUT)
+MOST_WIDENINGS = 3
+_RECOVERED_S = 120.0
+_CALM_S = (3.0, 15.0)
+_STATUS_FRESH_S = 5.0
+
+
+class Blow(msgspec.Struct, frozen=True, kw_only=True):
+    """One fault of the soak: when it came, how long its cause was there, how long until all was copied; seconds."""
+
+    fault: str
+    at_s: float
+    cause_s: float
+    recovered_s: float | None
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of this bench."""
+    parser.add_argument("--minutes", type=float, help="how long (default 20, quick 3)")
+    parser.add_argument("--seed", type=int, help="of the order of faults (default: another one each time; it is told)")
+    parser.add_argument("--fault", nargs="+", metavar="ID", default=list(SOAKED), help=f"of {', '.join(SOAKED)}")
+    parser.add_argument("--per-s", type=int, default=5000, help="records per second (default 5000)")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave the logs here")
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Run the soak and return its JSON object. Raises BenchError."""
+    if unknown := [fault for fault in args.fault if fault not in SOAKED]:
+        raise BenchError("bench", f"no fault {unknown[0]!r} here; there are {', '.join(SOAKED)}")
+    signal.signal(signal.SIGTERM, end_in_order)
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    minutes = args.minutes or (3.0 if args.quick else 20.0)
+    seed = args.seed if args.seed is not None else time.time_ns() % 100_000
+    size = Size(partitions=8 if args.quick else 40, per_s=args.per_s)
+    print(f"seed {seed}", flush=True)
+    with tempfile.TemporaryDirectory(prefix="rms-") as name:
+        folder = (args.keep or Path(name)) / "soak"
+        folder.mkdir(parents=True)
+        stage = Stage(StageKind(proxied=True), Path(name) / "clusters")
+        with contextlib.closing(stage):
+            found = _soak(stage, size, folder, minutes * 60, random.Random(seed), args.fault)
+    found |= {"seed": seed, "minutes": minutes, "size": msgspec.to_builtins(size), "machine": machine()}
+    return {"bench": "soak", "systems": {"raymirror": found}, "ratios": {}, "failed": found["failed"]}
+
+
+def _soak(
+    stage: Stage, size: Size, folder: Path, seconds: float, chance: random.Random, faults: list[str]
+) -> dict[str, Any]:
+    opening = opened(stage, size, folder, "soak", ray=three_nodes, properties={}, prepare=nothing)
+    with opening as scene:
+        wait_flowing(scene)
+        memory = MemoryWatch(lambda: {role: scene.find(title) for role, title in _ROLES.items()})
+        memory.start()
+        blows = _rain(scene, seconds, chance, faults)
+        memory.stop()
+        sent = end_load(scene)
+        wait_drained(scene, scene.partitions)
+        *_, difference = judge(scene, scene.partitions, folder)
+    roles = summarise(memory.readings)
+    stuck = [blow.fault for blow in blows if blow.recovered_s is None]
+    flat = all(role.is_flat for role in roles.values())
+    print(f"{len(blows)} faults, {difference}, memory {'flat' if flat else 'NOT FLAT'}: {roles}", flush=True)
+    return {
+        **msgspec.structs.asdict(difference),
+        "sent": sent,
+        "faults": msgspec.to_builtins(blows),
+        "not_recovered": stuck,
+        "memory": msgspec.to_builtins(roles),
+        "memory_flat": flat,
+        "notes": scene.notes,
+        "failed": bool(stuck) or not difference.is_whole or not flat,
+    }
+
+
+_ROLES = {"copier": COPIER, "supervisor": SUPERVISOR, "metadata": METADATA}
+
+
+def _rain(scene: Scene, seconds: float, chance: random.Random, faults: list[str]) -> list[Blow]:
+    """One fault after the other, each when the one before is over and copied, until the time has passed."""
+    blows: list[Blow] = []
+    began_at = time.monotonic()
+    while (at_s := time.monotonic() - began_at) < seconds:
+        name = chance.choice(faults)
+        if name == "add_partitions" and sum(blow.fault == name for blow in blows) == MOST_WIDENINGS:
+            continue
+        cause = FAULTS[name].act(scene)
+        FAULTS[name].mend(scene)
+        recovered_s = _until_copied(scene, cause.ended)
+        blow = Blow(
+            fault=name,
+            at_s=round(at_s, 1),
+            cause_s=round(cause.ended - cause.began, 1),
+            recovered_s=None if recovered_s is None else round(recovered_s, 1),
+        )
+        blows.append(blow)
+        print(blow, flush=True)
+        scene.stay(chance.uniform(*_CALM_S))
+    return blows
+
+
+def _until_copied(scene: Scene, since: float) -> float | None:
+    """Wait until the mirror says that all partitions are copied and the lag is small; give the seconds, None after two
+    minutes. The mirror's word is enough here: at the end every record is compared.
+    """
+    while (waited_s := time.monotonic() - since) < _RECOVERED_S:
+        scene.stay(0.5)
+        status = scene.mirror.status()
+        if not status or time.time() - status["at_ms"] / 1000 > _STATUS_FRESH_S:
+            continue
+        (flow,) = status["flows"]
+        states = flow["lane_states"]
+        copying = states.get("copying", 0) == flow["lanes"] == scene.partitions
+        if copying and not flow["unknown_lanes"] and flow["lag_records"] < _SMALL_LAG * scene.partitions:
+            return waited_s
+    return None
+
+
+_SMALL_LAG = 500
+"""Records of lag per partition that a mirror under load has at any time, and then some."""
