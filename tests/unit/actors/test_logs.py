@@ -19,6 +19,7 @@ from actors.logs import (
     log_event,
     log_folder,
     log_progress_events,
+    log_sentence,
     prune,
     setup_logging,
 )
@@ -93,6 +94,12 @@ def test_events_of_a_snapshot_carry_set_and_epoch_of_their_lane(opened: Logs) ->
     log_progress_events(progress)
     log_progress_events(msgspec.structs.replace(progress, events=()))
     assert [(line["set"], line["epoch"]) for line in lines(opened)] == [("A->B/003", 7), ("", -1)]
+
+
+def test_a_sentence_has_its_severity_and_flow(opened: Logs) -> None:
+    log_sentence("warning", "broker away: 100%", flow="A->C")
+    (line,) = lines(opened)
+    assert (line["level"], line["text"], line["flow"]) == ("warning", "broker away: 100%", "A->C")
 
 
 def test_of_libraries_only_what_is_grave_is_kept(opened: Logs) -> None:
