@@ -94,8 +94,9 @@ def test_nodes_are_started_by_the_script_that_demands_a_token(config: Any) -> No
 
 @both
 def test_a_node_drains_before_its_ray_is_stopped(config: Any) -> None:
-    commands = config["worker_start_ray_commands"]
-    assert commands.index("raymirror drain --node this --timeout 50 || true") < commands.index("ray stop")
+    drain, stop, _start = config["worker_start_ray_commands"]
+    assert "RAY_ADDRESS=$RAY_HEAD_IP:6379 raymirror drain --node this --timeout 50" in drain
+    assert stop == "ray stop"
 
 
 @both

@@ -1,0 +1,51 @@
+"""Every command that a file of deploy/ runs or tells a reader to run is one that there is, with arguments it takes."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from actors.cli.main import COMMANDS, build_parser
+
+CLONE = Path(__file__).parents[3]
+DEPLOY = CLONE / "deploy"
+# `raymirror WORDS` up to what ends a shell command or a code span; `[raymirror, WORD, ...]` in a flow sequence of YAML.
+CALL = re.compile(r"(?:^|[\s`(\[])(?:raymirror|python -m actors)(,?) +([a-z][^\n`;|&#)\]]*)")
+
+
+def calls() -> Iterator[tuple[str, tuple[str, ...]]]:
+    for path in sorted(DEPLOY.rglob("*")):
+        if path.suffix not in (".yaml", ".md", ".sh") and path.name != "Dockerfile":
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), start=1):
+            for comma, text in CALL.findall(line):
+                if (words := command_words(text.replace(",", " ") if comma else text)) is not None:
+                    yield f"{path.relative_to(CLONE)}:{number}", words
+
+
+def command_words(text: str) -> tuple[str, ...] | None:
+    """Split a call into words; None for prose, whose first word is no command and has no option behind it."""
+    words = shlex.split(text)
+    if words[0] in COMMANDS or any(word.startswith("--") for word in words):
+        return tuple(words)
+    return None
+
+
+@pytest.mark.parametrize(("place", "words"), [pytest.param(*call, id=call[0]) for call in calls()])
+def test_the_command_is_there_and_takes_these_arguments(place: str, words: tuple[str, ...]) -> None:
+    assert words[0] in COMMANDS, place
+    build_parser(words[0]).parse_args(words)
+
+
+def test_the_hooks_are_among_them() -> None:
+    drains = {place.partition(":")[0] for place, words in calls() if words[:3] == ("drain", "--node", "this")}
+    assert drains >= {"deploy/kubernetes/raycluster.yaml", "deploy/ray/cluster.yaml", "deploy/ray/on-prem.yaml"}
+
+
+def test_a_command_that_is_not_there_would_be_seen() -> None:
+    assert command_words("empty --node this") == ("empty", "--node", "this")
+    assert "empty" not in COMMANDS
+    with pytest.raises(SystemExit):
+        build_parser("drain").parse_args(["drain", "--nodes", "this"])
