@@ -41,11 +41,12 @@ class LiveMirror:
     """A running `raymirror run`. `folder` gets its output and its state, `env` says which Ray it uses."""
 
     def __init__(self, folder: Path, config: Path, *words: str, env: Mapping[str, str]) -> None:
-        self._errors = folder / "run.err"
-        self._lines = folder / "run.jsonl"
+        number = len(list(folder.glob("run*.jsonl"))) + 1
+        self._errors = folder / f"run{number}.err"
+        self._lines = folder / f"run{number}.jsonl"
         self.env = {**env, "XDG_STATE_HOME": str(folder / "state"), "PYTHONPATH": str(ROOT)}
-        with self._lines.open("ab") as out, self._errors.open("ab") as err:
-            self._read_from = out.tell()
+        self._read_from = 0
+        with self._lines.open("wb") as out, self._errors.open("wb") as err:
             command = [sys.executable, "-m", "actors", "run", str(config), "--json", *words]
             self.process = subprocess.Popen(command, env=self.env, cwd=folder, stdout=out, stderr=err)
         self.status: dict[str, Any] = {}

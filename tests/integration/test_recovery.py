@@ -1,0 +1,80 @@
+"""A mirror on a real Ray whose processes come and go while records keep coming: nothing lost, nothing twice.
+
+The tests are steps of one story, in order: a second copier joins, a copier is killed, the supervisor is killed.
+"""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from tests.conftest import Pair
+from tests.harness.admin import create_topics
+from tests.harness.growing import GrowingMirror
+from tests.harness.ray_cluster import RayCluster
+
+pytestmark = [pytest.mark.integration, pytest.mark.ray]
+
+PARTITIONS = 40
+"""More than one set holds, so that there is something to move."""
+
+
+@pytest.fixture(scope="module")
+def story(
+    cluster_pair: Pair, shared_ray: RayCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[GrowingMirror]:
+    folder = tmp_path_factory.mktemp("recovery")
+    mirror = GrowingMirror(*cluster_pair, shared_ray, folder, alias="shaky", partitions=PARTITIONS)
+    asyncio.run(create_topics(mirror.source, {mirror.topic: PARTITIONS}))
+    mirror.submit(copiers=1)
+    try:
+        yield mirror
+    finally:
+        mirror.close()
+
+
+async def test_a_second_copier_gets_its_share(story: GrowingMirror) -> None:
+    async with story.growing():
+        await story.until(lambda: story.is_shared_by(1), "one copier has all")
+        (first,), before = story.owners(), await story.epochs()
+        story.submit(copiers=2)
+        await story.until(lambda: story.is_shared_by(2), "two copiers share the partitions")
+        await story.until_grown()
+    after = await story.epochs()
+    assert first in story.owners()
+    moved = {number for number in after if after[number] > before[number]}
+    assert 0 < len(moved) < PARTITIONS
+    assert all(after[number] == before[number] for number in after.keys() - moved)
+
+
+async def test_the_sets_of_a_killed_copier_move(story: GrowingMirror) -> None:
+    async with story.growing():
+        await story.until_grown()
+        owners, before = story.owners(), await story.epochs()
+        victim, *_ = story.processes("CopierShell")
+        victim.kill()
+        await story.until(lambda: story.is_shared_by(2) and story.owners().keys() != owners.keys(), "two copiers again")
+        await story.until_grown()
+        (gone,) = owners.keys() - story.owners().keys()
+        moved = await story.partitions_of(owners[gone])
+    assert any(gone in text for text in story.live.told("its process ended"))
+    after = await story.epochs()
+    assert moved
+    assert all(after[number] > before[number] for number in moved)
+
+
+async def test_a_killed_supervisor_comes_back_and_moves_nothing(story: GrowingMirror) -> None:
+    async with story.growing():
+        await story.until_grown()
+        owners, before = story.owners(), await story.epochs()
+        copiers = {one.pid for one in story.processes("CopierShell")}
+        (supervisor,) = story.processes("SupervisorShell")
+        up_s = story.live.status["up_s"]
+        supervisor.kill()
+        await story.until(
+            lambda: story.live.status["up_s"] < up_s and story.is_shared_by(2), "the next one leads the copiers"
+        )
+        await story.until_grown()
+    assert {one.pid for one in story.processes("CopierShell")} == copiers
+    assert story.owners() == owners
+    assert await story.epochs() == before
