@@ -16,6 +16,7 @@ from typing import Protocol
 import msgspec
 import ray
 
+from actors.logs import log_progress_events, setup_logging
 from actors.messages import CopierSpec, Orders, Report
 from engine.clock import now_s
 from engine.core.events import AnyEvent
@@ -71,6 +72,7 @@ class CopierShell:
 
     def __init__(self, spec: bytes, make: Callable[[CopierSpec], Engine] = make_engine) -> None:
         self._spec = msgspec.msgpack.decode(spec, type=CopierSpec)
+        self._logs = setup_logging(self._spec.namespace, self._spec.copier_id, flow=str(self._spec.flow))
         self._engine = make(self._spec)
         self._engine.lease_until_s = 0.0  # until a supervisor grants one, nothing is copied
         self._node: str = ray.get_runtime_context().get_node_id() if ray.is_initialized() else ""
@@ -102,6 +104,7 @@ class CopierShell:
                     helper.cancel()
         self._take_sample()
         self._tell_news()
+        self._logs.close()
 
     async def _sample(self) -> None:
         while True:
@@ -112,6 +115,7 @@ class CopierShell:
 
     def _take_sample(self) -> None:
         snapshot = self._engine.progress()
+        log_progress_events(snapshot)
         self._events.extend(snapshot.events)
         self._latest = msgspec.structs.replace(snapshot, events=())
 

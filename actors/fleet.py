@@ -77,6 +77,7 @@ class RayFleet:
             flow=flow,
             copier_id=copier_id,
             deployment_id=self._spec.deployment_id,
+            namespace=self._spec.namespace,
             recipe=recipe,
         )
         remote = actor_class(CopierShell, concurrency_groups={"control": 8})

@@ -23,6 +23,7 @@ class CopierSpec(msgspec.Struct, frozen=True, kw_only=True):
     flow: FlowName
     copier_id: str
     deployment_id: str
+    namespace: str
     recipe: str
 
 

@@ -13,6 +13,7 @@ import msgspec
 
 from actors.copier import first_cause
 from actors.events import unpack
+from actors.logs import setup_logging
 from actors.memory import EventKeeperLike, Memory, StateKeeperLike
 from actors.messages import MirrorSpec
 from actors.ports import Found, Kept
@@ -167,7 +168,9 @@ class MetadataShell:
     """All flows of one mirror."""
 
     def __init__(self, spec: bytes, make: Callable[[MirrorSpec], tuple[Watch, ...]] = make_watches) -> None:
-        watches = make(msgspec.msgpack.decode(spec, type=MirrorSpec))
+        decoded = msgspec.msgpack.decode(spec, type=MirrorSpec)
+        self._logs = setup_logging(decoded.namespace, "metadata")
+        watches = make(decoded)
         self._flows: Mapping[FlowName, FlowWatch] = {watch.flow: FlowWatch(watch) for watch in watches}
         self._task = asyncio.get_running_loop().create_task(self._run())
 
@@ -196,3 +199,4 @@ class MetadataShell:
         async with asyncio.TaskGroup() as group:
             for flow in self._flows.values():
                 group.create_task(flow.close())
+        self._logs.close()

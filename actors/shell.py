@@ -9,13 +9,16 @@ from actors import config_ref
 from actors.copier import first_cause
 from actors.desk import FlowPlan
 from actors.fleet import HEAD, RayFleet
+from actors.logs import log_sentence, setup_logging
 from actors.messages import MirrorSpec
 from actors.plan import plan_sets
 from actors.ray_metadata import RayMetadata
 from actors.recipe import recipe_of
 from actors.states import Command
-from actors.status import encode_status
+from actors.status import EventLine, MirrorStatus, encode_status
 from actors.supervisor import Identity, Supervisor, Terms
+from actors.telemetry.exporter import Exporter
+from actors.telemetry.tracing import NoTracing, Tracing, open_tracing
 from engine.clock import now_s
 from engine.settings import MirrorConfig
 from policies.scaling import ScalingLimits
@@ -30,11 +33,14 @@ class SupervisorShell:
 
     def __init__(self, spec: bytes) -> None:
         self._spec = msgspec.msgpack.decode(spec, type=MirrorSpec)
+        self._logs = setup_logging(self._spec.namespace, "supervisor")
         self._nudge = asyncio.Event()
         self._supervisor: Supervisor | None = None
         self._begun = asyncio.Event()
         self._followers: dict[str, float] = {}
         self._handed_over = False
+        self._exporter: Exporter | None = None
+        self._tracing: Tracing = NoTracing()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def _run(self) -> None:
@@ -43,27 +49,43 @@ class SupervisorShell:
             async with asyncio.TaskGroup() as group:
                 metadata = RayMetadata(self._spec, tuple(flow.name for flow in config.flows), HEAD)
                 fleet = RayFleet(self._spec, group, self._nudge)
+                self._tracing = open_tracing(config.telemetry, mirror=self._spec.namespace, version=self._spec.version)
+                self._exporter = Exporter(config.telemetry, look=self._look, tell=log_sentence)
                 self._supervisor = self._make(config, fleet, metadata)
-                asking = group.create_task(metadata.run())
+                helpers = [group.create_task(metadata.run()), group.create_task(self._exporter.run())]
                 self._begun.set()
                 try:
                     await self._rounds(self._supervisor)
                     await metadata.settle()
                 finally:
-                    asking.cancel()
+                    for helper in helpers:
+                        helper.cancel()
                     fleet.leave()
         finally:
+            self._tracing.close()
             self._begun.set()  # also when it failed: callers then get the error instead of waiting
 
     async def _rounds(self, supervisor: Supervisor) -> None:
         while not supervisor.is_drained and not self._handed_over:
-            supervisor.step()
+            with self._tracing.span("supervisor step", term=supervisor.term):
+                supervisor.step()
+            if self._exporter is not None:
+                self._exporter.beat()
             try:
                 async with asyncio.timeout(STEP_S):
                     await self._nudge.wait()
             except TimeoutError:
                 continue
             self._nudge.clear()
+
+    def _count(self, line: EventLine) -> None:
+        if self._exporter is not None:
+            self._exporter.count(line)
+
+    def _look(self) -> MirrorStatus:
+        if self._supervisor is None:
+            raise RuntimeError("nobody looks before the supervisor has begun")
+        return self._supervisor.status(lanes=True)
 
     def _make(self, config: MirrorConfig, fleet: RayFleet, metadata: RayMetadata) -> Supervisor:
         return Supervisor(
@@ -91,6 +113,7 @@ class SupervisorShell:
             clock_s=now_s,
             wall_ms=lambda: time.time_ns() // 1_000_000,
             terms=Terms(drain_s=self._spec.drain_s),
+            heard=self._count,
         )
 
     async def _ready(self) -> Supervisor:

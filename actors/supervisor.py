@@ -14,6 +14,7 @@ import msgspec
 from actors.crew import Crew
 from actors.desk import FlowDesk, FlowPlan, Plan
 from actors.events import CopierDrainedBadly, FlowGone, FlowTroubled, SetMoved, TopicGone
+from actors.logs import log_event
 from actors.messages import Orders, Report
 from actors.placing import place
 from actors.ports import Fleet, MetadataPort
@@ -85,6 +86,7 @@ class Supervisor:
         clock_s: Callable[[], float],
         wall_ms: Callable[[], int],
         terms: Terms,
+        heard: Callable[[EventLine], None] = lambda _: None,
     ) -> None:
         self.identity = identity
         self.desired = Desired.RUNNING
@@ -96,7 +98,7 @@ class Supervisor:
         self._desks = {flow.name: FlowDesk(flow, plan, identity.started_ms) for flow in flows}
         self._tallies = {name: Tally(desk) for name, desk in self._desks.items()}
         self._fleet, self._metadata = fleet, metadata
-        self._clock_s, self._wall_ms, self._terms = clock_s, wall_ms, terms
+        self._clock_s, self._wall_ms, self._terms, self._heard = clock_s, wall_ms, terms, heard
         self._events: deque[EventLine] = deque(maxlen=EVENTS_KEPT)
         self._began_at_s = clock_s()
         self._scalers = {
@@ -138,7 +140,7 @@ class Supervisor:
             for report in seat.port.reports():
                 self._settle_term(report)
                 seat.take(report, self._clock_s())
-                self._note(*report.progress.events)
+                self._note(*report.progress.events, logged=True)  # by the copier, with set and epoch
                 if not seat.introduced:
                     seat.introduced = True
                     desk.ledger.adopt(seat.copier_id, report.sets)
@@ -160,7 +162,7 @@ class Supervisor:
         last = seat.port.vital().last
         if last is not None and seat.report is not None:
             seat.take(msgspec.structs.replace(seat.report, progress=last), self._clock_s())
-            self._note(*last.events)
+            self._note(*last.events, logged=True)
         self._tallies[desk.flow].bury(seat)
         desk.ledger.vacate(seat.copier_id)
         del desk.seats[seat.copier_id]
@@ -281,7 +283,7 @@ class Supervisor:
         seats = [seat for desk in self._desks.values() for seat in desk.seats.values()]
         return "running" if any(seat.state is CopierState.READY for seat in seats) else "starting"
 
-    def _note(self, *events: Event) -> None:
+    def _note(self, *events: Event, logged: bool = False) -> None:
         for event in events:
             line = EventLine(
                 at_ms=self._wall_ms(),
@@ -292,3 +294,6 @@ class Supervisor:
             )
             self._events.append(line)
             self._metadata.tell(event)
+            if not logged:
+                log_event(event)
+            self._heard(line)
