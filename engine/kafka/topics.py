@@ -24,6 +24,8 @@ class Topics:
         self._highest: int | None = None
         self._compared: set[str] = set()
         self._failed: dict[str, str] = {}
+        self._untold: list[AnyEvent] = []
+        """What happened in rounds that then failed: told with the first that does not."""
 
     async def open(self) -> None:
         """Connect to both clusters. Raises BrokerUnreachable."""
@@ -41,13 +43,14 @@ class Topics:
         source = await self._source.metadata(None)
         topics = sorted(topic for topic, meta in source.topics.items() if not meta.is_internal and self._wants(topic))
         target = await self._target.metadata([self._remote(topic) for topic in topics])
-        events: list[AnyEvent] = []
+        events = self._untold
         lanes: list[LaneName] = []
         for topic in topics:
             ready = await self._prepare(topic, source, target, events)
             lanes += self._lanes(topic, min(ready, len(source.topics[topic].partitions)))
         if self._highest is None:  # later epochs are ours: the supervisor that asks gives them out
             self._highest = await self._highest_epoch()
+        self._untold = []
         return Discovery(lanes=tuple(lanes), events=tuple(events), highest_epoch=self._highest)
 
     def _wants(self, topic: str) -> bool:
