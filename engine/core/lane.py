@@ -54,7 +54,7 @@ class Lane:
         self.position_version = 0
         self.source_leader_epoch = -1
         self.forgets_before_ms = -(2**63)
-        self._pieces = Pieces()
+        self.pieces = Pieces()
         self._outcomes: list[Outcome] = []
         self._window = 1
         self._announced = False  # whether a position of this ownership is durable
@@ -77,6 +77,17 @@ class Lane:
         self._attempt = 0
         self.fetch_offset = position.source_next
         self.position_version += 1
+
+    def watch(self, position: Position) -> None:
+        """Stand at a stored position without an owner: whatever is fetched there only says that it is time for one."""
+        self.state = states.step(self.state, states.Event.RESTED)
+        self._source_next = self.fetch_offset = position.source_next
+        self._target_next = position.target_next
+        self.source_leader_epoch = position.source_leader_epoch
+
+    def wake(self) -> None:
+        """There is something to copy."""
+        self.state = states.step(self.state, states.Event.AWOKEN)
 
     def adopt_epoch(self, assignment_epoch: int) -> None:
         """Hold the lane at another assignment epoch from the next position on: the owner stays, its order is newer."""
@@ -107,18 +118,18 @@ class Lane:
         """Forget what was never sent, releasing its receive buffers; it will be fetched again."""
         if self._line is None:
             return
-        self._pieces.drop_unsent()
+        self.pieces.drop_unsent()
         self._continue_behind()
 
     def _continue_behind(self) -> None:
         """Fetch and count on from the last piece, or from the position where there is none."""
-        last = self._pieces.last
+        last = self.pieces.last
         self.fetch_offset = last.source_next if last else self._source_next
         self._runs.cut(last.sequence + last.record_count if last else self._sequence)
 
     def discard(self) -> None:
         """Drop all batches, releasing their receive buffers."""
-        self._pieces.drop_all()
+        self.pieces.drop_all()
         self._outcomes.clear()
 
     @property
@@ -141,51 +152,49 @@ class Lane:
 
     @property
     def source_next(self) -> int:
-        """The next source offset to be acknowledged; -1 before the lane is owned."""
+        """The next source offset to be acknowledged; -1 before the lane is owned or watches."""
         return self._source_next
 
     @property
     def target_next(self) -> int:
-        """The target offset behind the last acknowledged record; -1 before the lane is owned."""
+        """The target offset behind the last acknowledged record; -1 before the lane is owned or watches."""
         return self._target_next
 
     @property
     def in_flight(self) -> int:
         """Batches sent and not yet answered for."""
-        return len(self._pieces.in_flight)
+        return len(self.pieces.in_flight)
 
     @property
     def queued_bytes(self) -> int:
         """Bytes fetched and not acknowledged."""
-        return self._pieces.queued_bytes
+        return self.pieces.queued_bytes
 
     @property
     def idle(self) -> bool:
         """Whether nothing waits and nothing is in flight."""
-        return self._pieces.last is None
-
-    @property
-    def head_ms(self) -> int:
-        """Timestamp of the oldest record that is fetched and not acknowledged; -1 without one."""
-        return self._pieces.head_ms
-
-    @property
-    def tail_ms(self) -> int:
-        """Newest timestamp in the batch that was fetched last and waits; -1 without one."""
-        return self._pieces.tail_ms
+        return self.pieces.last is None
 
     # --- source side -----------------------------------------------------------------------------------------
 
     @property
     def wants_fetch(self) -> bool:
         """Whether there is room for more of the source."""
+        if self.paused or self.draining:
+            return False
+        if self.state is State.WATCHING:
+            return True
         return (
             self.state is State.COPYING
             and self._announced
-            and not (self.paused or self.draining)
-            and self._pieces.queued_bytes < self.limits.queue_bytes
+            and self.pieces.queued_bytes < self.limits.queue_bytes
             and self._runs.pending < self.limits.max_runs
         )
+
+    @property
+    def listens(self) -> bool:
+        """Whether the answer of a fetch from `fetch_offset` means anything to the lane."""
+        return (self.state is State.COPYING or self.state is State.WATCHING) and not self.draining
 
     @property
     def plan_needed(self) -> bool:
@@ -220,7 +229,7 @@ class Lane:
         lease: Lease | None,
     ) -> None:
         sequence = self._runs.sequence - count
-        self._pieces.add(
+        self.pieces.add(
             Piece(
                 sequence=sequence,
                 record_count=count,
@@ -238,7 +247,7 @@ class Lane:
         """Move past source offsets that are not copied: markers, aborted and emptied batches."""
         self.skipped += 1
         self.fetch_offset = source_next
-        last = self._pieces.last
+        last = self.pieces.last
         if last is not None:
             last.source_next = source_next
         else:
@@ -250,7 +259,7 @@ class Lane:
 
     def next_append(self) -> Piece | None:
         """Hand out the next batch to send, or None where the window, a plan or trouble holds it back."""
-        pieces = self._pieces
+        pieces = self.pieces
         if self.state is not State.COPYING or not pieces.waiting or len(pieces.in_flight) >= self._window:
             return None
         first = pieces.waiting[0]
@@ -261,7 +270,7 @@ class Lane:
 
         An answer for a piece that is not it came after the lane was disowned: resume reads the log, it is ignored.
         """
-        answered, in_flight = len(self._outcomes), self._pieces.in_flight
+        answered, in_flight = len(self._outcomes), self.pieces.in_flight
         if answered >= len(in_flight) or in_flight[answered] is not piece:
             return NOTHING
         if self.state is State.COPYING:
@@ -276,7 +285,7 @@ class Lane:
     def _acknowledge(self, piece: Piece, base_offset: int) -> Actions:
         expected = self._target_next
         if base_offset < expected:
-            self._pieces.in_flight.appendleft(piece)
+            self.pieces.in_flight.appendleft(piece)
             return (Reacquire(f"the target appended at {base_offset}, below the acknowledged end {expected}"),)
         self._take(piece)
         self._target_next = base_offset + piece.record_count
@@ -293,15 +302,15 @@ class Lane:
         self.records += piece.record_count
         self.wire_bytes += len(piece.payload)
         self.position_version += 1
-        self._pieces.settled(piece)
+        self.pieces.settled(piece)
 
     def _conclude(self) -> Action:
         outcomes, self._outcomes = self._outcomes, []
         self._window = 1
         self._attempt += 1
-        self._pieces.shed()
+        self.pieces.shed()
         self._continue_behind()
-        first, sent = outcomes[0], self._pieces.waiting
+        first, sent = outcomes[0], self.pieces.waiting
         match remedy(outcomes, forgotten=any(piece.max_timestamp < self.forgets_before_ms for piece in sent)):
             case Remedy.RESEND:
                 self.state = states.step(self.state, states.Event.RESEND)
@@ -320,7 +329,7 @@ class Lane:
                 return Reacquire(first.message or f"error {first.error_code}", fenced=fenced)
 
     def _refuse(self, first: Outcome) -> RetryRefused:
-        piece = self._pieces.waiting[0]
+        piece = self.pieces.waiting[0]
         offset = self._runs.source_of(piece.sequence + first.record_index)
         event = RecordRefused(
             flow=self.flow,
@@ -336,9 +345,9 @@ class Lane:
 
         Parts of a piece that the lane forgot meanwhile are ignored.
         """
-        waiting = self._pieces.waiting
+        waiting = self.pieces.waiting
         if waiting and waiting[0] is whole:
-            self._pieces.split_first(split_piece(whole, parts, self._source_at))
+            self.pieces.split_first(split_piece(whole, parts, self._source_at))
 
     def on_retry(self) -> None:
         """Send again after a back-off; a lane that was disowned or stopped meanwhile stays as it is."""
@@ -354,7 +363,7 @@ class Lane:
             return (self._no_end(found.expected, found.found, found.cause),)
         if found.how == REGRESSION:
             return (Reacquire("the target lost records that it had acknowledged"),)
-        waiting = self._pieces.waiting
+        waiting = self.pieces.waiting
         while waiting and waiting[0].sequence + waiting[0].record_count <= found.sequence:
             self._take(waiting.popleft())
         if found.sequence > self._sequence:

@@ -9,6 +9,8 @@ class State(enum.Enum):
     """Where a lane stands."""
 
     ACQUIRING = "acquiring"
+    WATCHING = "watching"
+    """At the end of the source by the stored position, without an owner until there is something to copy."""
     COPYING = "copying"
     TROUBLED = "troubled"
     """One append failed: nothing new is sent until every batch in flight has its outcome."""
@@ -26,6 +28,8 @@ class Event(enum.Enum):
     """What moves a lane from state to state."""
 
     OWNED = "owned"
+    RESTED = "rested"
+    AWOKEN = "awoken"
     APPEND_FAILED = "append failed"
     RESEND = "resend"
     SETTLE = "settle"
@@ -51,7 +55,8 @@ class IllegalTransition(MirrorError):
 _ALWAYS = {Event.OWNERSHIP_LOST: State.ACQUIRING, Event.FATAL: State.FAILED, Event.STOP: State.STOPPED}
 
 TRANSITIONS: dict[State, dict[Event, State]] = {
-    State.ACQUIRING: {Event.OWNED: State.COPYING, **_ALWAYS},
+    State.ACQUIRING: {Event.OWNED: State.COPYING, Event.RESTED: State.WATCHING, **_ALWAYS},
+    State.WATCHING: {Event.AWOKEN: State.ACQUIRING, **_ALWAYS},
     State.COPYING: {Event.APPEND_FAILED: State.TROUBLED, **_ALWAYS},
     State.TROUBLED: {
         Event.RESEND: State.WAITING,

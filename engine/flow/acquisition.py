@@ -49,6 +49,39 @@ class Acquisition:
         self._lease = lease
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
+    # --- without a barrier -----------------------------------------------------------------------------------
+
+    async def rest(self, drivers: Sequence[LaneDriver], tell: Tell) -> None:
+        """Let lanes with nothing to copy watch their source from the stored position, without an owner.
+
+        Nothing is written for them, so nothing needs a fence: a former owner that still lives continues the very
+        position that they watch from. Whoever finds something to copy acquires the lane, and reads everything anew
+        behind the barrier. A lane that has a newer owner is given up before it disturbs that one.
+        """
+        stored = await self._resumption.stored(drivers)
+        ours: list[LaneDriver] = []
+        for driver in drivers:
+            position = stored.get(driver.name.source)
+            if isinstance(position, Position) and self._lost_to(position, driver):
+                tell(self._stand_down(driver, position))
+            elif isinstance(position, Position):
+                ours.append(driver)
+        # After the positions: a former owner may move on meanwhile, and then the ends do not fit, which is no harm.
+        world = await self._resumption.look(ours, stored) if ours else None
+        for driver in ours if world is not None else ():
+            position = stored[driver.name.source]
+            if isinstance(position, Position) and driver.lane.state is State.ACQUIRING and world is not None:
+                self._watch(driver, position, world)
+
+    def _watch(self, driver: LaneDriver, position: Position, world: World) -> None:
+        lane, target = driver.name
+        at_end = world.source_starts[lane] <= position.source_next == world.source_ends[lane]
+        whole = world.target_ends[target] == position.target_next  # no tail, no other writer, nothing lost
+        if at_end and whole and self._resumption.changed_identity(driver, position, world) is None:
+            driver.source_topic_id, driver.target_topic_id = position.source_topic_id, position.target_topic_id
+            driver.source_end, driver.resumed_by, driver.reason = position.source_next, "position", ""
+            driver.lane.watch(position)
+
     # --- before the barrier ----------------------------------------------------------------------------------
 
     async def before(

@@ -14,7 +14,7 @@ from policies.model import TopicPartition
 _TICK_S = 0.2
 _SHUT_TICK_S = 0.02
 """A lease is renewed by another thread, which wakes nobody here."""
-_OWNERLESS = (State.ACQUIRING, State.STOPPED, State.FAILED)
+_OWNERLESS = (State.ACQUIRING, State.WATCHING, State.STOPPED, State.FAILED)
 
 
 class Cadence:

@@ -41,7 +41,8 @@ from policies.model import LaneName, PartitionSet, TopicPartition
 from policies.start import Start
 
 _EVENTS_KEPT = 10_000
-_AT_REST = (State.STOPPED, State.FAILED, State.ACQUIRING)
+_OWNERLESS = (State.ACQUIRING, State.WATCHING)
+_AT_REST = (State.STOPPED, State.FAILED, *_OWNERLESS)
 
 
 class _Done(Exception):
@@ -65,6 +66,7 @@ class FlowCopier:
             fault=self._remedies.source_fault,
             corrupt=self._remedies.corrupt,
             idle=self._remedies.idle,
+            awake=self._awake,
             lost=lambda: None,  # the routes know whom that concerns
         )
         self.routes = Routes(
@@ -227,7 +229,7 @@ class FlowCopier:
         fences it does not, so such a lane is acquired anew; so is one that had failed, as by any new owner.
         """
         driver.set_id, driver.assignment_epoch = partition_set.set_id, partition_set.epoch
-        if driver.lane.state is State.ACQUIRING:
+        if driver.lane.state in _OWNERLESS:
             return
         if driver.lane.state is State.FAILED or (driver.producer is not None and not driver.producer.fenced):
             self._remedies.rejoin(driver)
@@ -361,6 +363,12 @@ class FlowCopier:
     def _taken(self, drivers: list[LaneDriver]) -> None:
         """Lanes have new batches: send them on."""
         self.routes.kick(drivers)
+
+    def _awake(self, driver: LaneDriver) -> None:
+        """A lane that only watched has something to copy: it needs an owner now."""
+        driver.woken = True
+        driver.lane.wake()
+        self._joining.look()
 
     def _appended(self, driver: LaneDriver) -> None:
         """A lane's append was acknowledged: it has room for more."""

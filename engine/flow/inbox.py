@@ -26,6 +26,7 @@ class InboxEvents(msgspec.Struct, frozen=True):
     fault: Callable[[LaneDriver, Slice], None]
     corrupt: Callable[[LaneDriver, WireError], None]
     idle: Callable[[LaneDriver, Slice], None]
+    awake: Callable[[LaneDriver], None]
     lost: Callable[[], None]
 
 
@@ -151,10 +152,12 @@ class Inbox:
             offset, driver = asked[found.partition]
             lane = driver.lane
             self._note(driver, found)
-            if lane.state is not State.COPYING or lane.draining or lane.fetch_offset != offset:
+            if not lane.listens or lane.fetch_offset != offset:
                 continue  # the lane went another way meanwhile, and will fetch again from there
             if found.fault is not None or found.diverging is not None or found.preferred_replica >= 0:
                 self._events.fault(driver, found)
+            elif found.start < found.end and lane.state is State.WATCHING:
+                self._events.awake(driver)
             elif found.start < found.end:
                 self._take_in(driver, answer.buffer, found, lease)
                 touched.append(driver)
@@ -179,7 +182,7 @@ class Inbox:
             driver = asked.get(partition)
             if driver is None:
                 del self._open[partition]  # not asked for, so its next fetch tells all again
-            elif driver.lane.state is State.COPYING:
+            elif driver.lane.listens:
                 self._events.idle(driver, found)
                 if found.last_stable_offset >= found.high_watermark:
                     del self._open[partition]
@@ -200,6 +203,6 @@ class Inbox:
             self._events.corrupt(driver, error)
         else:
             lane = driver.lane
-            self._meter.fetched(lane.tail_ms, lane.fetched - before)
+            self._meter.fetched(lane.pieces.tail_ms, lane.fetched - before)
             # Perhaps of a batch not acknowledged yet, so too high: that may find a divergence early, never miss one.
             lane.source_leader_epoch = max(lane.source_leader_epoch, epoch)

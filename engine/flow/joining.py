@@ -1,6 +1,7 @@
 """How lanes join a copier: acquired together, as far as they get; a lane in trouble ends up alone, ever more patient.
 
 look -> _acquire: leaders, limits, what the leaders remember    many lanes; in halves where that fails
+          |                                                     with nothing to copy they watch, until woken
           -> _fence: one barrier each                           a slow one holds nobody
                -> _behind: wave by wave, positions and tails    owned, or failed with an event
 """
@@ -27,6 +28,8 @@ _DEFAULT_BATCH_BYTES = 1_048_588
 _WAVE_S = 0.5
 """How long lanes behind their barrier wait for the others that were fenced with them."""
 _PATIENCE_S = 5.0
+_FEW = 32
+"""So many lanes are owned at once, needed or not: to ask which of them could wait would take as long."""
 
 _Failure = ConnectionLost | BrokerUnreachable | KafkaRefusal
 
@@ -103,6 +106,10 @@ class Joining:
             return
         try:
             await run_all(self._routes.leaders.refresh(left), self._learn_limits(left))
+            fresh = [driver for driver in left if driver.producer is None and not driver.woken]
+            if len(fresh) > _FEW:
+                await self._acquisition.rest(fresh, self._tell)
+                left = self._still_to_acquire(left)
             before = await self._acquisition.before(left, self._tell, suspicious=attempt > 1)
         except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as error:
             await self._failed(left, attempt, error)
@@ -143,8 +150,12 @@ class Joining:
                 driver.acquiring = False  # owned, and lost again meanwhile
                 self.look()
         if late:
-            await pause(self._terms.takeover_wait_s)
+            await pause(self._left_to_wait_s(list(late)))
             await self._behind(late, attempt, waited=True)
+
+    def _left_to_wait_s(self, late: Sequence[LaneDriver]) -> float:
+        """Former owners had lost their leases when we were given the lanes: their last requests are as old as that."""
+        return max(0.0, max(driver.given_at_s for driver in late) + self._terms.takeover_wait_s - now_s())
 
     def _still_to_acquire(self, drivers: Sequence[LaneDriver]) -> list[LaneDriver]:
         """Return the lanes that have no owner yet; the others, whatever became of them, are out of the acquisition."""

@@ -92,6 +92,10 @@ class LaneDriver:
         """Acquisitions since the last acknowledged record."""
         self.flaps = 0
         """Acquisitions that were lost again before long."""
+        self.given_at_s = now_s()
+        """Since when no former owner has a lease for the lane."""
+        self.woken = False
+        """Whether there was something to copy for a lane that had no owner."""
         self.owned_at_s = 0.0
         self.join_at_s = 0.0
         self.acquiring = False

@@ -200,6 +200,8 @@ class Remedies:
         driver.reason = reason
         driver.reacquired += 1
         driver.flaps += 1
+        if fenced:
+            driver.given_at_s = now_s()
         if driver.reacquired > _REACQUISITIONS or (fenced and driver.flaps > _FLAPS):
             event = OwnershipLost(
                 flow=self._terms.flow,
@@ -218,6 +220,7 @@ class Remedies:
         if driver.lane.state is State.STOPPED:
             return
         driver.lane.disown()
+        driver.given_at_s = now_s()
         driver.reacquired = driver.flaps = 0
         driver.join_at_s = 0.0
         self._join(driver)
@@ -257,7 +260,7 @@ class Remedies:
             end = (await self._source.offsets([source], LATEST))[source]
         except (ConnectionLost, BrokerUnreachable, KafkaRefusal):
             return  # the next fetch will say it again
-        if driver.lane.state is not State.COPYING or driver.lane.fetch_offset != wanted:
+        if not driver.lane.listens or driver.lane.fetch_offset != wanted:
             return
         if wanted < start:
             self._gap(

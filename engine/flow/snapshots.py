@@ -21,6 +21,17 @@ _BY_STATE = {
 }
 
 
+_AT_WORK = (State.COPYING, State.WATCHING)
+"""To the eye a lane that watches the end of its source copies: it has everything, and goes on by itself."""
+
+
+def _state(driver: LaneDriver) -> str:
+    lane = driver.lane
+    if lane.state not in _AT_WORK:
+        return lane.state.value
+    return "paused" if lane.paused else State.COPYING.value
+
+
 def lane_progress(driver: LaneDriver, routes: Routes, now_ms: int) -> LaneProgress:
     """Take a snapshot of a lane at an instant of Unix time, ms."""
     lane, watch = driver.lane, driver.watch
@@ -31,7 +42,7 @@ def lane_progress(driver: LaneDriver, routes: Routes, now_ms: int) -> LaneProgre
     return LaneProgress(
         lane=lane.name.source,
         target=lane.name.target,
-        state="paused" if lane.paused and lane.state is State.COPYING else lane.state.value,
+        state=_state(driver),
         reason=why_still(driver, routes, now_ms),
         source_next=lane.source_next,
         target_next=lane.target_next,
@@ -48,7 +59,7 @@ def lane_progress(driver: LaneDriver, routes: Routes, now_ms: int) -> LaneProgre
         lag_bytes=watch.bytes_of(lag) if lag >= 0 else -1,
         newest_ms=lane.newest_ms,
         appended_at_ms=watch.appended_at_ms,
-        behind_since_ms=watch.behind_since_ms(lane.head_ms, lane.newest_ms) if lag > 0 else -1,
+        behind_since_ms=watch.behind_since_ms(lane.pieces.head_ms, lane.newest_ms) if lag > 0 else -1,
         latency_ms=driver.latency_ms,
         began_ms=watch.began_ms,
     )
@@ -57,7 +68,7 @@ def lane_progress(driver: LaneDriver, routes: Routes, now_ms: int) -> LaneProgre
 def why_still(driver: LaneDriver, routes: Routes, now_ms: int) -> str:
     """Say why a lane does not move; empty for one that does, or has everything."""
     lane = driver.lane
-    if lane.state is not State.COPYING:
+    if lane.state not in _AT_WORK:
         return driver.reason or _BY_STATE[lane.state].format(fault=driver.fault or "no answer")
     if lane.draining:
         return "drains"

@@ -175,6 +175,19 @@ async def test_a_restarted_broker_forgets_a_producer_of_old_records(stage: Stage
         assert told(await writer.ask(batch(stale, 5))) == appended(6)
 
 
+async def test_a_marker_makes_a_producer_of_old_records_young(stage: Stage) -> None:
+    """So an owner that keeps its id alive keeps its fence, however old what it copies is."""
+    async with writing(stage) as writer:
+        stale = writer.producer
+        writer.producer = await stage.port.acquire(f"{stage.name}-id", [writer.where])
+        assert await writer.append(0) == appended(2)
+        await stage.port.keep_alive(f"{stage.name}-id", writer.producer, [writer.where])
+        await restart(stage, writer)
+        assert told(await writer.ask(batch(stale, 0))) == refused(K.FENCED, 47)
+        assert await writer.append(0) == appended(2)
+        assert await writer.append(2) == appended(5)
+
+
 async def restart(stage: Stage, writer: Writer) -> None:
     await stage.restart()
     await writer.broker.wait_lost()

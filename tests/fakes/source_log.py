@@ -15,7 +15,8 @@ from engine.wire.record import Record
 TRANSACTIONAL, CONTROL = 0x10, 0x20
 ABORT, COMMIT = 0, 1
 LEADER_EPOCH = 4
-_TIMESTAMP = 1_700_000_000_000
+BORN_MS = 1_700_000_000_000
+"""Timestamp of a record at offset 0; later offsets are so many milliseconds younger."""
 
 
 class SourceBatch(msgspec.Struct):
@@ -28,22 +29,24 @@ class SourceBatch(msgspec.Struct):
     bits: int = 0
     control: int = -1
     epoch: int = LEADER_EPOCH
+    born_ms: int = BORN_MS
 
     def encode(self) -> bytes:
         """Return the batch as it stands in the source's log."""
-        return _encode(self.base, self.last, self.offsets, self.producer_id, self.bits, self.control, self.epoch)
+        identity = self.producer_id, self.bits, self.control, self.epoch
+        return _encode(self.base, self.last, self.offsets, self.born_ms, *identity)
 
 
 @lru_cache(maxsize=20_000)
 def _encode(
-    base: int, last: int, offsets: tuple[int, ...], producer_id: int, bits: int, control: int, epoch: int
+    base: int, last: int, offsets: tuple[int, ...], born_ms: int, producer_id: int, bits: int, control: int, epoch: int
 ) -> bytes:
     if control >= 0:
-        records = [Record(base, _TIMESTAMP, struct.pack(">hh", 0, control), bytes(6))]
+        records = [Record(base, born_ms, struct.pack(">hh", 0, control), bytes(6))]
     else:
-        records = [Record(offset, _TIMESTAMP + offset, b"%d" % offset, b"v" * (offset % 7)) for offset in offsets]
-    area = write_area(records, [record.offset - base for record in records], _TIMESTAMP)
-    batch = seal(area, 0, len(records), _TIMESTAMP, _TIMESTAMP + last, (producer_id, 0, 0 if producer_id >= 0 else -1))
+        records = [Record(offset, born_ms + offset, b"%d" % offset, b"v" * (offset % 7)) for offset in offsets]
+    area = write_area(records, [record.offset - base for record in records], born_ms)
+    batch = seal(area, 0, len(records), born_ms, born_ms + last, (producer_id, 0, 0 if producer_id >= 0 else -1))
     struct.pack_into(">q", batch, 0, base)
     struct.pack_into(">i", batch, 12, epoch)
     struct.pack_into(">hi", batch, 21, bits, last - base)
@@ -64,6 +67,8 @@ class SourceLog:
         """(leader epoch, its first offset), in order."""
         self.start = 0
         self.end = 0
+        self.born_ms = BORN_MS
+        """When the batches that come next were born."""
 
     # --- writing ---------------------------------------------------------------------------------------------
 
@@ -72,7 +77,10 @@ class SourceLog:
         offsets = tuple(self.end + index for index in range(count) if index not in holes)
         bits = TRANSACTIONAL if producer_id >= 0 else 0
         epoch = self.epochs[-1][0]
-        self.batches.append(SourceBatch(self.end, self.end + count - 1, offsets, producer_id, bits, epoch=epoch))
+        batch = SourceBatch(
+            self.end, self.end + count - 1, offsets, producer_id, bits, epoch=epoch, born_ms=self.born_ms
+        )
+        self.batches.append(batch)
         self.end += count
 
     def marker(self, producer_id: int, control: int) -> None:
@@ -145,8 +153,8 @@ class SourceLog:
 
     def at(self, timestamp_ms: int) -> int:
         """Return the offset of the first record that is as young, -1 without one; markers have no time here."""
-        offsets = (offset for batch in self.batches if batch.control < 0 for offset in batch.offsets)
-        return next((offset for offset in offsets if _TIMESTAMP + offset >= timestamp_ms), -1)
+        offsets = ((batch.born_ms, offset) for batch in self.batches if batch.control < 0 for offset in batch.offsets)
+        return next((offset for born_ms, offset in offsets if born_ms + offset >= timestamp_ms), -1)
 
     def fetch(self, offset: int, batches: int, *, committed: bool = True) -> tuple[bytes, list[tuple[int, int]]]:
         """Return up to `batches` whole batches from the one that holds `offset`, and the aborted list.

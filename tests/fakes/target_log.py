@@ -20,6 +20,7 @@ NONE, TOO_LARGE, INVALID_TIMESTAMP, OUT_OF_ORDER, INVALID_EPOCH, INVALID_RECORD 
 SPAN = 2**31
 _REMEMBERED = 5
 EXPIRATION_MS = 24 * 3600 * 1000
+_TODAY_MS = 2**62
 
 
 class Remembered(msgspec.Struct):
@@ -107,6 +108,7 @@ class TargetLog:
             return INVALID_EPOCH
         if known is None or known.epoch != epoch:
             self.producers[producer_id] = Remembered(epoch, deque(maxlen=_REMEMBERED))
+        self.producers[producer_id].last_timestamp_ms = _TODAY_MS  # a marker is of today, whatever the records are of
         base, self.end = self.end, self.end + 1
         self.batches.append(Stored(TailBatch(base, self.end, producer_id, epoch, -1, 1, True), b""))
         return NONE
@@ -119,11 +121,11 @@ class TargetLog:
     def restart(self, now_ms: int = 0) -> None:
         """Restart the broker: of each producer only the last batch stays known.
 
-        A producer is as old as the youngest record of its last batch, and one older than a day
+        A producer is as old as the youngest record of its last batch (or the marker behind it). One older than a day
         (`producer.id.expiration.ms`) is forgotten with its epoch, whenever it wrote; `now_ms` 0 forgets nobody.
         """
         for producer_id, known in list(self.producers.items()):
-            if known.batches and now_ms - known.last_timestamp_ms >= EXPIRATION_MS:
+            if now_ms - known.last_timestamp_ms >= EXPIRATION_MS:
                 del self.producers[producer_id]
             while len(known.batches) > 1:
                 known.batches.popleft()

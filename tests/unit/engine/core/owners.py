@@ -18,12 +18,15 @@ from engine.core.states import State
 from engine.wire.batch import read_header
 from engine.wire.records import reencode
 from policies.model import FlowName, LaneName, TopicPartition
-from tests.fakes.target_log import NONE, TargetLog
+from tests.fakes.source_log import BORN_MS
+from tests.fakes.target_log import EXPIRATION_MS, NONE, TargetLog
 
 FLOW = FlowName("A", "B")
 NAME = LaneName(TopicPartition("t", 0), TopicPartition("A.t", 0))
 PRODUCER_ID = 41
 LARGE = 1 << 20
+NOW_MS = BORN_MS + 2 * EXPIRATION_MS
+"""Today: what was born at BORN_MS is older than a broker remembers producers."""
 
 
 if TYPE_CHECKING:
@@ -97,10 +100,15 @@ class Connection:
 class Owner:
     """One copier's view of the lane, driven as `engine/flow` drives it."""
 
-    def __init__(self, world: World, assignment_epoch: int) -> None:
+    remembers = False
+    """Whether it takes for granted that brokers remember producers of old records."""
+
+    def __init__(self, world: World, assignment_epoch: int, *, watches: bool) -> None:
         self.world, self.assignment_epoch = world, assignment_epoch
         self.lane = Lane(FLOW, NAME, Limits(queue_bytes=3000, max_runs=6))
-        self.positions = PositionStream(self.lane, encode_key("A", NAME.source), lambda: 1_700_000_000_000)
+        self.positions = PositionStream(self.lane, encode_key("A", NAME.source), lambda: NOW_MS)
+        if world.aged and not self.remembers:
+            self.lane.forgets_before_ms = NOW_MS - EXPIRATION_MS // 2
         self.data = Connection(world, world.target, self._on_data)
         self.places = Connection(world, world.positions, self._on_position)
         self.fetched: tuple[int, bytes, list[tuple[int, int]]] | None = None
@@ -110,11 +118,23 @@ class Owner:
         self.epoch = -1
         self.fenced = False
         self.max_batch_bytes = LARGE
-        self.gone = False
+        self.gone = self.woken = False
         self._stored: Position | None = None
-        self.acquire(again=False)
+        if watches:
+            self.todo = [self._read_position, self._watch_or_acquire]
+        else:
+            self.acquire(again=False)
 
     # --- ownership -------------------------------------------------------------------------------------------
+
+    def _watch_or_acquire(self) -> None:
+        stored, world = self._stored, self.world
+        at_end = stored is not None and stored.source_next == world.source.end
+        if stored is not None and at_end and stored.target_next == world.target.end:
+            world.count("watched")
+            self.lane.watch(stored)
+        else:
+            self.acquire(again=False)
 
     def acquire(self, *, again: bool) -> None:
         self.todo = [
@@ -173,6 +193,8 @@ class Owner:
 
     def leave(self) -> None:
         """Die, or stand down: requests on their way stay on their way."""
+        if self.gone:
+            return
         self.gone = True
         self.todo, self.actions, self.reads = [], [], []
         self.lane.stop()
@@ -188,6 +210,11 @@ class Owner:
     def take(self, cut_bytes: int) -> None:
         assert self.fetched is not None
         (offset, fetched, aborted), self.fetched = self.fetched, None
+        if self.lane.state is State.WATCHING and self.lane.fetch_offset == offset and fetched:
+            self.world.count("woken")
+            self.lane.wake()
+            self.woken = True
+            self.acquire(again=False)
         if self.lane.state is not State.COPYING or self.lane.fetch_offset != offset or not fetched:
             return
         first = read_header(memoryview(fetched), 0).size_bytes

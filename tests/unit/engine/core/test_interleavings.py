@@ -4,12 +4,15 @@ import pytest
 
 from engine.core.lane import Lane
 from engine.core.runs import RunLine
+from tests.unit.engine.core.owners import Owner
 from tests.unit.engine.core.simulation import World, run
 
 _A_RUN = 400
 
 
-@pytest.mark.parametrize("start", range(0, 2000, 100))
+@pytest.mark.parametrize(
+    "start", [*range(0, 500, 100), *(pytest.param(start, marks=pytest.mark.full) for start in range(500, 2000, 100))]
+)
 def test_no_interleaving_loses_repeats_or_reorders(start: int) -> None:
     for seed in range(start, start + 100):
         run(seed, _A_RUN)
@@ -38,8 +41,8 @@ def test_the_simulation_sees_a_lane_that_does_not_wait_for_its_plan(monkeypatch:
 
 def test_the_simulation_sees_a_lane_that_fetches_again_what_it_had_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     def rewind_all(lane: Lane) -> None:
-        while lane._pieces.waiting:
-            lane._pieces.settled(lane._pieces.waiting.pop())
+        while lane.pieces.waiting:
+            lane.pieces.settled(lane.pieces.waiting.pop())
         if lane._line is not None:
             lane._continue_behind()
 
@@ -53,9 +56,29 @@ def test_the_simulation_sees_a_window_that_is_open_from_the_start(monkeypatch: p
     assert _fails(range(0, 3000, 3))
 
 
+def test_the_simulation_sees_a_lane_that_trusts_a_broker_to_remember(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Owner, "remembers", True)
+    assert _fails(range(1, 3000, 3))
+
+
+def test_the_simulation_sees_an_owner_that_believes_what_it_read_before_its_barrier(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def own_at_once(owner: Owner, *, again: bool) -> None:
+        del again
+        owner.todo = [owner._init, lambda: owner._mark(owner.world.target), lambda: owner._mark(owner.world.positions)]
+        owner.todo += [owner._read_tail]  # with the position that was read to see whether the lane may rest
+
+    acquire = Owner.acquire
+    monkeypatch.setattr(
+        Owner, "acquire", lambda owner, *, again: (own_at_once if owner.woken else acquire)(owner, again=again)
+    )
+    assert _fails(range(3000))
+
+
 def test_the_simulation_plays_what_it_should() -> None:
     """A simulation in which nothing happens proves nothing: these must all occur often."""
-    seen: dict[str, int] = {"kills": 0, "splits": 0, "settles": 0, "acquired again": 0, "records": 0, "wraps": 0}
+    seen = dict.fromkeys(("kills", "splits", "settles", "acquired again", "records", "wraps", "watched", "woken"), 0)
     for seed in range(100):
         world = World(seed)
         world.seen = seen

@@ -395,3 +395,19 @@ def test_records_older_than_the_target_remembers_producers_are_settled_by_a_new_
     played.feed(2, 2)
     sent = played.send()
     assert isinstance(played.answers(sent, K.UNKNOWN, K.UNKNOWN), expected)
+
+
+def test_a_lane_that_watches_asks_for_the_source_and_for_nothing_else() -> None:
+    lane = Lane(FLOW, NAME)
+    lane.watch(position(7, 50))
+    assert (lane.state, lane.fetch_offset, lane.source_next, lane.target_next) == (State.WATCHING, 7, 7, 50)
+    assert lane.wants_fetch
+    assert lane.listens
+    assert (lane.next_append(), lane.idle, lane.plan_needed) == (None, True, False)
+    lane.paused = True
+    assert not lane.wants_fetch
+    lane.paused = False
+    lane.drain()
+    assert (lane.wants_fetch, lane.listens) == (False, False)
+    lane.wake()
+    assert lane.state is State.ACQUIRING

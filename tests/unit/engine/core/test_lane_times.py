@@ -17,13 +17,13 @@ WRITTEN_MS = 1_700_000_000_000
 def test_the_queue_tells_its_oldest_and_its_newest_record_and_the_lane_what_it_copied_last() -> None:
     played = Played()
     lane = played.lane
-    assert (lane.head_ms, lane.tail_ms, lane.newest_ms) == (-1, -1, -1)
+    assert (lane.pieces.head_ms, lane.pieces.tail_ms, lane.newest_ms) == (-1, -1, -1)
     played.feed(3, 3)
-    assert (lane.head_ms, lane.tail_ms, lane.fetched) == (WRITTEN_MS, WRITTEN_MS + 5, 6)
+    assert (lane.pieces.head_ms, lane.pieces.tail_ms, lane.fetched) == (WRITTEN_MS, WRITTEN_MS + 5, 6)
     first, second = played.send()
-    assert (lane.head_ms, lane.tail_ms) == (WRITTEN_MS, -1)
+    assert (lane.pieces.head_ms, lane.pieces.tail_ms) == (WRITTEN_MS, -1)
     played.answer(first, OutcomeKind.APPENDED, 50)
-    assert (lane.head_ms, lane.newest_ms) == (second.first_timestamp, WRITTEN_MS + 2)
+    assert (lane.pieces.head_ms, lane.newest_ms) == (second.first_timestamp, WRITTEN_MS + 2)
 
 
 def test_records_that_were_opened_tell_their_time_too() -> None:

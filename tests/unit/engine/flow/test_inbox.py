@@ -53,6 +53,7 @@ class Desk:
             fault=lambda driver, found: self.told.append(("fault", (driver.name.source.partition, found.fault))),
             corrupt=self._corrupt,
             idle=lambda driver, _found: self.told.append(("idle", driver.name.source.partition)),
+            awake=lambda driver: self.told.append(("awake", driver.name.source.partition)),
             lost=lambda: self.told.append(("lost", None)),
         )
         self.inbox = Inbox(
@@ -135,7 +136,7 @@ async def test_a_lane_is_asked_for_from_where_it_stands() -> None:
 async def test_lanes_without_room_or_without_a_target_are_not_asked_for() -> None:
     desk = Desk()
     desk.blocked = {desk.drivers[0]}
-    desk.drivers[1].lane._pieces.queued_bytes = 1
+    desk.drivers[1].lane.pieces.queued_bytes = 1
     async with running(desk):
         assert desk.asked() == [[2]]
         assert desk.brokers[0].terms[0].max_wait_s < TERMS.max_wait_s  # a lane only waits for room: answer soon
@@ -175,6 +176,19 @@ async def test_an_answer_for_a_lane_that_drains_is_ignored() -> None:
         desk.answer(one(0, 0, len(body)), body=body)
         await turns()
         assert (desk.told[-1], desk.drivers[0].lane.idle) == (("taken", []), True)
+
+
+async def test_what_is_fetched_for_a_lane_that_watches_only_wakes_it() -> None:
+    desk = Desk(2)
+    desk.drivers[1].lane = Lane(FLOW, desk.drivers[1].name)
+    desk.drivers[1].lane.watch(position(0, 0))
+    async with running(desk):
+        assert desk.asked() == [[1, 0]]
+        body = batch()
+        desk.answer(one(1, 0, len(body)), one(0), body=body)
+        await turns()
+        assert desk.told == [("awake", 1), ("idle", 0), ("taken", [])]
+    assert desk.pool.used_bytes == 0
 
 
 async def test_faults_replicas_and_empty_answers_are_told_per_lane() -> None:

@@ -104,7 +104,7 @@ async def test_every_state_but_copying_has_a_reason(ways: Sequence[Event], state
 
 
 def test_the_states_with_reasons_are_all_there_are() -> None:
-    assert {*snapshots._BY_STATE, State.COPYING} == set(State)
+    assert {*snapshots._BY_STATE, *snapshots._AT_WORK} == set(State)
 
 
 async def test_what_the_target_said_of_an_append_is_in_the_reason_until_one_is_acknowledged() -> None:
@@ -194,9 +194,9 @@ async def test_a_lane_says_what_it_waits_for_on_an_open_way() -> None:
         ask()
         driver.held_since = 1.0
         ask()
-        driver.lane._pieces.queued_bytes = 1
+        driver.lane.pieces.queued_bytes = 1
         ask()
-        driver.lane._pieces.queued_bytes = 0
+        driver.lane.pieces.queued_bytes = 0
         driver.lane.draining = True
         ask()
         driver.lane.draining = False

@@ -103,7 +103,7 @@ async def test_a_release_that_nobody_waits_for_any_more_leaves_no_lane_behind() 
     async with stage.running(), asyncio.TaskGroup() as group:
         await until(lambda: stage.state() is State.REFUSED)
         stage.copier.hold()  # nothing can settle now
-        pieces = stage.driver().lane._pieces
+        pieces = stage.driver().lane.pieces
         pieces.in_flight.extend(pieces.waiting)
         releasing = group.create_task(stage.copier.release("s"))
         await turns(5)
