@@ -10,12 +10,11 @@ from actors.desk import FlowDesk
 from actors.events import Scaled
 from actors.tally import Tally
 from engine.core.events import Event
-from engine.core.progress import LaneProgress
 from policies.model import TopicPartition
 from policies.scaling import FlowLoad, ScalingLimits, ScalingMemory, decide
 
-LOOK_S = 2.0
-"""Between two looks: the policy smooths over ten times as long."""
+LOOK_S = 5.0
+"""Between two looks: the policy smooths over several times as long."""
 ARRIVAL_S = 10.0
 """Arrivals are counted over so long at least."""
 NOT_MOVABLE = ("failed", "stopped")
@@ -35,7 +34,7 @@ class Scaler:
     def look(self, at_s: float, now_ms: int) -> None:
         """Measure if it is time, and set how many copiers are wanted. `at_s` is monotonic, `now_ms` Unix time."""
         desk = self._desk
-        if at_s - self._at_s < LOOK_S:
+        if self._limits.minimum == self._limits.maximum or at_s - self._at_s < LOOK_S:
             return
         self._at_s = at_s
         sets = sum(1 for group in desk.ledger.sets.values() if group.lanes)
@@ -50,32 +49,40 @@ class Scaler:
                 self._note(Scaled(flow=desk.flow, copiers=decision.copiers, reason=decision.reason))
 
     def _measure(self, at_s: float, now_ms: int, sets: int) -> FlowLoad:
-        lanes = [lane for lane in self._desk.lanes() if self._counts(lane)]
-        lag_bytes = sum(max(0, lane.lag_bytes) for lane in lanes)
-        lag_records = sum(lane.lag_records for lane in lanes)
+        """Sum the flow up in one pass: it may have ten thousand lanes."""
+        desk = self._desk
+        quarantined, paused = desk.quarantined(), desk.wanted.paused_topics
+        lag_bytes = lag_records = 0
+        oldest_ms, ends = now_ms, {}
+        for lane in desk.lanes():
+            if lane.state in NOT_MOVABLE or lane.lane.topic in paused or lane.set_id in quarantined:
+                continue  # more copiers would not bring it on
+            if lane.source_end < 0 or lane.source_next < 0:
+                continue
+            ends[lane.lane] = lane.source_end
+            if lane.source_end > lane.source_next:
+                lag_records += lane.source_end - lane.source_next
+                lag_bytes += max(0, lane.lag_bytes)
+                if 0 <= lane.behind_since_ms < oldest_ms:
+                    oldest_ms = lane.behind_since_ms
         records_per_s, bytes_per_s = self._tally.rates()
         record_bytes = lag_bytes / lag_records if lag_records else bytes_per_s / max(1.0, records_per_s)
         return FlowLoad(
             at_s=at_s,
-            copiers=min(len(self._desk.open_seats()), self._desk.copiers_wanted),  # those beyond are for suspects
+            copiers=min(len(desk.open_seats()), desk.copiers_wanted),  # those beyond are for suspects
             sets=sets,
             bytes_per_s=bytes_per_s,
-            arrival_bytes_per_s=record_bytes * self._arrivals(lanes, at_s),
+            arrival_bytes_per_s=record_bytes * self._arrivals(ends, at_s),
             lag_bytes=float(lag_bytes),
-            lag_s=max((lane.lag_ms(now_ms) for lane in lanes), default=0) / 1000,
+            lag_s=(now_ms - oldest_ms) / 1000,
         )
 
-    def _counts(self, lane: LaneProgress) -> bool:
-        """Whether more copiers could bring the lane on."""
-        desk = self._desk
-        is_paused = lane.lane.topic in desk.wanted.paused_topics
-        return lane.state not in NOT_MOVABLE and not is_paused and lane.set_id not in desk.quarantined()
-
-    def _arrivals(self, lanes: list[LaneProgress], at_s: float) -> float:
+    def _arrivals(self, ends: dict[TopicPartition, int], at_s: float) -> float:
         """Records per second that arrived at the source, from its ends: lag and rate together are too noisy."""
-        self._ends.append((at_s, {lane.lane: lane.source_end for lane in lanes if lane.source_end >= 0}))
+        self._ends.append((at_s, ends))
         while len(self._ends) > 2 and at_s - self._ends[1][0] >= ARRIVAL_S:
             self._ends.popleft()
-        (before_s, before), (_, now) = self._ends[0], self._ends[-1]
-        grown = sum(max(0, end - before[name]) for name, end in now.items() if name in before)
-        return grown / (at_s - before_s) if at_s > before_s else 0.0
+        before_s, before = self._ends[0]
+        if at_s <= before_s:
+            return 0.0
+        return sum(end - before.get(name, end) for name, end in ends.items()) / (at_s - before_s)
