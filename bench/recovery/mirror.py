@@ -97,7 +97,11 @@ class MirrorRun:
         return sorted(found, key=lambda one: (one.create_time(), one.pid))
 
     def end(self) -> bool:
-        """Ask it to drain and wait; kill its processes by pid if it does not end. Say whether it ended in order."""
+        """Ask it to drain and wait; kill its processes by pid if it does not end. Say whether it ended in order, which
+        one that was killed before is not asked for.
+        """
+        if self.process.returncode == -signal.SIGKILL:
+            return True
         tree = _tree(self.process.pid)
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
