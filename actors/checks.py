@@ -1,10 +1,13 @@
 """Everything that is checked before Ray starts: the file, the clusters, what would be copied. Changes nothing."""
 
 import asyncio
+import os
 from pathlib import Path
 
+from actors.config_ref import is_shipped
 from engine.config import load_config
 from engine.preflight import FlowPreview, preview
+from engine.secrets import literal_secrets
 from engine.settings import MirrorConfig
 
 
@@ -12,3 +15,15 @@ def prepare(path: Path) -> tuple[MirrorConfig, tuple[FlowPreview, ...]]:
     """Read a configuration and ask its clusters. Raises ConfigError and what `engine.preflight.preview` raises."""
     config = load_config(path)
     return config, asyncio.run(preview(config))
+
+
+def shipped_secrets(path: Path, config: MirrorConfig) -> tuple[str, ...]:
+    """Warn of passwords in a file that a Ray job has put into Ray's store with its working directory."""
+    if not is_shipped(path, os.environ):
+        return ()
+    found = sorted({place for cluster in config.clusters.values() for place in literal_secrets(cluster)})
+    return tuple(
+        f"{path}, line {line}: {key} holds a password in clear, and this file was submitted with the working directory:"
+        " whoever reaches Ray can read it; write ${file:PATH:KEY} or ${env:NAME} instead"
+        for key, line in found
+    )

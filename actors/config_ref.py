@@ -3,6 +3,7 @@
 import hashlib
 import os
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 
 from actors.messages import ConfigRef
@@ -51,9 +52,13 @@ def refer(path: Path) -> ConfigRef:
     """
     absolute = path.resolve()
     digest = hashlib.sha256(absolute.read_bytes()).hexdigest()
-    here = Path.cwd()
-    shipped = IN_JOB in os.environ and absolute.is_relative_to(here)
-    return ConfigRef(path=str(absolute.relative_to(here) if shipped else absolute), digest=digest)
+    shipped = is_shipped(path, os.environ)
+    return ConfigRef(path=str(absolute.relative_to(Path.cwd()) if shipped else absolute), digest=digest)
+
+
+def is_shipped(path: Path, env: Mapping[str, str]) -> bool:
+    """Whether a file came to this Ray job with its working directory."""
+    return IN_JOB in env and path.resolve().is_relative_to(Path.cwd())
 
 
 def load(ref: ConfigRef) -> MirrorConfig:

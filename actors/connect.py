@@ -14,12 +14,15 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+from actors.session import process_start
 from engine.clock import wall_ms
 from engine.errors import MirrorError
 
 OBJECT_STORE_BYTES = 100_000_000  # no record passes through it; Ray's minimum is 75 MiB
 SHORT_PATH = 40  # Ray's unix sockets add some 65 characters to its temp folder, and the kernel allows 107
 PROBE_TIMEOUT_S = 1.0
+SESSION_PREFIX = "ray-"
+OWNER = "raymirror-owner"
 STARTS = 2
 """How often a local Ray is started: it gives its own parts 30 s, which a busy machine may not."""
 
@@ -121,7 +124,10 @@ def start_local(cpus: int, folder: Path | None = None) -> RayConnection:
     """Start a Ray of our own with so many logical CPUs, whatever the cores; in `folder`, if its path is short."""
     ray = _import_ray(token=True)
     base = str(folder) if folder is not None else tempfile.gettempdir()
-    temp = Path(tempfile.mkdtemp(prefix="ray-", dir=base if len(base) + 13 <= SHORT_PATH else "/tmp"))
+    home = Path(base if len(base) + 13 <= SHORT_PATH else "/tmp")
+    remove_old_sessions(home)
+    temp = Path(tempfile.mkdtemp(prefix=SESSION_PREFIX, dir=home))
+    mark_session(temp)
     for attempt in range(1, STARTS + 1):
         try:
             ray.init(
@@ -139,6 +145,29 @@ def start_local(cpus: int, folder: Path | None = None) -> RayConnection:
                 raise RayNotStarted(str(error).partition("\n")[0], str(temp)) from error
             ray.shutdown()
     return RayConnection(ray, ray.get_runtime_context().gcs_address, temp)
+
+
+def mark_session(temp: Path) -> None:
+    """Note whose Ray folder this is, so that a later start may know that nobody needs it any more."""
+    pid = os.getpid()
+    (temp / OWNER).write_text(f"{pid} {process_start(pid) or 0}\n")
+
+
+def remove_old_sessions(home: Path) -> None:
+    """Remove Ray folders of ours whose process is gone, but the newest: somebody may want to read its logs."""
+    dead = [temp for temp in home.glob(f"{SESSION_PREFIX}*") if _is_left_behind(temp / OWNER)]
+    for temp in sorted(dead, key=lambda temp: temp.stat().st_mtime)[:-1]:
+        shutil.rmtree(temp, ignore_errors=True)
+
+
+def _is_left_behind(owner: Path) -> bool:
+    try:
+        if owner.stat().st_uid != os.getuid():
+            return False
+        pid, start = owner.read_text().split()
+        return process_start(int(pid)) != int(start)
+    except (OSError, ValueError):
+        return False  # not ours, half written, or just removed by its owner
 
 
 def attach(address: str, *, local: bool) -> RayConnection:

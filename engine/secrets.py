@@ -39,6 +39,15 @@ def check_security(cluster: ClusterConfig) -> None:
         )
 
 
+def literal_secrets(cluster: ClusterConfig) -> tuple[tuple[str, int], ...]:
+    """Name the keys, and their lines in the file, that hold a password in clear instead of a placeholder."""
+    jaas = _JAAS_FIELD.findall(cluster.security.get("sasl.jaas.config", ""))
+    in_jaas = any(name == "password" and "${" not in "".join(value) for name, *value in jaas)
+    key_password = cluster.security.get("ssl.key.password", "${")
+    found = ["sasl.jaas.config"] * in_jaas + ["ssl.key.password"] * ("${" not in key_password)
+    return tuple(cluster.places.get(key, (key, 0)) for key in found)
+
+
 def handshake_options(cluster: ClusterConfig, client_id: str) -> HandshakeOptions:
     """Return how to connect to a cluster. Raises ConfigError for what cannot be resolved or is not supported."""
     security = {

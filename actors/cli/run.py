@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from actors import session
-from actors.checks import prepare
+from actors.checks import prepare, shipped_secrets
 from actors.cli import exits
 
 HELP = "start or join the mirror of a configuration and follow it"
@@ -26,6 +26,8 @@ def run(args: argparse.Namespace) -> int:
     config, _ = prepare(args.config)
     for warning in config.warnings:
         print(f"warning: {args.config}: {warning}", file=sys.stderr)
+    for secret in shipped_secrets(args.config, config):
+        print(f"warning: {secret}", file=sys.stderr)
     # Ray comes last: it takes seconds, and nothing above needs it
     from actors import launch
 

@@ -15,7 +15,14 @@ from policies.model import PartitionSet, TopicPartition
 from tests.unit.actors.fakes import FLOW, lane_progress, lanes
 
 SPEC = msgspec.msgpack.encode(
-    CopierSpec(config=ConfigRef(path="/c", digest="d"), flow=FLOW, copier_id="copier-1", deployment_id="x", namespace="n", recipe="r1")
+    CopierSpec(
+        config=ConfigRef(path="/c", digest="d"),
+        flow=FLOW,
+        copier_id="copier-1",
+        deployment_id="x",
+        namespace="n",
+        recipe="r1",
+    )
 )
 RELEASED = LaneReleased(flow=FLOW, lane=TopicPartition("t", 0))
 

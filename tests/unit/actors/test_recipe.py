@@ -42,7 +42,11 @@ def test_what_copiers_do_not_read_does_not_replace_them(tmp_path: Path, extra: s
 
 @pytest.mark.parametrize(
     "extra",
-    ["A.consumer.isolation.level = read_uncommitted\n", "A.consumer.fetch.max.bytes = 65536\n", "B.security.protocol = SSL\n"],
+    [
+        "A.consumer.isolation.level = read_uncommitted\n",
+        "A.consumer.fetch.max.bytes = 65536\n",
+        "B.security.protocol = SSL\n",
+    ],
 )
 def test_what_copiers_read_replaces_them(tmp_path: Path, extra: str) -> None:
     assert recipe(tmp_path, extra) != recipe(tmp_path)
