@@ -124,7 +124,7 @@ async def _measure(partitions: int, rounds: int, *, lasting: bool) -> dict[str, 
     async def no_pause(_attempt: int) -> None:
         return None
 
-    events = InboxEvents(_append, lambda *_: None, lambda *_: None, lambda *_: None, lambda: None)
+    events = InboxEvents(_append, lambda *_: None, lambda *_: None, lambda *_: None, lambda _: None, lambda: None)
     inbox = Inbox(
         connect, lambda: drivers, lambda _: True, BufferPool(64 << 20), FetchTerms(), 1 << 20, no_pause, events
     )
