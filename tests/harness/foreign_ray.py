@@ -1,0 +1,64 @@
+"""Somebody else's local Ray, in a process of its own: started, asked whether it still works, ended by its input's end.
+
+Run as a program it starts Ray, says so, and answers every line with what a task of it has returned.
+"""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+END_DEADLINE_S = 60.0
+
+
+class ForeignRay:
+    """A running Ray that knows nothing of mirrors."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, __file__], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        assert self._answer() == "started"
+
+    def works(self) -> bool:
+        """Whether it still runs a task."""
+        assert self._process.stdin is not None
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        return self._answer() == "42"
+
+    def end(self) -> None:
+        """Have it shut down in order."""
+        self._process.communicate(timeout=END_DEADLINE_S)
+
+    def _answer(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+
+@contextmanager
+def foreign_ray(env: Mapping[str, str]) -> Iterator[ForeignRay]:
+    """Start one; its files lie in a folder of its own, short, because Ray's unix sockets lie below it."""
+    with tempfile.TemporaryDirectory(prefix="fr-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+        foreign = ForeignRay({**env, "RAY_TMPDIR": folder})
+        try:
+            yield foreign
+        finally:
+            foreign.end()
+
+
+def main() -> None:
+    """Be that Ray."""
+    import ray
+
+    ray.init(address="local", num_cpus=1, include_dashboard=False, object_store_memory=80_000_000, log_to_driver=False)
+    print("started", flush=True)  # noqa: T201 - how the parent is told
+    answer = ray.remote(lambda: 42)
+    for _line in sys.stdin:
+        print(ray.get(answer.remote()), flush=True)  # noqa: T201
+    ray.shutdown()
+
+
+if __name__ == "__main__":
+    main()
