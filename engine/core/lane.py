@@ -260,6 +260,8 @@ class Lane:
     def next_append(self) -> Piece | None:
         """Hand out the next batch to send, or None where the window, a plan or trouble holds it back."""
         pieces = self.pieces
+        if not pieces.in_flight and self.newest_ms < self.forgets_before_ms:
+            self._window = 1  # the broker may have forgotten us: it would take a second batch after refusing this one
         if self.state is not State.COPYING or not pieces.waiting or len(pieces.in_flight) >= self._window:
             return None
         first = pieces.waiting[0]

@@ -11,6 +11,7 @@ from engine.core.resume import Tail, TailBatch
 from engine.core.states import State
 from engine.wire.batch import read_header
 from engine.wire.records import decode_records, reencode
+from tests.fakes.source_log import BORN_MS
 from tests.unit.engine.core.lanes import FLOW, NAME, K, Played, as_tail, start
 from tests.unit.engine.core.positions import position
 
@@ -411,3 +412,22 @@ def test_a_lane_that_watches_asks_for_the_source_and_for_nothing_else() -> None:
     assert (lane.wants_fetch, lane.listens) == (False, False)
     lane.wake()
     assert lane.state is State.ACQUIRING
+
+
+def test_behind_old_records_one_batch_goes_alone_until_the_broker_shows_that_it_knows_us() -> None:
+    played = Played()
+    played.lane.forgets_before_ms = BORN_MS + 100
+    played.feed(2, 2, 2)
+    (first,) = played.send()  # nothing was acknowledged yet: who knows
+    played.answer(first, K.APPENDED, 50)
+    assert len(played.send()) == 2
+    for number, piece in enumerate(list(played.lane.pieces.in_flight)):
+        played.answer(piece, K.APPENDED, 52 + 2 * number)
+    played.source.born_ms = BORN_MS + 1000
+    played.feed(2, 2)
+    (young,) = played.send()  # the last ones were old, and time has passed
+    played.answer(young, K.APPENDED, 56)
+    assert len(played.send()) == 1
+    played.answer(played.lane.pieces.in_flight[0], K.APPENDED, 58)
+    played.feed(2, 2)
+    assert len(played.send()) == 2  # behind young ones the whole window is open
