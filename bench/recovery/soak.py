@@ -31,11 +31,14 @@ SOAKED = tuple(fault for fault in FAULTS if fault not in LEFT_OUT)
 MOST_WIDENINGS = 3
 _RECOVERED_S = 120.0
 _CALM_S = (3.0, 15.0)
-_STATUS_FRESH_S = 5.0
+_EFFECT_S = 2.0
+"""A status must be so much newer than the fault, which may not have shown before."""
 
 
 class Blow(msgspec.Struct, frozen=True, kw_only=True):
-    """One fault of the soak: when it came, how long its cause was there, how long until all was copied; seconds."""
+    """One fault of the soak, in seconds: when it came, how long its cause was there, how long from then (and from a new
+    node or a new follower, where it needs one) until all was copied, None if that took too long.
+    """
 
     fault: str
     at_s: float
@@ -114,7 +117,7 @@ def _rain(scene: Scene, seconds: float, chance: random.Random, faults: list[str]
             continue
         cause = FAULTS[name].act(scene)
         FAULTS[name].mend(scene)
-        recovered_s = _until_copied(scene, cause.ended)
+        recovered_s = _until_copied(scene)
         blow = Blow(
             fault=name,
             at_s=round(at_s, 1),
@@ -127,14 +130,15 @@ def _rain(scene: Scene, seconds: float, chance: random.Random, faults: list[str]
     return blows
 
 
-def _until_copied(scene: Scene, since: float) -> float | None:
+def _until_copied(scene: Scene) -> float | None:
     """Wait until the mirror says that all partitions are copied and the lag is small; give the seconds, None after two
     minutes. The mirror's word is enough here: at the end every record is compared.
     """
+    since, since_ms = time.monotonic(), (time.time() + _EFFECT_S) * 1000
     while (waited_s := time.monotonic() - since) < _RECOVERED_S:
         scene.stay(0.5)
         status = scene.mirror.status()
-        if not status or time.time() - status["at_ms"] / 1000 > _STATUS_FRESH_S:
+        if not status or status["at_ms"] < since_ms:
             continue
         (flow,) = status["flows"]
         states = flow["lane_states"]
