@@ -61,6 +61,7 @@ class SupervisorShell:
                     for helper in helpers:
                         helper.cancel()
                     fleet.leave()
+                    self._logs.close()
         finally:
             self._tracing.close()
             self._begun.set()  # also when it failed: callers then get the error instead of waiting

@@ -274,7 +274,8 @@ class Supervisor:
             copiers=tuple(copier for tally in self._tallies.values() for copier in tally.copiers()),
             events=tuple(self._events),
             refused=self.refused,
-            lanes=tuple(lane for desk in self._desks.values() for lane in desk.lanes()) if lanes else (),
+            lanes=tuple(lane for tally in self._tallies.values() for lane in tally.lanes()) if lanes else (),
+            topics=tuple(one for tally in self._tallies.values() for one in tally.topics()) if lanes else (),
         )
 
     def _phase(self) -> str:
@@ -291,6 +292,7 @@ class Supervisor:
                 flow=str(event.flow),
                 text=event.text(),
                 about=event.about,
+                kind=str(type(event).__struct_config__.tag),
             )
             self._events.append(line)
             self._metadata.tell(event)
