@@ -32,6 +32,8 @@ from engine.wire.batch import BatchHeader
 from engine.wire.records import Encoded
 from policies.model import FlowName, LaneName
 
+_TODAY_MS = 2**62
+
 
 class Lane:
     """One source partition on its way to one target partition."""
@@ -44,12 +46,8 @@ class Lane:
         self.paused = False
         self.draining = False
         self.fetch_offset = -1
-        self.records = 0
-        self.wire_bytes = 0
-        self.reencoded = 0
-        self.skipped = 0
-        self.fetched = 0
-        self.offsets = 0
+        self.records = self.wire_bytes = self.offsets = 0
+        self.reencoded = self.skipped = self.fetched = 0
         self.newest_ms = -1
         self.position_version = 0
         self.source_leader_epoch = -1
@@ -58,7 +56,7 @@ class Lane:
         self._outcomes: list[Outcome] = []
         self._window = 1
         self._announced = False  # whether a position of this ownership is durable
-        self._attempt = 0
+        self._attempt, self._last_ms = 0, _TODAY_MS
         self._line: RunLine | None = None
         self._base: Position | None = None
         self._source_next = self._target_next = self._sequence = -1
@@ -74,7 +72,7 @@ class Lane:
         self._announced = False
         self.source_leader_epoch = position.source_leader_epoch
         self._window = self.limits.max_in_flight if barrier_done else 1
-        self._attempt = 0
+        self._attempt, self._last_ms = 0, _TODAY_MS  # a barrier is young
         self.fetch_offset = position.source_next
         self.position_version += 1
 
@@ -260,7 +258,7 @@ class Lane:
     def next_append(self) -> Piece | None:
         """Hand out the next batch to send, or None where the window, a plan or trouble holds it back."""
         pieces = self.pieces
-        if not pieces.in_flight and self.newest_ms < self.forgets_before_ms:
+        if not pieces.in_flight and self._last_ms < self.forgets_before_ms:
             self._window = 1  # the broker may have forgotten us: it would take a second batch after refusing this one
         if self.state is not State.COPYING or not pieces.waiting or len(pieces.in_flight) >= self._window:
             return None
@@ -298,7 +296,7 @@ class Lane:
     def _take(self, piece: Piece) -> None:
         """Count a piece as copied and let its buffer go."""
         self.offsets += piece.source_next - self._source_next
-        self.newest_ms = piece.max_timestamp
+        self.newest_ms = self._last_ms = piece.max_timestamp
         self._source_next = piece.source_next
         self._sequence = piece.sequence + piece.record_count
         self.records += piece.record_count
