@@ -19,6 +19,7 @@ NOT_OURS = (
     "copiers",
     "most_copiers",
     "target_drain_s",
+    "shrink_after_s",
     "configs_exclude",
 )
 """Fields of a flow that its copiers do not read."""

@@ -102,7 +102,10 @@ class SupervisorShell:
                 FlowPlan(
                     name=flow.name,
                     scaling=ScalingLimits(
-                        minimum=flow.copiers, maximum=flow.most_copiers, target_drain_s=flow.target_drain_s
+                        minimum=flow.copiers,
+                        maximum=flow.most_copiers,
+                        target_drain_s=flow.target_drain_s,
+                        shrink_after_s=flow.shrink_after_s,
                     ),
                     recipe=recipe_of(self._spec.version, config, flow),
                 )

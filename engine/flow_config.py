@@ -19,6 +19,7 @@ _MIB = 1024 * 1024
 _MOST_INT = 2**31 - 1
 _MOST_COPIERS = 10_000
 _DRAIN_S = 600
+_CALM_S = 900
 _REFRESH_S = 5
 """New topics are seen within seconds, unless the file asks for MM2's interval."""
 _MOST_FETCH_BYTES = 2 * _MIB
@@ -63,6 +64,7 @@ class FlowReader:
             copiers=copiers[0],
             most_copiers=copiers[1],
             target_drain_s=float(self._number(keys.flow("raymirror.target.drain.seconds"), _DRAIN_S, 1)),
+            shrink_after_s=float(self._number(keys.flow("raymirror.shrink.after.seconds"), _CALM_S, 1)),
             buffer_budget_bytes=self._reader.number(
                 keys.flow("raymirror.copier.memory.bytes"), 64 * _MIB, 8 * _MIB, 64 * 1024 * _MIB
             ),

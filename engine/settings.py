@@ -68,6 +68,7 @@ class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
     copiers: int
     most_copiers: int
     target_drain_s: float
+    shrink_after_s: float
     buffer_budget_bytes: int
     stop_on_foreign_writer: bool
     configs_exclude: PatternList

@@ -62,6 +62,7 @@ KEYS: list[Row] = [
     ("raymirror.copiers.max", FLOW, ("4", "5"), lambda found: found.most_copiers, (4, 5)),
     ("tasks.max", FLOW, ("4", "5"), lambda found: found.most_copiers, (4, 5)),
     ("raymirror.target.drain.seconds", FLOW, ("60", "90"), lambda found: found.target_drain_s, (60.0, 90.0)),
+    ("raymirror.shrink.after.seconds", FLOW, ("60", "90"), lambda found: found.shrink_after_s, (60.0, 90.0)),
     (
         "raymirror.copier.memory.bytes",
         FLOW,
@@ -168,6 +169,7 @@ def test_every_setting_of_a_flow_is_in_the_table() -> None:
         "copiers",
         "most_copiers",
         "target_drain_s",
+        "shrink_after_s",
         "buffer_budget_bytes",
         "stop_on_foreign_writer",
     }
