@@ -69,6 +69,7 @@ def play(fault: Fault, run: int, stage: Stage, size: Size, folder: Path) -> Row:
         scene.stay(size.before_s)
         machine_load = os.getloadavg()[0]
         cause = fault.act(scene)
+        (folder / "cause.json").write_bytes(msgspec.json.encode(cause))
         scene.stay(size.after_s)
         sent = end_load(scene)
         wait_drained(scene, partitions)
