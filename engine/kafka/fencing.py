@@ -11,7 +11,7 @@ from typing import Any
 
 from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 
-from engine.errors import KafkaRefusal
+from engine.errors import ConnectionLost, KafkaRefusal
 from engine.flow.ports import Producer
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.faults import (
@@ -56,6 +56,8 @@ async def barrier(
 async def unfenced(client: ClusterClient) -> Producer:
     """Take a plain producer id: without permission for transactional ids, stale owners are only detected."""
     answer = await (await client.any_connection()).call(InitProducerIdRequest(None, TRANSACTION_TIMEOUT_MS))
+    if answer.error_code in COORDINATOR_RETRY:  # a young broker has no block of producer ids yet
+        raise ConnectionLost(f"InitProducerId on cluster {client.alias!r}: {error_name(answer.error_code)}")
     if answer.error_code != NONE:
         raise KafkaRefusal("InitProducerId", answer.error_code, error_name(answer.error_code), "grant IdempotentWrite")
     return Producer(answer.producer_id, answer.producer_epoch, fenced=False)

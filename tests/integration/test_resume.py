@@ -70,19 +70,16 @@ async def test_a_source_gap_at_start_and_while_running(mirror: Mirror) -> None:
         assert (event.lane.partition, event.first, event.last) == (1, 100, 129)
         await run.until(lambda: run.lane("gap", 2).source_next == 200, "the others go on")
         run.copier.pause(None)
-        # What was asked for before the pause may still arrive: it is at the end, so nothing does.
+        await run.until(lambda: run.copier.routes.pool.used_bytes == 0, "no fetch is on its way any more")
         await produce(mirror.source, "gap", 2, numbered(50, first=200))
         await delete_records(mirror.source, "gap", {2: 250})
         await produce(mirror.source, "gap", 2, numbered(50, first=250))
-        run.copier.pause(frozenset())
-        before = run.lane("gap", 2).source_next
         run.copier.resume(None)
-        if before == 200:
-            await run.until(lambda: len(run.told(SourceGap)) >= 2, "a second gap")
-            later = run.told(SourceGap)[-1]
-            assert (later.lane.partition, later.first, later.last) in ((2, 200, 249), (1, 100, 129))
+        await run.until(lambda: any(one.lane.partition == 2 for one in run.told(SourceGap)), "a gap in partition 2")
+        later = next(one for one in run.told(SourceGap) if one.lane.partition == 2)
+        assert (later.first, later.last) == (200, 249)
     found = await read_topic(mirror.target, copied)
-    assert [len(found[partition]) for partition in range(3)][:2] == [200, 100]
+    assert [len(found[partition]) for partition in range(3)] == [200, 100, 200]
 
 
 async def test_an_older_assignment_stands_down(mirror: Mirror) -> None:

@@ -1,0 +1,84 @@
+"""A target that denies transactional ids: stale owners are detected and not refused, which is said; nothing is lost."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from deploy.local.cluster import Cluster
+from engine.core.events import OwnershipLost, Resumed, UnfencedOwnership
+from tests.harness.compare import assert_identical
+from tests.harness.load import numbered, produce
+from tests.harness.mirror import Mirror
+
+pytestmark = pytest.mark.integration
+
+PARTITIONS = 3
+_ACLS = "org.apache.kafka.tools.AclCommand"
+
+
+@pytest.fixture(scope="module")
+def strict_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster on which everything is allowed but writing under a transactional id."""
+    overrides = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:nobody-here",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    with Cluster("strict", tmp_path_factory.mktemp("strict"), overrides=overrides) as cluster:
+        everything = ("--operation", "All", "--cluster", "--topic", "*", "--group", "*", "--transactional-id", "*")
+        for who, what in (
+            ("--allow-principal", everything),
+            ("--deny-principal", ("--operation", "Write", "--transactional-id", "*")),
+        ):
+            cluster.tool(_ACLS, "--bootstrap-server", cluster.bootstrap_servers, "--add", who, "User:ANONYMOUS", *what)
+        yield cluster
+
+
+async def filled(source: Cluster, target: Cluster, topic: str) -> tuple[Mirror, str]:
+    mirror = Mirror(source, target, topic)
+    await mirror.open()
+    copied = await mirror.topic(topic, PARTITIONS)
+    for partition in range(PARTITIONS):
+        await produce(source, topic, partition, numbered(200, size_bytes=200))
+    return mirror, copied
+
+
+@pytest.mark.parametrize("drain", [True, False], ids=["drained", "cut off"])
+async def test_run_after_run_without_transactional_ids(
+    source_cluster: Cluster, strict_cluster: Cluster, drain: bool
+) -> None:
+    topic = f"unfenced-{drain}".lower()
+    mirror, copied = await filled(source_cluster, strict_cluster, topic)
+    async with mirror.run(drain=drain) as run:
+        await run.until(lambda: len(run.told(UnfencedOwnership)) == PARTITIONS, "it is said at start")
+        await run.until_copied()
+        assert {one.lane.partition for one in run.told(UnfencedOwnership)} == set(range(PARTITIONS))
+        assert "not authorised for transactional ids" in run.told(UnfencedOwnership)[0].text()
+    for partition in range(PARTITIONS):
+        await produce(mirror.source, topic, partition, numbered(100, first=200))
+    async with mirror.run() as run:
+        await run.until_copied()
+        assert len(run.told(UnfencedOwnership)) == PARTITIONS
+        tails = {one.tail_records for one in run.told(Resumed)}
+        assert tails == {0 if drain else 200}
+    assert await assert_identical(mirror.source, mirror.target, topic, copied) == PARTITIONS * 300
+
+
+async def test_a_former_owner_that_is_not_refused_finds_out_by_the_positions(
+    source_cluster: Cluster, strict_cluster: Cluster
+) -> None:
+    """Its lease is over, so it is held; when it goes on, it looks first, and stands down without having appended."""
+    mirror, copied = await filled(source_cluster, strict_cluster, "unfenced-two")
+    async with mirror.run(epoch=1, drain=False) as old:
+        await old.until_copied()
+        old.copier.hold()
+        async with mirror.run(epoch=2) as new:
+            await new.until(lambda: len(new.told(Resumed)) == PARTITIONS, "the newer one has the lanes")
+            for partition in range(PARTITIONS):
+                await produce(mirror.source, "unfenced-two", partition, numbered(100, first=200))
+            await new.until_copied()
+            old.copier.unhold()
+            await old.until(lambda: len(old.told(OwnershipLost)) == PARTITIONS, "the older one stands down")
+            await produce(mirror.source, "unfenced-two", 0, numbered(100, first=300))
+            await new.until_copied()
+    assert await assert_identical(mirror.source, mirror.target, "unfenced-two", copied) == PARTITIONS * 300 + 100
