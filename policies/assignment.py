@@ -244,7 +244,12 @@ class _Loads:
             for set_id in self.held[giver]
             if 0.0 < self.weights[set_id] * CLEAR_GAIN < gap and set_id not in self.pinned
         )
-        return min(fitting, key=lambda set_id: (abs(self.weights[set_id] - gap / 2), set_id), default=None)
+        return min(
+            fitting,
+            # of two that even out alike, the lighter one: fewer lanes stand still
+            key=lambda set_id: (abs(self.weights[set_id] - gap / 2), self.weights[set_id], set_id),
+            default=None,
+        )
 
     def carry_out(self, move: Move) -> None:
         weight = self.weights[move.set_id]

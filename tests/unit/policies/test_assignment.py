@@ -182,3 +182,8 @@ def test_a_pinned_set_stays_but_leaves_with_its_copier() -> None:
     assert balance(sets, owners, ["p", "q"], pinned={"s1", "s2"}, leaving=frozenset({"p"})).owners == dict.fromkeys(
         sets, "q"
     )
+
+
+def test_of_two_sets_that_even_out_alike_the_lighter_one_moves() -> None:
+    found = balance({"heavy": 32.0, "light": 8.0}, {"heavy": "p", "light": "p"}, ["p", "q"])
+    assert found.moves == (Move("light", "p", "q"),)
