@@ -21,6 +21,12 @@ def actor_class(shell: type, **options: Any) -> Any:
     return decorate(**options)(shell) if options else decorate(shell)
 
 
+def names_in(namespace: str) -> list[str]:
+    """List the named actors of a namespace, in order."""
+    actors = ray.util.list_named_actors(all_namespaces=True)
+    return sorted(actor["name"] for actor in actors if actor["namespace"] == namespace)
+
+
 async def bounded(actor: str, name: str, ref: Awaitable[Any], timeout_s: float = CALL_TIMEOUT_S) -> Any:
     """Await an actor call for a bounded time. Raises CopierUnreachable."""
     try:

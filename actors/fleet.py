@@ -12,12 +12,11 @@ from typing import Any
 import msgspec
 import ray
 
-from actors.calls import actor_class
+from actors.calls import actor_class, names_in
 from actors.copier import CopierShell
 from actors.messages import CopierSpec, MirrorSpec
 from actors.ports import CopierPort
 from actors.ray_copier import RayCopier
-from actors.ray_metadata import METADATA
 from engine.clock import now_s
 from policies.model import FlowName
 
@@ -53,21 +52,15 @@ class RayFleet:
         self._watched: list[RayCopier] = []
 
     def find_copiers(self) -> Sequence[CopierPort]:
-        """Find what an earlier supervisor left: copiers are taken over, its metadata actor is ended."""
+        """Find the copiers that an earlier supervisor left."""
         found = []
-        for name in self._names():
+        for name in names_in(self._spec.namespace):
             kind, _, rest = name.partition("/")
-            handle = ray.get_actor(name, namespace=self._spec.namespace)
             if kind == COPIER:
+                handle = ray.get_actor(name, namespace=self._spec.namespace)
                 source, target, _ = rest.split("/")
                 found.append(self._watch(handle, FlowName(source, target), name))
-            elif kind.startswith(METADATA):
-                ray.kill(handle)
         return found
-
-    def _names(self) -> list[str]:
-        actors = ray.util.list_named_actors(all_namespaces=True)
-        return sorted(actor["name"] for actor in actors if actor["namespace"] == self._spec.namespace)
 
     def start_copier(self, flow: FlowName, recipe: str) -> CopierPort:
         """Begin starting a copier actor on one CPU."""

@@ -1,4 +1,4 @@
-"""The metadata actor as the supervisor sees it: asked once a second, replaced when it does not answer."""
+"""The metadata actor as the supervisor sees it: taken over or started, asked once a second, replaced when silent."""
 
 import asyncio
 import contextlib
@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import ray
 
-from actors.calls import actor_class, bounded
+from actors.calls import actor_class, bounded, names_in
 from actors.events import pack
 from actors.messages import MirrorSpec
 from actors.metadata import MetadataShell
@@ -19,6 +19,7 @@ from policies.model import FlowName
 
 ASK_S = 1.0
 RESTART_S = 30.0  # an actor older than this that fails a call is replaced
+AGAIN_S = 2.0  # one that has died is replaced sooner
 EVENTS_KEPT = 1000
 METADATA = "metadata"
 
@@ -36,6 +37,8 @@ class RayMetadata:
         self._actor: Any = None
         self._started_at_s = 0.0
         self._answered = False
+        self._looked = False
+        self._mark = f"{METADATA}/{spec.version}/{spec.config.digest[:16]}/{spec.instance_id}"
 
     def found(self, flow: FlowName) -> Found:
         """Give the latest answer about a flow."""
@@ -77,14 +80,15 @@ class RayMetadata:
 
     async def _round(self) -> None:
         if self._actor is None:
-            self._start()
+            self._find_or_start()
         try:
             await self._write_kept()
             for flow in self._found:
                 await self._ask(flow)
             self._answered = True
         except CopierUnreachable as unreachable:
-            if now_s() - self._started_at_s > RESTART_S:
+            age_s = now_s() - self._started_at_s
+            if age_s > (AGAIN_S if "ActorDiedError" in unreachable.cause else RESTART_S):
                 self.end()
             elif not self._answered:
                 return  # a process takes its time to start
@@ -113,13 +117,26 @@ class RayMetadata:
             found = msgspec.structs.replace(found, serial=self._base[flow] + found.serial)
         self._found[flow] = msgspec.structs.replace(found, events=(), kept=found.kept or known.kept)
 
-    def _start(self) -> None:
+    def _find_or_start(self) -> None:
+        """Take over what an earlier supervisor of the same mirror left, so that it need not start; end the others."""
         self._started_at_s = now_s()
         self._answered = False
+        for name in names_in(self._spec.namespace):
+            if name.startswith(METADATA):
+                handle = ray.get_actor(name, namespace=self._spec.namespace)
+                if name.startswith(self._mark) and self._actor is None and not self._looked:
+                    self._actor = handle
+                else:
+                    ray.kill(handle)
+        self._looked = True
+        if self._actor is None:
+            self._start()
+
+    def _start(self) -> None:
         self._base = {flow: found.serial for flow, found in self._found.items()}  # a new actor counts from 0
         remote = actor_class(MetadataShell)
         self._actor = remote.options(
-            name=f"{METADATA}-{self._started_at_s:.3f}",  # a killed actor's name is freed a moment later
+            name=f"{self._mark}/{self._started_at_s:.3f}",  # a killed actor's name is freed a moment later
             namespace=self._spec.namespace,
             lifetime="detached",
             num_cpus=0,
