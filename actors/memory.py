@@ -48,6 +48,7 @@ class Memory:
 
     def __init__(self, make: Callable[[], StateKeeperLike]) -> None:
         self._make = make
+        self._keeper: StateKeeperLike | None = None
         self._open: StateKeeperLike | None = None
         self._without = False
         self._trouble = ""
@@ -59,12 +60,12 @@ class Memory:
     @property
     def trouble(self) -> str:
         """Why nothing can be remembered now; empty when all is well."""
-        return self._trouble or (self._open.trouble if self._open is not None else "")
+        return self._trouble or (self._keeper.trouble if self._keeper is not None else "")
 
     async def run(self) -> None:
         """Take the flow and keep it, until cancelled; returns when another mirror has it, or none may remember."""
         while not self.taken and not self._without:
-            keeper = self._make()
+            keeper = self._keeper = self._make()
             try:
                 await self._hold(keeper)
             except (FlowHeld, StateTaken, NewerFormat, StateUnreadable) as taken:
@@ -76,7 +77,7 @@ class Memory:
                 self._trouble = str(trouble)
                 await asyncio.sleep(RETRY_S)
             finally:
-                self._open = None
+                self._open = self._keeper = None
                 await keeper.close(release=False)
 
     async def _hold(self, keeper: StateKeeperLike) -> None:

@@ -136,7 +136,10 @@ class SupervisorShell:
         """Give a MirrorStatus; whoever asks under a name is known to follow the mirror."""
         if follower:
             self._followers[follower] = now_s()
-        return encode_status((await self._ready()).status(lanes=lanes))
+        status = (await self._ready()).status(lanes=lanes)
+        if status.phase == "stopped" and not self._task.done():
+            status = msgspec.structs.replace(status, phase="draining")  # the flows are not given back yet
+        return encode_status(status)
 
     async def command(self, command: str, flow: str | None, topics: tuple[str, ...]) -> bytes:
         """Carry a command out in the next step, which begins now; give the status before it."""

@@ -5,9 +5,11 @@ Run as a program it starts Ray, says so, and answers every line with what a task
 
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+
+from tests.harness.ray_temp import ray_temp_folder
+from tests.harness.shell import ROOT
 
 END_DEADLINE_S = 60.0
 
@@ -16,8 +18,9 @@ class ForeignRay:
     """A running Ray that knows nothing of mirrors."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
+        command = [sys.executable, "-m", "tests.harness.foreign_ray"]
         self._process = subprocess.Popen(
-            [sys.executable, __file__], env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            command, env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
         )
         assert self._answer() == "started"
 
@@ -39,8 +42,8 @@ class ForeignRay:
 
 @contextmanager
 def foreign_ray(env: Mapping[str, str]) -> Iterator[ForeignRay]:
-    """Start one; its files lie in a folder of its own, short, because Ray's unix sockets lie below it."""
-    with tempfile.TemporaryDirectory(prefix="fr-", dir="/tmp", ignore_cleanup_errors=True) as folder:
+    """Start one; its files lie in a folder of its own."""
+    with ray_temp_folder() as folder:
         foreign = ForeignRay({**env, "RAY_TMPDIR": folder})
         try:
             yield foreign

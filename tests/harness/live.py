@@ -66,6 +66,10 @@ class LiveMirror:
                 self.events |= {(one["at_ms"], one["text"]): one["severity"] for one in self.status["events"]}
         return self.status
 
+    def said(self) -> str:
+        """Give what it has written to stderr."""
+        return self._errors.read_text()
+
     def flow(self, name: str) -> dict[str, Any]:
         """Give one flow of the latest status."""
         return next(one for one in self.status["flows"] if one["flow"] == name)
@@ -118,4 +122,4 @@ class LiveMirror:
         flows = "\n".join(f"  {flow}" for flow in self.status.get("flows", ()))
         copiers = "\n".join(f"  {copier}" for copier in self.status.get("copiers", ()))
         events = "\n".join(f"  {at_ms} {text}" for at_ms, text in sorted(self.events)[-30:])
-        return f"{flows}\n{copiers}\n{events}\n{self._errors.read_text()[-3000:]}"
+        return f"{flows}\n{copiers}\n{events}\n{self.said()[-3000:]}"

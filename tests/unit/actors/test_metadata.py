@@ -168,6 +168,25 @@ async def test_a_flow_that_another_mirror_has_is_told() -> None:
     assert found.kept is None
 
 
+async def test_whom_a_flow_waits_for_is_told_while_it_waits() -> None:
+    silent = asyncio.Event()
+
+    class Waiting(FakeState):
+        async def open(self) -> None:
+            self.trouble = "waiting up to 30 s for a sign of life of mirror 'm'"
+            await silent.wait()
+            self.trouble = ""
+
+    keeper = FakeKeeper([Seen(lanes("t", 1))])
+    watch = Watch(flow=FLOW, keeper=keeper, state=Waiting, events=FakeEvents(), every_s=0.01)
+    shell = MetadataShell(SPEC, make=lambda spec: (watch,))
+    found = await look(shell, lambda found: bool(found.failure))
+    assert "sign of life" in found.failure
+    assert found.kept is None
+    silent.set()
+    await look(shell, lambda found: found.kept is not None and not found.failure)
+
+
 async def test_trouble_with_the_state_topic_is_told_and_borne(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory, "RETRY_S", 0.01)
     FakeState.fail.append(MirrorError("target: no answer"))
