@@ -77,6 +77,22 @@ class TargetGap(LaneEvent, frozen=True, kw_only=True, tag="target_gap"):
         return f"{self.lane}: target ends at {self.found}, expected {self.expected} ({self.cause}); the lane stopped"
 
 
+class TargetCut(LaneEvent, frozen=True, kw_only=True, tag="target_cut"):
+    """The target lost records that it had acknowledged; they are copied again from `source_offset` on."""
+
+    severity: ClassVar[str] = "warning"
+    expected: int
+    found: int
+    source_offset: int
+
+    def text(self) -> str:
+        return (
+            f"{self.lane}: the target had acknowledged up to offset {self.expected} and ends at {self.found}: it lost"
+            " records (an unclean election, a lost disk);"
+            f" they are copied again from source offset {self.source_offset} on"
+        )
+
+
 class ForeignWriter(LaneEvent, frozen=True, kw_only=True, tag="foreign_writer"):
     """Somebody else wrote target offsets `first` to `last` (inclusive)."""
 
@@ -276,6 +292,7 @@ AnyEvent = (
     Resumed
     | SourceGap
     | TargetGap
+    | TargetCut
     | ForeignWriter
     | RecordRefused
     | TargetEaten

@@ -10,6 +10,7 @@ import msgspec
 from engine.core.position import SEQUENCE_SPAN, Position
 
 REGRESSION = "target regression"
+_MISSING = "batches of ours are missing at this offset"
 _FORWARD = SEQUENCE_SPAN // 2
 """A sequence distance below this is a step forward; above it, a step back (serial number arithmetic)."""
 
@@ -59,19 +60,57 @@ class Unknown(msgspec.Struct, frozen=True, kw_only=True):
 def read_tail(position: Position, tail: Tail) -> Found | Unknown:
     """Find where the copy ended.
 
-    The tail must have been read from `position.target_next` (or from the log start where that is higher, or, where
-    the log ends below it, from as far back as the caller can read).
+    The tail must have been read from `position.target_next` on (or from the log start where that is higher), from one
+    offset before where records may have been lost, and, where `doubtful` says so, from as far back as possible.
     """
-    regressed = tail.end < position.target_next
-    broken = None if regressed else _broken(position, tail)
+    if doubtful(position, tail):
+        ours = _last_of_ours(position, tail)
+        if isinstance(ours, Unknown):
+            return ours
+        if tail.end < position.target_next or position.sequence > (ours or 0):
+            return _regressed(position, tail, ours)
+    tail = msgspec.structs.replace(
+        tail, batches=tuple(batch for batch in tail.batches if batch.next_offset > position.target_next)
+    )
+    broken = _broken(position, tail)
     if broken is not None:
         return broken
-    sequence, foreign, ours = _walk(position, tail)
-    if regressed:
-        return _regressed(position, tail, ours)
+    sequence, foreign = _walk(position, tail)
     if sequence == position.sequence and tail.log_start > position.target_next:
         return _eaten(position, tail, foreign)
     return _found(position, tail, sequence, foreign, "tail" if sequence > position.sequence else "position")
+
+
+def doubtful(position: Position, tail: Tail) -> bool:
+    """Whether the log may have been cut below the position: it ends there, or the offset before holds something newer.
+
+    A marker of another epoch, or a batch that reaches across, can only stand there if what stood there is gone; but
+    for one race (two barriers at once), which the sequences tell from a loss.
+    """
+    last = position.target_next - 1
+    across = [batch for batch in tail.batches if batch.base_offset <= last < batch.next_offset]
+    return tail.end <= last or any(
+        batch.next_offset > position.target_next or (batch.is_control and not _mine(position, batch))
+        for batch in across
+    )
+
+
+def _mine(position: Position, batch: TailBatch) -> bool:
+    return (batch.producer_id, batch.producer_epoch) == (position.producer_id, position.producer_epoch)
+
+
+def _last_of_ours(position: Position, tail: Tail) -> int | Unknown | None:
+    """Return the sequence behind our last batch; what follows a hole in our sequences is not to be built on."""
+    last: int | None = None
+    offset = -1
+    for batch in tail.batches:
+        if not batch.is_control and _mine(position, batch):
+            first = _unwrap(position, batch)
+            if last is not None and first > last and batch.base_offset == offset:
+                return Unknown(expected=position.target_next, found=batch.base_offset, cause=_MISSING)
+            last = first + batch.record_span
+        offset = batch.next_offset
+    return last
 
 
 def _broken(position: Position, tail: Tail) -> Unknown | None:
@@ -83,11 +122,10 @@ def _broken(position: Position, tail: Tail) -> Unknown | None:
     offset: int | None = position.target_next if tail.log_start <= position.target_next else None
     sequence = position.sequence
     for batch in tail.batches:
-        mine = (batch.producer_id, batch.producer_epoch) == (position.producer_id, position.producer_epoch)
-        if mine and not batch.is_control and batch.base_offset >= position.target_next:
+        if _mine(position, batch) and not batch.is_control:
             first = _unwrap(position, batch)
             if first < sequence or (first > sequence and batch.base_offset == offset):
-                cause = f"batches of ours are {'there twice' if first < sequence else 'missing'} at this offset"
+                cause = "batches of ours are there twice at this offset" if first < sequence else _MISSING
                 return Unknown(expected=position.target_next, found=batch.base_offset, cause=cause)
             sequence = first + batch.record_span
         offset = batch.next_offset
@@ -99,20 +137,18 @@ def _unwrap(position: Position, batch: TailBatch) -> int:
     return position.sequence + (ahead if ahead < _FORWARD else ahead - SEQUENCE_SPAN)
 
 
-def _walk(position: Position, tail: Tail) -> tuple[int, tuple[tuple[int, int], ...], int | None]:
-    """Follow our sequence through the tail; return it, the foreign ranges, and our last sequence seen at all."""
+def _walk(position: Position, tail: Tail) -> tuple[int, tuple[tuple[int, int], ...]]:
+    """Follow our sequence through the tail; return it and the foreign ranges."""
     sequence = position.sequence
     foreign: list[tuple[int, int]] = []
-    ours: int | None = None
     for batch in tail.batches:
         if batch.is_control:
             continue
-        if (batch.producer_id, batch.producer_epoch) != (position.producer_id, position.producer_epoch):
+        if _mine(position, batch):
+            sequence = max(sequence, _unwrap(position, batch) + batch.record_span)
+        else:
             _extend(foreign, batch)
-            continue
-        ours = _unwrap(position, batch) + batch.record_span
-        sequence = max(sequence, ours)
-    return sequence, tuple(foreign), ours
+    return sequence, tuple(foreign)
 
 
 def _extend(ranges: list[tuple[int, int]], batch: TailBatch) -> None:
@@ -171,4 +207,16 @@ def _regressed(position: Position, tail: Tail, ours: int | None) -> Found | Unkn
         return Unknown(
             expected=position.target_next, found=tail.end, cause="the target lost records that it had acknowledged"
         )
-    return Found(source_next=source_next, target_next=tail.end, sequence=ours, how=REGRESSION, tail_records=0)
+    last = max(at for at, batch in enumerate(tail.batches) if _mine(position, batch) and not batch.is_control)
+    foreign: list[tuple[int, int]] = []
+    for batch in tail.batches[last + 1 :]:
+        if not batch.is_control:
+            _extend(foreign, batch)
+    return Found(
+        source_next=source_next,
+        target_next=tail.end,
+        sequence=ours,
+        how=REGRESSION,
+        tail_records=0,
+        foreign=tuple(foreign),
+    )

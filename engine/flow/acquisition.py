@@ -16,11 +16,12 @@ from engine.core.events import (
     OwnershipLost,
     ProducerChanged,
     Resumed,
+    TargetCut,
     TargetGap,
     UnfencedOwnership,
 )
 from engine.core.position import Position
-from engine.core.resume import Found
+from engine.core.resume import REGRESSION, Found
 from engine.core.states import State
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.gate import Gate
@@ -223,6 +224,9 @@ class Acquisition:
             tell(self._fail(driver, foreign) if foreign.stopped else foreign)
             if foreign.stopped:
                 return None
+        stored = world.stored.get(driver.name.source)
+        if found.how == REGRESSION and isinstance(stored, Position):
+            tell(self._cut(driver, found, stored))
         self._start(driver, producer, found, world)
         return tell(self._resumed(driver, found))
 
@@ -262,6 +266,15 @@ class Acquisition:
             first=found.foreign[0][0],
             last=found.foreign[-1][1],
             stopped=self._terms.stop_on_foreign_writer,
+        )
+
+    def _cut(self, driver: LaneDriver, found: Found, stored: Position) -> TargetCut:
+        return TargetCut(
+            flow=self._terms.flow,
+            lane=driver.name.source,
+            expected=stored.target_next,
+            found=found.target_next,
+            source_offset=found.source_next,
         )
 
     def _ownership_lost(self, driver: LaneDriver, stored: Position) -> OwnershipLost:

@@ -104,7 +104,7 @@ class Cadence:
         producer = driver.producer
         if producer is None or not producer.fenced or driver.lane.state in _OWNERLESS:
             return
-        if not self._gate.is_open:
+        if not self._gate.is_open or driver.doubted:  # a marker would take the place of records that may be lost
             driver.kept_alive_at = 0.0
             return
         partitions = [driver.name.target, driver.position_appender.partition]

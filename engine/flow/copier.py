@@ -77,6 +77,7 @@ class FlowCopier:
             self._spawn,
             events,
             self._remedies.changed_topic,
+            self._remedies.cut_off,
             self._gate,
             self._meter,
         )

@@ -67,6 +67,10 @@ class LaneDriver:
         self.source_leader = NOBODY
         self.target_leader = NOBODY
         self.positions_leader = NOBODY
+        self.believed = NOBODY
+        """The target leader that has everything it acknowledged, as far as we know."""
+        self.doubted = False
+        """Whether nothing may be appended until the target leader's end is known."""
         self.source_topic_id = ""
         self.target_topic_id = ""
         self.replica = -1
@@ -119,7 +123,7 @@ class LaneDriver:
 
     def next_parcel(self) -> Piece | None:
         """Hand out the next batch of records, stamped."""
-        piece = self.lane.next_append()
+        piece = None if self.doubted else self.lane.next_append()
         if piece is not None:
             stamp(piece, *self.lane.producer)
         return piece
@@ -149,6 +153,7 @@ class LaneDriver:
         self.producer, self.resumed_by, self.reason = producer, resumed_by, ""
         self.source_topic_id, self.target_topic_id = source_topic_id, target_topic_id
         self.owned_at_s = now_s()
+        self.believed, self.doubted = self.target_leader, False
         self.positions.begin()
 
     def on_position_answered(self) -> None:

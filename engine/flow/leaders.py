@@ -22,7 +22,7 @@ _FORGIVEN_S = 30.0
 
 
 class Leaders:
-    """Keeps the leaders of all lanes; `place` is called for every lane that was looked up."""
+    """Keeps the leaders of all lanes; `settle` and `place` are called for the lanes that were looked up."""
 
     def __init__(
         self,
@@ -31,7 +31,9 @@ class Leaders:
         drivers: dict[TopicPartition, LaneDriver],
         place: Callable[[LaneDriver], None],
         changed: Callable[[LaneDriver, str, str, str, str], None],
+        settle: Callable[[list[LaneDriver]], None],
     ) -> None:
+        self._settle = settle
         self._source = source
         self._target = target
         self._drivers = drivers
@@ -123,6 +125,8 @@ class Leaders:
             driver.positions_leader = found["target"].get(driver.position_appender.partition, NOBODY)
             if NOBODY.node in (driver.source_leader.node, driver.target_leader.node, driver.positions_leader.node):
                 self.look_up_later(driver)
+        self._settle(drivers)  # first: a lane must not append to a leader that may have lost records
+        for driver in drivers:
             self._place(driver)
 
     def _check_identity(

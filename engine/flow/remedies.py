@@ -215,6 +215,11 @@ class Remedies:
             driver.join_at_s = now_s() + (backoff_s(driver.flaps - 1, most_s=_JOIN_S) if driver.flaps > 1 else 0.0)
             self._join(driver)
 
+    def cut_off(self, driver: LaneDriver, end: int) -> None:
+        """The target ends below what it had acknowledged: acquire anew, which rewinds to what is left."""
+        below = f"the target ends at {end}, below the acknowledged end {driver.lane.target_next}: it lost records"
+        self.reacquire(driver, below, fenced=False)
+
     def rejoin(self, driver: LaneDriver) -> None:
         """Acquire a lane anew because somebody outside says so: it counts from the beginning."""
         if driver.lane.state is State.STOPPED:

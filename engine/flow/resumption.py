@@ -6,7 +6,7 @@ import msgspec
 
 from engine.core.events import IdentityChanged, SourceGap, TargetGap
 from engine.core.position import ForeignPosition, Position, decode_key, decode_value
-from engine.core.resume import Found, Tail, Unknown, read_tail
+from engine.core.resume import Found, Tail, TailBatch, Unknown, doubtful, read_tail
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.ports import EARLIEST, LATEST, Cluster, Producer, ProducerState
 from engine.flow.starts import StartResolver
@@ -135,7 +135,7 @@ class Resumption:
         target, stored = driver.name.target, world.stored.get(driver.name.source)
         start, end = world.target_starts[target], world.target_ends[target]
         if isinstance(stored, Position):
-            found = read_tail(stored, await self._tail(driver, stored, fenced.before, start, end))
+            found = read_tail(stored, await self._tail(driver, stored, fenced, start, end))
             if isinstance(found, Unknown):
                 return TargetGap(
                     flow=self._terms.flow,
@@ -160,11 +160,19 @@ class Resumption:
             foreign=() if foreign is None else ((foreign, end - 1),),
         )
 
-    async def _tail(self, driver: LaneDriver, stored: Position, before: Before, start: int, end: int) -> Tail:
-        target = driver.name.target
-        regressed = end < stored.target_next
-        first = max(start, end - _REGRESSION_WINDOW if regressed else stored.target_next)
-        batches = await self._target.read_headers(target, first, end)
+    async def _tail(self, driver: LaneDriver, stored: Position, fenced: Fenced, start: int, end: int) -> Tail:
+        target, before = driver.name.target, fenced.before
+        successor = (fenced.producer.producer_id, fenced.producer.epoch - 1) == (
+            stored.producer_id,
+            stored.producer_epoch,
+        )
+        # Markers may fill the place of lost records: our own, or those of owners that never came to write a position.
+        first = stored.target_next - (before.end < stored.target_next or not successor)
+        batches: Sequence[TailBatch] = ()
+        if end >= stored.target_next:
+            batches = await self._target.read_headers(target, max(start, first), end)
+        if doubtful(stored, Tail(log_start=start, end=end, batches=tuple(batches))):
+            batches = await self._target.read_headers(target, max(start, end - _REGRESSION_WINDOW), end)
         markers = sum(1 for batch in batches if batch.is_control and batch.base_offset >= before.end)
         untouched = before.end + markers >= end
         ours = (stored.producer_id, stored.producer_epoch)

@@ -8,6 +8,7 @@ import msgspec
 
 from engine.clock import backoff_s, now_s, pause
 from engine.flow.buffers import BufferPool
+from engine.flow.doubts import Doubts
 from engine.flow.gate import Gate
 from engine.flow.inbox import Inbox, InboxEvents
 from engine.flow.lane_driver import NOBODY, LaneDriver
@@ -63,11 +64,13 @@ class Routes:
         spawn: Spawn,
         events: InboxEvents,
         changed: Callable[[LaneDriver, str, str, str, str], None],
+        lost: Callable[[LaneDriver, int], None],
         gate: Gate,
         meter: FlowMeter,
     ) -> None:
         self.pool = BufferPool(terms.buffer_budget_bytes)
-        self.leaders = Leaders(source, target, drivers, self.place, changed)
+        self.doubts = Doubts(target, spawn, self.kick, lost)
+        self.leaders = Leaders(source, target, drivers, self.place, changed, self.doubts.settle)
         self._terms = terms
         self._source = source
         self._target = target
@@ -168,7 +171,7 @@ class Routes:
                 connect=lambda: self._target.target_broker(address[0]),
                 pause=_back_off,
                 on_lost=lambda: self._outbox_lost(address),
-                on_open=self.wake_inboxes,
+                on_open=lambda: self._outbox_open(address),
                 request_timeout_s=self._terms.request_timeout_s,
                 gate=self._gate,
                 meter=self._meter,
@@ -189,12 +192,22 @@ class Routes:
             driver.replica = -1
         self.leaders.look_up(lanes)
 
+    def _outbox_open(self, address: Address) -> None:
+        """There is room for more; lanes that had a connection before ask whether it leads to the same log."""
+        lanes = list(self._outboxes[address].lanes) if address in self._outboxes else []
+        for driver in lanes:
+            if self._ways[driver].outbox is self._outboxes[address]:
+                self.doubts.doubt(driver)
+        self.leaders.look_up(driver for driver in lanes if driver.doubted)
+        self.wake_inboxes()
+
     def _outbox_lost(self, address: Address) -> None:
         """Lanes of a broker that is away give their receive buffers back; other lanes need them."""
         lanes = list(self._outboxes[address].lanes) if address in self._outboxes else []
         for driver in lanes:
             if self._ways[driver].outbox is self._outboxes[address]:
                 driver.lane.rewind()
+                self.doubts.doubt(driver)
         self.leaders.look_up(lanes)
 
     # --- traffic ---------------------------------------------------------------------------------------------
@@ -216,6 +229,8 @@ class Routes:
             if leader.node < 0:
                 return f"no leader for {side} partition {partition}"
         way = self._ways.get(driver, Way())
+        if driver.doubted:
+            return f"waits to hear from target broker {driver.target_leader.node} where its log ends"
         if way.outbox is None or not way.outbox.box.open:
             return f"no connection to target broker {driver.target_leader.node}"
         if way.inbox is None or not way.inbox.box.connected:

@@ -186,3 +186,48 @@ def test_sequences_that_break_where_no_offset_is_missing_are_never_taken_for_who
 
 def test_where_retention_took_the_beginning_the_first_sequence_says_nothing() -> None:
     assert found(position(), ours(60, 10, 2), start=60).sequence == 12
+
+
+NEWER = (41, 4)
+
+
+def test_a_marker_that_stands_where_our_last_record_stood_means_that_it_is_lost() -> None:
+    at = position(107, 57, 7, ((0, 100),))
+    answer = found(at, ours(50, 0, 2), ours(52, 2, 4), marker(56, NEWER))
+    assert (answer.source_next, answer.target_next, answer.sequence, answer.how) == (106, 57, 6, REGRESSION)
+
+
+def test_a_marker_of_our_own_before_the_position_is_none_of_that() -> None:
+    assert found(position(107, 57, 7, ((0, 100),)), marker(56), ours(57, 7, 1)).source_next == 108
+    assert found(position(107, 57, 7, ((0, 100),)), ours(55, 5, 2), marker(57, NEWER)).how == "position"
+
+
+def test_two_barriers_at_once_lose_nothing() -> None:
+    """The position of the slower one names the marker of the faster one as the end."""
+    at = position(100, 52, 0)
+    answer = found(at, ours(40, 3, 10, (41, 2)), marker(50), marker(51, NEWER), marker(52, (41, 5)))
+    assert (answer.source_next, answer.how) == (100, "position")
+
+
+def test_a_marker_in_the_place_of_everything_we_appended_is_unknown() -> None:
+    answer = read(position(107, 57, 7, ((0, 100),)), ours(40, 3, 16, (41, 2)), marker(56, NEWER))
+    assert isinstance(answer, Unknown)
+    assert "lost records" in answer.cause
+
+
+def test_a_batch_that_reaches_across_the_position_was_appended_to_a_log_that_had_been_cut() -> None:
+    at = position(107, 57, 7, ((0, 100),))
+    answer = read(at, ours(50, 0, 3), ours(53, 7, 6))
+    assert isinstance(answer, Unknown)
+    assert (answer.found, "missing" in answer.cause) == (53, True)
+    rewound = found(at, ours(50, 0, 3), foreign(53, 6))
+    assert (rewound.source_next, rewound.how, rewound.foreign) == (103, REGRESSION, ((53, 58),))
+
+
+def test_a_hole_in_what_a_cut_log_still_has_is_not_built_on() -> None:
+    at = position(120, 70, 20, ((0, 100),))
+    answer = read(at, ours(50, 0, 2), ours(52, 7, 3), end=55)
+    assert isinstance(answer, Unknown)
+    assert (answer.found, "missing" in answer.cause) == (52, True)
+    thinned = found(at, ours(50, 0, 2), ours(57, 7, 3), end=60)  # the cleaner's holes are holes in the offsets too
+    assert (thinned.source_next, thinned.how) == (110, REGRESSION)

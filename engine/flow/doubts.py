@@ -1,0 +1,84 @@
+"""Whether a target's new leader still has what the old one acknowledged; until that is known, lanes append nothing.
+
+A leader that lost records (unclean election, a disk gone) may have lost what it knew of our producer with them: it
+would take the next batch behind the hole. So a lane whose leader, or connection, is not the one that its answers came
+from asks where the log ends. An end below what was acknowledged makes it acquire anew, which rewinds.
+"""
+
+from collections.abc import Callable, Sequence
+
+from engine.clock import backoff_s, pause
+from engine.core.states import State
+from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.flow.lane_driver import LaneDriver
+from engine.flow.ports import LATEST, Cluster
+
+_OWNED = (State.COPYING, State.TROUBLED, State.WAITING, State.SETTLING, State.REFUSED)
+_PATIENCE_S = 5.0
+
+
+class Doubts:
+    """Asks for many lanes at once; `kick` lets a lane go on, `lost` says at which offset its log ends instead."""
+
+    def __init__(
+        self,
+        target: Cluster,
+        spawn: Callable[..., None],
+        kick: Callable[[list[LaneDriver]], None],
+        lost: Callable[[LaneDriver, int], None],
+    ) -> None:
+        self._target = target
+        self._spawn = spawn
+        self._kick = kick
+        self._lost = lost
+
+    def doubt(self, driver: LaneDriver) -> None:
+        """The connection to the lane's target leader is gone: who will lead next, and with what?"""
+        driver.doubted = driver.lane.state in _OWNED
+
+    def settle(self, drivers: Sequence[LaneDriver]) -> None:
+        """The leaders were looked up: ask those that are new."""
+        new: list[LaneDriver] = []
+        for driver in drivers:
+            leader = driver.target_leader
+            if driver.lane.state not in _OWNED or leader.node < 0:
+                continue
+            if leader == driver.believed and (leader.epoch >= 0 or not driver.doubted):
+                self._trust(driver)
+            else:
+                driver.doubted = True
+                new.append(driver)
+        if new:
+            self._spawn(self._ask(new, 1))
+
+    def _trust(self, driver: LaneDriver) -> None:
+        driver.believed = driver.target_leader
+        if driver.doubted:
+            driver.doubted = False
+            self._kick([driver])
+
+    async def _ask(self, drivers: Sequence[LaneDriver], attempt: int) -> None:
+        asked = {driver: driver.target_leader for driver in drivers if driver.doubted and driver.lane.state in _OWNED}
+        if not asked:
+            return
+        try:
+            ends = await self._target.offsets([driver.name.target for driver in asked], LATEST)
+        except (ConnectionLost, BrokerUnreachable, KafkaRefusal):
+            await self._ask_again(list(asked), attempt)
+            return
+        for driver, leader in asked.items():
+            if driver.target_leader != leader or driver.lane.state not in _OWNED:
+                continue  # another one leads by now, and is being asked; or the lane was acquired anew
+            end = ends[driver.name.target]
+            if end < driver.lane.target_next:
+                self._lost(driver, end)
+            else:
+                self._trust(driver)
+
+    async def _ask_again(self, drivers: list[LaneDriver], attempt: int) -> None:
+        """Ask in two halves, so that one partition that cannot be asked about holds no other."""
+        await pause(backoff_s(attempt, most_s=_PATIENCE_S))
+        middle = (len(drivers) + 1) // 2
+        for half in (drivers[:middle], drivers[middle:]):
+            if half:
+                self._spawn(self._ask(half, attempt + 1))

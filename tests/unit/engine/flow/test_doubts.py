@@ -1,0 +1,163 @@
+"""A target whose new leader lost what the old one had acknowledged: noticed before anything is appended behind it."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from engine.core.events import OwnershipLost, Resumed, SourceGap, TargetCut, TargetGap
+from engine.core.states import State
+from engine.errors import ConnectionLost, KafkaRefusal
+from engine.flow.ports import Leader
+from policies.model import TopicPartition
+from tests.unit.engine.flow.stage import Stage, until
+
+COPY = TopicPartition("A.t", 0)
+
+
+class Cut(Stage):
+    """Lanes that have copied three batches of two: target offsets 1 to 6 behind the marker of their barrier."""
+
+    async def fill(self) -> None:
+        for source in self.sources:
+            for _ in range(3):
+                source.data(2)
+        self.a.grow()
+        await until(lambda: all(self.whole(index) for index in range(len(self.sources))))
+        await until(lambda: all(driver.positions.settled for driver in self.copier.drivers.values()))
+
+    def lose(self, keep: int, *, node: int = 1, remembers: bool = False) -> None:
+        """Elect a leader that has the first `keep` offsets only, and perhaps no producer."""
+        log = self.targets[0]
+        log.truncate(keep)
+        if not remembers:
+            log.producers.clear()
+        else:
+            for known in log.producers.values():
+                while known.batches and known.batches[-1][2] >= keep:
+                    known.batches.pop()
+        self.b.leader[COPY] = Leader(node, 5, "id-A.t")
+        self.b.lose(1)
+
+    def more(self, partition: int = 0) -> None:
+        self.sources[partition].data(2)
+        self.a.grow()
+
+
+@pytest.mark.parametrize("remembers", [True, False])
+@pytest.mark.parametrize("node", [1, 2])
+async def test_lost_records_are_copied_again_before_anything_else(node: int, remembers: bool) -> None:
+    stage = Cut()
+    stage.assign()
+    async with stage.running():
+        await stage.fill()
+        stage.lose(3, node=node, remembers=remembers)
+        stage.more()
+        await until(stage.whole)
+        (cut,) = stage.told(TargetCut)
+        assert isinstance(cut, TargetCut)
+        assert (cut.expected, cut.source_offset) == (7, 2)
+        assert stage.told(TargetGap) == stage.told(OwnershipLost) == []
+        assert [event.how for event in stage.told(Resumed) if isinstance(event, Resumed)] == [
+            "start",
+            "target regression",
+        ]
+        stage.more()
+        await until(stage.whole)
+
+
+async def test_a_loss_that_is_filled_up_by_the_barriers_own_marker_is_seen() -> None:
+    stage = Cut()
+    stage.assign()
+    async with stage.running():
+        await stage.fill()
+        stage.sources[0].data(1)
+        stage.a.grow()
+        await until(lambda: stage.whole() and stage.driver().positions.settled)
+        stage.lose(7)
+        await until(lambda: stage.told(TargetCut))
+        await until(stage.whole)
+
+
+async def test_what_the_source_no_longer_has_is_a_gap_with_its_exact_range() -> None:
+    stage = Cut()
+    stage.assign()
+    async with stage.running():
+        await stage.fill()
+        stage.sources[0].start = 4
+        stage.lose(3)
+        await until(lambda: stage.state() is State.FAILED)
+    (gap,) = stage.told(SourceGap)
+    assert isinstance(gap, SourceGap)
+    assert (gap.first, gap.last) == (2, 3)
+
+
+async def test_a_loss_beyond_what_this_epoch_wrote_stops_the_lane() -> None:
+    stage = Cut()
+    stage.assign()
+    async with stage.running():
+        await stage.fill()
+    stage.copier = stage.new_copier()
+    stage.assign(epoch=2)
+    async with stage.running():
+        await until(lambda: stage.state() is State.COPYING and stage.driver().positions.settled)
+        stage.more()
+        await until(lambda: stage.whole() and stage.driver().positions.settled)
+        stage.lose(3)
+        await until(lambda: stage.told(TargetGap))
+        stage.more()
+    assert stage.copied() == [0, 1]
+
+
+async def test_a_new_leader_that_has_everything_is_believed() -> None:
+    stage = Cut()
+    stage.assign()
+    begun: list[str] = []
+    async with stage.running():
+        await stage.fill()
+        stage.b.begun = begun.append
+        stage.b.leader[COPY] = Leader(2, 5, "id-A.t")
+        stage.b.lose(1)
+        stage.more()
+        await until(stage.whole)
+        assert stage.driver().believed == Leader(2, 5, "id-A.t")
+        stage.b.lose(1)
+        stage.b.lose(2)
+        stage.more()
+        await until(stage.whole)
+    assert "acquire" not in begun
+
+
+@pytest.mark.parametrize("error", [ConnectionLost("b:1"), KafkaRefusal("offsets", 29, "TopicAuthorizationFailed", "")])
+async def test_a_partition_that_cannot_be_asked_about_holds_no_other(error: Exception) -> None:
+    stage = Cut(3)
+    stage.assign()
+    async with stage.running():
+        await stage.fill()
+
+        def fail(what: str, partitions: Sequence[TopicPartition]) -> None:
+            if what == "offsets" and COPY in partitions:
+                raise error
+
+        stage.b.fail = fail
+        for index in range(3):
+            stage.b.leader[TopicPartition("A.t", index)] = Leader(1, 5, "id-A.t")
+        stage.b.lose(1)
+        for index in range(3):
+            stage.more(index)
+        await until(lambda: stage.whole(1) and stage.whole(2))
+        assert (stage.driver().doubted, stage.whole()) == (True, False)
+        stage.b.fail = lambda _asked, _partitions: None
+        await until(stage.whole)
+
+
+async def test_brokers_without_leader_epochs_are_asked_after_every_lost_connection() -> None:
+    stage = Cut()
+    stage.b.leader[COPY] = Leader(1, -1, "id-A.t")
+    stage.assign()
+    async with stage.running():
+        await stage.fill()
+        stage.lose(3)
+        stage.b.leader[COPY] = Leader(1, -1, "id-A.t")
+        stage.more()
+        await until(stage.whole)
+        assert len(stage.told(TargetCut)) == 1
