@@ -14,7 +14,7 @@ import pytest
 from tests.harness.ray_cluster import RayCluster, ray_cluster
 from tests.harness.ray_demand import demand
 
-pytestmark = [pytest.mark.integration, pytest.mark.ray, pytest.mark.fault]
+pytestmark = [pytest.mark.integration, pytest.mark.ray, pytest.mark.fault, pytest.mark.full]
 
 DEADLINE_S = 120.0
 
