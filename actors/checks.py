@@ -2,19 +2,26 @@
 
 import asyncio
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from actors.config_ref import is_shipped
 from engine.config import load_config
+from engine.errors import BrokerUnreachable
 from engine.preflight import FlowPreview, preview
 from engine.secrets import literal_secrets
 from engine.settings import MirrorConfig
 
 
-def prepare(path: Path) -> tuple[MirrorConfig, tuple[FlowPreview, ...]]:
-    """Read a configuration and ask its clusters. Raises ConfigError and what `engine.preflight.preview` raises."""
+def prepare(
+    path: Path, bear: Callable[[BrokerUnreachable], None] | None = None
+) -> tuple[MirrorConfig, tuple[FlowPreview, ...]]:
+    """Read a configuration and ask its clusters; see `engine.preflight.preview`, which says what it raises.
+
+    Raises ConfigError.
+    """
     config = load_config(path)
-    return config, asyncio.run(preview(config))
+    return config, asyncio.run(preview(config, bear))
 
 
 def shipped_secrets(path: Path, config: MirrorConfig) -> tuple[str, ...]:

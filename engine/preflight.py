@@ -1,11 +1,11 @@
 """What can be known about a mirror before it starts: clusters, topics, permissions, collisions. Changes nothing."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 
 import msgspec
 
-from engine.errors import MirrorError
+from engine.errors import BrokerUnreachable, MirrorError
 from engine.kafka.admin import create_topic
 from engine.kafka.cluster import ClusterClient, Metadata
 from engine.runner import client_for
@@ -66,9 +66,12 @@ def _refuse_loops(config: MirrorConfig, flows: Iterable[FlowPreview]) -> None:
         raise TopicLoop(str(loop))
 
 
-async def preview(config: MirrorConfig) -> tuple[FlowPreview, ...]:
+async def preview(
+    config: MirrorConfig, bear: Callable[[BrokerUnreachable], None] | None = None
+) -> tuple[FlowPreview, ...]:
     """Ask both clusters of every flow what would be copied.
 
+    `bear` is told of each cluster that does not answer, and its flows are left out, as long as one flow is left.
     Raises BrokerUnreachable, KafkaRefusal (the target does not let us create what is missing), TopicCollision,
     TopicLoop, ConfigError (a placeholder that does not resolve).
     """
@@ -78,16 +81,25 @@ async def preview(config: MirrorConfig) -> tuple[FlowPreview, ...]:
         for client in clients.values():
             stack.push_async_callback(client.close)
         metadata: dict[str, Metadata] = {}
+        absent: dict[str, BrokerUnreachable] = {}
 
         async def ask(alias: str) -> None:
-            await clients[alias].open()
-            metadata[alias] = await clients[alias].metadata(None)
+            try:
+                await clients[alias].open()
+                metadata[alias] = await clients[alias].metadata(None)
+            except BrokerUnreachable as unreachable:
+                absent[alias] = unreachable
 
         await run_all(*map(ask, used))
-        flows = tuple(_preview_flow(flow, metadata) for flow in config.flows)
+        present = [flow for flow in config.flows if not absent.keys() & set(flow.name)]
+        for unreachable in absent.values():
+            if bear is None or not present:
+                raise unreachable
+            bear(unreachable)
+        flows = tuple(_preview_flow(flow, metadata) for flow in present)
         _refuse_collisions(flows)
         _refuse_loops(config, flows)
-        for flow, previewed in zip(config.flows, flows, strict=True):
+        for flow, previewed in zip(present, flows, strict=True):
             await _try_creating(clients[flow.name.target], flow, previewed, metadata[flow.name.target])
         return flows
 
