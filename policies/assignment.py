@@ -185,11 +185,11 @@ class _Loads:
     ) -> None:
         self.weights, self.pinned = sets, pinned
         self.held: dict[str, set[str]] = {copier: set() for copier in copiers}
-        self.free: list[str] = []
+        self.free: set[str] = set()
         for set_id in sets:
             owner = self.held.get(owners.get(set_id, ""))
             if owner is None:
-                self.free.append(set_id)
+                self.free.add(set_id)
             else:
                 owner.add(set_id)
         self.load = {
@@ -237,12 +237,12 @@ class _Loads:
     def most_fitting(self, giver: str, gap: float) -> str | None:
         """The set that comes nearest to half of the gap; one as heavy as the gap would only change sides.
 
-        None of those that were free a moment ago: each went to the emptiest, so the gap is no larger than the lightest.
+        None of those that were free a moment ago: they have just found their owner, and are not with the giver yet.
         """
         fitting = (
             set_id
             for set_id in self.held[giver]
-            if 0.0 < self.weights[set_id] * CLEAR_GAIN < gap and set_id not in self.pinned
+            if 0.0 < self.weights[set_id] * CLEAR_GAIN < gap and set_id not in self.pinned and set_id not in self.free
         )
         return min(
             fitting,

@@ -187,3 +187,10 @@ def test_a_pinned_set_stays_but_leaves_with_its_copier() -> None:
 def test_of_two_sets_that_even_out_alike_the_lighter_one_moves() -> None:
     found = balance({"heavy": 32.0, "light": 8.0}, {"heavy": "p", "light": "p"}, ["p", "q"])
     assert found.moves == (Move("light", "p", "q"),)
+
+
+def test_a_set_that_was_free_does_not_move_on_although_a_copier_that_leaves_has_changed_the_loads() -> None:
+    found = balance(
+        {"a": 2.0, "b": 1.0, "aa": 1.0}, {"a": "p"}, ["p", "q", "r"], leaving=frozenset({"p"}), most_moves=2
+    )
+    assert found.moves == (Move("a", "p", "q"),)

@@ -22,8 +22,8 @@ class Cut(Stage):
             for _ in range(3):
                 source.data(2)
         self.a.grow()
-        await until(lambda: all(self.whole(index) for index in range(len(self.sources))))
-        await until(lambda: all(driver.positions.settled for driver in self.copier.drivers.values()))
+        drivers = self.copier.drivers.values()
+        await until(lambda: all(driver.lane.records == 6 and driver.positions.settled for driver in drivers))
 
     def lose(self, keep: int, *, node: int = 1, remembers: bool = False) -> None:
         """Elect a leader that has the first `keep` offsets only, and perhaps no producer."""
@@ -37,6 +37,11 @@ class Cut(Stage):
                     known.batches.pop()
         self.b.leader[COPY] = Leader(node, 5, "id-A.t")
         self.b.lose(1)
+
+    async def acknowledged(self) -> None:
+        """Everything is copied, answered for, and written down."""
+        driver, end = self.driver(), self.sources[0].end
+        await until(lambda: driver.lane.source_next == end and driver.positions.settled)
 
     def more(self, partition: int = 0) -> None:
         self.sources[partition].data(2)
@@ -72,7 +77,9 @@ async def test_a_loss_that_is_filled_up_by_the_barriers_own_marker_is_seen() -> 
         await stage.fill()
         stage.sources[0].data(1)
         stage.a.grow()
-        await until(lambda: stage.whole() and stage.driver().positions.settled)
+        await until(
+            lambda: stage.driver().lane.source_next == stage.sources[0].end and stage.driver().positions.settled
+        )
         stage.lose(7)
         await until(lambda: stage.told(TargetCut))
         await until(stage.whole)
@@ -101,7 +108,9 @@ async def test_a_loss_beyond_what_this_epoch_wrote_stops_the_lane() -> None:
     async with stage.running():
         await until(lambda: stage.state() is State.COPYING and stage.driver().positions.settled)
         stage.more()
-        await until(lambda: stage.whole() and stage.driver().positions.settled)
+        await until(
+            lambda: stage.driver().lane.source_next == stage.sources[0].end and stage.driver().positions.settled
+        )
         stage.lose(3)
         await until(lambda: stage.told(TargetGap))
         stage.more()
