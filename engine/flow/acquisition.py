@@ -68,10 +68,10 @@ class Acquisition:
             elif isinstance(position, Position):
                 ours.append(driver)
         # After the positions: a former owner may move on meanwhile, and then the ends do not fit, which is no harm.
-        world = await self._resumption.look(ours, stored) if ours else None
-        for driver in ours if world is not None else ():
+        world = await self._resumption.look(ours, stored=stored) if ours else World()
+        for driver in ours:
             position = stored[driver.name.source]
-            if isinstance(position, Position) and driver.lane.state is State.ACQUIRING and world is not None:
+            if isinstance(position, Position) and driver.lane.state is State.ACQUIRING:
                 self._watch(driver, position, world)
 
     def _watch(self, driver: LaneDriver, position: Position, world: World) -> None:
@@ -148,14 +148,16 @@ class Acquisition:
         A lane that was stopped meanwhile stays as it is.
         """
         drivers = list(fenced)
-        stored = await self._resumption.stored(drivers)
+        final = all(one.producer.fenced for one in fenced.values())
+        stored = None if final else await self._resumption.stored(drivers)
+        world = await self._resumption.look(drivers, stored=stored)
         late: dict[LaneDriver, Fenced] = {}
         for driver in drivers if not waited else ():
-            if self._must_wait(driver, fenced[driver].producer, stored.get(driver.name.source), tell):
+            if self._must_wait(driver, fenced[driver].producer, world.stored.get(driver.name.source), tell):
                 late[driver] = fenced[driver]
         ready = [driver for driver in drivers if driver not in late]
         if ready:
-            await self._own_all(ready, fenced, stored, tell)
+            await self._own_all(ready, fenced, world, tell)
         return late
 
     def _must_wait(self, driver: LaneDriver, producer: Producer, stored: Stored, tell: Tell) -> bool:
@@ -175,10 +177,9 @@ class Acquisition:
         self,
         drivers: Sequence[LaneDriver],
         fenced: Mapping[LaneDriver, Fenced],
-        stored: dict[TopicPartition, Stored],
+        world: World,
         tell: Tell,
     ) -> None:
-        world = await self._resumption.look(drivers, stored)
         judged: dict[LaneDriver, Found | AnyEvent] = {}
         errors: list[ConnectionLost | BrokerUnreachable | KafkaRefusal] = []
         at_once = asyncio.Semaphore(_AT_ONCE)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from itertools import count
 from typing import Any
 
-from engine.clock import now_s, pause, wall_ms
+from engine.clock import now_s, wall_ms
 from engine.core.events import AnyEvent
 from engine.core.lane import Lane
 from engine.core.position import encode_key
@@ -33,6 +33,7 @@ from engine.flow.ports import Cluster
 from engine.flow.remedies import Remedies
 from engine.flow.resumption import Resumption
 from engine.flow.routes import Routes
+from engine.flow.sets import Sets
 from engine.flow.snapshots import lane_progress
 from engine.flow.starts import StartResolver
 from engine.flow.terms import FlowTerms
@@ -41,8 +42,6 @@ from policies.model import LaneName, PartitionSet, TopicPartition
 from policies.start import Start
 
 _EVENTS_KEPT = 10_000
-_OWNERLESS = (State.ACQUIRING, State.WATCHING)
-_AT_REST = (State.STOPPED, State.FAILED, *_OWNERLESS)
 
 
 class _Done(Exception):
@@ -95,11 +94,20 @@ class FlowCopier:
             self._owned,
         )
         self.cadence = Cadence(terms, target, self.drivers, self.routes, self._remedies, self._gate, self._spawn)
+        self._sets = Sets(
+            self.drivers,
+            self.routes,
+            self._remedies,
+            self._joining,
+            self._gate,
+            self._spawn,
+            self._driver,
+            self._gone,
+            terms.drain_s,
+        )
         self._events: deque[AnyEvent] = deque(maxlen=_EVENTS_KEPT)
         self._group: asyncio.TaskGroup | None = None
         self._drained = asyncio.Event()
-        self._draining = False
-        self._returning: dict[TopicPartition, tuple[LaneName, PartitionSet]] = {}
         self._paused: set[str] = set()
         self._gone_records = 0
         self._gone_bytes = 0
@@ -172,32 +180,16 @@ class FlowCopier:
         A lane that is being released joins again when that has ended. One that we hold goes over to a set of a higher
         epoch without a pause; what an older epoch says of it is ignored.
         """
-        if self._draining:
-            return
-        present = {name.source for name in partition_set.lanes}
-        self._take_back(partition_set.set_id, present)
-        left = [
-            driver
-            for driver in self._lanes_of(partition_set.set_id)
-            if driver.name.source not in present and driver.assignment_epoch <= partition_set.epoch
-        ]
-        if left and self._group is None:
-            self._forget(left)
-        elif left:
-            self._mark_leaving(left)
-            self._spawn(self._leave(left))
-        for name in partition_set.lanes:
-            driver = self.drivers.get(name.source)
-            if driver is None:
-                self.drivers[name.source] = self._driver(name, partition_set)
-            elif driver.leaving:
-                self._come_back(driver, name, partition_set)
-            elif driver.assignment_epoch < partition_set.epoch:
-                self._hold_anew(driver, partition_set)
-        self._joining.look()
+        self._sets.assign(partition_set, running=self._group is not None)
 
-    def _lanes_of(self, set_id: str) -> list[LaneDriver]:
-        return [driver for driver in self.drivers.values() if driver.set_id == set_id]
+    async def release(self, set_id: str) -> None:
+        """Drain the lanes of a set, make their positions durable, forget them; may be called twice at once."""
+        await self._sets.release(set_id)
+
+    async def drain(self) -> None:
+        """Finish what is in flight, make every position durable, end `run`."""
+        await self._sets.drain()
+        self._drained.set()
 
     def _driver(self, name: LaneName, partition_set: PartitionSet) -> LaneDriver:
         lane = Lane(self.terms.flow, name, self.terms.limits)
@@ -217,66 +209,12 @@ class FlowCopier:
             self._meter,
         )
 
-    def _come_back(self, driver: LaneDriver, name: LaneName, partition_set: PartitionSet) -> None:
-        known = self._returning.get(name.source)
-        newest = max(driver.assignment_epoch, known[1].epoch if known is not None else -1)
-        if partition_set.epoch >= newest:
-            self._returning[name.source] = name, partition_set
-
-    def _hold_anew(self, driver: LaneDriver, partition_set: PartitionSet) -> None:
-        """Hold a lane of ours at a higher epoch: we are its owner already, so the next position may say so.
-
-        An owner of an epoch in between, if there was one, has fenced us or was fenced by us: the broker tells. Without
-        fences it does not, so such a lane is acquired anew; so is one that had failed, as by any new owner.
-        """
-        driver.set_id, driver.assignment_epoch = partition_set.set_id, partition_set.epoch
-        if driver.lane.state in _OWNERLESS:
-            return
-        if driver.lane.state is State.FAILED or (driver.producer is not None and not driver.producer.fenced):
-            self._remedies.rejoin(driver)
-        else:
-            driver.lane.adopt_epoch(partition_set.epoch)
-            driver.positions.flush_asked = True
-            self.routes.kick([driver])
-
-    async def release(self, set_id: str) -> None:
-        """Drain the lanes of a set, make their positions durable, forget them; may be called twice at once."""
-        self._take_back(set_id, set())
-        drivers = self._lanes_of(set_id)
-        self._mark_leaving(drivers)
-        await self._leave(drivers)
-
-    def _take_back(self, set_id: str, present: set[TopicPartition]) -> None:
-        """Lanes that were to return to this set, and are not in it any more, do not."""
-        for lane, (_, wanted) in list(self._returning.items()):
-            if wanted.set_id == set_id and lane not in present:
-                del self._returning[lane]
-
-    @staticmethod
-    def _mark_leaving(drivers: Sequence[LaneDriver]) -> None:
-        for driver in drivers:
-            driver.leaving = True
-
-    async def _leave(self, drivers: Sequence[LaneDriver]) -> None:
-        try:
-            await self._settle_down(drivers)
-        finally:
-            self._forget(drivers)
-
-    def _forget(self, drivers: Sequence[LaneDriver]) -> None:
-        for driver in drivers:
-            lane = driver.name.source
-            if self.drivers.get(lane) is not driver:
-                continue  # another release of the same set was first
-            del self.drivers[lane]
-            self._gone_records += driver.lane.records
-            self._gone_bytes += driver.lane.wire_bytes
-            self._meter.leave(lane.topic, driver.lane.records, driver.lane.wire_bytes, driver.latency_ms)
-            self.routes.leave(driver)
-            back = self._returning.pop(lane, None)
-            if back is not None and not self._draining:
-                self.drivers[lane] = self._driver(*back)
-        self._joining.look()
+    def _gone(self, driver: LaneDriver) -> None:
+        """Keep what a lane has counted that left."""
+        self._gone_records += driver.lane.records
+        self._gone_bytes += driver.lane.wire_bytes
+        topic = driver.name.source.topic
+        self._meter.leave(topic, driver.lane.records, driver.lane.wire_bytes, driver.latency_ms)
 
     def pause(self, topics: frozenset[str] | None) -> None:
         """Stop fetching the whole flow (None) or some topics; what is in flight finishes."""
@@ -304,38 +242,6 @@ class FlowCopier:
             self._paused -= topics
         for driver in self.drivers.values():
             driver.lane.paused = self._flow_paused or driver.name.source.topic in self._paused
-
-    async def drain(self) -> None:
-        """Finish what is in flight, make every position durable, end `run`."""
-        self._draining = True
-        self._returning.clear()
-        await self._settle_down(list(self.drivers.values()))
-        self._drained.set()
-
-    async def _settle_down(self, drivers: Sequence[LaneDriver]) -> None:
-        """Wait, for a bounded time, until lanes are idle with durable positions; resume settles whatever is left."""
-        for driver in drivers:
-            driver.lane.drain()
-        try:
-            async with asyncio.timeout(self.terms.drain_s):
-                while not all(self._at_rest(driver) for driver in drivers):
-                    for driver in drivers:
-                        driver.positions.flush_asked = _has_finished(driver)
-                    self.routes.kick(drivers)
-                    await pause(0.01)
-        except TimeoutError:
-            pass
-        finally:
-            for driver in drivers:
-                if driver.lane.state is not State.STOPPED:
-                    driver.lane.stop()
-
-    def _at_rest(self, driver: LaneDriver) -> bool:
-        if driver.lane.state in _AT_REST:
-            return True
-        if not self._gate.is_open:
-            return not driver.lane.in_flight  # no position can be written
-        return _has_finished(driver) and driver.positions.settled
 
     def progress(self) -> FlowProgress:
         """Take a snapshot; events since the last one are handed over once."""
@@ -389,8 +295,3 @@ class FlowCopier:
             driver.flushed_bytes = driver.lane.wire_bytes
         self.routes.kick(drivers)
         self.routes.wake_inboxes()
-
-
-def _has_finished(driver: LaneDriver) -> bool:
-    """Whether nothing more will be acknowledged: what a target refuses is not worth waiting for."""
-    return driver.lane.idle or driver.lane.state is State.REFUSED

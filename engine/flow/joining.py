@@ -105,12 +105,12 @@ class Joining:
         if not left:
             return
         try:
-            await run_all(self._routes.leaders.refresh(left), self._learn_limits(left))
             fresh = [driver for driver in left if driver.producer is None and not driver.woken]
             if len(fresh) > _FEW:
+                await self._routes.leaders.refresh(left)
                 await self._acquisition.rest(fresh, self._tell)
                 left = self._still_to_acquire(left)
-            before = await self._acquisition.before(left, self._tell, suspicious=attempt > 1)
+            before = await self._look_before(left, attempt)
         except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as error:
             await self._failed(left, attempt, error)
             return
@@ -127,6 +127,16 @@ class Joining:
             wave, batch.fenced = batch.fenced, {}
             if wave:
                 self._spawn(self._behind(wave, attempt))
+
+    async def _look_before(self, drivers: Sequence[LaneDriver], attempt: int) -> dict[TopicPartition, Before]:
+        before: dict[TopicPartition, Before] = {}
+
+        async def look() -> None:
+            before.update(await self._acquisition.before(drivers, self._tell, suspicious=attempt > 1))
+
+        if drivers:
+            await run_all(self._routes.leaders.refresh(drivers), self._learn_limits(drivers), look())
+        return before
 
     async def _fence(self, driver: LaneDriver, before: Before, batch: _Batch, attempt: int) -> None:
         try:

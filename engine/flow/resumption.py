@@ -43,15 +43,15 @@ class Fenced(msgspec.Struct, frozen=True):
 
 
 class World(msgspec.Struct, kw_only=True):
-    """What was learned of several lanes behind their barriers."""
+    """What was learned of several lanes, behind their barriers where they have one."""
 
-    stored: dict[TopicPartition, Stored]
-    source_starts: dict[TopicPartition, int]
-    source_ends: dict[TopicPartition, int]
-    target_starts: dict[TopicPartition, int]
-    target_ends: dict[TopicPartition, int]
-    source_cluster_id: str
-    target_cluster_id: str
+    stored: dict[TopicPartition, Stored] = {}
+    source_starts: dict[TopicPartition, int] = {}
+    source_ends: dict[TopicPartition, int] = {}
+    target_starts: dict[TopicPartition, int] = {}
+    target_ends: dict[TopicPartition, int] = {}
+    source_cluster_id: str = ""
+    target_cluster_id: str = ""
 
 
 class Resumption:
@@ -96,19 +96,17 @@ class Resumption:
             for driver in drivers
         }
 
-    async def look(self, drivers: Sequence[LaneDriver], stored: dict[TopicPartition, Stored]) -> World:
-        """Ask both clusters for what a lane's place is judged by, all at once: nothing of it changes the rest."""
+    async def look(self, drivers: Sequence[LaneDriver], *, stored: dict[TopicPartition, Stored] | None) -> World:
+        """Ask both clusters for what places are judged by, all at once; the positions too, unless they are given.
+
+        At once is right behind a barrier, where nothing of it changes any more. Without one the positions go first.
+        """
         sources = [driver.name.source for driver in drivers]
         targets = [driver.name.target for driver in drivers]
-        world = World(
-            stored=stored,
-            source_starts={},
-            source_ends={},
-            target_starts={},
-            target_ends={},
-            source_cluster_id="",
-            target_cluster_id="",
-        )
+        world = World(stored=stored or {})
+
+        async def positions() -> None:
+            world.stored = await self.stored(drivers) if stored is None else stored
 
         async def offsets(
             into: dict[TopicPartition, int], cluster: Cluster, partitions: list[TopicPartition], at: int
@@ -125,6 +123,7 @@ class Resumption:
             offsets(world.target_starts, self._target, targets, EARLIEST),
             offsets(world.target_ends, self._target, targets, LATEST),
             ids(),
+            positions(),
         )
         return world
 

@@ -99,8 +99,13 @@ async def read_topic(
     """
     log = await _Log.of(client, topic)
     partitions = [one for one in log.partitions(topic) if wanted is None or one.partition in wanted]
-    ends = await list_offsets(client, partitions, LATEST)
-    starts = await list_offsets(client, partitions, since_ms)
+    ends: dict[TopicPartition, int] = {}
+    starts: dict[TopicPartition, int] = {}
+
+    async def ask(into: dict[TopicPartition, int], at: int) -> None:
+        into.update(await list_offsets(client, partitions, at))
+
+    await run_all(ask(ends, LATEST), ask(starts, since_ms))
     records: dict[TopicPartition, list[tuple[bytes | None, bytes | None]]] = {}
     at_once = asyncio.Semaphore(_AT_ONCE)
 
