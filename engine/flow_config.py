@@ -69,6 +69,7 @@ class FlowReader:
                 keys.flow("raymirror.copier.memory.bytes"), 64 * _MIB, 8 * _MIB, 64 * 1024 * _MIB
             ),
             stop_on_foreign_writer=self._choice(keys.flow("raymirror.foreign.writer"), ("stop", "continue")) == "stop",
+            mm2_read_committed=self._mm2_read_committed(),
             configs_exclude=self._patterns("config.properties.exclude", EXCLUDED_CONFIGS),
         )
 
@@ -120,6 +121,10 @@ class FlowReader:
             read_committed=self._choice(keys.consumer("isolation.level"), levels) == "read_committed",
             rack=self._reader.text(keys.consumer("client.rack"), ""),
         )
+
+    def _mm2_read_committed(self) -> bool:
+        """Return whether an MM2 with this file copies committed records only: its default is otherwise."""
+        return self._reader.text(self.keys.consumer("isolation.level"), "").lower() == "read_committed"
 
     def _starts(self) -> StartRules:
         otherwise = self._reset()

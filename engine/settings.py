@@ -71,6 +71,7 @@ class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
     shrink_after_s: float
     buffer_budget_bytes: int
     stop_on_foreign_writer: bool
+    mm2_read_committed: bool
     configs_exclude: PatternList
 
 

@@ -53,6 +53,21 @@ class Resumed(LaneEvent, frozen=True, kw_only=True, tag="resumed"):
         )
 
 
+class CopiedAgain(LaneEvent, frozen=True, kw_only=True, tag="copied_again"):
+    """Source offsets `first` to `last` (inclusive) may be on the target twice: what MM2 copied last cannot be told."""
+
+    severity: ClassVar[str] = "warning"
+    first: int
+    last: int
+
+    def text(self) -> str:
+        return (
+            f"{self.lane}: MM2's last position is before source offset {self.first}, and what it copied behind that"
+            f" cannot be told from the records on the target: source offsets {self.first} to {self.last} are copied"
+            " again and may be there twice"
+        )
+
+
 class SourceGap(LaneEvent, frozen=True, kw_only=True, tag="source_gap"):
     """The source no longer has offsets `first` to `last` (inclusive) that were never copied."""
 
@@ -290,6 +305,7 @@ class TopicFailed(TopicEvent, frozen=True, kw_only=True, tag="topic_failed"):
 
 AnyEvent = (
     Resumed
+    | CopiedAgain
     | SourceGap
     | TargetGap
     | TargetCut

@@ -47,6 +47,8 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     tail_records: int
     foreign: tuple[tuple[int, int], ...] = ()
     """Inclusive target offset ranges that another writer appended."""
+    twice: tuple[int, int] | None = None
+    """Inclusive source offsets that may be on the target already, and are copied again."""
 
 
 class Unknown(msgspec.Struct, frozen=True, kw_only=True):

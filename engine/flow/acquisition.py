@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 
 from engine.core.events import (
     AnyEvent,
+    CopiedAgain,
     ForeignWriter,
     LaneRefused,
     OwnershipLost,
@@ -226,6 +227,9 @@ class Acquisition:
             if foreign.stopped:
                 return None
         stored = world.stored.get(driver.name.source)
+        if found.twice:
+            first, last = found.twice
+            tell(CopiedAgain(flow=self._terms.flow, lane=driver.name.source, first=first, last=last))
         if found.how == REGRESSION and isinstance(stored, Position):
             tell(self._cut(driver, found, stored))
         self._start(driver, producer, found, world)

@@ -4,13 +4,14 @@ Every method that talks to a broker raises ConnectionLost or BrokerUnreachable w
 the broker says no; nothing here retries.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from typing import Protocol
 
 import msgspec
 
 from engine.core.outcome import Outcome
 from engine.core.resume import TailBatch
+from engine.wire.record import Record
 from policies.model import TopicPartition
 
 Payload = bytearray | memoryview
@@ -196,6 +197,11 @@ class Cluster(Protocol):
 
         `since_ms`: from the first record on that is as young.
         """
+
+    def read_log(
+        self, partition: TopicPartition, first: int, end: int, *, committed: bool
+    ) -> AsyncIterator[list[Record]]:
+        """Read the records from offset `first` up to `end`, some at a time, without markers."""
 
     async def topic_configs(self, topics: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
         """Return the effective values of some topic configs."""

@@ -10,6 +10,7 @@ from engine.core.resume import Found, Tail, TailBatch, Unknown, doubtful, read_t
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.ports import EARLIEST, LATEST, Cluster, Producer, ProducerState
 from engine.flow.starts import StartResolver
+from engine.flow.takeover import Reach, Takeover
 from engine.flow.terms import FlowTerms
 from engine.tasks import run_all
 from policies.model import TopicPartition
@@ -62,6 +63,7 @@ class Resumption:
         self._source = source
         self._target = target
         self._starts = starts
+        self._takeover = Takeover(source, target, read_committed=terms.mm2_read_committed)
 
     # --- reads for many lanes --------------------------------------------------------------------------------
 
@@ -145,9 +147,7 @@ class Resumption:
                 )
             return found
         if isinstance(stored, ForeignPosition):
-            return Found(
-                source_next=stored.offset + 1, target_next=end, sequence=0, how="MM2's position", tail_records=0
-            )
+            return await self._taken_over(driver, stored, world)
         source_next = await self._starts.resolve(driver.name.source)
         foreign = await self._first_data(target, start, end)
         return Found(
@@ -157,6 +157,25 @@ class Resumption:
             how="start",
             tail_records=0,
             foreign=() if foreign is None else ((foreign, end - 1),),
+        )
+
+    async def _taken_over(self, driver: LaneDriver, stored: ForeignPosition, world: World) -> Found:
+        source, target = driver.name
+        reach = Reach(
+            source_start=world.source_starts[source],
+            source_next=stored.offset + 1,
+            source_end=world.source_ends[source],
+            target_start=world.target_starts[target],
+            target_end=world.target_ends[target],
+        )
+        taken = await self._takeover.find(driver.name, reach)
+        return Found(
+            source_next=taken.source_next,
+            target_next=reach.target_end,
+            sequence=0,
+            how="MM2's position",
+            tail_records=taken.records,
+            twice=taken.twice,
         )
 
     async def _tail(self, driver: LaneDriver, stored: Position, fenced: Fenced, start: int, end: int) -> Tail:

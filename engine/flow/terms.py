@@ -23,6 +23,8 @@ class FlowTerms(msgspec.Struct, frozen=True, kw_only=True):
     source_connections: int = 1
     target_connections: int = 2
     stop_on_foreign_writer: bool = True
+    mm2_read_committed: bool = False
+    """The isolation level that an MM2 with this configuration copies with."""
     keep_alive_s: float = 3600.0
     takeover_wait_s: float = 30.0
     held_after_s: float = 5.0

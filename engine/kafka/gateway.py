@@ -1,6 +1,6 @@
 """The Cluster port, filled with a real cluster."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from uuid import UUID
 
 from engine.core.resume import TailBatch
@@ -13,6 +13,7 @@ from engine.kafka.faults import AUTHORIZATION
 from engine.kafka.protocol import text_id
 from engine.kafka.source import KafkaSourceBroker
 from engine.kafka.target import KafkaTargetBroker
+from engine.wire.record import Record
 from policies.model import TopicPartition
 
 
@@ -86,6 +87,12 @@ class KafkaCluster:
     ) -> list[tuple[bytes | None, bytes | None]]:
         """Read a small topic."""
         return await logs.read_topic(self._client, topic, partitions, since_ms)
+
+    def read_log(
+        self, partition: TopicPartition, first: int, end: int, *, committed: bool
+    ) -> AsyncIterator[list[Record]]:
+        """Read the records of a stretch of a log."""
+        return logs.read_log(self._client, partition, first, end, committed=committed)
 
     async def topic_configs(self, topics: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
         """Return the effective values of some topic configs."""

@@ -1,7 +1,7 @@
 """Short reads of a log: batch headers of a tail, records of a small topic."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import AsyncIterator, Collection
 from uuid import UUID
 
 from engine.core.resume import TailBatch
@@ -118,22 +118,38 @@ async def read_topic(
     return [record for partition in partitions for record in records[partition]]
 
 
+async def read_log(
+    client: ClusterClient, partition: TopicPartition, first: int, end: int, *, committed: bool
+) -> AsyncIterator[list[Record]]:
+    """Read the records from offset `first` up to `end`, one answer at a time, until there are no more."""
+    log = await _Log.of(client, partition.topic)
+    async for records in _records(log, partition, first, end, _COMMITTED if committed else _TERMS):
+        yield [record for record in records if record.offset < end]
+
+
 async def _read_partition(
     log: _Log, partition: TopicPartition, offset: int, end: int
 ) -> list[tuple[bytes | None, bytes | None]]:
-    records: list[tuple[bytes | None, bytes | None]] = []
+    found: list[tuple[bytes | None, bytes | None]] = []
+    async for records in _records(log, partition, offset, end, _COMMITTED):
+        found += [(record.key, record.value) for record in records]
+    return found
+
+
+async def _records(
+    log: _Log, partition: TopicPartition, offset: int, end: int, terms: FetchTerms
+) -> AsyncIterator[list[Record]]:
     while offset < end:
-        buffer, found = await log.read(partition, offset, _COMMITTED)
-        committed, reached = _committed(buffer, found, offset)
-        records += [(record.key, record.value) for record in committed]
+        buffer, found = await log.read(partition, offset, terms)
+        records, reached = _decoded(buffer, found, offset)
+        yield records
         if reached == offset:
             break
         offset = reached
-    return records
 
 
-def _committed(buffer: memoryview, found: Slice, offset: int) -> tuple[list[Record], int]:
-    """Decode the committed records of one answer from `offset` on; return them and where the next read begins."""
+def _decoded(buffer: memoryview, found: Slice, offset: int) -> tuple[list[Record], int]:
+    """Decode the records of one answer from `offset` on; return them and where the next read begins."""
     records: list[Record] = []
     aborted = AbortedTransactions(found.aborted)
     topic, partition = found.partition

@@ -274,3 +274,27 @@ async def test_records_of_a_small_topic_since_an_instant_begin_with_the_first_as
     assert await stage.port.read_records(first.topic, since_ms=0) == every
     assert await stage.port.read_records(first.topic, since_ms=BORN_MS + 1) == every[1:3]
     assert await stage.port.read_records(first.topic, since_ms=BORN_MS + 2) == []
+
+
+async def read_log(stage: Stage, where: TopicPartition, first: int, end: int, *, committed: bool = True) -> list[int]:
+    """Read a stretch of a log: the offsets of its records."""
+    answers = stage.port.read_log(where, first, end, committed=committed)
+    return [record.offset async for records in answers for record in records]
+
+
+async def test_a_stretch_of_a_log_is_read_record_by_record(stage: Stage) -> None:
+    where = await filled(stage, [3, 4, 2])
+    assert await read_log(stage, where, 0, 9) == list(range(9))
+    assert await read_log(stage, where, 2, 5) == [2, 3, 4]
+    assert await read_log(stage, where, 9, 9) == []
+    assert await read_log(stage, where, 5, 20) == [5, 6, 7, 8]
+    first = [record async for records in stage.port.read_log(where, 4, 5, committed=True) for record in records]
+    assert [(one.offset, one.key, one.timestamp) for one in first] == [(4, b"4", BORN_MS + 4)]
+
+
+async def test_a_stretch_with_an_aborted_transaction_is_read_with_it_or_without(stage: Stage) -> None:
+    where = await filled(stage, [2])
+    await stage.aborted(where, 3)  # 2, 3, 4 and the marker 5
+    await stage.data(where, 1)
+    assert await read_log(stage, where, 0, 7) == [0, 1, 6]
+    assert await read_log(stage, where, 0, 7, committed=False) == [0, 1, 2, 3, 4, 6]

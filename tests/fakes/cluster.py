@@ -1,7 +1,7 @@
 """A cluster in memory behind `engine/flow/ports.py`: enough of Kafka to copy from, to copy to and to fence."""
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
 from engine.core.outcome import UNKNOWN_OUTCOME, Outcome
 from engine.core.resume import TailBatch
@@ -22,6 +22,7 @@ from engine.flow.ports import (
 from engine.kafka.faults import append_kind
 from engine.kafka.source import fetch_fault
 from engine.wire.batch import read_header
+from engine.wire.record import Record
 from policies.model import TopicPartition
 from tests.fakes.source_log import SourceLog
 from tests.fakes.target_log import NONE, TargetLog
@@ -207,6 +208,15 @@ class FakeCluster:
             first = next((at for at, one in enumerate(records) if one.timestamp >= since_ms), len(records))
             found += [(one.key, one.value) for one in records[first:]]
         return found
+
+    async def read_log(
+        self, partition: TopicPartition, first: int, end: int, *, committed: bool
+    ) -> AsyncIterator[list[Record]]:
+        self.fail("read log", [partition])
+        self._led([partition])
+        log = self.sources.get(partition) or self.targets[partition]
+        for records in log.read(committed=committed):
+            yield [record for record in records if first <= record.offset < end]
 
     async def topic_configs(self, topics: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
         self.fail("configs", [TopicPartition(topic, -1) for topic in topics])

@@ -4,11 +4,14 @@ The key of every record is its source offset in digits.
 """
 
 import struct
+from collections.abc import Iterator
 from functools import lru_cache
 
 import msgspec
 from crc32c import crc32c
 
+from engine.wire.batch import read_header
+from engine.wire.decode import decode_records
 from engine.wire.encode import seal, write_area
 from engine.wire.record import Record
 
@@ -155,6 +158,14 @@ class SourceLog:
         """Return the offset of the first record that is as young, -1 without one; markers have no time here."""
         offsets = ((batch.born_ms, offset) for batch in self.batches if batch.control < 0 for offset in batch.offsets)
         return next((offset for born_ms, offset in offsets if born_ms + offset >= timestamp_ms), -1)
+
+    def read(self, *, committed: bool) -> Iterator[list[Record]]:
+        """Give the records of each batch of data that is there now."""
+        limit = self.last_stable if committed else self.end
+        for batch in self.batches:
+            if batch.control < 0 and batch.last < limit and not (committed and self._is_aborted(batch)):
+                payload = memoryview(bytearray(batch.encode()))
+                yield decode_records(payload, 0, read_header(payload, 0), "source", 0)
 
     def fetch(self, offset: int, batches: int, *, committed: bool = True) -> tuple[bytes, list[tuple[int, int]]]:
         """Return up to `batches` whole batches from the one that holds `offset`, and the aborted list.

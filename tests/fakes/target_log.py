@@ -7,7 +7,7 @@ batch per producer (that is all a snapshot holds).
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import msgspec
@@ -151,6 +151,15 @@ class TargetLog:
                 if record.timestamp >= timestamp_ms:
                     return stored.header.base_offset + record.offset
         return -1
+
+    def read(self, *, committed: bool) -> Iterator[list[Record]]:
+        """Give the records of each batch with its offsets in the log; nothing here is of a transaction."""
+        for stored in self.batches:
+            if stored.payload:
+                base = stored.header.base_offset
+                yield [
+                    msgspec.structs.replace(record, offset=base + record.offset) for record in decoded(stored.payload)
+                ]
 
     def records(self) -> list[Record]:
         """Return the records of every batch that is neither a marker nor foreign."""
