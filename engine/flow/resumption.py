@@ -145,11 +145,19 @@ class Resumption:
                     found=found.found,
                     cause=found.cause,
                 )
+            if found.foreign:  # perhaps of an MM2 that went on from our position, and was killed before its own
+                start = world.source_starts[driver.name.source]
+                taken = await self._taken_over(driver, world, stored.source_next, start)
+                return taken if taken.tail_records else found
             return found
         if isinstance(stored, ForeignPosition):
-            return await self._taken_over(driver, stored, world)
+            return await self._taken_over(driver, world, stored.offset + 1, world.source_starts[driver.name.source])
         source_next = await self._starts.resolve(driver.name.source)
         foreign = await self._first_data(target, start, end)
+        if foreign is not None:  # perhaps of an MM2 that was killed before its first position
+            taken = await self._taken_over(driver, world, source_next, source_next)
+            if taken.tail_records:
+                return taken
         return Found(
             source_next=source_next,
             target_next=end,
@@ -159,11 +167,11 @@ class Resumption:
             foreign=() if foreign is None else ((foreign, end - 1),),
         )
 
-    async def _taken_over(self, driver: LaneDriver, stored: ForeignPosition, world: World) -> Found:
+    async def _taken_over(self, driver: LaneDriver, world: World, source_next: int, source_start: int) -> Found:
         source, target = driver.name
         reach = Reach(
-            source_start=world.source_starts[source],
-            source_next=stored.offset + 1,
+            source_start=source_start,
+            source_next=source_next,
             source_end=world.source_ends[source],
             target_start=world.target_starts[target],
             target_end=world.target_ends[target],

@@ -160,6 +160,20 @@ class Mirror:
         self.lanes += lanes_of(name, self.copied(name), partitions)
         return self.copied(name)
 
+    async def topic_on_source(self, name: str, partitions: int) -> None:
+        """Create a topic on the source only: its copy is somebody else's to create."""
+        await create_topics(self.source, {name: partitions}, replicas=min(3, len(self.source.brokers)))
+
+    @asynccontextmanager
+    async def asking_target(self) -> AsyncIterator[KafkaCluster]:
+        """Ask the target something."""
+        client = cluster_client(self.flow.target, self.target_servers)
+        await client.open()
+        try:
+            yield KafkaCluster(client)
+        finally:
+            await client.close()
+
     @asynccontextmanager
     async def asking_source(self) -> AsyncIterator[KafkaCluster]:
         """Ask the source something."""

@@ -10,12 +10,14 @@ from policies.model import TopicPartition
 from tests.unit.engine.flow.stage import Stage, until
 
 
-def mm2_copied(stage: Stage, offsets: list[int], position: int) -> None:
-    """Put records on the target as MM2 does, and a position of its own."""
+def mm2_copied(stage: Stage, offsets: list[int], position: int | None) -> None:
+    """Put records on the target as MM2 does, and a position of its own, unless it never came to that."""
     wanted = [record for batch in stage.sources[0].read(committed=True) for record in batch if record.offset in offsets]
     by_offset = {record.offset: record for record in wanted}
     for offset in offsets:
         stage.targets[0].append(bytes(encode_batch([by_offset[offset]], 0)))
+    if position is None:
+        return
     key = encode_key("A", TopicPartition("t", 0))
     value = b'{"offset":%d}' % position
     stage.positions.append(bytes(encode_batch([Record(0, 0, key, value, ())], 0)))
@@ -82,3 +84,38 @@ async def test_timestamps_that_the_target_gave_itself_are_not_compared() -> None
         stage.targets[0].append(bytes(encode_batch([msgspec.structs.replace(record, timestamp=5)], 0)))
     mm2_copied(stage, [], position=9)
     assert (await copied(stage)).source_offset == 20
+
+
+async def test_an_mm2_killed_before_its_first_position_is_continued_too() -> None:
+    stage = Stage()
+    stage.sources[0].data(50)
+    mm2_copied(stage, list(range(40)), position=None)
+    resumed = await copied(stage)
+    assert (resumed.source_offset, resumed.tail_records) == (40, 40)
+    assert stage.whole()
+
+
+async def test_records_of_somebody_else_on_the_target_still_stop_the_lane() -> None:
+    stage = Stage()
+    stage.sources[0].data(50)
+    mm2_copied(stage, [0, 1, 3], position=None)
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.driver().reason != "")
+    assert "another writer" in stage.driver().reason
+
+
+async def test_an_mm2_that_went_on_from_our_position_is_continued_too() -> None:
+    stage = Stage()
+    stage.sources[0].data(20)
+    await copied(stage)
+    stage.sources[0].data(30)
+    mm2_copied(stage, list(range(20, 35)), position=None)
+    stage.copier, stage.events = stage.new_copier(), []
+    stage.assign(epoch=2)
+    async with stage.running():
+        await until(lambda: stage.driver().lane.source_next == 50)
+    assert [(one.source_offset, one.tail_records) for one in stage.told(Resumed) if isinstance(one, Resumed)] == [
+        (35, 15)
+    ]
+    assert stage.whole()
