@@ -22,6 +22,7 @@ from engine.clock import now_s
 from engine.core.events import AnyEvent
 from engine.core.progress import FlowProgress
 from engine.errors import MirrorError
+from engine.tasks import join
 from policies.model import PartitionSet
 
 SAMPLE_S = 0.5
@@ -176,10 +177,7 @@ class CopierShell:
 
     async def wait_closed(self) -> bytes:
         """Wait for the end; give the last progress, or raise what the engine raised."""
-        try:
-            await asyncio.shield(self._task)
-        except BaseExceptionGroup as group:
-            raise first_cause(group) from group
+        await join(self._task)
         return msgspec.msgpack.encode(self._progress())
 
     # --- calls to the control loop ---------------------------------------------------------------------------
@@ -235,10 +233,3 @@ class CopierShell:
         while self._events:
             events.append(self._events.popleft())
         return msgspec.structs.replace(latest, events=tuple(events))
-
-
-def first_cause(error: BaseException) -> BaseException:
-    """Give the first error that is not a group: the one that brought the others down."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
