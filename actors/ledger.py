@@ -48,20 +48,17 @@ class SetLedger:
             self.sets[set_id] = msgspec.structs.replace(known, set_id=set_id, lanes=lanes)
             self._touch(self.owner.get(set_id))
 
-    def adopt(self, copier_id: str, held: Iterable[PartitionSet]) -> list[str]:
-        """Believe a copier that it holds these sets; name those that another holds at a higher epoch."""
-        contested = []
+    def adopt(self, copier_id: str, held: Iterable[PartitionSet]) -> None:
+        """Believe a copier that it holds these sets, except those that another holds at a higher epoch."""
         for group in held:
             self.see_epoch(group.epoch)
             owner, known = self.owner.get(group.set_id), self.sets.get(group.set_id)
             if owner is not None and known is not None and known.epoch > group.epoch:
-                contested.append(group.set_id)
                 continue
             self.sets[group.set_id] = group
             self.owner[group.set_id] = copier_id
             self._touch(owner)
         self._touch(copier_id)
-        return contested
 
     def free(self) -> list[str]:
         """List the sets that nobody owns, in order."""
@@ -100,12 +97,6 @@ class SetLedger:
                 self._touch(self.owner[set_id])
         self._orders.pop(copier_id, None)
         return freed
-
-    def drop(self, set_id: str) -> None:
-        """Forget a set that has no lanes any more."""
-        self._touch(self.owner.pop(set_id, None))
-        self.leaving.pop(set_id, None)
-        del self.sets[set_id]
 
     def owned(self, copier_id: str) -> list[str]:
         """List what a copier owns, also what is leaving it."""

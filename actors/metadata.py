@@ -13,7 +13,7 @@ import msgspec
 
 from actors.events import unpack
 from actors.logs import setup_logging
-from actors.memory import EventKeeperLike, Memory, StateKeeperLike
+from actors.memory import CLOSE_S, EventKeeperLike, Memory, StateKeeperLike
 from actors.messages import MirrorSpec
 from actors.ports import Found, Kept
 from engine.core.events import AnyEvent, TopicCreated
@@ -159,9 +159,6 @@ class FlowWatch:
                 await self._watch.events.flush()
         except TimeoutError:
             return
-
-
-CLOSE_S = 3.0
 
 
 class MetadataShell:

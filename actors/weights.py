@@ -8,8 +8,6 @@ from policies.model import PartitionSet, TopicPartition
 
 WEIGH_S = 10.0
 """Between two weighings: a rate over less is a gauge, not a weight."""
-
-
 SMOOTH = 0.25
 """The part of a new rate that counts: a change shows within a minute."""
 
