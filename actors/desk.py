@@ -162,7 +162,7 @@ class FlowDesk:
 
     def open_seats(self) -> list[Seat]:
         """List the copiers that answer and may be given sets."""
-        return [seat for seat in self.seats.values() if seat.is_open and seat.state is CopierState.READY]
+        return [seat for seat in self.seats.values() if seat.is_open]
 
     def lanes(self) -> Iterator[LaneProgress]:
         """Give every lane that some copier has reported."""

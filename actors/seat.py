@@ -46,24 +46,9 @@ class Seat:
         return self.report.progress if self.report is not None else None
 
     @property
-    def records(self) -> int:
-        """Records it has copied since it began."""
-        return self.progress.records if self.progress is not None else 0
-
-    @property
-    def wire_bytes(self) -> int:
-        """Bytes it has appended since it began."""
-        return self.progress.wire_bytes if self.progress is not None else 0
-
-    @property
     def is_open(self) -> bool:
-        """Whether it may be given sets."""
-        return (
-            self.state in (CopierState.STARTING, CopierState.READY)
-            and self.introduced
-            and not self.empties
-            and self.drain_asked_at_s is None
-        )
+        """Whether it answers and may be given sets."""
+        return self.state is CopierState.READY and self.introduced and not self.empties
 
     @property
     def follows(self) -> bool:
@@ -77,6 +62,11 @@ class Seat:
     def sign(self, sign: Sign) -> None:
         """Move along the table."""
         self.state = copier_after(self.state, sign)
+
+    def ask_drain(self, at_s: float) -> None:
+        """Have it finish what is in flight and end; its next orders say so."""
+        self.drain_asked_at_s = at_s
+        self.sign(Sign.DRAIN_ASKED)
 
     def take(self, report: Report, at_s: float) -> None:
         """Take what it reports."""

@@ -188,8 +188,7 @@ class Supervisor:
             if seat.state is CopierState.STARTING:
                 self._bury(desk, seat)  # it holds nothing, and may never answer
             elif seat.drain_asked_at_s is None:
-                seat.drain_asked_at_s = self._clock_s()
-                seat.sign(Sign.DRAIN_ASKED)
+                seat.ask_drain(self._clock_s())
             elif self._clock_s() - seat.drain_asked_at_s > self._terms.drain_s:
                 late = f"did not drain in {self._terms.drain_s:.0f} s; killed"
                 self._note(CopierDrainedBadly(flow=desk.flow, copier=seat.copier_id, what=late))

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from actors.desk import FlowDesk
 from actors.seat import Seat
 from actors.status import CopierStatus, FlowStatus, TopicStatus
-from actors.totals import FlowTotals, Totals
-from engine.core.progress import LaneProgress
+from actors.totals import Counts, FlowTotals
+from engine.core.progress import FlowProgress, LaneProgress
 from policies.model import LaneName
 
 RATE_WINDOW = 6  # marks, one a second: long enough to be calm, short enough to follow a change
@@ -18,35 +18,22 @@ class Tally:
 
     def __init__(self, desk: FlowDesk) -> None:
         self._desk = desk
-        self._gone_records = 0
-        self._gone_bytes = 0
         self._totals = FlowTotals()
         self._marks: deque[tuple[float, int, int]] = deque(maxlen=RATE_WINDOW)
 
     def bury(self, seat: Seat) -> None:
         """Keep what a copier that ended had counted."""
-        self._gone_records += seat.records
-        self._gone_bytes += seat.wire_bytes
         self._meet(seat)
         if seat.progress is not None:
             self._totals.bury(seat.copier_id, seat.progress)
-
-    @property
-    def records(self) -> int:
-        """Records copied since the supervisor began."""
-        return self._gone_records + sum(seat.records for seat in self._desk.seats.values())
-
-    @property
-    def wire_bytes(self) -> int:
-        """Bytes appended since the supervisor began, as they were on the wire."""
-        return self._gone_bytes + sum(seat.wire_bytes for seat in self._desk.seats.values())
 
     def mark(self, at_s: float) -> None:
         """Note the counters at an instant (monotonic seconds), for the rates."""
         for seat in self._desk.seats.values():
             self._meet(seat)
         if not self._marks or at_s - self._marks[-1][0] >= 0.5:
-            self._marks.append((at_s, self.records, self.wire_bytes))
+            counts = self.counts()
+            self._marks.append((at_s, counts.records, counts.wire_bytes))
 
     def _meet(self, seat: Seat) -> None:
         if seat.is_adopted and seat.progress is not None:
@@ -67,7 +54,7 @@ class Tally:
         known = sum(1 for lane in lanes if lane.lag_known)
         states = Counter(lane.state for lane in lanes)
         records_per_s, bytes_per_s = self.rates()
-        counted = self.counted()
+        counts, latencies = self.counts(), self._totals.latencies(self._living())
         return FlowStatus(
             flow=str(desk.flow),
             desired=desk.wanted.state,
@@ -77,8 +64,8 @@ class Tally:
             unknown_lanes=max(0, total - known),
             lane_states=dict(states),
             lag_records=sum(lane.lag_records for lane in lanes),
-            records=self.records,
-            wire_bytes=self.wire_bytes,
+            records=counts.records,
+            wire_bytes=counts.wire_bytes,
             records_per_s=records_per_s,
             bytes_per_s=bytes_per_s,
             errors=states["failed"],
@@ -86,20 +73,23 @@ class Tally:
             lag_bytes=sum(lane.lag_bytes for lane in lanes if lane.lag_bytes > 0),
             behind_since_ms=min((lane.behind_since_ms for lane in lanes if lane.behind_since_ms >= 0), default=-1),
             stalled=max(0, total - len(lanes)) + sum(1 for lane in lanes if lane.reason and lane.state != "paused"),
-            append_failures=counted.append_failures,
-            append_latency=counted.latencies.append,
-            replication_latency=counted.latencies.replication,
-            record_age=counted.latencies.record_age,
+            append_failures=counts.append_failures,
+            append_latency=latencies.append,
+            replication_latency=latencies.replication,
+            record_age=latencies.record_age,
         )
 
-    def counted(self) -> Totals:
-        """Sum up the counters since the supervisor began."""
+    def counts(self) -> Counts:
+        """Say what was copied since the supervisor began, by living copiers and those that have ended."""
+        return self._totals.counts(self._living())
+
+    def _living(self) -> dict[str, FlowProgress]:
         seats = self._desk.seats.values()
-        return self._totals.now({seat.copier_id: seat.progress for seat in seats if seat.progress is not None})
+        return {seat.copier_id: seat.progress for seat in seats if seat.progress is not None}
 
     def topics(self) -> Iterator[TopicStatus]:
         """Say what was copied of each topic."""
-        for one in self.counted().topics.values():
+        for one in self._totals.topics(self._living()).values():
             yield TopicStatus(
                 flow=str(self._desk.flow),
                 topic=one.topic,

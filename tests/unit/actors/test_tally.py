@@ -86,4 +86,8 @@ def test_what_adopted_copiers_had_copied_before_is_not_counted_again(fleet: Fake
     fleet.copiers[0].at = {a0: (5, 5), a1: (3, 3)}
     turn(second, clock)
     assert {one.topic: one.records for one in tally(second).topics()} == {"a": 3, "b": 0}
+    assert (tally(second).counts().records, second.status().flows[0].records) == (3, 3)
+    fleet.copiers[0].life = Vital(state="dead", cause="killed")
+    second.step()
+    assert second.status().flows[0].records == 3, "also when it is gone"
     assert second.status().flows[0].lag_ms(0) == 0
