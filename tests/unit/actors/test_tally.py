@@ -1,21 +1,9 @@
 """What a flow's tally says of lanes nobody holds, of time behind, and of counters over copiers."""
 
-import pytest
-
 from actors.ports import Vital
 from actors.supervisor import Supervisor
 from actors.tally import Tally
 from tests.unit.actors.fakes import FLOW, Clock, FakeFleet, lanes, make
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def fleet(clock: Clock) -> FakeFleet:
-    return FakeFleet(clock)
 
 
 def started(fleet: FakeFleet, clock: Clock) -> Supervisor:
