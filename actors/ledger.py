@@ -25,6 +25,8 @@ class SetLedger:
         """Set -> the copier that gets it next."""
         self._next_epoch = 1
         self._orders: dict[str, tuple[PartitionSet, ...]] = {}
+        self._held: dict[str, list[str]] | None = None
+        """Copier -> its sets in order, until an owner changes."""
 
     def see_epoch(self, epoch: int) -> None:
         """Take note of an epoch that was used: none up to it will be used again."""
@@ -36,14 +38,18 @@ class SetLedger:
         A new set with lanes of an owned one begins with that owner and epoch: a copier may divide what it holds, and
         only then can a part of it move.
         """
-        homes = {lane: set_id for set_id, group in self.sets.items() for lane in group.lanes if set_id in self.owner}
+        homes: dict[LaneName, str] = {}
+        if not plan.keys() <= self.sets.keys():
+            homes = {
+                lane: set_id for set_id, group in self.sets.items() if set_id in self.owner for lane in group.lanes
+            }
         for set_id, lanes in plan.items():
             known = self.sets.get(set_id, make)
             if known.set_id == set_id and known.lanes == lanes:
                 continue
             home = homes.get(lanes[0]) if known.set_id != set_id and lanes else None
             if home is not None:
-                self.owner[set_id] = self.owner[home]
+                self._own(set_id, self.owner[home])
                 known = msgspec.structs.replace(known, epoch=self.sets[home].epoch)
             self.sets[set_id] = msgspec.structs.replace(known, set_id=set_id, lanes=lanes)
             self._touch(self.owner.get(set_id))
@@ -56,7 +62,7 @@ class SetLedger:
             if owner is not None and known is not None and known.epoch > group.epoch:
                 continue
             self.sets[group.set_id] = group
-            self.owner[group.set_id] = copier_id
+            self._own(group.set_id, copier_id)
             self._touch(owner)
         self._touch(copier_id)
 
@@ -66,7 +72,7 @@ class SetLedger:
 
     def give(self, set_id: str, copier_id: str) -> None:
         """Make a copier the owner of a free set, at an epoch never used before."""
-        self.owner[set_id] = copier_id
+        self._own(set_id, copier_id)
         self.sets[set_id] = msgspec.structs.replace(self.sets[set_id], epoch=self._next_epoch)
         self._next_epoch += 1
         self._touch(copier_id)
@@ -87,7 +93,8 @@ class SetLedger:
 
     def vacate(self, copier_id: str) -> list[str]:
         """A copier ended: its sets are free, what was to come to it stays where it is. Name the free ones."""
-        freed = [set_id for set_id, owner in self.owner.items() if owner == copier_id]
+        freed = self.owned(copier_id)
+        self._held = None
         for set_id in freed:
             del self.owner[set_id]
             self.leaving.pop(set_id, None)
@@ -100,7 +107,11 @@ class SetLedger:
 
     def owned(self, copier_id: str) -> list[str]:
         """List what a copier owns, also what is leaving it."""
-        return sorted(set_id for set_id, owner in self.owner.items() if owner == copier_id)
+        if self._held is None:
+            self._held = {}
+            for set_id in sorted(self.owner):
+                self._held.setdefault(self.owner[set_id], []).append(set_id)
+        return list(self._held.get(copier_id, ()))
 
     def orders_for(self, copier_id: str) -> tuple[PartitionSet, ...]:
         """Give the sets that a copier is to hold; the same object until something changes."""
@@ -109,6 +120,10 @@ class SetLedger:
             known = tuple(self.sets[set_id] for set_id in self.owned(copier_id) if set_id not in self.leaving)
             self._orders[copier_id] = known
         return known
+
+    def _own(self, set_id: str, copier_id: str) -> None:
+        self.owner[set_id] = copier_id
+        self._held = None
 
     def _touch(self, copier_id: str | None) -> None:
         if copier_id is not None:

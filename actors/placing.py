@@ -26,7 +26,7 @@ def place(desk: FlowDesk, now_s: float) -> None:
     seats = desk.open_seats()
     if not seats or not desk.is_known or not desk.is_kept or _gathers(desk, now_s):
         return
-    is_weighed = desk.weights.weigh(desk.lanes(), desk.ledger.sets, now_s)
+    is_weighed = desk.weights.weigh(desk.reported(), desk.ledger.sets, desk.ledger.owner, now_s)
     if is_weighed and not any(record.ward for record in desk.records.values()):
         desk.split_hot()
     copiers = [seat.copier_id for seat in seats]

@@ -72,8 +72,9 @@ class Seat:
         """Take what it reports."""
         if self.report is None or self.report.beat != report.beat:
             self.beat_at_s = at_s
-        self.report, self.reported_at_s = report, at_s
-        self._note_held(report.held, at_s)
+        before, self.report, self.reported_at_s = self.report, report, at_s
+        if before is None or before.held != report.held:
+            self._note_held(report.held, at_s)
 
     def _note_held(self, held: Mapping[str, int], at_s: float) -> None:
         """Note since when it has what: what it was ordered to take counts, since it may end of it before it reports."""

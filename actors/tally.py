@@ -1,13 +1,13 @@
 """Counting one flow: what it has copied, how fast, and what `status` says of it. Counters never fall back."""
 
-from collections import Counter, deque
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 
 from actors.desk import FlowDesk
 from actors.seat import Seat
 from actors.status import CopierStatus, FlowStatus, TopicStatus
 from actors.totals import Counts, FlowTotals
-from engine.core.progress import FlowProgress, LaneProgress
+from engine.core.progress import LaneProgress
 from policies.model import LaneName
 
 RATE_WINDOW = 6  # marks, one a second: long enough to be calm, short enough to follow a change
@@ -49,30 +49,28 @@ class Tally:
 
     def status(self) -> FlowStatus:
         """Sum the flow up."""
-        desk, lanes = self._desk, list(self._desk.lanes())
+        desk, lanes = self._desk, LaneSums(self._desk.lanes())
         total = sum(len(group.lanes) for group in desk.ledger.sets.values())
-        known = sum(1 for lane in lanes if lane.lag_known)
-        states = Counter(lane.state for lane in lanes)
         records_per_s, bytes_per_s = self.rates()
-        counts, latencies = self.counts(), self._totals.latencies(self._living())
+        counts, latencies = self.counts(), self._totals.latencies(self._desk.reported())
         return FlowStatus(
             flow=str(desk.flow),
             desired=desk.wanted.state,
             paused_topics=tuple(sorted(desk.wanted.paused_topics)),
             topics=len(desk.topics()),
             lanes=total,
-            unknown_lanes=max(0, total - known),
-            lane_states=dict(states),
-            lag_records=sum(lane.lag_records for lane in lanes),
+            unknown_lanes=max(0, total - lanes.known),
+            lane_states=lanes.states,
+            lag_records=lanes.lag_records,
             records=counts.records,
             wire_bytes=counts.wire_bytes,
             records_per_s=records_per_s,
             bytes_per_s=bytes_per_s,
-            errors=states["failed"],
+            errors=lanes.states.get("failed", 0),
             waiting_for=desk.waiting_for(),
-            lag_bytes=sum(lane.lag_bytes for lane in lanes if lane.lag_bytes > 0),
-            behind_since_ms=min((lane.behind_since_ms for lane in lanes if lane.behind_since_ms >= 0), default=-1),
-            stalled=max(0, total - len(lanes)) + sum(1 for lane in lanes if lane.reason and lane.state != "paused"),
+            lag_bytes=lanes.lag_bytes,
+            behind_since_ms=lanes.behind_since_ms,
+            stalled=max(0, total - lanes.count) + lanes.stalled,
             append_failures=counts.append_failures,
             append_latency=latencies.append,
             replication_latency=latencies.replication,
@@ -81,15 +79,11 @@ class Tally:
 
     def counts(self) -> Counts:
         """Say what was copied since the supervisor began, by living copiers and those that have ended."""
-        return self._totals.counts(self._living())
-
-    def _living(self) -> dict[str, FlowProgress]:
-        seats = self._desk.seats.values()
-        return {seat.copier_id: seat.progress for seat in seats if seat.progress is not None}
+        return self._totals.counts(self._desk.reported())
 
     def topics(self) -> Iterator[TopicStatus]:
         """Say what was copied of each topic."""
-        for one in self._totals.topics(self._living()).values():
+        for one in self._totals.topics(self._desk.reported()).values():
             yield TopicStatus(
                 flow=str(self._desk.flow),
                 topic=one.topic,
@@ -125,6 +119,29 @@ class Tally:
                 buffer_bytes=seat.progress.buffer_bytes if seat.progress else 0,
                 node=seat.report.node if seat.report else "",
             )
+
+
+class LaneSums:
+    """What the lanes of a flow come to, in one pass: there may be ten thousand, and somebody asks every second."""
+
+    def __init__(self, lanes: Iterable[LaneProgress]) -> None:
+        self.count = self.known = self.lag_records = self.lag_bytes = self.stalled = 0
+        self.behind_since_ms = -1
+        self.states: dict[str, int] = {}
+        for lane in lanes:
+            self.count += 1
+            self.states[lane.state] = self.states.get(lane.state, 0) + 1
+            if lane.source_end >= 0 and lane.source_next >= 0:
+                self.known += 1
+                if lane.source_end > lane.source_next:
+                    self.lag_records += lane.source_end - lane.source_next
+            if lane.lag_bytes > 0:
+                self.lag_bytes += lane.lag_bytes
+            if lane.reason and lane.state != "paused":
+                self.stalled += 1
+            since_ms = lane.behind_since_ms
+            if since_ms >= 0 and (self.behind_since_ms < 0 or since_ms < self.behind_since_ms):
+                self.behind_since_ms = since_ms
 
 
 def unowned(name: LaneName, set_id: str, epoch: int, reason: str) -> LaneProgress:
