@@ -133,8 +133,8 @@ class CopierShell:
         for set_id in self._held.keys() - wanted.keys():
             self._spawn_release(set_id)
         self._follow_pause(before, orders)  # first, so that a paused topic's new lane does not fetch
-        # sets that it has go first: a lane that leaves one for a new one must leave before it joins
-        for set_id, group in sorted(wanted.items(), key=lambda item: item[0] not in self._held):
+        # the newest first: a lane that goes over to one is not let go by the set that it was in
+        for set_id, group in sorted(wanted.items(), key=lambda item: -item[1].epoch):
             if self._held.get(set_id) != group:
                 self._held = {**self._held, set_id: group}  # swapped, because the control loop reads it
                 self._engine.assign(group)

@@ -8,11 +8,11 @@ A set has one owner at most, and a new one only when the former has let it go or
 once: the highest one found on the target or with a copier, and counting on.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 
 import msgspec
 
-from policies.model import LaneName, PartitionSet
+from policies.model import LaneName, PartitionSet, TopicPartition
 
 
 class SetLedger:
@@ -35,8 +35,9 @@ class SetLedger:
     def reshape(self, plan: Mapping[str, tuple[LaneName, ...]], make: PartitionSet) -> None:
         """Give the sets the lanes of a plan; owners and epochs stay. `make` is a pattern for new sets.
 
-        A new set with lanes of an owned one begins with that owner and epoch: a copier may divide what it holds, and
-        only then can a part of it move.
+        A new set with lanes of an owned one begins with that owner: a copier may divide what it holds, and only then
+        can a part of it move. Its epoch is a new one, so that its lanes are its own in whatever order the copier hears
+        of both sets.
         """
         homes: dict[LaneName, str] = {}
         if not plan.keys() <= self.sets.keys():
@@ -48,14 +49,16 @@ class SetLedger:
             if known.set_id == set_id and known.lanes == lanes:
                 continue
             home = homes.get(lanes[0]) if known.set_id != set_id and lanes else None
-            if home is not None:
-                self._own(set_id, self.owner[home])
-                known = msgspec.structs.replace(known, epoch=self.sets[home].epoch)
             self.sets[set_id] = msgspec.structs.replace(known, set_id=set_id, lanes=lanes)
+            if home is not None:
+                self.give(set_id, self.owner[home])
             self._touch(self.owner.get(set_id))
 
     def adopt(self, copier_id: str, held: Iterable[PartitionSet]) -> None:
-        """Believe a copier that it holds these sets, except those that another holds at a higher epoch."""
+        """Believe a copier that it holds these sets, except those that another holds at a higher epoch.
+
+        A lane that two sets have (one of their owners was away while the other set was made) is of the higher epoch.
+        """
         for group in held:
             self.see_epoch(group.epoch)
             owner, known = self.owner.get(group.set_id), self.sets.get(group.set_id)
@@ -65,6 +68,17 @@ class SetLedger:
             self._own(group.set_id, copier_id)
             self._touch(owner)
         self._touch(copier_id)
+        self._part()
+
+    def _part(self) -> None:
+        newest: dict[LaneName, PartitionSet] = {}
+        for group in sorted(self.sets.values(), key=lambda group: group.epoch):
+            newest.update(dict.fromkeys(group.lanes, group))
+        for set_id, group in self.sets.items():
+            kept = tuple(lane for lane in group.lanes if newest[lane] is group)
+            if len(kept) < len(group.lanes):
+                self.sets[set_id] = msgspec.structs.replace(group, lanes=kept)
+                self._touch(self.owner.get(set_id))
 
     def free(self) -> list[str]:
         """List the sets that nobody owns, in order."""
@@ -82,11 +96,17 @@ class SetLedger:
         self.leaving[set_id] = to
         self._touch(self.owner[set_id])
 
-    def let_go(self, copier_id: str, held: Collection[str]) -> list[str]:
-        """A copier that follows its newest orders holds these sets: those that were leaving and are not among them
-        have their new owner. Name them.
+    def let_go(self, copier_id: str, held: Collection[str], lanes: Container[TopicPartition] = ()) -> list[str]:
+        """A copier that follows its newest orders holds these sets, and has these lanes, of whatever set: those that
+        were leaving and are not among them have their new owner. Name them.
         """
-        gone = [set_id for set_id in self.leaving if self.owner[set_id] == copier_id and set_id not in held]
+        gone = [
+            set_id
+            for set_id in self.leaving
+            if self.owner[set_id] == copier_id
+            and set_id not in held
+            and not any(lane.source in lanes for lane in self.sets[set_id].lanes)
+        ]
         for set_id in gone:
             self.give(set_id, self.leaving.pop(set_id))
         return gone
