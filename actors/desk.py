@@ -117,6 +117,8 @@ class FlowDesk:
         self.ledger.see_epoch(found.highest_epoch)
         if found.lanes == self._found_lanes:
             return Counter()
+        if self._found_lanes is None:
+            self.ledger.part()  # of what was adopted
         self._found_lanes = found.lanes
         before = self._partitions()
         known = {set_id: group.lanes for set_id, group in self.ledger.sets.items()}

@@ -55,10 +55,7 @@ class SetLedger:
             self._touch(self.owner.get(set_id))
 
     def adopt(self, copier_id: str, held: Iterable[PartitionSet]) -> None:
-        """Believe a copier that it holds these sets, except those that another holds at a higher epoch.
-
-        A lane that two sets have (one of their owners was away while the other set was made) is of the higher epoch.
-        """
+        """Believe a copier that it holds these sets, except those that another holds at a higher epoch."""
         for group in held:
             self.see_epoch(group.epoch)
             owner, known = self.owner.get(group.set_id), self.sets.get(group.set_id)
@@ -68,9 +65,12 @@ class SetLedger:
             self._own(group.set_id, copier_id)
             self._touch(owner)
         self._touch(copier_id)
-        self._part()
 
-    def _part(self) -> None:
+    def part(self) -> None:
+        """Leave a lane that several adopted sets have (an owner was away while it got another set) to the newest."""
+        held = [lane for group in self.sets.values() for lane in group.lanes]
+        if len(set(held)) == len(held):
+            return
         newest: dict[LaneName, PartitionSet] = {}
         for group in sorted(self.sets.values(), key=lambda group: group.epoch):
             newest.update(dict.fromkeys(group.lanes, group))

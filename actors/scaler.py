@@ -43,7 +43,7 @@ class Scaler:
         self._desk, self._tally, self._limits, self._note = desk, tally, limits, note
         self._memory = ScalingMemory(wanted=desk.copiers_wanted)
         self._said = ""
-        self._at_s = -LOOK_S
+        self._at_s: float | None = None
         self._parts: dict[str, _Part] = {}
         self._left: set[str] = set()
         """Copiers not measured since the last look."""
@@ -54,6 +54,8 @@ class Scaler:
         desk = self._desk
         if self._limits.minimum == self._limits.maximum:
             return
+        if self._at_s is None:
+            self._at_s = at_s
         is_due = at_s - self._at_s >= LOOK_S
         sets = sum(1 for group in desk.ledger.sets.values() if group.lanes)
         if desk.ledger.owner and sets:

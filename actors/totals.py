@@ -8,6 +8,7 @@ A copier sums itself up, so a flow's sums cost a few numbers per copier; by topi
 """
 
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import NamedTuple
 
 from engine.core.progress import FlowProgress, TopicCount
@@ -81,12 +82,19 @@ class TopicSums:
         self.topics[topic] = known.plus(records, wire_bytes, latency_ms)
 
 
-class _Before(NamedTuple):
-    """What an adopted copier had counted before it was ours."""
+class _Before:
+    """What an adopted copier had counted before it was ours; by topic, only once somebody asks."""
 
-    counts: Counts
-    latencies: Latencies
-    topics: TopicSums
+    def __init__(self, progress: FlowProgress) -> None:
+        self.counts, self.latencies = Counts.of(progress), Latencies.of(progress)
+        self._progress = progress
+
+    @cached_property
+    def topics(self) -> TopicSums:
+        """Sum up by topic: a pass over the lanes that it had then."""
+        topics = TopicSums()
+        topics.add(self._progress)
+        return topics
 
 
 class FlowTotals:
@@ -101,9 +109,7 @@ class FlowTotals:
     def adopt(self, copier_id: str, progress: FlowProgress) -> None:
         """Meet a copier that an earlier supervisor started: what it had counted then is not ours. Once is enough."""
         if copier_id not in self._before:
-            topics = TopicSums()
-            topics.add(progress)
-            self._before[copier_id] = _Before(Counts.of(progress), Latencies.of(progress), topics)
+            self._before[copier_id] = _Before(progress)
 
     def bury(self, copier_id: str, progress: FlowProgress) -> None:
         """A copier ended: keep what it counted."""

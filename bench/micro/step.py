@@ -2,7 +2,8 @@
 
 A real supervisor over copiers in memory that report once a second, every lane with traffic of its own. Counted is the
 step alone, in CPU time of this process; packing and unpacking reports is the conversation's. Each kind of step is told
-apart: ordinary ones, those that weigh, look at scaling, take a discovery in, or meet the death of a copier.
+apart: ordinary ones (they weigh, and look at scaling, a few copiers at a time), those that take a discovery in, meet
+the death of a copier, or take over from another supervisor.
 """
 
 import argparse
@@ -114,10 +115,18 @@ class _Day:
         self.traffic = dict.fromkeys(self.names, 0)
         self.clock = Clock()
         self.fleet = _Fleet(self.clock, self.traffic)
-        limits = ScalingLimits(minimum=copiers, maximum=copiers + 10)
-        self.supervisor = Supervisor(
+        self._limits = ScalingLimits(minimum=copiers, maximum=copiers + 10)
+        self.supervisor = self._begin()
+
+    def take_over(self) -> None:
+        """Have another supervisor take the copiers over."""
+        self.fleet.left, self.fleet.copiers = [one for one in self.fleet.copiers if one.life.state == "ready"], []
+        self.supervisor = self._begin()
+
+    def _begin(self) -> Supervisor:
+        return Supervisor(
             Identity(namespace="raymirror-bench", version="0", config_path="mm2.properties", config_digest="d"),
-            [FlowPlan(name=FLOW, scaling=limits, recipe="r")],
+            [FlowPlan(name=FLOW, scaling=self._limits, recipe="r")],
             fleet=self.fleet,
             metadata=self.fleet,
             plan=plan_sets,
@@ -159,6 +168,12 @@ def measure(partitions: int, copiers: int, steps: int = _STEPS) -> dict[str, dic
             began = time.process_time()
             status = day.supervisor.status(lanes=lanes)
             found.setdefault(name, []).append((time.process_time() - began) * 1000)
+    day.take_over()
+    for number in range(1, 6):
+        day.second(number)
+        began = time.process_time()
+        day.supervisor.step()
+        found.setdefault("takeover", []).append((time.process_time() - began) * 1000)
     assert len(msgspec.structs.asdict(status)["lanes"]) == partitions
     return {
         kind: {"count": len(each), "median_ms": round(statistics.median(each), 2), "max_ms": round(max(each), 2)}

@@ -46,6 +46,7 @@ def test_a_lane_that_two_copiers_tell_of_is_of_the_higher_epoch(thawed_first: bo
     ledger = SetLedger()
     for copier_id, held in told if thawed_first else reversed(told):
         ledger.adopt(copier_id, [held])
+    ledger.part()
     assert ledger.orders_for("x") == (group("home", 1, A, B),)
     assert ledger.orders_for("y") == (group("solo", 3, C),)
 

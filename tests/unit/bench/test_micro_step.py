@@ -10,6 +10,7 @@ def test_every_kind_of_step_is_measured() -> None:
         "ordinary": 45,
         "discovery": 1,
         "death": 1,
+        "takeover": 5,
         "status": 50,
         "status_lanes": 50,
     }
