@@ -200,7 +200,7 @@ class FlowDesk:
             return self.failure
         if self.serial == 0:
             return "the first discovery of topics"
-        troubles = (seat.port.trouble or seat.silent_because for seat in self.seats.values())
+        troubles = (seat.trouble for seat in self.seats.values())
         if trouble := next(filter(None, troubles), ""):
             return trouble
         for set_id, why in self.quarantined().items():
