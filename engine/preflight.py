@@ -8,6 +8,7 @@ import msgspec
 from engine.errors import BrokerUnreachable, MirrorError
 from engine.kafka.admin import create_topic
 from engine.kafka.cluster import ClusterClient, Metadata
+from engine.kafka.internal_topics import POSITIONS_CONFIGS, check_policy
 from engine.runner import client_for
 from engine.settings import FlowConfig, MirrorConfig
 from engine.tasks import run_all
@@ -72,8 +73,8 @@ async def preview(
     """Ask both clusters of every flow what would be copied.
 
     `bear` is told of each cluster that does not answer, and its flows are left out, as long as one flow is left.
-    Raises BrokerUnreachable, KafkaRefusal (the target does not let us create what is missing), TopicCollision,
-    TopicLoop, ConfigError (a placeholder that does not resolve).
+    Raises BrokerUnreachable, KafkaRefusal (the target does not let us create what is missing, or would forget
+    positions), TopicCollision, TopicLoop, ConfigError (a placeholder that does not resolve).
     """
     async with AsyncExitStack() as stack:
         used = sorted({alias for flow in config.flows for alias in flow.name})
@@ -122,11 +123,13 @@ def _refuse_collisions(flows: Iterable[FlowPreview]) -> None:
 
 
 async def _try_creating(client: ClusterClient, flow: FlowConfig, previewed: FlowPreview, target: Metadata) -> None:
-    """Let the target judge, without creating anything, the positions topic and the first missing one."""
-    if flow.positions_topic not in target.topics:
-        compacted = {"cleanup.policy": "compact"}
+    """Let the target judge, creating nothing, the first missing topic, and the positions topic or its policy."""
+    positions = flow.positions_topic
+    if positions in target.topics:
+        await check_policy(client, positions, POSITIONS_CONFIGS)
+    else:
         partitions, replicas = flow.positions_partitions, flow.positions_replication_factor
-        await create_topic(client, flow.positions_topic, partitions, replicas, compacted, validate_only=True)
+        await create_topic(client, positions, partitions, replicas, POSITIONS_CONFIGS, validate_only=True)
     missing = next((topic for topic in previewed.topics if not topic.exists), None)
     if missing is not None:
         await create_topic(client, missing.target, missing.partitions, flow.replication_factor, {}, validate_only=True)

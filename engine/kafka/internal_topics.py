@@ -1,4 +1,4 @@
-"""Topics of our own on a target: made where they are missing, refused where they would lose what is in them."""
+"""Topics that we keep on a target: made where they are missing, refused where they would lose what is in them."""
 
 from engine.errors import KafkaRefusal
 from engine.kafka.admin import create_topic, describe_topic_configs
@@ -18,19 +18,31 @@ EVENTS_CONFIGS = {
     "segment.ms": str(24 * _HOUR_MS),
 }
 """Everything for a day, then the last of each kind per subject for a week."""
+POSITIONS_CONFIGS = {_POLICY: "compact", "segment.bytes": str(16 << 20)}
+"""Every new owner of a lane reads its partition to the end, and the cleaner leaves the active segment alone."""
 
 
 async def ensure_internal_topic(
     client: ClusterClient, topic: str, replication_factor: int, configs: dict[str, str]
-) -> None:
-    """Create a topic of one partition, or check one that is there. Raises KafkaRefusal saying what to change."""
+) -> bool:
+    """Create a topic of one partition, or check one that is there; say whether it was created.
+
+    Raises KafkaRefusal saying what to change.
+    """
     found = (await client.metadata([topic])).topics.get(topic)
     if (found is None or not found.partitions) and await create_topic(client, topic, 1, replication_factor, configs):
-        return
-    wanted, where = configs[_POLICY], f"topic {topic} on cluster {client.alias!r}"
+        return True
     if found is not None and len(found.partitions) > 1:
-        right = f"delete it, or make it anew with one partition and {_POLICY}={wanted}"
+        where = f"topic {topic} on cluster {client.alias!r}"
+        right = f"delete it, or make it anew with one partition and {_POLICY}={configs[_POLICY]}"
         raise KafkaRefusal(where, _INVALID_PARTITIONS, f"has {len(found.partitions)} partitions, needed is 1", right)
+    await check_policy(client, topic, configs)
+    return False
+
+
+async def check_policy(client: ClusterClient, topic: str, configs: dict[str, str]) -> None:
+    """Refuse a topic whose cleanup policy is another than in `configs`. Raises KafkaRefusal saying what to change."""
+    wanted, where = configs[_POLICY], f"topic {topic} on cluster {client.alias!r}"
     policy = await _policy(client, topic)
     if policy is not None and set(policy.split(",")) != set(wanted.split(",")):
         raise KafkaRefusal(where, _INVALID_CONFIG, f"has {_POLICY}={policy}", f"set {_POLICY}={wanted} on the topic")

@@ -8,6 +8,7 @@ from engine.flow.discovery import Discovery
 from engine.kafka.admin import TOPIC_OVERRIDE, ConfigEntry, create_topic, describe_topic_configs, grow_topic
 from engine.kafka.cluster import ClusterClient, Metadata
 from engine.kafka.faults import UNKNOWN_TOPIC_OR_PARTITION
+from engine.kafka.internal_topics import POSITIONS_CONFIGS, check_policy
 from engine.kafka.logs import oldest_timestamp_ms, read_topic
 from engine.settings import FlowConfig
 from policies.creation import COMPARED_CONFIGS, Create, Grow, compare, plan_topic
@@ -22,6 +23,7 @@ class Topics:
         self._source = source
         self._target = target
         self._highest: int | None = None
+        self._positions_checked = False
         self._compared: set[str] = set()
         self._failed: dict[str, str] = {}
         self._untold: list[AnyEvent] = []
@@ -38,7 +40,7 @@ class Topics:
         await self._target.close()
 
     async def step(self) -> Discovery:
-        """Look once. Raises ConnectionLost, BrokerUnreachable; KafkaRefusal without a positions topic."""
+        """Look once. Raises ConnectionLost, BrokerUnreachable; KafkaRefusal without a fitting positions topic."""
         await self._ensure_positions_topic()
         source = await self._source.metadata(None)
         topics = sorted(topic for topic, meta in source.topics.items() if not meta.is_internal and self._wants(topic))
@@ -72,7 +74,7 @@ class Topics:
                 flow.positions_topic,
                 flow.positions_partitions,
                 flow.positions_replication_factor,
-                {"cleanup.policy": "compact"},
+                POSITIONS_CONFIGS,
             )
         elif len(found.partitions) != flow.positions_partitions:
             raise KafkaRefusal(
@@ -81,6 +83,9 @@ class Topics:
                 f"has {len(found.partitions)} partitions, the configuration says {flow.positions_partitions}",
                 f"set offset.storage.partitions = {len(found.partitions)}",
             )
+        elif not self._positions_checked:
+            await check_policy(self._target, flow.positions_topic, POSITIONS_CONFIGS)
+            self._positions_checked = True
 
     async def _highest_epoch(self) -> int:
         """Return the highest assignment epoch written, so that the next one is above it."""
