@@ -26,8 +26,8 @@ class StateKeeper(StateLog):
         self._client = client_for(config.clusters[flow.name.target], f"raymirror|{flow.name}|state")
         self._replication_factor = flow.positions_replication_factor
         terms = StateTerms(flow=flow.name, topic=state_topic(flow.name.source))
-        cluster = KafkaCluster(self._client, request_timeout_s=terms.request_timeout_s)
-        super().__init__(terms, cluster, holder, known_dead)
+        self._kafka = KafkaCluster(self._client, request_timeout_s=terms.request_timeout_s)
+        super().__init__(terms, self._kafka, holder, known_dead)
 
     async def open(self) -> None:
         """Connect, make the topic where it is missing, take the flow. Raises what StateLog.open raises."""
@@ -39,7 +39,11 @@ class StateKeeper(StateLog):
         await super().open()
 
     async def _mend(self) -> None:
-        """Make the topic again where somebody has deleted it: the next renewal writes all that was in it."""
+        """Make the topic again where somebody has deleted it: the next renewal writes all that was in it.
+
+        Also where it was made again by others already: the present one is the one that counts, whatever its id.
+        """
+        self._kafka.forget(self.terms.topic)
         try:
             if await self._ensure():
                 self.trouble = f"topic {self.terms.topic} was deleted; it was made again, and is written anew"

@@ -137,8 +137,8 @@ async def test_a_state_topic_deleted_while_it_is_used_is_made_again_with_all_tha
     holder = Holder(deployment_id="d", instance_id="one", mirror="m", version="1", where="host-one")
     one = StateKeeper(config, config.flows[0], holder)
     one.terms = msgspec.structs.replace(one.terms, renew_s=0.2)
-    one._patience = Patience("the state topic", 3.0, lambda: one._writer.reason)
     await one.open()
+    one._patience = Patience("the state topic", 3.0, lambda: one._writer.reason)
     await one.put({DESIRED: STOPPED})
     told: set[str] = set()
     async with asyncio.TaskGroup() as group:
