@@ -22,6 +22,7 @@ from engine.clock import now_s
 from engine.core.events import AnyEvent
 from engine.core.progress import FlowProgress
 from engine.errors import MirrorError
+from engine.tasks import join
 from policies.model import PartitionSet
 
 SAMPLE_S = 0.5
@@ -132,8 +133,8 @@ class CopierShell:
         for set_id in self._held.keys() - wanted.keys():
             self._spawn_release(set_id)
         self._follow_pause(before, orders)  # first, so that a paused topic's new lane does not fetch
-        # sets that it has go first: a lane that leaves one for a new one must leave before it joins
-        for set_id, group in sorted(wanted.items(), key=lambda item: item[0] not in self._held):
+        # the newest first: a lane that goes over to one is not let go by the set that it was in
+        for set_id, group in sorted(wanted.items(), key=lambda item: -item[1].epoch):
             if self._held.get(set_id) != group:
                 self._held = {**self._held, set_id: group}  # swapped, because the control loop reads it
                 self._engine.assign(group)
@@ -176,10 +177,7 @@ class CopierShell:
 
     async def wait_closed(self) -> bytes:
         """Wait for the end; give the last progress, or raise what the engine raised."""
-        try:
-            await asyncio.shield(self._task)
-        except BaseExceptionGroup as group:
-            raise first_cause(group) from group
+        await join(self._task)
         return msgspec.msgpack.encode(self._progress())
 
     # --- calls to the control loop ---------------------------------------------------------------------------
@@ -235,10 +233,3 @@ class CopierShell:
         while self._events:
             events.append(self._events.popleft())
         return msgspec.structs.replace(latest, events=tuple(events))
-
-
-def first_cause(error: BaseException) -> BaseException:
-    """Give the first error that is not a group: the one that brought the others down."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error

@@ -10,7 +10,7 @@ from actors.desk import FlowDesk
 from actors.events import CopierDrainedBadly, CopierEnded, CopierReplaced, SetQuarantined
 from actors.ports import Fleet, Vital
 from actors.seat import Seat
-from actors.states import CopierState, Sign
+from actors.states import CopierState
 from engine.core.events import Event
 from policies.flapping import after_end, after_survival, wards
 from policies.health import HealthLimits, Sighting, Verdict, judge, reason
@@ -124,5 +124,4 @@ class Crew:
     def _dismiss(self, desk: FlowDesk) -> None:
         for seat in desk.seats.values():
             if seat.empties and seat.drain_asked_at_s is None and not desk.ledger.owned(seat.copier_id):
-                seat.drain_asked_at_s = self._clock_s()
-                seat.sign(Sign.DRAIN_ASKED)
+                seat.ask_drain(self._clock_s())

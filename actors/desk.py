@@ -15,9 +15,9 @@ from actors.ports import Found, Kept
 from actors.seat import Seat
 from actors.states import Command, CopierState, Desired, desired_after
 from actors.weights import Weights
-from engine.core.progress import LaneProgress
+from engine.core.progress import FlowProgress, LaneProgress
 from engine.errors import MirrorError
-from policies.assignment import IDLE_LANE, SetPlan
+from policies.assignment import IDLE_LANE, SetPlan, too_heavy
 from policies.flapping import SetRecord, released
 from policies.model import FlowName, LaneName, PartitionSet
 from policies.scaling import ScalingLimits
@@ -78,6 +78,8 @@ class FlowDesk:
         self.quick_deaths = 0
         self.serial = 0
         self._plan = plan
+        self._found_lanes: tuple[LaneName, ...] | None = None
+        """What the sets were planned from."""
         self._started_ms = started_ms
 
     def command(self, command: Command, topics: tuple[str, ...] = ()) -> None:
@@ -111,16 +113,21 @@ class FlowDesk:
             self._recall(found.kept)
         if found.serial == self.serial or not self.is_known:
             return Counter()
-        before = self._partitions()
         self.serial = found.serial
         self.ledger.see_epoch(found.highest_epoch)
+        if found.lanes == self._found_lanes:
+            return Counter()
+        if self._found_lanes is None:
+            self.ledger.part()  # of what was adopted
+        self._found_lanes = found.lanes
+        before = self._partitions()
         known = {set_id: group.lanes for set_id, group in self.ledger.sets.items()}
         plan = self._plan(self.flow, found.lanes, known, self._most)
         self.ledger.reshape(plan, self._pattern)
         filled = {set_id for set_id, group in self.ledger.sets.items() if group.lanes}
         self.records = {set_id: record for set_id, record in self.records.items() if set_id in filled}
-        after = self._partitions()
-        return Counter({topic: count for topic, count in before.items() if topic not in after})
+        gone = before.keys() - {lane.source.topic for lane in found.lanes}
+        return Counter({topic: before[topic] for topic in gone})
 
     def _partitions(self) -> Counter[str]:
         """Count the partitions of each source topic."""
@@ -136,10 +143,18 @@ class FlowDesk:
 
     def split_hot(self) -> None:
         """Give a lane that is too much for its set one of its own, where there are hands for it."""
+        copiers = len(self.open_seats())
+        crowded = too_heavy(self.weights.measured, copiers)
+        if not crowded or self.ledger.leaving:
+            return
         plan = SetPlan(sets={set_id: group.lanes for set_id, group in self.ledger.sets.items()})
-        weights = {lane: self.weights.lanes.get(lane.source, IDLE_LANE) for held in plan.sets.values() for lane in held}
-        split = plan.split_hot(self.flow, weights, len(self.open_seats()))
-        if split is not plan and not self.ledger.leaving:
+        weights = {
+            lane: self.weights.lanes.get(lane.source, IDLE_LANE)
+            for set_id in crowded
+            for lane in plan.sets.get(set_id, ())
+        }
+        split = plan.split_hot(self.flow, weights, copiers, sum(self.weights.measured.values()))
+        if split is not plan:
             self.ledger.reshape(split.sets, self._pattern)
 
     @property
@@ -162,13 +177,16 @@ class FlowDesk:
 
     def open_seats(self) -> list[Seat]:
         """List the copiers that answer and may be given sets."""
-        return [seat for seat in self.seats.values() if seat.is_open and seat.state is CopierState.READY]
+        return [seat for seat in self.seats.values() if seat.is_open]
+
+    def reported(self) -> dict[str, FlowProgress]:
+        """Give what each copier has reported last."""
+        return {copier_id: seat.progress for copier_id, seat in self.seats.items() if seat.progress is not None}
 
     def lanes(self) -> Iterator[LaneProgress]:
         """Give every lane that some copier has reported."""
-        for seat in self.seats.values():
-            if seat.progress is not None:
-                yield from seat.progress.lanes
+        for progress in self.reported().values():
+            yield from progress.lanes
 
     def topics(self) -> frozenset[str]:
         """Name the source topics of the flow."""

@@ -69,12 +69,6 @@ def _bear(mirror: Mirror, lost: MirrorLost, view: View, silent_s: float) -> None
         return  # Ray has not started it again yet
 
 
-def drain(mirror: Mirror, drain_s: float, view: View) -> bool:
-    """End the mirror in order within a bounded time; False when it took too long. Raises MirrorLost."""
-    mirror.drain()
-    return _wait(mirror, drain_s, view)
-
-
 def leave(mirror: Mirror, drain_s: float, view: View) -> bool:
     """Follow no more; end the mirror in order if nobody else follows it. False when that took too long.
 

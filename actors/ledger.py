@@ -8,11 +8,11 @@ A set has one owner at most, and a new one only when the former has let it go or
 once: the highest one found on the target or with a copier, and counting on.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 
 import msgspec
 
-from policies.model import LaneName, PartitionSet
+from policies.model import LaneName, PartitionSet, TopicPartition
 
 
 class SetLedger:
@@ -25,6 +25,8 @@ class SetLedger:
         """Set -> the copier that gets it next."""
         self._next_epoch = 1
         self._orders: dict[str, tuple[PartitionSet, ...]] = {}
+        self._held: dict[str, list[str]] | None = None
+        """Copier -> its sets in order, until an owner changes."""
 
     def see_epoch(self, epoch: int) -> None:
         """Take note of an epoch that was used: none up to it will be used again."""
@@ -33,35 +35,50 @@ class SetLedger:
     def reshape(self, plan: Mapping[str, tuple[LaneName, ...]], make: PartitionSet) -> None:
         """Give the sets the lanes of a plan; owners and epochs stay. `make` is a pattern for new sets.
 
-        A new set with lanes of an owned one begins with that owner and epoch: a copier may divide what it holds, and
-        only then can a part of it move.
+        A new set with lanes of an owned one begins with that owner: a copier may divide what it holds, and only then
+        can a part of it move. Its epoch is a new one, so that its lanes are its own in whatever order the copier hears
+        of both sets.
         """
-        homes = {lane: set_id for set_id, group in self.sets.items() for lane in group.lanes if set_id in self.owner}
+        homes: dict[LaneName, str] = {}
+        if not plan.keys() <= self.sets.keys():
+            homes = {
+                lane: set_id for set_id, group in self.sets.items() if set_id in self.owner for lane in group.lanes
+            }
         for set_id, lanes in plan.items():
             known = self.sets.get(set_id, make)
             if known.set_id == set_id and known.lanes == lanes:
                 continue
             home = homes.get(lanes[0]) if known.set_id != set_id and lanes else None
-            if home is not None:
-                self.owner[set_id] = self.owner[home]
-                known = msgspec.structs.replace(known, epoch=self.sets[home].epoch)
             self.sets[set_id] = msgspec.structs.replace(known, set_id=set_id, lanes=lanes)
+            if home is not None:
+                self.give(set_id, self.owner[home])
             self._touch(self.owner.get(set_id))
 
-    def adopt(self, copier_id: str, held: Iterable[PartitionSet]) -> list[str]:
-        """Believe a copier that it holds these sets; name those that another holds at a higher epoch."""
-        contested = []
+    def adopt(self, copier_id: str, held: Iterable[PartitionSet]) -> None:
+        """Believe a copier that it holds these sets, except those that another holds at a higher epoch."""
         for group in held:
             self.see_epoch(group.epoch)
             owner, known = self.owner.get(group.set_id), self.sets.get(group.set_id)
             if owner is not None and known is not None and known.epoch > group.epoch:
-                contested.append(group.set_id)
                 continue
             self.sets[group.set_id] = group
-            self.owner[group.set_id] = copier_id
+            self._own(group.set_id, copier_id)
             self._touch(owner)
         self._touch(copier_id)
-        return contested
+
+    def part(self) -> None:
+        """Leave a lane that several adopted sets have (an owner was away while it got another set) to the newest."""
+        held = [lane for group in self.sets.values() for lane in group.lanes]
+        if len(set(held)) == len(held):
+            return
+        newest: dict[LaneName, PartitionSet] = {}
+        for group in sorted(self.sets.values(), key=lambda group: group.epoch):
+            newest.update(dict.fromkeys(group.lanes, group))
+        for set_id, group in self.sets.items():
+            kept = tuple(lane for lane in group.lanes if newest[lane] is group)
+            if len(kept) < len(group.lanes):
+                self.sets[set_id] = msgspec.structs.replace(group, lanes=kept)
+                self._touch(self.owner.get(set_id))
 
     def free(self) -> list[str]:
         """List the sets that nobody owns, in order."""
@@ -69,7 +86,7 @@ class SetLedger:
 
     def give(self, set_id: str, copier_id: str) -> None:
         """Make a copier the owner of a free set, at an epoch never used before."""
-        self.owner[set_id] = copier_id
+        self._own(set_id, copier_id)
         self.sets[set_id] = msgspec.structs.replace(self.sets[set_id], epoch=self._next_epoch)
         self._next_epoch += 1
         self._touch(copier_id)
@@ -79,18 +96,25 @@ class SetLedger:
         self.leaving[set_id] = to
         self._touch(self.owner[set_id])
 
-    def let_go(self, copier_id: str, held: Collection[str]) -> list[str]:
-        """A copier that follows its newest orders holds these sets: those that were leaving and are not among them
-        have their new owner. Name them.
+    def let_go(self, copier_id: str, held: Collection[str], lanes: Container[TopicPartition] = ()) -> list[str]:
+        """A copier that follows its newest orders holds these sets, and has these lanes, of whatever set: those that
+        were leaving and are not among them have their new owner. Name them.
         """
-        gone = [set_id for set_id in self.leaving if self.owner[set_id] == copier_id and set_id not in held]
+        gone = [
+            set_id
+            for set_id in self.leaving
+            if self.owner[set_id] == copier_id
+            and set_id not in held
+            and not any(lane.source in lanes for lane in self.sets[set_id].lanes)
+        ]
         for set_id in gone:
             self.give(set_id, self.leaving.pop(set_id))
         return gone
 
     def vacate(self, copier_id: str) -> list[str]:
         """A copier ended: its sets are free, what was to come to it stays where it is. Name the free ones."""
-        freed = [set_id for set_id, owner in self.owner.items() if owner == copier_id]
+        freed = self.owned(copier_id)
+        self._held = None
         for set_id in freed:
             del self.owner[set_id]
             self.leaving.pop(set_id, None)
@@ -101,15 +125,13 @@ class SetLedger:
         self._orders.pop(copier_id, None)
         return freed
 
-    def drop(self, set_id: str) -> None:
-        """Forget a set that has no lanes any more."""
-        self._touch(self.owner.pop(set_id, None))
-        self.leaving.pop(set_id, None)
-        del self.sets[set_id]
-
     def owned(self, copier_id: str) -> list[str]:
         """List what a copier owns, also what is leaving it."""
-        return sorted(set_id for set_id, owner in self.owner.items() if owner == copier_id)
+        if self._held is None:
+            self._held = {}
+            for set_id in sorted(self.owner):
+                self._held.setdefault(self.owner[set_id], []).append(set_id)
+        return list(self._held.get(copier_id, ()))
 
     def orders_for(self, copier_id: str) -> tuple[PartitionSet, ...]:
         """Give the sets that a copier is to hold; the same object until something changes."""
@@ -118,6 +140,10 @@ class SetLedger:
             known = tuple(self.sets[set_id] for set_id in self.owned(copier_id) if set_id not in self.leaving)
             self._orders[copier_id] = known
         return known
+
+    def _own(self, set_id: str, copier_id: str) -> None:
+        self.owner[set_id] = copier_id
+        self._held = None
 
     def _touch(self, copier_id: str | None) -> None:
         if copier_id is not None:

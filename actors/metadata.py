@@ -11,14 +11,14 @@ from typing import Protocol
 
 import msgspec
 
-from actors.copier import first_cause
 from actors.events import unpack
 from actors.logs import setup_logging
-from actors.memory import EventKeeperLike, Memory, StateKeeperLike
+from actors.memory import CLOSE_S, EventKeeperLike, Memory, StateKeeperLike
 from actors.messages import MirrorSpec
 from actors.ports import Found, Kept
 from engine.core.events import AnyEvent, TopicCreated
 from engine.errors import MirrorError
+from engine.tasks import join
 from policies.model import FlowName, LaneName
 
 EVENTS_KEPT = 1000
@@ -161,9 +161,6 @@ class FlowWatch:
             return
 
 
-CLOSE_S = 3.0
-
-
 class MetadataShell:
     """All flows of one mirror."""
 
@@ -182,10 +179,7 @@ class MetadataShell:
     async def found(self, source: str, target: str, events: bytes) -> bytes:
         """Take events to write down, give the latest discovery of one flow; raises what ended the rounds."""
         if self._task.done():
-            try:
-                await self._task
-            except BaseExceptionGroup as group:
-                raise first_cause(group) from group
+            await join(self._task)
         flow = self._flows[FlowName(source, target)]
         flow.tell(events)
         return msgspec.msgpack.encode(flow.take())

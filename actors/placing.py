@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 
 from actors.desk import FlowDesk
 from actors.states import CopierState
-from policies.assignment import Move, balance
+from policies.assignment import balance
 from policies.flapping import place_apart, waiting, wards
 
 SETTLE_S = 15.0
@@ -26,7 +26,7 @@ def place(desk: FlowDesk, now_s: float) -> None:
     seats = desk.open_seats()
     if not seats or not desk.is_known or not desk.is_kept or _gathers(desk, now_s):
         return
-    is_weighed = desk.weights.weigh(desk.lanes(), desk.ledger.sets, now_s)
+    is_weighed = desk.weights.weigh(desk.reported(), desk.ledger.sets, desk.ledger.owner, now_s)
     if is_weighed and not any(record.ward for record in desk.records.values()):
         desk.split_hot()
     copiers = [seat.copier_id for seat in seats]
@@ -70,11 +70,11 @@ def _spread(
         if set_id in found.owners:
             ledger.give(set_id, found.owners[set_id])
     for move in found.moves:
-        if move.giver in leaving or _may_even_out(desk, found.moves, copiers, now_s):
+        if move.giver in leaving or _may_even_out(desk, copiers, now_s):
             ledger.move(move.set_id, move.taker)
 
 
-def _may_even_out(desk: FlowDesk, moves: tuple[Move, ...], copiers: list[str], now_s: float) -> bool:
+def _may_even_out(desk: FlowDesk, copiers: list[str], now_s: float) -> bool:
     """Whether unevenness is worth a pause: somebody has nothing to do, or it has lasted."""
     if any(not desk.ledger.owned(copier_id) for copier_id in copiers):
         return True

@@ -3,22 +3,37 @@
 Until the flow is known (its sets, who holds them) the number stays what it is.
 """
 
+import math
 from collections import deque
 from collections.abc import Callable
+from typing import NamedTuple
 
 from actors.desk import FlowDesk
 from actors.events import Scaled
 from actors.tally import Tally
 from engine.core.events import Event
+from engine.core.progress import FlowProgress
 from policies.model import TopicPartition
 from policies.scaling import FlowLoad, ScalingLimits, ScalingMemory, decide
 
 LOOK_S = 5.0
 """Between two looks: the policy smooths over several times as long."""
+STEP_S = 1.0
+"""Steps come at least so often: each measures some copiers, so that none has ten thousand lanes to sum up."""
 ARRIVAL_S = 10.0
 """Arrivals are counted over so long at least."""
 NOT_MOVABLE = ("failed", "stopped")
 """States of lanes whose lag no copier could drain."""
+
+
+class _Part(NamedTuple):
+    """What one copier's lanes came to when they were measured last."""
+
+    lag_bytes: int
+    lag_records: int
+    lag_s: float
+    arrivals_per_s: float
+    """Records that came to the source."""
 
 
 class Scaler:
@@ -28,33 +43,52 @@ class Scaler:
         self._desk, self._tally, self._limits, self._note = desk, tally, limits, note
         self._memory = ScalingMemory(wanted=desk.copiers_wanted)
         self._said = ""
-        self._at_s = -LOOK_S
-        self._ends: deque[tuple[float, dict[TopicPartition, int]]] = deque()
+        self._at_s: float | None = None
+        self._parts: dict[str, _Part] = {}
+        self._left: set[str] = set()
+        """Copiers not measured since the last look."""
+        self._ends: dict[str, deque[tuple[float, dict[TopicPartition, int]]]] = {}
 
     def look(self, at_s: float, now_ms: int) -> None:
-        """Measure if it is time, and set how many copiers are wanted. `at_s` is monotonic, `now_ms` Unix time."""
+        """Measure some, and set how many copiers are wanted if it is time. `at_s` is monotonic, `now_ms` Unix time."""
         desk = self._desk
-        if self._limits.minimum == self._limits.maximum or at_s - self._at_s < LOOK_S:
+        if self._limits.minimum == self._limits.maximum:
+            return
+        if self._at_s is None:
+            self._at_s = at_s
+        is_due = at_s - self._at_s >= LOOK_S
+        sets = sum(1 for group in desk.ledger.sets.values() if group.lanes)
+        if desk.ledger.owner and sets:
+            self._measure(at_s, now_ms, all_left=is_due)
+        if not is_due:
             return
         self._at_s = at_s
-        sets = sum(1 for group in desk.ledger.sets.values() if group.lanes)
         if not desk.ledger.owner or not sets:
             return
-        load = self._measure(at_s, now_ms, sets)
-        self._memory, decision = decide(self._memory, load, self._limits)
+        self._memory, decision = decide(self._memory, self._load(at_s, sets), self._limits)
         desk.copiers_wanted = decision.copiers
         if decision.reason != self._said:
             self._said = decision.reason
             if decision.reason:
                 self._note(Scaled(flow=desk.flow, copiers=decision.copiers, reason=decision.reason))
 
-    def _measure(self, at_s: float, now_ms: int, sets: int) -> FlowLoad:
-        """Sum the flow up in one pass: it may have ten thousand lanes."""
-        desk = self._desk
-        quarantined, paused = desk.quarantined(), desk.wanted.paused_topics
+    def _measure(self, at_s: float, now_ms: int, *, all_left: bool) -> None:
+        """Measure copiers that were not since the last look: the next few, or all that are left."""
+        reported = self._desk.reported()
+        for copier_id in self._parts.keys() - reported.keys():
+            del self._parts[copier_id], self._ends[copier_id]
+        left = sorted(self._left & reported.keys() | (reported.keys() - self._parts.keys()))
+        turn = left if all_left else left[: math.ceil(len(reported) * STEP_S / LOOK_S)]
+        for copier_id in turn:
+            self._parts[copier_id] = self._part(copier_id, reported[copier_id], at_s, now_ms)
+        self._left = set(reported) if all_left else set(left) - set(turn)
+
+    def _part(self, copier_id: str, progress: FlowProgress, at_s: float, now_ms: int) -> _Part:
+        """Sum a copier's lanes up in one pass."""
+        quarantined, paused = self._desk.quarantined(), self._desk.wanted.paused_topics
         lag_bytes = lag_records = 0
         oldest_ms, ends = now_ms, {}
-        for lane in desk.lanes():
+        for lane in progress.lanes:
             if lane.state in NOT_MOVABLE or lane.lane.topic in paused or lane.set_id in quarantined:
                 continue  # more copiers would not bring it on
             if lane.source_end < 0 or lane.source_next < 0:
@@ -65,24 +99,30 @@ class Scaler:
                 lag_bytes += max(0, lane.lag_bytes)
                 if 0 <= lane.behind_since_ms < oldest_ms:
                     oldest_ms = lane.behind_since_ms
+        return _Part(lag_bytes, lag_records, (now_ms - oldest_ms) / 1000, self._arrivals(copier_id, ends, at_s))
+
+    def _load(self, at_s: float, sets: int) -> FlowLoad:
+        parts = self._parts.values()
+        lag_bytes, lag_records = sum(part.lag_bytes for part in parts), sum(part.lag_records for part in parts)
         records_per_s, bytes_per_s = self._tally.rates()
         record_bytes = lag_bytes / lag_records if lag_records else bytes_per_s / max(1.0, records_per_s)
         return FlowLoad(
             at_s=at_s,
-            copiers=min(len(desk.open_seats()), desk.copiers_wanted),  # those beyond are for suspects
+            copiers=min(len(self._desk.open_seats()), self._desk.copiers_wanted),  # those beyond are for suspects
             sets=sets,
             bytes_per_s=bytes_per_s,
-            arrival_bytes_per_s=record_bytes * self._arrivals(ends, at_s),
+            arrival_bytes_per_s=record_bytes * sum(part.arrivals_per_s for part in parts),
             lag_bytes=float(lag_bytes),
-            lag_s=(now_ms - oldest_ms) / 1000,
+            lag_s=max((part.lag_s for part in parts), default=0.0),
         )
 
-    def _arrivals(self, ends: dict[TopicPartition, int], at_s: float) -> float:
+    def _arrivals(self, copier_id: str, ends: dict[TopicPartition, int], at_s: float) -> float:
         """Records per second that arrived at the source, from its ends: lag and rate together are too noisy."""
-        self._ends.append((at_s, ends))
-        while len(self._ends) > 2 and at_s - self._ends[1][0] >= ARRIVAL_S:
-            self._ends.popleft()
-        before_s, before = self._ends[0]
+        known = self._ends.setdefault(copier_id, deque())
+        known.append((at_s, ends))
+        while len(known) > 2 and at_s - known[1][0] >= ARRIVAL_S:
+            known.popleft()
+        before_s, before = known[0]
         if at_s <= before_s:
             return 0.0
         return sum(end - before.get(name, end) for name, end in ends.items()) / (at_s - before_s)

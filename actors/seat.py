@@ -46,24 +46,9 @@ class Seat:
         return self.report.progress if self.report is not None else None
 
     @property
-    def records(self) -> int:
-        """Records it has copied since it began."""
-        return self.progress.records if self.progress is not None else 0
-
-    @property
-    def wire_bytes(self) -> int:
-        """Bytes it has appended since it began."""
-        return self.progress.wire_bytes if self.progress is not None else 0
-
-    @property
     def is_open(self) -> bool:
-        """Whether it may be given sets."""
-        return (
-            self.state in (CopierState.STARTING, CopierState.READY)
-            and self.introduced
-            and not self.empties
-            and self.drain_asked_at_s is None
-        )
+        """Whether it answers and may be given sets."""
+        return self.state is CopierState.READY and self.introduced and not self.empties
 
     @property
     def follows(self) -> bool:
@@ -78,12 +63,18 @@ class Seat:
         """Move along the table."""
         self.state = copier_after(self.state, sign)
 
+    def ask_drain(self, at_s: float) -> None:
+        """Have it finish what is in flight and end; its next orders say so."""
+        self.drain_asked_at_s = at_s
+        self.sign(Sign.DRAIN_ASKED)
+
     def take(self, report: Report, at_s: float) -> None:
         """Take what it reports."""
         if self.report is None or self.report.beat != report.beat:
             self.beat_at_s = at_s
-        self.report, self.reported_at_s = report, at_s
-        self._note_held(report.held, at_s)
+        before, self.report, self.reported_at_s = self.report, report, at_s
+        if before is None or before.held != report.held:
+            self._note_held(report.held, at_s)
 
     def _note_held(self, held: Mapping[str, int], at_s: float) -> None:
         """Note since when it has what: what it was ordered to take counts, since it may end of it before it reports."""

@@ -6,7 +6,6 @@ import time
 import msgspec
 
 from actors import config_ref
-from actors.copier import first_cause
 from actors.desk import FlowPlan
 from actors.fleet import HEAD, RayFleet
 from actors.logs import log_sentence, setup_logging
@@ -21,6 +20,7 @@ from actors.telemetry.exporter import Exporter
 from actors.telemetry.tracing import NoTracing, Tracing, open_tracing
 from engine.clock import now_s
 from engine.settings import MirrorConfig
+from engine.tasks import join
 from policies.scaling import ScalingLimits
 
 STEP_S = 1.0
@@ -123,11 +123,8 @@ class SupervisorShell:
     async def _ready(self) -> Supervisor:
         """Give the supervisor; raises what ended its rounds, so that no caller waits for a dead loop."""
         await self._begun.wait()
-        if self._task.done() and self._task.exception() is not None:
-            try:
-                await self._task
-            except BaseExceptionGroup as group:
-                raise first_cause(group) from group
+        if self._task.done():
+            await join(self._task)
         if self._supervisor is None:
             raise RuntimeError("the supervisor has begun without a supervisor")  # a bug, not an operator's fault
         return self._supervisor

@@ -145,7 +145,9 @@ class Supervisor:
                     seat.introduced = True
                     desk.ledger.adopt(seat.copier_id, report.sets)
             if seat.follows and seat.report is not None:
-                for set_id in desk.ledger.let_go(seat.copier_id, seat.report.held):
+                # a lane that was divided off unheard is drained as a part of its old set: it counts until it is gone
+                lanes = {lane.lane for lane in seat.report.progress.lanes} if desk.ledger.leaving else ()
+                for set_id in desk.ledger.let_go(seat.copier_id, seat.report.held, lanes):
                     taker = desk.ledger.owner[set_id]
                     self._note(SetMoved(flow=desk.flow, set_id=set_id, giver=seat.copier_id, taker=taker))
 
@@ -188,8 +190,7 @@ class Supervisor:
             if seat.state is CopierState.STARTING:
                 self._bury(desk, seat)  # it holds nothing, and may never answer
             elif seat.drain_asked_at_s is None:
-                seat.drain_asked_at_s = self._clock_s()
-                seat.sign(Sign.DRAIN_ASKED)
+                seat.ask_drain(self._clock_s())
             elif self._clock_s() - seat.drain_asked_at_s > self._terms.drain_s:
                 late = f"did not drain in {self._terms.drain_s:.0f} s; killed"
                 self._note(CopierDrainedBadly(flow=desk.flow, copier=seat.copier_id, what=late))

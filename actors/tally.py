@@ -1,12 +1,12 @@
 """Counting one flow: what it has copied, how fast, and what `status` says of it. Counters never fall back."""
 
-from collections import Counter, deque
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 
 from actors.desk import FlowDesk
 from actors.seat import Seat
 from actors.status import CopierStatus, FlowStatus, TopicStatus
-from actors.totals import FlowTotals, Totals
+from actors.totals import Counts, FlowTotals
 from engine.core.progress import LaneProgress
 from policies.model import LaneName
 
@@ -18,35 +18,22 @@ class Tally:
 
     def __init__(self, desk: FlowDesk) -> None:
         self._desk = desk
-        self._gone_records = 0
-        self._gone_bytes = 0
         self._totals = FlowTotals()
         self._marks: deque[tuple[float, int, int]] = deque(maxlen=RATE_WINDOW)
 
     def bury(self, seat: Seat) -> None:
         """Keep what a copier that ended had counted."""
-        self._gone_records += seat.records
-        self._gone_bytes += seat.wire_bytes
         self._meet(seat)
         if seat.progress is not None:
             self._totals.bury(seat.copier_id, seat.progress)
-
-    @property
-    def records(self) -> int:
-        """Records copied since the supervisor began."""
-        return self._gone_records + sum(seat.records for seat in self._desk.seats.values())
-
-    @property
-    def wire_bytes(self) -> int:
-        """Bytes appended since the supervisor began, as they were on the wire."""
-        return self._gone_bytes + sum(seat.wire_bytes for seat in self._desk.seats.values())
 
     def mark(self, at_s: float) -> None:
         """Note the counters at an instant (monotonic seconds), for the rates."""
         for seat in self._desk.seats.values():
             self._meet(seat)
         if not self._marks or at_s - self._marks[-1][0] >= 0.5:
-            self._marks.append((at_s, self.records, self.wire_bytes))
+            counts = self.counts()
+            self._marks.append((at_s, counts.records, counts.wire_bytes))
 
     def _meet(self, seat: Seat) -> None:
         if seat.is_adopted and seat.progress is not None:
@@ -62,44 +49,41 @@ class Tally:
 
     def status(self) -> FlowStatus:
         """Sum the flow up."""
-        desk, lanes = self._desk, list(self._desk.lanes())
+        desk, lanes = self._desk, LaneSums(self._desk.lanes())
         total = sum(len(group.lanes) for group in desk.ledger.sets.values())
-        known = sum(1 for lane in lanes if lane.lag_known)
-        states = Counter(lane.state for lane in lanes)
         records_per_s, bytes_per_s = self.rates()
-        counted = self.counted()
+        counts, latencies = self.counts(), self._totals.latencies(self._desk.reported())
         return FlowStatus(
             flow=str(desk.flow),
             desired=desk.wanted.state,
             paused_topics=tuple(sorted(desk.wanted.paused_topics)),
             topics=len(desk.topics()),
             lanes=total,
-            unknown_lanes=max(0, total - known),
-            lane_states=dict(states),
-            lag_records=sum(lane.lag_records for lane in lanes),
-            records=self.records,
-            wire_bytes=self.wire_bytes,
+            unknown_lanes=max(0, total - lanes.known),
+            lane_states=lanes.states,
+            lag_records=lanes.lag_records,
+            records=counts.records,
+            wire_bytes=counts.wire_bytes,
             records_per_s=records_per_s,
             bytes_per_s=bytes_per_s,
-            errors=states["failed"],
+            errors=lanes.states.get("failed", 0),
             waiting_for=desk.waiting_for(),
-            lag_bytes=sum(lane.lag_bytes for lane in lanes if lane.lag_bytes > 0),
-            behind_since_ms=min((lane.behind_since_ms for lane in lanes if lane.behind_since_ms >= 0), default=-1),
-            stalled=max(0, total - len(lanes)) + sum(1 for lane in lanes if lane.reason and lane.state != "paused"),
-            append_failures=counted.append_failures,
-            append_latency=counted.latencies.append,
-            replication_latency=counted.latencies.replication,
-            record_age=counted.latencies.record_age,
+            lag_bytes=lanes.lag_bytes,
+            behind_since_ms=lanes.behind_since_ms,
+            stalled=max(0, total - lanes.count) + lanes.stalled,
+            append_failures=counts.append_failures,
+            append_latency=latencies.append,
+            replication_latency=latencies.replication,
+            record_age=latencies.record_age,
         )
 
-    def counted(self) -> Totals:
-        """Sum up the counters since the supervisor began."""
-        seats = self._desk.seats.values()
-        return self._totals.now({seat.copier_id: seat.progress for seat in seats if seat.progress is not None})
+    def counts(self) -> Counts:
+        """Say what was copied since the supervisor began, by living copiers and those that have ended."""
+        return self._totals.counts(self._desk.reported())
 
     def topics(self) -> Iterator[TopicStatus]:
         """Say what was copied of each topic."""
-        for one in self.counted().topics.values():
+        for one in self._totals.topics(self._desk.reported()).values():
             yield TopicStatus(
                 flow=str(self._desk.flow),
                 topic=one.topic,
@@ -135,6 +119,29 @@ class Tally:
                 buffer_bytes=seat.progress.buffer_bytes if seat.progress else 0,
                 node=seat.report.node if seat.report else "",
             )
+
+
+class LaneSums:
+    """What the lanes of a flow come to, in one pass: there may be ten thousand, and somebody asks every second."""
+
+    def __init__(self, lanes: Iterable[LaneProgress]) -> None:
+        self.count = self.known = self.lag_records = self.lag_bytes = self.stalled = 0
+        self.behind_since_ms = -1
+        self.states: dict[str, int] = {}
+        for lane in lanes:
+            self.count += 1
+            self.states[lane.state] = self.states.get(lane.state, 0) + 1
+            if lane.source_end >= 0 and lane.source_next >= 0:
+                self.known += 1
+                if lane.source_end > lane.source_next:
+                    self.lag_records += lane.source_end - lane.source_next
+            if lane.lag_bytes > 0:
+                self.lag_bytes += lane.lag_bytes
+            if lane.reason and lane.state != "paused":
+                self.stalled += 1
+            since_ms = lane.behind_since_ms
+            if since_ms >= 0 and (self.behind_since_ms < 0 or since_ms < self.behind_since_ms):
+                self.behind_since_ms = since_ms
 
 
 def unowned(name: LaneName, set_id: str, epoch: int, reason: str) -> LaneProgress:

@@ -3,13 +3,37 @@
 A copier's counters never fall, also when a partition leaves it. So a flow's are the sum over living copiers and those
 that have ended, less what a copier had counted when this supervisor adopted it: who scrapes them sees either the old
 sum going on, or one that begins at nothing, and never counts a record twice.
+
+A copier sums itself up, so a flow's sums cost a few numbers per copier; by topic they cost a pass over all lanes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import NamedTuple
 
 from engine.core.progress import FlowProgress, TopicCount
 from engine.core.tally import Histogram
+
+
+class Counts(NamedTuple):
+    """The plain counters of a copier, or of a flow."""
+
+    records: int = 0
+    wire_bytes: int = 0
+    append_failures: int = 0
+
+    @staticmethod
+    def of(progress: FlowProgress) -> "Counts":
+        """Take those of one copier."""
+        return Counts(progress.records, progress.wire_bytes, progress.append_failures)
+
+    def plus(self, other: "Counts") -> "Counts":
+        """Add two of them up."""
+        return Counts(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+
+    def minus(self, earlier: "Counts") -> "Counts":
+        """Say what came since an earlier state of the same counters."""
+        return Counts(*(now - then for now, then in zip(self, earlier, strict=True)))
 
 
 class Latencies(NamedTuple):
@@ -19,71 +43,106 @@ class Latencies(NamedTuple):
     replication: Histogram = Histogram()
     record_age: Histogram = Histogram()
 
+    @staticmethod
+    def of(progress: FlowProgress) -> "Latencies":
+        """Take those of one copier."""
+        return Latencies(progress.append_latency, progress.replication_latency, progress.record_age)
 
-class Totals:
-    """Counters that grow: by topic, of failed appends, of durations."""
+    def plus(self, other: "Latencies") -> "Latencies":
+        """Add two of them up."""
+        return Latencies(*(mine.plus(theirs) for mine, theirs in zip(self, other, strict=True)))
 
-    def __init__(self) -> None:
-        self.topics: dict[str, TopicCount] = {}
-        self.append_failures = 0
-        self.latencies = Latencies()
+    def minus(self, earlier: "Latencies") -> "Latencies":
+        """Say what came since an earlier state of the same histograms."""
+        return Latencies(*(now.minus(then) for now, then in zip(self, earlier, strict=True)))
+
+
+class TopicSums:
+    """Counters by source topic."""
+
+    def __init__(self, known: Mapping[str, TopicCount] | None = None) -> None:
+        self.topics = dict(known or {})
 
     def add(self, progress: FlowProgress) -> None:
         """Add what one copier has counted."""
         for one in progress.left:
-            self._add_topic(one.topic, one.records, one.wire_bytes, one.latency_ms)
+            self._add(one.topic, one.records, one.wire_bytes, one.latency_ms)
         for lane in progress.lanes:
-            self._add_topic(lane.lane.topic, lane.records, lane.wire_bytes, lane.latency_ms)
-        self.append_failures += progress.append_failures
-        append, replication, record_age = self.latencies
-        self.latencies = Latencies(
-            append.plus(progress.append_latency),
-            replication.plus(progress.replication_latency),
-            record_age.plus(progress.record_age),
-        )
+            self._add(lane.lane.topic, lane.records, lane.wire_bytes, lane.latency_ms)
 
-    def take_off(self, before: "Totals") -> None:
+    def take_off(self, before: "TopicSums") -> None:
         """Take off what was counted by a copier before it was ours."""
         for one in before.topics.values():
-            self._add_topic(one.topic, -one.records, -one.wire_bytes, -one.latency_ms)
-        self.append_failures -= before.append_failures
-        self.latencies = Latencies(
-            *(now.minus(then) for now, then in zip(self.latencies, before.latencies, strict=True))
-        )
+            self._add(one.topic, -one.records, -one.wire_bytes, -one.latency_ms)
 
-    def _add_topic(self, topic: str, records: int, wire_bytes: int, latency_ms: int) -> None:
+    def _add(self, topic: str, records: int, wire_bytes: int, latency_ms: int) -> None:
         known = self.topics.get(topic)
         if known is None:
             known = TopicCount(topic=topic, records=0, wire_bytes=0, latency_ms=0)
         self.topics[topic] = known.plus(records, wire_bytes, latency_ms)
 
 
+class _Before:
+    """What an adopted copier had counted before it was ours; by topic, only once somebody asks."""
+
+    def __init__(self, progress: FlowProgress) -> None:
+        self.counts, self.latencies = Counts.of(progress), Latencies.of(progress)
+        self._progress = progress
+
+    @cached_property
+    def topics(self) -> TopicSums:
+        """Sum up by topic: a pass over the lanes that it had then."""
+        topics = TopicSums()
+        topics.add(self._progress)
+        return topics
+
+
 class FlowTotals:
-    """The counters of one flow, from the copiers it has and had."""
+    """The counters of one flow, from the copiers it has and had. `living`: the last progress of each living copier."""
 
     def __init__(self) -> None:
-        self._before: dict[str, Totals] = {}
-        self._kept = Totals()
+        self._before: dict[str, _Before] = {}
+        self._counts = Counts()
+        self._latencies = Latencies()
+        self._topics = TopicSums()
 
     def adopt(self, copier_id: str, progress: FlowProgress) -> None:
         """Meet a copier that an earlier supervisor started: what it had counted then is not ours. Once is enough."""
         if copier_id not in self._before:
-            self._before[copier_id] = Totals()
-            self._before[copier_id].add(progress)
+            self._before[copier_id] = _Before(progress)
 
     def bury(self, copier_id: str, progress: FlowProgress) -> None:
         """A copier ended: keep what it counted."""
-        self._kept.add(progress)
-        if copier_id in self._before:
-            self._kept.take_off(self._before.pop(copier_id))
+        last = {copier_id: progress}
+        self._counts, self._latencies = self.counts(last), self.latencies(last)
+        self._topics = TopicSums(self.topics(last))
+        self._before.pop(copier_id, None)
 
-    def now(self, living: Mapping[str, FlowProgress]) -> Totals:
-        """Sum up, with the last progress of every living copier."""
-        total = Totals()
-        total.topics, total.append_failures = dict(self._kept.topics), self._kept.append_failures
-        total.latencies = self._kept.latencies
-        for copier_id, progress in living.items():
-            total.add(progress)
-            if copier_id in self._before:
-                total.take_off(self._before[copier_id])
+    def counts(self, living: Mapping[str, FlowProgress]) -> Counts:
+        """Sum the plain counters up."""
+        total = self._counts
+        for progress, before in self._ours(living):
+            total = total.plus(Counts.of(progress))
+            total = total.minus(before.counts) if before is not None else total
         return total
+
+    def latencies(self, living: Mapping[str, FlowProgress]) -> Latencies:
+        """Sum the histograms up."""
+        total = self._latencies
+        for progress, before in self._ours(living):
+            total = total.plus(Latencies.of(progress))
+            total = total.minus(before.latencies) if before is not None else total
+        return total
+
+    def topics(self, living: Mapping[str, FlowProgress]) -> dict[str, TopicCount]:
+        """Sum up by topic: one pass over all lanes."""
+        total = TopicSums(self._topics.topics)
+        for progress, before in self._ours(living):
+            total.add(progress)
+            if before is not None:
+                total.take_off(before.topics)
+        return total.topics
+
+    def _ours(self, living: Mapping[str, FlowProgress]) -> Iterator[tuple[FlowProgress, _Before | None]]:
+        for copier_id, progress in living.items():
+            yield progress, self._before.get(copier_id)

@@ -1,58 +1,107 @@
-"""What each lane and set of a flow weighs, from what copiers report: rate and lag, steadied against noise."""
+"""What each lane and set of a flow weighs, from what copiers report: rate and lag, steadied against noise.
 
-from collections.abc import Iterable, Mapping
+A flow may have ten thousand lanes, and a step of the supervisor has little time: at each step those copiers are weighed
+whose turn it is, so that every one is weighed every `WEIGH_S`, over a span of its own.
+"""
 
-from engine.core.progress import LaneProgress
+import math
+from collections.abc import Iterable, Mapping, Sequence
+
+from engine.core.progress import FlowProgress, LaneProgress
 from policies.assignment import IDLE_LANE, set_weight, steady_weights
 from policies.model import PartitionSet, TopicPartition
 
 WEIGH_S = 10.0
-"""Between two weighings: a rate over less is a gauge, not a weight."""
-
-
+"""Between two weighings of a copier: a rate over less is a gauge, not a weight."""
+STEP_S = 1.0
+"""Steps come at least so often: it decides how many copiers are weighed in one."""
 SMOOTH = 0.25
 """The part of a new rate that counts: a change shows within a minute."""
 
 
 class Weights:
-    """The scales of one flow."""
+    """The scales of one flow. What is not reported for a while, because its copier ended, keeps its weight."""
 
     def __init__(self) -> None:
         self.sets: dict[str, float] = {}
+        """Steadied: what placing goes by."""
+        self.measured: dict[str, float] = {}
+        """As measured last."""
         self.lanes: dict[TopicPartition, float] = {}
-        self._bytes: dict[TopicPartition, int] = {}
+        self._seen: dict[TopicPartition, tuple[str, int]] = {}
         self._rates: dict[TopicPartition, float] = {}
-        self._at_s: float | None = None
+        self._at_s: dict[str, float] = {}
+        self._round: set[str] = set()
 
-    def weigh(self, lanes: Iterable[LaneProgress], sets: Mapping[str, PartitionSet], at_s: float) -> bool:
-        """Weigh again if it is time (monotonic seconds); say whether that was done."""
-        if self._at_s is not None and at_s - self._at_s < WEIGH_S:
+    def weigh(
+        self,
+        reported: Mapping[str, FlowProgress],
+        sets: Mapping[str, PartitionSet],
+        owner: Mapping[str, str],
+        at_s: float,
+    ) -> bool:
+        """Weigh the copiers whose turn it is (monotonic seconds); say whether each has been since this last said so."""
+        turn = self._due(reported, at_s)
+        if not turn:
             return False
-        span_s = at_s - self._at_s if self._at_s is not None else 0.0
-        self._at_s = at_s
-        reported = {lane.lane: lane for lane in lanes}
-        self.lanes = {
-            name: set_weight(self._rate(name, lane.wire_bytes, span_s), lane.lag_bytes, 1)
-            for name, lane in reported.items()
-        }
-        self._bytes = {name: lane.wire_bytes for name, lane in reported.items()}
-        self._rates = {name: rate for name, rate in self._rates.items() if name in reported}
-        measured = {
-            set_id: sum(self.lanes.get(lane.source, IDLE_LANE) for lane in group.lanes)
-            for set_id, group in sets.items()
-        }
-        self.sets = steady_weights(self.sets, measured)
+        for copier_id in turn:
+            self._weigh_copier(copier_id, reported[copier_id].lanes, at_s)
+        self._round.update(turn)
+        self._sum_up({set_id: group for set_id, group in sets.items() if owner.get(set_id) in turn})
+        if not reported.keys() <= self._round:
+            return False
+        self._round.clear()
+        self._forget(reported, sets)
         return True
 
     def of(self, set_id: str, lanes: int) -> float:
         """Give the weight of a set; one that was never weighed weighs as if idle."""
         return self.sets.get(set_id, IDLE_LANE * lanes)
 
-    def _rate(self, name: TopicPartition, now_bytes: int, span_s: float) -> float:
+    def _due(self, reported: Mapping[str, FlowProgress], at_s: float) -> Sequence[str]:
+        last = self._at_s
+        due = sorted(
+            (last.get(copier_id, -math.inf), copier_id)
+            for copier_id in reported
+            if at_s - last.get(copier_id, -math.inf) >= WEIGH_S
+        )
+        return [copier_id for _, copier_id in due[: math.ceil(len(reported) * STEP_S / WEIGH_S)]]
+
+    def _weigh_copier(self, copier_id: str, lanes: Iterable[LaneProgress], at_s: float) -> None:
+        span_s = at_s - self._at_s.get(copier_id, at_s)
+        self._at_s[copier_id] = at_s
+        for lane in lanes:
+            rate = self._rate(lane.lane, copier_id, lane.wire_bytes, span_s)
+            self.lanes[lane.lane] = set_weight(rate, lane.lag_bytes, 1)
+
+    def _rate(self, name: TopicPartition, copier_id: str, now_bytes: int, span_s: float) -> float:
         """Give bytes per second, smoothed: a lane that stood still for a moment catches up in the next."""
-        before, known = self._bytes.get(name), self._rates.get(name)
-        if before is None or span_s <= 0 or now_bytes < before:  # a lane that has changed hands counts from 0 again
-            return known or 0.0
-        rate = (now_bytes - before) / span_s
+        before, known = self._seen.get(name), self._rates.get(name)
+        self._seen[name] = copier_id, now_bytes
+        if before is None or span_s <= 0 or before[0] != copier_id or now_bytes < before[1]:
+            return known or 0.0  # a lane that has changed hands, or came back, counts from 0 again
+        rate = (now_bytes - before[1]) / span_s
         self._rates[name] = rate if known is None else known + SMOOTH * (rate - known)
         return self._rates[name]
+
+    def _sum_up(self, sets: Mapping[str, PartitionSet]) -> None:
+        measured = {
+            set_id: sum(self.lanes.get(lane.source, IDLE_LANE) for lane in group.lanes)
+            for set_id, group in sets.items()
+        }
+        self.measured.update(measured)
+        self.sets.update(steady_weights(self.sets, measured))
+
+    def _forget(self, reported: Mapping[str, FlowProgress], sets: Mapping[str, PartitionSet]) -> None:
+        """Keep nothing of what is not there any more."""
+        self._at_s = {copier_id: at_s for copier_id, at_s in self._at_s.items() if copier_id in reported}
+        for by_set in (self.sets, self.measured):
+            for set_id in by_set.keys() - sets.keys():
+                del by_set[set_id]
+        if len(self.lanes) <= sum(len(group.lanes) for group in sets.values()):
+            return
+        present = {lane.source for group in sets.values() for lane in group.lanes}
+        for name in self.lanes.keys() - present:
+            del self.lanes[name]
+            del self._seen[name]
+            self._rates.pop(name, None)

@@ -1,4 +1,4 @@
-"""Structured concurrency, in one place: run several coroutines and fail with the first plain error of theirs."""
+"""Structured concurrency, in one place: several coroutines, or a task, fail with the first plain error of theirs."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -15,7 +15,22 @@ async def run_all(*coroutines: Coroutine[Any, Any, None]) -> None:
             for coroutine in coroutines:
                 group.create_task(coroutine)
     except BaseExceptionGroup as failures:
-        raise failures.exceptions[0] from None
+        raise first_cause(failures) from None
+
+
+async def join(task: asyncio.Task[None]) -> None:
+    """Wait for the end of a task that goes on when this wait is cancelled; raises what ended it, out of its groups."""
+    try:
+        await asyncio.shield(task)
+    except BaseExceptionGroup as failures:
+        raise first_cause(failures) from failures
+
+
+def first_cause(error: BaseException) -> BaseException:
+    """Give the first error that is not a group: the one that brought the others down."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
 
 
 async def run_until(closed: asyncio.Event, coroutine: Coroutine[Any, Any, None]) -> None:

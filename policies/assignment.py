@@ -11,7 +11,7 @@ Weights are in bytes per second.
 
 import heapq
 import math
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import count
 
 import msgspec
@@ -53,14 +53,16 @@ class SetPlan(msgspec.Struct, frozen=True, kw_only=True):
         Lanes that are gone leave their set; none joins a solo set. `least_sets` is how many hands the flow should be
         able to keep busy.
         """
-        present = set(lanes)
+        listed = list(lanes)
+        present = set(listed)
         sets = {set_id: [lane for lane in held if lane in present] for set_id, held in self.sets.items()}
         placed = {lane for held in sets.values() for lane in held}
         shared = [(len(held), set_id) for set_id, held in sets.items() if not _is_solo(set_id)]
         heapq.heapify(shared)
-        for lane in sorted(present - placed):
+        ids = _free_ids(flow, "", set(sets))
+        for lane in sorted(dict.fromkeys(lane for lane in listed if lane not in placed)):  # listed in order mostly
             if len(shared) < least_sets or shared[0][0] >= LANES_PER_SET:
-                opened = _free_id(flow, "", sets)
+                opened = next(ids)
                 sets[opened] = []
                 heapq.heappush(shared, (0, opened))
             size, set_id = shared[0]
@@ -68,19 +70,24 @@ class SetPlan(msgspec.Struct, frozen=True, kw_only=True):
             heapq.heapreplace(shared, (size + 1, set_id))
         return SetPlan(sets={set_id: tuple(held) for set_id, held in sets.items()})
 
-    def split_hot(self, flow: FlowName, weights: Mapping[LaneName, float], copiers: int) -> "SetPlan":
+    def split_hot(
+        self, flow: FlowName, weights: Mapping[LaneName, float], copiers: int, total: float | None = None
+    ) -> "SetPlan":
         """Return a plan in which the hottest lane of a set too heavy for one copier has a set of its own.
 
         Too heavy: clearly more than the flow's weight / copiers, so that no move can even it out. Hot: half of that.
         One lane per call, and only where the others in its set have weight too; the same plan where there is none.
         Nothing else moves, and a solo set stays one. `weights`: `set_weight` of single lanes of the plan; a lane that
-        is not among them is idle.
+        is not among them is idle, unless `total` says what the whole flow weighs: then they are those of the sets
+        that are `too_heavy`, and no others need looking at.
         """
         solo = {set_id for set_id, held in self.sets.items() if held and _is_solo(set_id)}
         if copiers < 2 or len(solo) >= MOST_SOLO_SETS:
             return self
-        idle = sum(map(len, self.sets.values())) - len(weights)
-        share = (math.fsum(weights.values()) + IDLE_LANE * max(0, idle)) / copiers
+        if total is None:
+            idle = sum(map(len, self.sets.values())) - len(weights)
+            total = math.fsum(weights.values()) + IDLE_LANE * max(0, idle)
+        share = total / copiers
         hot = {lane for lane, weight in weights.items() if weight > max(HOT * share, BUSY)}
         crowded = [
             (-weights[lane], lane, set_id)
@@ -92,7 +99,16 @@ class SetPlan(msgspec.Struct, frozen=True, kw_only=True):
             return self
         _, hottest, home = min(crowded)
         others = tuple(lane for lane in self.sets[home] if lane != hottest)
-        return SetPlan(sets={**self.sets, home: others, _free_id(flow, _SOLO, solo): (hottest,)})
+        return SetPlan(sets={**self.sets, home: others, next(_free_ids(flow, _SOLO, solo)): (hottest,)})
+
+
+def too_heavy(sets: Mapping[str, float], copiers: int) -> list[str]:
+    """Name the sets, given what each weighs, that no move can even out; a solo set cannot be split any further.
+
+    By a hair too many rather than too few: `split_hot` looks again, lane by lane.
+    """
+    most = (1 - 1e-9) * TOO_HEAVY * math.fsum(sets.values()) / max(1, copiers)
+    return [set_id for set_id, weight in sets.items() if weight > most and not _is_solo(set_id)]
 
 
 def _is_too_heavy(lane: LaneName, held: Iterable[LaneName], weights: Mapping[LaneName, float], share: float) -> bool:
@@ -104,9 +120,10 @@ def _is_solo(set_id: str) -> bool:
     return set_id.rpartition("/")[2].startswith(_SOLO)
 
 
-def _free_id(flow: FlowName, kind: str, taken: Container[str]) -> str:
-    """Return the lowest free `A->B/017`: a plan read back in part may have holes."""
-    return next(set_id for number in count() if (set_id := f"{flow}/{kind}{number:03d}") not in taken)
+def _free_ids(flow: FlowName, kind: str, taken: Container[str]) -> Iterator[str]:
+    """Give the free `A->B/017`, the lowest first: a plan read back in part may have holes."""
+    prefix = f"{flow}/{kind}"
+    return (set_id for number in count() if (set_id := f"{prefix}{number:03d}") not in taken)
 
 
 def set_weight(bytes_per_s: float, lag_bytes: float, lanes: int) -> float:

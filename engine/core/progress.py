@@ -7,7 +7,7 @@ from engine.core.tally import Histogram
 from policies.model import FlowName, TopicPartition
 
 
-class LaneProgress(msgspec.Struct, frozen=True, kw_only=True):
+class LaneProgress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One lane at one moment. Offsets are next offsets; -1 where not known yet."""
 
     lane: TopicPartition

@@ -109,8 +109,6 @@ class FlowCopier:
         self._group: asyncio.TaskGroup | None = None
         self._drained = asyncio.Event()
         self._paused: set[str] = set()
-        self._gone_records = 0
-        self._gone_bytes = 0
         self._flow_paused = False
         self._turns = count()
 
@@ -211,8 +209,6 @@ class FlowCopier:
 
     def _gone(self, driver: LaneDriver) -> None:
         """Keep what a lane has counted that left."""
-        self._gone_records += driver.lane.records
-        self._gone_bytes += driver.lane.wire_bytes
         topic = driver.name.source.topic
         self._meter.leave(topic, driver.lane.records, driver.lane.wire_bytes, driver.latency_ms)
 
@@ -248,6 +244,7 @@ class FlowCopier:
         events = tuple(self._events)
         self._events.clear()
         now_ms = wall_ms()
+        left = tuple(self._meter.left)
         return FlowProgress(
             flow=self.terms.flow,
             at_ms=now_ms,
@@ -256,9 +253,10 @@ class FlowCopier:
             buffer_bytes=self.routes.pool.used_bytes,
             set_ids=tuple(sorted({driver.set_id for driver in self.drivers.values()})),
             beat=self.cadence.beat,
-            records=self._gone_records + sum(driver.lane.records for driver in self.drivers.values()),
-            wire_bytes=self._gone_bytes + sum(driver.lane.wire_bytes for driver in self.drivers.values()),
-            left=tuple(self._meter.left),
+            records=sum(one.records for one in left) + sum(driver.lane.records for driver in self.drivers.values()),
+            wire_bytes=sum(one.wire_bytes for one in left)
+            + sum(driver.lane.wire_bytes for driver in self.drivers.values()),
+            left=left,
             append_latency=self._meter.append_latency.snapshot(),
             replication_latency=self._meter.replication_latency.snapshot(),
             record_age=self._meter.record_age.snapshot(),

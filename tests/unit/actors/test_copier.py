@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from actors.copier import Abandoned, CopierShell, first_cause
+from actors.copier import Abandoned, CopierShell
 from actors.messages import ConfigRef, CopierSpec, Orders, Report
 from engine.core.events import LaneReleased
 from engine.core.progress import FlowProgress
@@ -261,9 +261,3 @@ async def test_a_copier_that_nobody_speaks_to_ends_itself(monkeypatch: pytest.Mo
     shell, _ = make()
     with pytest.raises(Abandoned, match="no supervisor has spoken"):
         await shell.wait_closed()
-
-
-def test_the_first_cause_is_inside_the_groups() -> None:
-    inner = ValueError("x")
-    assert first_cause(ExceptionGroup("o", [ExceptionGroup("i", [inner])])) is inner
-    assert first_cause(inner) is inner

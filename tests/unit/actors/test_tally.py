@@ -1,21 +1,9 @@
 """What a flow's tally says of lanes nobody holds, of time behind, and of counters over copiers."""
 
-import pytest
-
 from actors.ports import Vital
 from actors.supervisor import Supervisor
 from actors.tally import Tally
 from tests.unit.actors.fakes import FLOW, Clock, FakeFleet, lanes, make
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def fleet(clock: Clock) -> FakeFleet:
-    return FakeFleet(clock)
 
 
 def started(fleet: FakeFleet, clock: Clock) -> Supervisor:
@@ -86,4 +74,8 @@ def test_what_adopted_copiers_had_copied_before_is_not_counted_again(fleet: Fake
     fleet.copiers[0].at = {a0: (5, 5), a1: (3, 3)}
     turn(second, clock)
     assert {one.topic: one.records for one in tally(second).topics()} == {"a": 3, "b": 0}
+    assert (tally(second).counts().records, second.status().flows[0].records) == (3, 3)
     assert second.status().flows[0].lag_ms(0) == 0
+    fleet.copiers[0].life = Vital(state="dead", cause="killed")
+    second.step()
+    assert second.status().flows[0].records == 3, "also when it is gone"

@@ -1,9 +1,11 @@
 """Sets: stable, few, a hot lane alone where that helps."""
 
+import math
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policies.assignment import LANES_PER_SET, MOST_SOLO_SETS, SetPlan, set_weight
+from policies.assignment import IDLE_LANE, LANES_PER_SET, MOST_SOLO_SETS, SetPlan, set_weight, too_heavy
 from policies.model import FlowName, LaneName, TopicPartition
 
 FLOW = FlowName("A", "B")
@@ -123,6 +125,13 @@ def test_traffic_of_a_few_bytes_makes_no_lane_hot() -> None:
     assert plan.split_hot(FLOW, {lane: set_weight(n, 0, 1) for n, lane in enumerate(lanes("t", 6))}, 2) is plan
 
 
+def test_only_sets_that_are_too_heavy_need_looking_at() -> None:
+    sets = {SHARED: 13e6, "A->B/001": 7e6, SOLO: 40e6, "A->B/002": 0.0}
+    assert too_heavy(sets, 5) == []
+    assert too_heavy(sets, 6) == [SHARED], "a solo set cannot be split"
+    assert too_heavy({}, 0) == []
+
+
 def test_solo_sets_are_bounded_and_an_empty_one_is_used_again() -> None:
     solo = {f"A->B/solo-{n:03d}": (lane,) for n, lane in enumerate(lanes("old", MOST_SOLO_SETS))}
     full = SetPlan(sets={SHARED: tuple(lanes("t", 3)), **solo})
@@ -169,6 +178,12 @@ def test_splitting_comes_to_an_end_and_moves_one_lane_at_a_time(
     weights = {lane: set_weight(rate, 0, 1) for lane, rate in zip(named(found), rates, strict=False)}
     for _ in range(2 * copiers + 1):
         after = plan.split_hot(FLOW, weights, copiers)
+        by_set = {
+            set_id: math.fsum(weights.get(lane, IDLE_LANE) for lane in held) for set_id, held in plan.sets.items()
+        }
+        crowded = {lane: weights.get(lane, IDLE_LANE) for one in too_heavy(by_set, copiers) for lane in plan.sets[one]}
+        total = math.fsum(weights.values()) + IDLE_LANE * (len(found) - len(weights))
+        assert plan.split_hot(FLOW, crowded, copiers, total) == after
         if after is plan:
             break
         changed = {set_id for set_id, held in after.sets.items() if plan.sets.get(set_id) != held}

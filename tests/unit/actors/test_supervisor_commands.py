@@ -1,0 +1,121 @@
+"""What an operator says to the supervisor: pause, resume, stop, drain, and what is refused."""
+
+import pytest
+
+from actors.desk import UnknownTopic
+from actors.ports import Vital
+from actors.states import Command, CopierState, Desired, IllegalCommand
+from actors.supervisor import UnknownFlow
+from tests.unit.actors.fakes import Clock, FakeFleet, lanes, make
+from tests.unit.actors.mirrors import started
+
+
+def test_pause_and_resume_reach_the_copier_once(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = started(fleet, clock)
+    copier = fleet.copiers[0]
+    copier.calls.clear()
+    supervisor.command(Command.PAUSE)
+    assert supervisor.status().desired is Desired.PAUSED
+    supervisor.step()
+    supervisor.step()
+    supervisor.command(Command.RESUME, "A->B")
+    supervisor.step()
+    supervisor.step()
+    assert copier.calls == ["pause *", "pause nothing"]
+    assert [kept.state for kept in fleet.kept] == [Desired.PAUSED, Desired.RUNNING]
+
+
+def test_topics_are_paused_alone(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = started(fleet, clock)
+    copier = fleet.copiers[0]
+    copier.calls.clear()
+    supervisor.command(Command.PAUSE, "A->B", ("a", "b"))
+    supervisor.step()
+    assert supervisor.status().flows[0].paused_topics == ("a", "b")
+    assert supervisor.status().flows[0].desired is Desired.RUNNING
+    supervisor.command(Command.RESUME, "A->B", ("a",))
+    supervisor.step()
+    assert copier.calls == ["pause a,b", "pause b"]
+    assert fleet.kept[-1].paused_topics == ("b",)
+
+
+def test_resume_of_a_running_flow_wakes_stopped_lanes(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = started(fleet, clock)
+    fleet.copiers[0].calls.clear()
+    supervisor.command(Command.RESUME)
+    supervisor.step()
+    assert fleet.copiers[0].calls == ["wake"]
+
+
+def test_a_new_copier_of_a_paused_flow_is_paused_before_it_is_assigned(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = started(fleet, clock)
+    supervisor.command(Command.PAUSE)
+    fleet.copiers[0].life = Vital(state="dead", cause="killed")
+    supervisor.step()
+    fleet.copiers[1].life = Vital(state="ready")
+    supervisor.step()
+    assert fleet.copiers[1].calls[0] == "pause *"
+    assert fleet.copiers[1].calls[1].startswith("assign")
+
+
+def test_stop_drains_and_is_final(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = started(fleet, clock)
+    copier = fleet.copiers[0]
+    supervisor.command(Command.STOP)
+    supervisor.step()
+    supervisor.step()
+    assert copier.calls.count("drain") == 1
+    assert not supervisor.is_drained
+    assert supervisor.status().phase == "draining"
+    assert supervisor.status().copiers[0].state is CopierState.DRAINING
+    copier.at[lanes("a", 1)[0]] = (9, 9)
+    copier.life = Vital(state="closed", last=copier.snapshot())
+    supervisor.step()
+    assert supervisor.is_drained
+    assert fleet.retired == [copier.copier_id]
+    assert len(fleet.copiers) == 1
+    assert supervisor.status().phase == "stopped"
+    assert supervisor.status().flows[0].records == 9
+    with pytest.raises(IllegalCommand, match="raymirror run"):
+        supervisor.command(Command.RESUME)
+
+
+def test_a_drain_leaves_the_desired_state(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = started(fleet, clock)
+    supervisor.drain()
+    supervisor.step()
+    fleet.copiers[0].life = Vital(state="closed")
+    supervisor.step()
+    assert supervisor.is_drained
+    assert supervisor.desired is Desired.RUNNING
+
+
+def test_a_copier_that_does_not_drain_is_killed(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = started(fleet, clock)
+    supervisor.command(Command.STOP)
+    supervisor.step()
+    for _ in range(21):
+        clock.now_s += 1
+        supervisor.step()
+    assert supervisor.is_drained
+    assert fleet.retired == [fleet.copiers[0].copier_id]
+    assert any("did not drain" in event.text for event in supervisor.status().events)
+
+
+def test_a_copier_that_has_not_answered_yet_is_not_waited_for(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = make(fleet, clock)
+    fleet.discover(*lanes("a", 1))
+    supervisor.step()
+    supervisor.command(Command.STOP)
+    supervisor.step()
+    assert supervisor.is_drained
+    assert fleet.retired == [fleet.copiers[0].copier_id]
+
+
+def test_wrong_names_are_refused(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = started(fleet, clock)
+    with pytest.raises(UnknownFlow, match="it has: A->B"):
+        supervisor.command(Command.PAUSE, "A->C")
+    with pytest.raises(UnknownTopic, match="no topic 'zzz'"):
+        supervisor.command(Command.PAUSE, "A->B", ("zzz",))
+    assert supervisor.status().flows[0].paused_topics == ()

@@ -1,0 +1,62 @@
+"""Copiers that are silent, lost or stuck, and sets that wait until nobody can write to them any more."""
+
+from actors.ports import Vital
+from tests.unit.actors.fakes import Clock, FakeFleet
+from tests.unit.actors.mirrors import adopt, advance, started
+
+
+def test_a_silent_copier_keeps_its_sets_until_its_lease_has_run_out(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = started(fleet, clock, copiers=2)
+    silent, other = fleet.copiers
+    silent.deaf = True
+    clock.now_s += 6.4
+    supervisor.step()
+    assert sorted(other.sets) == ["A->B/b"], "it may still write"
+    assert silent.hushed, "its lease is not renewed any more"
+    clock.now_s += 0.8
+    supervisor.step()
+    supervisor.step()
+    assert sorted(other.sets) == ["A->B/a", "A->B/b"]
+    assert other.sets["A->B/a"].epoch == 3
+    assert silent.copier_id in fleet.retired
+    assert any("its lease ran out" in event.text for event in supervisor.status().events)
+
+
+def test_a_copier_on_a_lost_node_keeps_its_sets_until_its_lease_has_run_out(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = started(fleet, clock, copiers=2)
+    lost, other = fleet.copiers
+    lost.life = Vital(state="lost", cause="its node")
+    supervisor.step()
+    assert sorted(other.sets) == ["A->B/b"], "nobody knows whether its process has ended"
+    advance(supervisor, clock, 8)
+    assert sorted(other.sets) == ["A->B/a", "A->B/b"]
+
+
+def test_a_copier_with_a_stuck_data_loop_is_told_from_an_idle_one(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = started(fleet, clock, copiers=2)
+    stuck, idle = fleet.copiers
+    stuck.frozen_loop = True
+    for _ in range(12):
+        clock.now_s += 1
+        supervisor.step()
+    assert fleet.retired == [stuck.copier_id]
+    assert sorted(idle.sets) == ["A->B/a", "A->B/b"]
+    assert any("stood still" in event.text for event in supervisor.status().events)
+
+
+def test_a_set_moves_only_when_it_was_let_go(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = started(fleet, clock)
+    old = fleet.copiers[0]
+    old.slow_to_let_go = True
+    supervisor = adopt(fleet, clock, recipe="r2")
+    for _ in range(2):
+        supervisor.step()
+    fresh = fleet.copiers[1]
+    fresh.life = Vital(state="ready")
+    for _ in range(5):
+        supervisor.step()
+    assert fresh.sets == {}
+    old.sets.clear()
+    for _ in range(3):
+        supervisor.step()
+    assert sorted(fresh.sets) == ["A->B/a", "A->B/b"]

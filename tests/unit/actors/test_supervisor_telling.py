@@ -1,0 +1,64 @@
+"""What the supervisor tells: lag, rates, events, a status that crosses processes."""
+
+import pytest
+
+from actors.ports import Vital
+from actors.status import decode_status, encode_status
+from engine.core.events import SourceGap, TopicCreated
+from policies.model import TopicPartition
+from tests.unit.actors.fakes import FLOW, Clock, FakeFleet, lanes, make
+from tests.unit.actors.mirrors import started
+
+
+def test_lag_is_known_only_when_every_lane_told_it(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = started(fleet, clock)
+    a0, a1 = lanes("a", 2)
+    b0 = lanes("b", 1)[0]
+    fleet.copiers[0].at = {a0: (5, 10), a1: (10, 10), b0: (-1, -1)}
+    supervisor.step()
+    flow = supervisor.status().flows[0]
+    assert (flow.lag_records, flow.unknown_lanes, flow.lanes) == (5, 1, 3)
+    fleet.copiers[0].at[b0] = (3, 3)
+    fleet.copiers[0].at[a0] = (10, 10)
+    supervisor.step()
+    flow = supervisor.status().flows[0]
+    assert (flow.lag_records, flow.unknown_lanes) == (0, 0)
+
+
+def test_rates_follow_the_counters(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = started(fleet, clock)
+    lane = lanes("a", 1)[0]
+    for second in range(1, 10):
+        clock.now_s += 1
+        fleet.copiers[0].at[lane] = (second * 1000, 10_000)
+        supervisor.step()
+    flow = supervisor.status().flows[0]
+    assert flow.records_per_s == pytest.approx(1000)
+    assert flow.bytes_per_s == pytest.approx(100_000)
+
+
+def test_events_arrive_once_from_both_sides_and_are_bounded(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = make(fleet, clock)
+    created = TopicCreated(flow=FLOW, topic="a", target="A.a", partitions=1)
+    fleet.discover(*lanes("a", 1), events=(created,))
+    supervisor.step()
+    copier = fleet.copiers[0]
+    copier.life = Vital(state="ready")
+    copier.events.append(SourceGap(flow=FLOW, lane=TopicPartition("a", 0), first=1, last=9, cause="retention"))
+    supervisor.step()
+    supervisor.step()
+    texts = [event.text for event in supervisor.status().events]
+    assert len(texts) == 2
+    assert texts[0] == created.text()
+    assert "source offsets 1 to 9 are gone" in texts[1]
+    for number in range(600):
+        copier.events.append(TopicCreated(flow=FLOW, topic="a", target="A.a", partitions=number))
+    supervisor.step()
+    assert len(supervisor.status().events) == 500
+
+
+def test_a_status_crosses_processes(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = started(fleet, clock)
+    status = supervisor.status(lanes=True)
+    assert len(status.lanes) == 3
+    assert decode_status(encode_status(status)) == status
