@@ -21,7 +21,7 @@ import msgspec
 from engine.core import states
 from engine.core.actions import NOTHING, Action, Actions, Fail, Inspect, Reacquire, ReadTail, Retry, RetryRefused, Split
 from engine.core.events import RecordRefused, TargetGap
-from engine.core.map_runs import MapTail
+from engine.core.map_runs import MapHead, MapTail
 from engine.core.outcome import Outcome, OutcomeKind, Remedy, remedy
 from engine.core.piece import Lease, Limits, Payload, Piece, split_piece
 from engine.core.pieces import Pieces
@@ -157,6 +157,11 @@ class Lane:
             source_leader_epoch=self.source_leader_epoch,
             runs=self._runs.runs_from(self._sequence),
         )
+
+    @property
+    def map_head(self) -> MapHead | None:
+        """The end of the offset map as it is acknowledged now; None before the lane is owned."""
+        return None if self.map is None else self.map.head(self._source_next, self._target_next)
 
     @property
     def source_next(self) -> int:

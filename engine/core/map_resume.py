@@ -53,7 +53,10 @@ def resumed_map(stored: Position | ForeignPosition | None, found: Found, generat
     `generation` is that of a map which begins here; it must be above that of any former map of the lane.
     """
     place = MapStart(found.source_next, found.target_next, first=stored is None and not found.foreign)
-    if not isinstance(stored, Position) or (stored.map_source < 0 and found.how == REGRESSION):
+    if not isinstance(stored, Position):
+        begin = MapStart(found.copied[0].source, found.copied[0].target, first=False) if found.copied else place
+        return MapTail(generation, begin, 0, found.copied)
+    if stored.map_source < 0 and found.how == REGRESSION:
         return MapTail(generation, place, 0, ())
     known = stored.map_source >= 0
     tail = MapTail(stored.map_generation + 1 if known else generation, stored.map_start, stored.map_blocks, ())

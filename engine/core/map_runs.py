@@ -77,6 +77,14 @@ def cut_at_target(runs: Iterable[MapRun], target_next: int) -> tuple[MapRun, ...
     )
 
 
+def join_runs(runs: Iterable[MapRun]) -> tuple[MapRun, ...]:
+    """Return ascending runs with those made one that follow each other on both sides."""
+    tail = MapTail(0, MapStart(0, 0, first=True), 0, ())
+    for run in runs:
+        tail.append(*run)
+    return tail.runs
+
+
 class MapTail:
     """The runs of a lane behind its last durable block, growing with every acknowledgement."""
 

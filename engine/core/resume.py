@@ -7,7 +7,7 @@ markers, and perhaps batches of foreign writers. Ours continue the sequence of t
 
 import msgspec
 
-from engine.core.map_runs import MapRun, MapTail, cut_at_target
+from engine.core.map_runs import MapRun, cut_at_target, join_runs
 from engine.core.position import SEQUENCE_SPAN, Position, stretches
 
 REGRESSION = "target regression"
@@ -191,14 +191,14 @@ def _found(
 
 def _copied(position: Position, tail: Tail) -> tuple[MapRun, ...]:
     """Return which source records the tail's batches of ours hold, and where."""
-    runs = MapTail(0, position.map_start, 0, ())
+    runs: list[MapRun] = []
     for batch in tail.batches:
         if _mine(position, batch) and not batch.is_control:
             target = batch.base_offset
             for source, count in stretches(position.runs, _unwrap(position, batch), batch.record_span):
-                runs.append(source, target, count)
+                runs.append(MapRun(source, target, count))
                 target += count
-    return runs.runs
+    return join_runs(runs)
 
 
 def _end(tail: Tail) -> int:

@@ -191,6 +191,7 @@ class Resumption:
             how="MM2's position",
             tail_records=taken.records,
             twice=taken.twice,
+            copied=taken.copied,
         )
 
     async def _tail(self, driver: LaneDriver, stored: Position, fenced: Fenced, start: int, end: int) -> Tail:

@@ -70,6 +70,15 @@ def test_a_lane_without_a_map_begins_one(
     assert (tail.generation, tail.blocks, tail.start, tail.runs) == (99, 0, MapStart(100, 50, first=first), ())
 
 
+def test_what_mm2_had_copied_behind_its_position_is_in_the_map() -> None:
+    copied = (MapRun(100, 50, 3), MapRun(104, 53, 2))
+    place = Found(source_next=106, target_next=56, sequence=0, how="MM2", tail_records=5, copied=copied)
+    tail = resumed_map(ForeignPosition(offset=99), place, 99)
+    assert (tail.start, tail.runs) == (MapStart(100, 50, first=False), copied)
+    ours_first = resumed_map(mapped(), place, 99)
+    assert (ours_first.generation, ours_first.runs) == (5, (RUNS[0], MapRun(95, 45, 8), copied[1]))
+
+
 def test_a_position_of_the_first_format_begins_one_with_its_tail() -> None:
     at = position(100, 50, 7)
     tail = resumed_map(at, found(at, ours(50, 7, 3)), 99)
