@@ -5,9 +5,11 @@ from contextlib import AsyncExitStack
 
 import msgspec
 
+from engine.core.map_blocks import map_topic
 from engine.errors import BrokerUnreachable, MirrorError
 from engine.kafka.admin import create_topic
 from engine.kafka.cluster import ClusterClient, Metadata
+from engine.kafka.internal_topics import MAP_CONFIGS
 from engine.runner import client_for
 from engine.settings import FlowConfig, MirrorConfig
 from engine.tasks import run_all
@@ -122,11 +124,11 @@ def _refuse_collisions(flows: Iterable[FlowPreview]) -> None:
 
 
 async def _try_creating(client: ClusterClient, flow: FlowConfig, previewed: FlowPreview, target: Metadata) -> None:
-    """Let the target judge, without creating anything, the positions topic and the first missing one."""
-    if flow.positions_topic not in target.topics:
-        compacted = {"cleanup.policy": "compact"}
-        partitions, replicas = flow.positions_partitions, flow.positions_replication_factor
-        await create_topic(client, flow.positions_topic, partitions, replicas, compacted, validate_only=True)
+    """Let the target judge, without creating anything, positions topic, map topic and the first missing other one."""
+    for own in (flow.positions_topic, map_topic(flow.name.source)):
+        if own not in target.topics:
+            partitions, replicas = flow.positions_partitions, flow.positions_replication_factor
+            await create_topic(client, own, partitions, replicas, MAP_CONFIGS, validate_only=True)
     missing = next((topic for topic in previewed.topics if not topic.exists), None)
     if missing is not None:
         await create_topic(client, missing.target, missing.partitions, flow.replication_factor, {}, validate_only=True)

@@ -278,6 +278,8 @@ class FlowCopier:
     def _appended(self, driver: LaneDriver) -> None:
         """A lane's append was acknowledged: it has room for more."""
         self.routes.wake(driver)
+        if driver.blocks.due:
+            self.routes.kick([driver])
         if driver.refused_told:
             self._remedies.released(driver)
 

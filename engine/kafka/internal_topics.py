@@ -18,19 +18,23 @@ EVENTS_CONFIGS = {
     "segment.ms": str(24 * _HOUR_MS),
 }
 """Everything for a day, then the last of each kind per subject for a week."""
+MAP_CONFIGS = {_POLICY: "compact"}
 
 
 async def ensure_internal_topic(
-    client: ClusterClient, topic: str, replication_factor: int, configs: dict[str, str]
+    client: ClusterClient, topic: str, replication_factor: int, configs: dict[str, str], *, partitions: int = 1
 ) -> None:
-    """Create a topic of one partition, or check one that is there. Raises KafkaRefusal saying what to change."""
+    """Create a topic of so many partitions, or check one that is there. Raises KafkaRefusal saying what to change."""
     found = (await client.metadata([topic])).topics.get(topic)
-    if (found is None or not found.partitions) and await create_topic(client, topic, 1, replication_factor, configs):
+    missing = found is None or not found.partitions
+    if missing and await create_topic(client, topic, partitions, replication_factor, configs):
         return
     wanted, where = configs[_POLICY], f"topic {topic} on cluster {client.alias!r}"
-    if found is not None and len(found.partitions) > 1:
-        right = f"delete it, or make it anew with one partition and {_POLICY}={wanted}"
-        raise KafkaRefusal(where, _INVALID_PARTITIONS, f"has {len(found.partitions)} partitions, needed is 1", right)
+    if found is not None and found.partitions and len(found.partitions) != partitions:
+        count = "one partition" if partitions == 1 else f"{partitions} partitions"
+        right = f"delete it, or make it anew with {count} and {_POLICY}={wanted}"
+        what = f"has {len(found.partitions)} partitions, needed is {partitions}"
+        raise KafkaRefusal(where, _INVALID_PARTITIONS, what, right)
     policy = await _policy(client, topic)
     if policy is not None and set(policy.split(",")) != set(wanted.split(",")):
         raise KafkaRefusal(where, _INVALID_CONFIG, f"has {_POLICY}={policy}", f"set {_POLICY}={wanted} on the topic")

@@ -2,12 +2,14 @@
 
 from engine.clock import wall_ms
 from engine.core.events import AnyEvent, TopicCreated, TopicFailed, TopicWarning
+from engine.core.map_blocks import map_topic
 from engine.core.position import Position, decode_value
 from engine.errors import KafkaRefusal
 from engine.flow.discovery import Discovery
 from engine.kafka.admin import TOPIC_OVERRIDE, ConfigEntry, create_topic, describe_topic_configs, grow_topic
 from engine.kafka.cluster import ClusterClient, Metadata
 from engine.kafka.faults import UNKNOWN_TOPIC_OR_PARTITION
+from engine.kafka.internal_topics import MAP_CONFIGS, ensure_internal_topic
 from engine.kafka.logs import oldest_timestamp_ms, read_topic
 from engine.settings import FlowConfig
 from policies.creation import COMPARED_CONFIGS, Create, Grow, compare, plan_topic
@@ -38,8 +40,9 @@ class Topics:
         await self._target.close()
 
     async def step(self) -> Discovery:
-        """Look once. Raises ConnectionLost, BrokerUnreachable; KafkaRefusal without a positions topic."""
+        """Look once. Raises ConnectionLost, BrokerUnreachable; KafkaRefusal without positions topic or map topic."""
         await self._ensure_positions_topic()
+        await self._ensure_map_topic()
         source = await self._source.metadata(None)
         topics = sorted(topic for topic, meta in source.topics.items() if not meta.is_internal and self._wants(topic))
         target = await self._target.metadata([self._remote(topic) for topic in topics])
@@ -81,6 +84,13 @@ class Topics:
                 f"has {len(found.partitions)} partitions, the configuration says {flow.positions_partitions}",
                 f"set offset.storage.partitions = {len(found.partitions)}",
             )
+
+    async def _ensure_map_topic(self) -> None:
+        """Blocks lie on the partition of the same number as the lane's position: the counts must be alike."""
+        flow = self._flow
+        topic, partitions = map_topic(flow.name.source), flow.positions_partitions
+        replicas = flow.positions_replication_factor
+        await ensure_internal_topic(self._target, topic, replicas, MAP_CONFIGS, partitions=partitions)
 
     async def _highest_epoch(self) -> int:
         """Return the highest assignment epoch written, so that the next one is above it."""
