@@ -1,6 +1,6 @@
 """The metadata actor: finds what is to be copied, remembers what is wanted, writes down what happened.
 
-A thin shell around the engine's keepers, three per flow. It holds nothing itself, so it may be replaced; the flow stays
+A thin shell around the engine's keepers, four per flow. It holds nothing itself, so it may be replaced; the flow stays
 ours meanwhile, because the state topic knows this mirror by its instance id.
 """
 
@@ -46,10 +46,16 @@ class Keeper(Protocol):
     async def close(self) -> None: ...
 
 
+class Runs(Protocol):
+    """A keeper that works until it is cancelled."""
+
+    async def run(self) -> None: ...
+
+
 class Watch(msgspec.Struct, frozen=True, kw_only=True):
     """One flow to look after: its keepers, and the seconds between two rounds of discovery.
 
-    `state` makes a keeper anew for each try, since one may be opened once.
+    `state` makes a keeper anew for each try, since one may be opened once; `beats` one that tells its events.
     """
 
     flow: FlowName
@@ -57,6 +63,7 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
     state: Callable[[], StateKeeperLike]
     events: EventKeeperLike
     every_s: float
+    beats: Callable[[Callable[[AnyEvent], None]], Runs] | None = None
 
 
 def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
@@ -67,6 +74,7 @@ def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
     from actors import config_ref
     from actors.events import KINDS
     from engine.event_keeper import EventKeeper
+    from engine.heartbeat_keeper import HeartbeatKeeper
     from engine.runner import TopicKeeper
     from engine.state import Deployment, Holder
     from engine.state_keeper import StateKeeper
@@ -90,6 +98,7 @@ def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
             state=partial(StateKeeper, config, flow, holder, known_dead),
             events=EventKeeper(config, flow, KINDS),
             every_s=flow.refresh_topics_s,
+            beats=partial(HeartbeatKeeper, config, flow),
         )
         for flow in config.flows
     )
@@ -111,6 +120,8 @@ class FlowWatch:
             group.create_task(self._look())
             group.create_task(self.memory.run())
             group.create_task(self._watch.events.run())
+            if self._watch.beats is not None:
+                group.create_task(self._watch.beats(self._events.append).run())
 
     async def _look(self) -> None:
         while True:

@@ -45,6 +45,27 @@ class ClusterConfig(msgspec.Struct, frozen=True):
         yield "bootstrap", self.bootstrap
 
 
+class HeartbeatConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """The heartbeats of one ordered pair of clusters: written to its target, whether it is a flow or not."""
+
+    pair: FlowName
+    topic: str
+    every_s: float
+    replication_factor: int
+    """Of the topic when it is made; -1: the broker's default, 0: three, or as many as there are brokers."""
+
+
+class SyncsConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """The offset syncs of a flow: on which cluster, in which topic, how far apart; `enabled` says whether at all."""
+
+    enabled: bool
+    cluster: str
+    topic: str
+    lag_max: int
+    replication_factor: int
+    """As of heartbeats."""
+
+
 class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
     """One direction of copying and everything that is set for it."""
 
@@ -73,6 +94,9 @@ class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
     stop_on_foreign_writer: bool
     mm2_read_committed: bool
     configs_exclude: PatternList
+    syncs: SyncsConfig
+    heartbeats: tuple[HeartbeatConfig, ...] = ()
+    """Of this flow, and of pairs of clusters that are no flow and are looked after here."""
 
 
 class TelemetryConfig(msgspec.Struct, frozen=True, kw_only=True):

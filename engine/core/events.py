@@ -293,6 +293,17 @@ class TopicWarning(TopicEvent, frozen=True, kw_only=True, tag="topic_warning"):
         return f"{self.topic}: {self.what}"
 
 
+class Mm2TopicFailed(TopicEvent, frozen=True, kw_only=True, tag="mm2_topic_failed"):
+    """Records that MM2's readers look for cannot be written, on cluster `cluster`; copying does not need them."""
+
+    severity: ClassVar[str] = "warning"
+    cluster: str
+    what: str
+
+    def text(self) -> str:
+        return f"{self.topic}: nothing is written there on cluster {self.cluster!r}: {self.what}; copying goes on"
+
+
 class TopicFailed(TopicEvent, frozen=True, kw_only=True, tag="topic_failed"):
     """A topic could not be prepared on the target; the others go on."""
 
@@ -324,4 +335,5 @@ AnyEvent = (
     | TopicCreated
     | TopicWarning
     | TopicFailed
+    | Mm2TopicFailed
 )

@@ -1,11 +1,11 @@
 """Which offset syncs of a lane are told, and when: one object per lane, fed with acknowledged batches.
 
 MM2 writes a sync wherever an offset jumps and every `offset.lag.max` records. Its reader (`sync_store`) is never ahead
-of the truth as long as (1) every sync names one record's offsets on both sides, and (2) syncs that a lost or re-created
-target made false are followed by one with a source offset not above theirs, which puts them aside. So, at each tick:
+of the truth as long as (1) every sync names one record's offsets on both sides, and (2) syncs that a target's loss made
+false are followed by one with a lower source offset, which wipes them (the same one does not). So, at each tick:
 
-- the first record that an owner copied, or the one before it where that is known, comes before all others of its own:
-  where a target lost records, it lies below whatever is false (2);
+- the last record below an owner's position comes before all others of its own: what a target lost, and is copied again
+  to other offsets, lies above it (2). Where that record is not known, the first one that the owner copied stands for it;
 - then, in a busy tick, some pairs in between, at least `lag_max` target offsets apart;
 - last the newest pair. So a lane that stands still is told to its very end, whatever broke the line before.
 

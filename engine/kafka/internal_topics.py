@@ -1,4 +1,4 @@
-"""Topics of our own on a target: made where they are missing, refused where they would lose what is in them."""
+"""Internal topics: ours are refused where they would lose what is in them, MM2's are made as MM2 makes them."""
 
 from engine.errors import KafkaRefusal
 from engine.kafka.admin import create_topic, describe_topic_configs
@@ -6,7 +6,8 @@ from engine.kafka.cluster import ClusterClient
 from engine.kafka.faults import AUTHORIZATION, UNKNOWN_TOPIC_OR_PARTITION
 
 _POLICY = "cleanup.policy"
-_INVALID_CONFIG, _INVALID_PARTITIONS = 40, 37
+_INVALID_CONFIG, _INVALID_PARTITIONS, _UNSUPPORTED_VERSION = 40, 37, 35
+_MM2_REPLICAS = 3
 _HOUR_MS = 3_600_000
 
 STATE_CONFIGS = {_POLICY: "compact", "segment.ms": str(_HOUR_MS)}
@@ -38,6 +39,23 @@ async def ensure_internal_topic(
     policy = await _policy(client, topic)
     if policy is not None and set(policy.split(",")) != set(wanted.split(",")):
         raise KafkaRefusal(where, _INVALID_CONFIG, f"has {_POLICY}={policy}", f"set {_POLICY}={wanted} on the topic")
+
+
+async def ensure_mm2_topic(client: ClusterClient, topic: str, replication_factor: int) -> None:
+    """Create a compacted topic of one partition for records of MM2's; one that is there stays as it is.
+
+    `replication_factor` 0: MM2's three, or as many as there are brokers. May we not create it, or can the broker not,
+    it is taken to be there, as by MM2 (MirrorUtils.createCompactedTopic). Raises KafkaRefusal for other refusals.
+    """
+    found = (await client.metadata([topic])).topics.get(topic)
+    if found is not None and found.partitions:
+        return
+    replicas = replication_factor or min(_MM2_REPLICAS, len(client.nodes))
+    try:
+        await create_topic(client, topic, 1, replicas, {_POLICY: "compact"})
+    except KafkaRefusal as refusal:
+        if refusal.code not in AUTHORIZATION and refusal.code != _UNSUPPORTED_VERSION:
+            raise
 
 
 async def _policy(client: ClusterClient, topic: str) -> str | None:

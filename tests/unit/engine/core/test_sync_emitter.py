@@ -1,6 +1,8 @@
 """Which syncs a lane tells: bounded, complete at rest, and never a lie to MM2's reader, whatever the target lost."""
 
-from hypothesis import given
+from itertools import pairwise
+
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.core.mm2_records import OffsetSync
@@ -65,7 +67,7 @@ def test_a_busy_tick_thins_what_is_in_between() -> None:
     told = tell(emitter)
     assert len(told) <= MOST_BETWEEN + 2
     assert (told[0], told[-1]) == ((0, 0), (9999, 9999))
-    assert max(after.target - before.target for before, after in zip(told, told[1:], strict=False)) <= 5000
+    assert max(after.target - before.target for before, after in pairwise(told)) <= 5000
 
 
 def test_what_was_not_written_stays_due_and_what_came_since_too() -> None:
@@ -129,11 +131,15 @@ class Copying:
         self.target_end = target + count
         self.emitter.copied(batch[0], batch[-1])
 
-    def lose(self, count: int, markers: int, *, known: bool) -> None:
-        """The target loses its last records; behind a barrier an owner goes on from what is left."""
-        del self.records[max(0, len(self.records) - count) :]
-        self.target_end = (self.records[-1].target + 1 if self.records else 0) + markers
-        self.emitter.begin(self.records[-1] if known and self.records else None)
+    def lose(self, count: int, markers: int) -> None:
+        """The target loses its last records; behind a barrier an owner goes on from what is left.
+
+        Where nothing is left, a lane stops, for no run of its position says where it was (core/resume.py).
+        """
+        if self.records:
+            del self.records[max(1, len(self.records) - count) :]
+            self.target_end = self.records[-1].target + 1 + markers
+            self.emitter.begin(self.records[-1])
 
     def write(self, answer: str) -> None:
         due = self.emitter.due()
@@ -155,12 +161,13 @@ class Copying:
 
 
 STEPS = st.one_of(
-    st.tuples(st.just("copy"), st.integers(1, 12), st.sampled_from([0, 0, 3]), st.sampled_from([0, 0, 2])),
-    st.tuples(st.just("lose"), st.integers(0, 20), st.integers(0, 3), st.booleans()),
+    st.tuples(st.just("copy"), st.integers(1, 6), st.sampled_from([0, 0, 3]), st.sampled_from([0, 0, 5])),
+    st.tuples(st.just("lose"), st.integers(0, 9), st.sampled_from([0, 0, 3])),
     st.tuples(st.just("write"), st.sampled_from(["told", "told", "lost before", "lost after"])),
 )
 
 
+@settings(max_examples=400, deadline=None)
 @given(st.lists(STEPS, max_size=40), st.sampled_from([0, 3, 100]))
 def test_mm2s_reader_is_never_ahead_once_an_owner_has_told_where_it_stands(
     steps: list[tuple[object, ...]], lag_max: int
@@ -170,8 +177,8 @@ def test_mm2s_reader_is_never_ahead_once_an_owner_has_told_where_it_stands(
         match step:
             case ("copy", int(count), int(hole), int(jump)):
                 life.copy(count, hole, jump)
-            case ("lose", int(count), int(markers), bool(known)):
-                life.lose(count, markers, known=known)
+            case ("lose", int(count), int(markers)):
+                life.lose(count, markers)
             case ("write", str(answer)):
                 life.write(answer)
     life.copy(1, 0, 0)
