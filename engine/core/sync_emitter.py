@@ -39,12 +39,17 @@ class SyncEmitter:
     def __init__(self, lag_max: int) -> None:
         self._lag_max = lag_max
         self._ownership = 0
+        self._first: Pair | None = None
         self.begin()
 
     def begin(self, last: Pair | None = None) -> None:
-        """A new ownership begins; `last` is the last copied record below its position, where that is known."""
+        """A new ownership begins; `last` is the last copied record below its position, where that is known.
+
+        Where the one before did not come to tell where it began, this is still owed.
+        """
         self._ownership += 1
-        self._first = self._newest = last
+        self._first = _lower(self._first, last)
+        self._newest = last
         self._between: list[Pair] = []
         self._durable: Pair | None = None
         self._spacing = self._lag_max + 1
@@ -52,7 +57,7 @@ class SyncEmitter:
     def copied(self, first: Pair, last: Pair) -> None:
         """A batch was acknowledged: the offsets of its first and its last record."""
         if self._newest is None:
-            self._first = first
+            self._first = _lower(self._first, first)
         self._newest = last
         before = self._between[-1] if self._between else self._durable or self._first
         if before is not None and last.target - before.target >= self._spacing:
@@ -88,3 +93,8 @@ class SyncEmitter:
     def _forget_between(self, due: Due) -> None:
         self._between = [pair for pair in self._between if pair.target > due.pairs[-1].target]
         self._spacing = self._lag_max + 1
+
+
+def _lower(owed: Pair | None, first: Pair | None) -> Pair | None:
+    known = [pair for pair in (owed, first) if pair is not None]
+    return min(known, default=None)
