@@ -26,6 +26,7 @@ from engine.core.map_resume import resumed_map
 from engine.core.position import Position
 from engine.core.resume import REGRESSION, Found
 from engine.core.states import State
+from engine.core.sync_emitter import last_pair
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.gate import Gate
 from engine.flow.lane_driver import LaneDriver
@@ -244,7 +245,7 @@ class Acquisition:
         assert not isinstance(stored, Unreadable), "a lane whose position is unreadable has no place"
         known = resumed_map(stored, found, wall_ms())
         source, target = driver.source_leader, driver.target_leader
-        driver.begin(producer, found.how, source.topic_id, target.topic_id)
+        driver.begin(producer, found.how, source.topic_id, target.topic_id, last_pair(known.runs))
         driver.lane.own(
             Position(
                 source_next=found.source_next,

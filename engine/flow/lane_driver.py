@@ -16,6 +16,7 @@ from engine.core.outcome import Outcome, OutcomeKind
 from engine.core.piece import Piece
 from engine.core.position_stream import PositionStream
 from engine.core.states import State
+from engine.core.sync_emitter import Pair, SyncEmitter
 from engine.flow.appender import Appender
 from engine.flow.meter import FlowMeter
 from engine.flow.ports import Leader, Producer, Wanted
@@ -65,6 +66,7 @@ class LaneDriver:
         appended: Callable[["LaneDriver"], None],
         planned: Callable[["LaneDriver"], None],
         meter: FlowMeter | None = None,
+        syncs: SyncEmitter | None = None,
     ) -> None:
         self.lane = lane
         self.set_id = set_id
@@ -95,6 +97,8 @@ class LaneDriver:
         self.fault_at_s = 0.0
         self.max_batch_bytes = 1_048_588
         self.meter = meter or FlowMeter()
+        self.syncs = syncs
+        """Which offset syncs are due; None where none are written."""
         self.watch = LagWatch(wall_ms())
         self.latency_ms = 0
         self.fault = ""
@@ -172,14 +176,18 @@ class LaneDriver:
         if self.lane.source_next >= self.source_end:
             self.watch.caught_up_ms = self.end_at_ms
 
-    def begin(self, producer: Producer, resumed_by: str, source_topic_id: str, target_topic_id: str) -> None:
-        """Note who we are from now on; the lane itself is owned next."""
+    def begin(
+        self, producer: Producer, resumed_by: str, source_topic_id: str, target_topic_id: str, last: Pair | None
+    ) -> None:
+        """Note who we are from now on, behind the `last` copied record; the lane itself is owned next."""
         self.producer, self.resumed_by, self.reason = producer, resumed_by, ""
         self.source_topic_id, self.target_topic_id = source_topic_id, target_topic_id
         self.owned_at_s = now_s()
         self.believed, self.doubted = self.target_leader, False
         self.positions.begin()
         self.blocks.begin()
+        if self.syncs is not None:
+            self.syncs.begin(last)
 
     def on_written(self) -> None:
         """Appends that waited for a position may go, and so may fetches that waited for a block."""

@@ -5,158 +5,186 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engine.core.map_runs import MapRun, MapStart, MapTail, cut_at_target
 from engine.core.mm2_records import OffsetSync
-from engine.core.sync_emitter import MOST_BETWEEN, Due, Pair, SyncEmitter
+from engine.core.sync_emitter import MOST_BETWEEN, Pair, SyncEmitter, last_pair
 from engine.core.sync_store import TOO_OLD, SyncStore
 from policies.model import TopicPartition
 
 LANE = TopicPartition("t", 0)
+START = MapStart(0, 0, first=True)
 
 
-def straight(emitter: SyncEmitter, first: int, count: int) -> None:
-    emitter.copied(Pair(first, first), Pair(first + count - 1, first + count - 1))
+class Lane:
+    """The map of a lane and its emitter."""
 
+    def __init__(self, lag_max: int = 100) -> None:
+        self.emitter = SyncEmitter(lag_max)
+        self.version = 0
+        self.map = MapTail(1, START, 0, ())
+        self.emitter.begin(None)
 
-def pairs(emitter: SyncEmitter) -> tuple[Pair, ...]:
-    due = emitter.due()
-    return () if due is None else due.pairs
+    def copy(self, source: int, target: int, count: int) -> None:
+        self.map.append(source, target, count)
+        self.version += 1
 
+    def due(self) -> tuple[Pair, ...]:
+        due = self.emitter.due(self.version, self.map.runs)
+        return () if due is None else due.pairs
 
-def tell(emitter: SyncEmitter) -> tuple[Pair, ...]:
-    due = emitter.due()
-    if due is None:
-        return ()
-    emitter.told(due)
-    return due.pairs
+    def tell(self, *, known: bool = True) -> tuple[Pair, ...]:
+        due = self.emitter.due(self.version, self.map.runs)
+        if due is None:
+            return ()
+        (self.emitter.told if known else self.emitter.unknown)(due)
+        return due.pairs
 
 
 def test_a_lane_that_has_copied_nothing_tells_nothing() -> None:
-    emitter = SyncEmitter(100)
-    emitter.begin()
-    assert emitter.due() is None
+    lane = Lane()
+    assert lane.due() == ()
+    assert last_pair(()) is None
 
 
 def test_the_first_and_the_newest_then_the_newest_and_nothing_at_rest() -> None:
-    emitter = SyncEmitter(100)
-    straight(emitter, 0, 50)
-    straight(emitter, 50, 50)
-    assert tell(emitter) == ((0, 0), (99, 99))
-    assert tell(emitter) == ()
-    straight(emitter, 100, 1)
-    assert tell(emitter) == ((100, 100),)
-    assert tell(emitter) == ()
+    lane = Lane()
+    lane.copy(0, 0, 100)
+    assert lane.tell() == ((0, 0), (99, 99))
+    assert lane.tell() == ()
+    lane.copy(100, 100, 1)
+    assert lane.tell() == ((100, 100),)
+    assert lane.tell() == ()
 
 
 def test_one_record_is_told_once() -> None:
-    emitter = SyncEmitter(100)
-    straight(emitter, 7, 1)
-    assert tell(emitter) == ((7, 7),)
+    lane = Lane()
+    lane.copy(7, 9, 1)
+    assert lane.tell() == ((7, 9),)
+
+
+def test_a_position_that_passed_markers_is_told_with_the_same_pair() -> None:
+    lane = Lane()
+    lane.copy(0, 0, 3)
+    lane.tell()
+    lane.version += 1
+    assert lane.tell() == ((2, 2),)
+    assert lane.tell() == ()
 
 
 def test_pairs_in_between_are_as_far_apart_as_asked() -> None:
-    emitter = SyncEmitter(100)
-    for first in range(0, 500, 10):
-        straight(emitter, first, 10)
-    assert [pair.target for pair in tell(emitter)] == [0, 109, 219, 329, 439, 499]
+    lane = Lane()
+    lane.copy(0, 0, 500)
+    assert [pair.target for pair in lane.tell()] == [0, 101, 202, 303, 404, 499]
+    lane.copy(500, 500, 150)
+    assert [pair.target for pair in lane.tell()] == [600, 649]
 
 
-def test_a_busy_tick_thins_what_is_in_between() -> None:
+def test_pairs_in_between_name_records_where_offsets_have_holes() -> None:
+    lane = Lane(9)
+    lane.copy(0, 0, 5)
+    lane.copy(20, 30, 5)
+    lane.copy(25, 50, 3)
+    assert lane.tell() == ((0, 0), (4, 4), (20, 30), (24, 34), (25, 50), (27, 52))
+
+
+def test_a_busy_tick_has_few_of_them() -> None:
+    lane = Lane(0)
+    lane.copy(0, 0, 10_000)
+    told = lane.tell()
+    assert len(told) == MOST_BETWEEN + 2
+    assert max(after.target - before.target for before, after in pairwise(told)) <= 1112
+
+
+def test_blocks_that_became_durable_meanwhile_take_their_pairs_with_them() -> None:
     emitter = SyncEmitter(0)
-    for offset in range(10_000):
-        straight(emitter, offset, 1)
-    told = tell(emitter)
-    assert len(told) <= MOST_BETWEEN + 2
-    assert (told[0], told[-1]) == ((0, 0), (9999, 9999))
-    assert max(after.target - before.target for before, after in pairwise(told)) <= 5000
+    emitter.begin(Pair(0, 0))
+    due = emitter.due(1, (MapRun(50, 60, 2), MapRun(70, 80, 1)))
+    assert due is not None
+    assert due.pairs == ((0, 0), (51, 61), (70, 80))
 
 
 def test_what_was_not_written_stays_due_and_what_came_since_too() -> None:
-    emitter = SyncEmitter(0)
-    straight(emitter, 0, 1)
-    first = emitter.due()
-    straight(emitter, 1, 1)
-    straight(emitter, 2, 1)
-    assert pairs(emitter) == ((0, 0), (1, 1), (2, 2))
+    lane = Lane(0)
+    lane.copy(0, 0, 1)
+    first = lane.emitter.due(lane.version, lane.map.runs)
+    lane.copy(1, 1, 2)
+    assert lane.due() == ((0, 0), (1, 1), (2, 2))
     assert first is not None
-    emitter.told(first)
-    assert pairs(emitter) == ((1, 1), (2, 2))
+    lane.emitter.told(first)
+    assert lane.due() == ((1, 1), (2, 2))
 
 
 def test_after_a_lost_answer_nothing_in_between_is_told_again() -> None:
-    emitter = SyncEmitter(0)
-    for offset in range(4):
-        straight(emitter, offset, 1)
-    lost = emitter.due()
-    assert lost is not None
-    assert len(lost.pairs) == 4
-    emitter.unknown(lost)
-    assert tell(emitter) == ((0, 0), (3, 3))
+    lane = Lane(0)
+    lane.copy(0, 0, 4)
+    assert len(lane.tell(known=False)) == 4
+    assert lane.tell() == ((0, 0), (3, 3))
+    assert lane.tell() == ()
 
 
 def test_an_answer_for_a_former_ownership_says_nothing_and_what_it_owed_stays_owed() -> None:
-    emitter = SyncEmitter(0)
-    straight(emitter, 0, 5)
-    former = emitter.due()
+    lane = Lane(0)
+    lane.copy(0, 0, 5)
+    former = lane.emitter.due(lane.version, lane.map.runs)
     assert former is not None
-    emitter.begin(Pair(2, 2))
-    for answer in (emitter.told, emitter.unknown):
+    lane.emitter.begin(Pair(4, 4))
+    for answer in (lane.emitter.told, lane.emitter.unknown):
         answer(former)
-        assert pairs(emitter) == ((0, 0), (2, 2))
+        assert lane.due()[0] == (0, 0)
 
 
 def test_an_owner_tells_where_it_begins_before_it_copies() -> None:
-    emitter = SyncEmitter(100)
-    emitter.begin(Pair(41, 52))
-    assert tell(emitter) == ((41, 52),)
-    emitter.copied(Pair(42, 54), Pair(44, 56))
-    assert tell(emitter) == ((44, 56),)
+    lane = Lane()
+    lane.copy(41, 52, 1)
+    lane.emitter.begin(Pair(41, 52))
+    assert lane.tell() == ((41, 52),)
+    lane.copy(42, 54, 3)
+    assert lane.tell() == ((44, 56),)
 
 
 class Copying:
     """A lane under a random life: records with holes, owners that change, targets that lose their end."""
 
     def __init__(self, lag_max: int) -> None:
-        self.emitter = SyncEmitter(lag_max)
+        self.lane = Lane(lag_max)
         self.store = SyncStore()
         self.store.read_to_end()
-        self.records: list[Pair] = []
-        """What the target holds."""
         self.target_end = 0
 
+    @property
+    def records(self) -> list[tuple[int, int]]:
+        """What the target holds."""
+        return [(run.source + at, run.target + at) for run in self.lane.map.runs for at in range(run.count)]
+
     def copy(self, count: int, hole: int, jump: int) -> None:
-        source = (self.records[-1].source + 1 if self.records else 0) + hole
-        target = self.target_end + jump
-        batch = [Pair(source + at, target + at) for at in range(count)]
-        self.records += batch
+        last = last_pair(self.lane.map.runs)
+        source, target = (last.source + 1 if last else 0) + hole, self.target_end + jump
+        self.lane.copy(source, target, count)
         self.target_end = target + count
-        self.emitter.copied(batch[0], batch[-1])
 
     def lose(self, count: int, markers: int) -> None:
         """The target loses its last records; behind a barrier an owner goes on from what is left.
 
         Where nothing is left, a lane stops, for no run of its position says where it was (core/resume.py).
         """
-        if self.records:
-            del self.records[max(1, len(self.records) - count) :]
-            self.target_end = self.records[-1].target + 1 + markers
-            self.emitter.begin(self.records[-1])
+        if records := self.records:
+            kept = records[max(0, len(records) - 1 - count)]
+            runs = cut_at_target(self.lane.map.runs, kept[1] + 1)
+            self.lane.map = MapTail(self.lane.map.generation + 1, START, 0, runs)
+            self.lane.version += 1
+            self.target_end = kept[1] + 1 + markers
+            self.lane.emitter.begin(last_pair(runs))
 
     def write(self, answer: str) -> None:
-        due = self.emitter.due()
-        if due is None:
-            return
-        if answer != "lost before":
-            for pair in due.pairs:
-                self.store.add(OffsetSync("t", 0, *pair))
-        {"told": self.emitter.told, "lost before": self.emitter.unknown, "lost after": self.emitter.unknown}[answer](
-            Due(due.pairs, due.ownership)
-        )
+        told = self.lane.tell(known=answer == "told")
+        for pair in told if answer != "lost before" else ():
+            self.store.add(OffsetSync("t", 0, *pair))
 
     def check(self) -> None:
-        ends = self.records[-1].source + 2 if self.records else 2
-        for asked in range(ends):
+        records = self.records
+        for asked in range(records[-1][0] + 2):
             answer = self.store.translate(LANE, asked)
-            true = next((target for source, target in self.records if source >= asked), self.target_end)
+            true = next((target for source, target in records if source >= asked), self.target_end)
             assert answer is None or answer == TOO_OLD or answer <= true, (asked, answer, true)
 
 
@@ -184,4 +212,4 @@ def test_mm2s_reader_is_never_ahead_once_an_owner_has_told_where_it_stands(
     life.copy(1, 0, 0)
     life.write("told")
     life.check()
-    assert life.emitter.due() is None
+    assert life.lane.due() == ()
