@@ -90,6 +90,7 @@ class Tally:
             append_latency=counted.latencies.append,
             replication_latency=counted.latencies.replication,
             record_age=counted.latencies.record_age,
+            groups=desk.groups,
         )
 
     def counted(self) -> Totals:
