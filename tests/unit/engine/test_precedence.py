@@ -196,7 +196,7 @@ def test_places_that_do_not_count(row: Row) -> None:
 def test_every_setting_of_a_flow_is_in_the_table() -> None:
     """What is left is made of others, or the name itself."""
     names = set(FlowConfig.__struct_fields__)
-    assert names - {"name", "selection", "starts", "fetch", "naming", "groups", "syncs", "heartbeats"} == {
+    assert names - {"name", "selection", "starts", "fetch", "mm2_read_committed", "naming", "groups"} == {
         "topics",
         "topics_exclude",
         "configs_exclude",
