@@ -5,6 +5,7 @@ import re
 from engine.core.piece import Limits
 from engine.flow.ports import FetchTerms
 from engine.flow_keys import FlowKeys
+from engine.group_config import read_groups
 from engine.property_reader import PropertyReader
 from engine.settings import FlowConfig, HeartbeatConfig, SyncsConfig
 from policies.creation import EXCLUDED_CONFIGS
@@ -75,6 +76,7 @@ class FlowReader:
             stop_on_foreign_writer=self._choice(keys.flow("raymirror.foreign.writer"), ("stop", "continue")) == "stop",
             mm2_read_committed=self._mm2_read_committed(),
             configs_exclude=self._patterns("config.properties.exclude", EXCLUDED_CONFIGS),
+            groups=read_groups(self._reader, keys),
             syncs=self._syncs(naming),
             heartbeats=() if heartbeat is None else (heartbeat,),
         )

@@ -6,6 +6,7 @@ import msgspec
 
 from engine.flow.ports import FetchTerms
 from engine.providers import Providers
+from policies.groups import DEFAULT_GROUPS, DEFAULT_GROUPS_EXCLUDE, GroupSelection
 from policies.model import FlowName
 from policies.naming import DefaultNaming
 from policies.patterns import PatternList
@@ -43,6 +44,26 @@ class ClusterConfig(msgspec.Struct, frozen=True):
     def __rich_repr__(self) -> Any:
         yield "alias", self.alias
         yield "bootstrap", self.bootstrap
+
+
+class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Which groups are mirrored, and how often: seconds between two looks, two rounds of checkpoints, of commits."""
+
+    include: tuple[str, ...] = DEFAULT_GROUPS
+    exclude: tuple[str, ...] = DEFAULT_GROUPS_EXCLUDE
+    refresh: bool = True
+    refresh_s: float = 5.0
+    checkpoints: bool = True
+    checkpoints_s: float = 5.0
+    checkpoints_replication_factor: int = 0
+    """As of heartbeats."""
+    commits: bool = False
+    commits_s: float = 5.0
+
+    @property
+    def selection(self) -> GroupSelection:
+        """Return the filter."""
+        return GroupSelection(self.include, self.exclude)
 
 
 class HeartbeatConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +115,7 @@ class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
     stop_on_foreign_writer: bool
     mm2_read_committed: bool
     configs_exclude: PatternList
+    groups: GroupConfig = GroupConfig()
     syncs: SyncsConfig
     heartbeats: tuple[HeartbeatConfig, ...] = ()
     """Of this flow, and of pairs of clusters that are no flow and are looked after here."""

@@ -156,6 +156,21 @@ KEYS: list[Row] = [
         (1, 2),
     ),
     ("request.timeout.ms", PRODUCER, ("4000", "5000"), lambda found: found.request_timeout_s, (4.0, 5.0)),
+    ("groups", FLOW, ("x", "y"), lambda found: found.groups.include, (("x",), ("y",))),
+    ("groups.exclude", FLOW, ("x", "y"), lambda found: found.groups.exclude, (("x",), ("y",))),
+    ("refresh.groups.enabled", FLOW, ("false", "true"), lambda found: found.groups.refresh, (False, True)),
+    ("refresh.groups.interval.seconds", FLOW, ("7", "8"), lambda found: found.groups.refresh_s, (7.0, 8.0)),
+    ("emit.checkpoints.enabled", FLOW, ("false", "true"), lambda found: found.groups.checkpoints, (False, True)),
+    ("emit.checkpoints.interval.seconds", FLOW, ("7", "8"), lambda found: found.groups.checkpoints_s, (7.0, 8.0)),
+    ("sync.group.offsets.enabled", FLOW, ("true", "false"), lambda found: found.groups.commits, (True, False)),
+    ("sync.group.offsets.interval.seconds", FLOW, ("7", "8"), lambda found: found.groups.commits_s, (7.0, 8.0)),
+    (
+        "checkpoints.topic.replication.factor",
+        FLOW,
+        ("4", "-1"),
+        lambda found: found.groups.checkpoints_replication_factor,
+        (4, -1),
+    ),
 ]
 
 
@@ -181,7 +196,7 @@ def test_places_that_do_not_count(row: Row) -> None:
 def test_every_setting_of_a_flow_is_in_the_table() -> None:
     """What is left is made of others, or the name itself."""
     names = set(FlowConfig.__struct_fields__)
-    assert names - {"name", "selection", "starts", "fetch", "naming"} == {
+    assert names - {"name", "selection", "starts", "fetch", "mm2_read_committed", "naming", "groups"} == {
         "topics",
         "topics_exclude",
         "configs_exclude",
