@@ -15,6 +15,7 @@ from actors.ports import Found, Kept
 from actors.seat import Seat
 from actors.states import Command, CopierState, Desired, desired_after
 from actors.weights import Weights
+from engine.core.group_report import GroupsReport
 from engine.core.progress import FlowProgress, LaneProgress
 from engine.errors import MirrorError
 from policies.assignment import IDLE_LANE, SetPlan, too_heavy
@@ -73,6 +74,7 @@ class FlowDesk:
         self.records: dict[str, SetRecord] = {}
         """Sets whose copiers have ended; a set that is not here has a clean record."""
         self.failure = ""
+        self.groups: GroupsReport | None = None
         self.taken = ""
         self.start_not_before_s = 0.0
         self.quick_deaths = 0
@@ -106,7 +108,7 @@ class FlowDesk:
         """Take what Metadata found: new lanes join sets, lanes that are gone leave theirs. Name the topics that are
         gone, with the partitions they had.
         """
-        self.failure, self.taken = found.failure, found.taken
+        self.failure, self.taken, self.groups = found.failure, found.taken, found.groups
         if found.kept is not None and not self.is_kept:
             self.is_kept = True
             self._recall(found.kept)

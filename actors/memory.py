@@ -58,6 +58,11 @@ class Memory:
         """Who else has the flow, where somebody does."""
 
     @property
+    def holds(self) -> bool:
+        """Whether the flow is ours, as far as that can be known: open, or nobody may remember who has it."""
+        return (self._open is not None or self._without) and not self.taken
+
+    @property
     def trouble(self) -> str:
         """Why nothing can be remembered now; empty when all is well."""
         return self._trouble or (self._keeper.trouble if self._keeper is not None else "")

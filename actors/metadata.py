@@ -1,6 +1,6 @@
 """The metadata actor: finds what is to be copied, remembers what is wanted, writes down what happened.
 
-A thin shell around the engine's keepers, three per flow. It holds nothing itself, so it may be replaced; the flow stays
+A thin shell around the engine's keepers, four per flow. It holds nothing itself, so it may be replaced; the flow stays
 ours meanwhile, because the state topic knows this mirror by its instance id.
 """
 
@@ -17,6 +17,7 @@ from actors.memory import CLOSE_S, EventKeeperLike, Memory, StateKeeperLike
 from actors.messages import MirrorSpec
 from actors.ports import Found, Kept
 from engine.core.events import AnyEvent, TopicCreated
+from engine.core.group_report import GroupsReport
 from engine.errors import MirrorError
 from engine.tasks import join
 from policies.model import FlowName, LaneName
@@ -46,10 +47,29 @@ class Keeper(Protocol):
     async def close(self) -> None: ...
 
 
+class GroupKeeperLike(Protocol):
+    """What the shell needs of `engine.group_keeper.GroupKeeper`."""
+
+    may_write: Callable[[], bool]
+
+    @property
+    def report(self) -> GroupsReport: ...
+    def take_events(self) -> tuple[AnyEvent, ...]: ...
+    async def run(self) -> None: ...
+    async def close(self) -> None: ...
+
+
+class Runs(Protocol):
+    """A keeper that works until it is cancelled."""
+
+    async def run(self) -> None: ...
+
+
 class Watch(msgspec.Struct, frozen=True, kw_only=True):
     """One flow to look after: its keepers, and the seconds between two rounds of discovery.
 
-    `state` makes a keeper anew for each try, since one may be opened once.
+    `state` makes a keeper anew for each try, since one may be opened once; `beats` one that tells its events. `groups`
+    is None where no groups are mirrored.
     """
 
     flow: FlowName
@@ -57,6 +77,8 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
     state: Callable[[], StateKeeperLike]
     events: EventKeeperLike
     every_s: float
+    groups: GroupKeeperLike | None = None
+    beats: Callable[[Callable[[AnyEvent], None]], Runs] | None = None
 
 
 def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
@@ -67,6 +89,9 @@ def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
     from actors import config_ref
     from actors.events import KINDS
     from engine.event_keeper import EventKeeper
+    from engine.group_keeper import GroupKeeper
+    from engine.heartbeat_keeper import HeartbeatKeeper
+    from engine.maps import maps_of
     from engine.runner import TopicKeeper
     from engine.state import Deployment, Holder
     from engine.state_keeper import StateKeeper
@@ -90,6 +115,8 @@ def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
             state=partial(StateKeeper, config, flow, holder, known_dead),
             events=EventKeeper(config, flow, KINDS),
             every_s=flow.refresh_topics_s,
+            beats=partial(HeartbeatKeeper, config, flow),
+            groups=GroupKeeper(config, flow, maps_of),
         )
         for flow in config.flows
     )
@@ -104,6 +131,8 @@ class FlowWatch:
         self._found = Found(serial=0)
         self._failures = 0
         self._events: deque[AnyEvent] = deque(maxlen=EVENTS_KEPT)
+        if watch.groups is not None:
+            watch.groups.may_write = lambda: self.memory.holds
 
     async def run(self) -> None:
         """Look, for as long as the actor lives. Raises only on a bug."""
@@ -111,6 +140,16 @@ class FlowWatch:
             group.create_task(self._look())
             group.create_task(self.memory.run())
             group.create_task(self._watch.events.run())
+            if self._watch.beats is not None:
+                group.create_task(self._watch.beats(self._events.append).run())
+            if self._watch.groups is not None:
+                group.create_task(self._mirror_groups(self._watch.groups))
+
+    async def _mirror_groups(self, keeper: GroupKeeperLike) -> None:
+        try:
+            await keeper.run()
+        finally:
+            await keeper.close()
 
     async def _look(self) -> None:
         while True:
@@ -139,12 +178,18 @@ class FlowWatch:
 
     def take(self) -> Found:
         """Give the latest, with the events since the last call."""
-        events = tuple(self._events)
+        groups = self._watch.groups
+        events = tuple(self._events) + (groups.take_events() if groups is not None else ())
         self._events.clear()
         memory = self.memory
         failure = self._found.failure or memory.trouble
         return msgspec.structs.replace(
-            self._found, events=events, kept=memory.kept, taken=memory.taken, failure=failure
+            self._found,
+            events=events,
+            kept=memory.kept,
+            taken=memory.taken,
+            failure=failure,
+            groups=groups.report if groups is not None else None,
         )
 
     def tell(self, events: bytes) -> None:

@@ -11,6 +11,7 @@ import msgspec
 from actors.messages import Orders, Report
 from actors.states import Desired
 from engine.core.events import AnyEvent, Event
+from engine.core.group_report import GroupsReport
 from engine.core.progress import FlowProgress
 from engine.errors import MirrorError
 from policies.model import FlowName, LaneName
@@ -93,6 +94,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """One answer of Metadata about one flow: `serial` grows with every discovery, 0 before the first.
 
     `kept` is None until the state topic was read. `taken` says who else mirrors this flow, where somebody does.
+    `groups` is the last round of its consumer groups, None before the first.
     """
 
     serial: int
@@ -102,6 +104,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     failure: str = ""
     kept: Kept | None = None
     taken: str = ""
+    groups: GroupsReport | None = None
 
 
 class MetadataPort(Protocol):

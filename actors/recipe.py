@@ -21,6 +21,7 @@ NOT_OURS = (
     "target_drain_s",
     "shrink_after_s",
     "configs_exclude",
+    "groups",
 )
 """Fields of a flow that its copiers do not read."""
 

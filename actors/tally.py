@@ -76,6 +76,7 @@ class Tally:
             append_latency=latencies.append,
             replication_latency=latencies.replication,
             record_age=latencies.record_age,
+            groups=desk.groups,
         )
 
     def counts(self) -> Counts:

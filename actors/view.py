@@ -128,6 +128,23 @@ def flow_line(flow: FlowStatus, at_ms: int) -> str:
     return ", ".join(parts)
 
 
+def groups_text(flow: FlowStatus) -> str:
+    """Say how the consumer groups of a flow are, empty where there is nothing to say."""
+    report = flow.groups
+    if report is None or not (report.groups or report.not_synced or report.trouble):
+        return ""
+    parts = [f"{report.groups:,} mirrored", f"{sum(report.how.values()):,} offsets translated"]
+    parts += [f"{count:,} without an answer ({why})" for why, count in sorted(report.without.items())]
+    for count, what in (
+        (report.active, "active on the target"),
+        (report.ahead, "offsets ahead on the target"),
+        (len(report.not_synced), "of a kind that is not mirrored"),
+        (len(report.failed), "failing"),
+    ):
+        parts += [f"{count:,} {what}"] if count else []
+    return "groups: " + ", ".join([*parts, report.trouble] if report.trouble else parts)
+
+
 def lag_text(flow: FlowStatus) -> str:
     """Say the lag, and whether it may be more."""
     return f"{flow.lag_records:,}" if flow.unknown_lanes == 0 else f"at least {flow.lag_records:,}"
@@ -144,6 +161,7 @@ def render(status: MirrorStatus) -> RenderableType:
     title = f"{status.namespace}  {status.phase}  {status.up_s:,.0f} s  {len(status.copiers)} copier(s)"
     parts: list[RenderableType] = [Text(title, style="bold"), flows_table(status)]
     parts += [Text(f"{flow.flow}: waiting for {flow.waiting_for}") for flow in status.flows if flow.waiting_for]
+    parts += [Text(f"{flow.flow}: {text}") for flow in status.flows if (text := groups_text(flow))]
     parts += [
         Text(f"{event.severity}: {event.flow}: {event.text}", style=COLOURS.get(event.severity, ""))
         for event in status.events[-EVENTS_SHOWN:]

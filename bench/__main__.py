@@ -10,9 +10,10 @@ from bench.errors import BenchError
 from bench.kafka_peek import PeekError
 from bench.recovery import command as recovery
 from bench.recovery import soak
+from bench.translation import command as translation
 from deploy.local.errors import ClusterError
 
-BENCHES = {"drain": drain, "recovery": recovery, "soak": soak}
+BENCHES = {"drain": drain, "recovery": recovery, "soak": soak, "translation": translation}
 
 
 def main() -> int:

@@ -2,14 +2,12 @@
 
 import argparse
 import asyncio
-import contextlib
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-
+from bench.admin import create_topic, delete_topics
 from bench.dataset import PAYLOADS, Backlog, Payload, fill
 from bench.errors import BenchError
 from bench.figures import Runs, machine, print_table, summary
@@ -145,32 +143,6 @@ class Drain:
         finally:
             # Everything this run left, its internal topics too: the next system finds the target as this one did.
             asyncio.run(delete_topics(job.target, containing=job.alias))
-
-
-@contextlib.asynccontextmanager
-async def _admin(address: str) -> AsyncIterator[AIOKafkaAdminClient]:
-    admin = AIOKafkaAdminClient(bootstrap_servers=address)
-    await admin.start()
-    try:
-        yield admin
-    finally:
-        await admin.close()
-
-
-async def create_topic(address: str, topic: str, partitions: int) -> None:
-    """Create a topic; raises BenchError if the cluster refuses."""
-    async with _admin(address) as admin:
-        answer = await admin.create_topics([NewTopic(topic, partitions, 1)])
-    for name, code, *rest in answer.topic_errors:
-        if code:
-            raise BenchError("dataset", f"topic {name} not created: error {code} {rest}")
-
-
-async def delete_topics(address: str, *, containing: str) -> None:
-    """Delete every topic whose name holds this text."""
-    async with _admin(address) as admin:
-        if doomed := [name for name in await admin.list_topics() if containing in name]:
-            await admin.delete_topics(doomed)
 
 
 def _choose(what: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:

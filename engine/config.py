@@ -13,12 +13,12 @@ from engine.flow_keys import FlowKeys
 from engine.properties import Properties, load_properties
 from engine.property_reader import PropertyReader
 from engine.secrets import SECURITY_KEYS, check_security
-from engine.settings import ClusterConfig, ConfigWarning, FlowConfig, MirrorConfig
+from engine.settings import ClusterConfig, ConfigWarning, FlowConfig, HeartbeatConfig, MirrorConfig
 from engine.telemetry_config import read_telemetry
 from engine.unread import explain
 from policies.model import FlowName
 from policies.naming import IdentityNaming
-from policies.topology import Loop, colliding_targets, find_loop, named_targets, witnesses
+from policies.topology import Loop, colliding_targets, find_loop, keeper_of, named_targets, witnesses
 
 _ADDRESS = re.compile(
     r"(?:[0-9a-zA-Z._%\-]+://)?(?:(?P<host>[0-9a-zA-Z._%\-]+)|\[(?P<six>[0-9a-zA-Z:.%]+)\]):(?P<port>[0-9]{1,5})"
@@ -123,7 +123,20 @@ def _flows(reader: PropertyReader, aliases: list[str]) -> tuple[FlowConfig, ...]
             readers[0].keys.count_as_honoured_for(name)
     for flow in flows:
         _check_source_alias(reader, flow)
-    return flows
+    return _with_heartbeats(reader, flows, names)
+
+
+def _with_heartbeats(
+    reader: PropertyReader, flows: tuple[FlowConfig, ...], pairs: list[FlowName]
+) -> tuple[FlowConfig, ...]:
+    """Give each pair of clusters that is no flow, and has heartbeats all the same as in MM2, to a flow beside it."""
+    names = [flow.name for flow in flows]
+    more: dict[FlowName, list[HeartbeatConfig]] = {name: [] for name in names}
+    for pair in pairs:
+        heartbeat = None if pair in names else FlowReader(reader, pair).heartbeat()
+        if heartbeat is not None:
+            more[keeper_of(pair, names)].append(heartbeat)
+    return tuple(msgspec.structs.replace(flow, heartbeats=(*flow.heartbeats, *more[flow.name])) for flow in flows)
 
 
 def _check_source_alias(reader: PropertyReader, flow: FlowConfig) -> None:

@@ -126,3 +126,14 @@ class StateTaken(MirrorError):
 
     def __str__(self) -> str:
         return f"flow {self.flow} was taken over by {self.holder} (topic {self.topic}); this mirror stands down"
+
+
+class GroupActive(MirrorError):
+    """A consumer group that has members, so that nobody else may commit for it: group, cluster."""
+
+    def __init__(self, group: str, cluster: str) -> None:
+        super().__init__(group, cluster)
+        self.group, self.cluster = group, cluster
+
+    def __str__(self) -> str:
+        return f"group {self.group} has members on cluster {self.cluster!r}; stop its consumers there first"

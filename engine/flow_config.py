@@ -5,8 +5,9 @@ import re
 from engine.core.piece import Limits
 from engine.flow.ports import FetchTerms
 from engine.flow_keys import FlowKeys
+from engine.group_config import read_groups
 from engine.property_reader import PropertyReader
-from engine.settings import FlowConfig
+from engine.settings import FlowConfig, HeartbeatConfig, SyncsConfig
 from policies.creation import EXCLUDED_CONFIGS
 from policies.model import FlowName
 from policies.naming import DEFAULT_CLASS, DefaultNaming, naming_for
@@ -17,6 +18,10 @@ from policies.start import Start, StartRules, parse_reset, parse_rules
 TOPIC_NAME = re.compile(r"[a-zA-Z0-9._\-]+")
 _MIB = 1024 * 1024
 _MOST_INT = 2**31 - 1
+_MOST_LONG = 2**63 - 1
+_SYNCS_TOPIC_KEYS = ("offset-syncs.topic.location", "offset-syncs.topic.replication.factor")
+_AS_MANY = 0
+"""MM2's default of 3 replicas, or as many as the cluster has brokers, where it has fewer."""
 _MOST_COPIERS = 10_000
 _DRAIN_S = 600
 _CALM_S = 900
@@ -37,7 +42,7 @@ class FlowReader:
     def read(self) -> FlowConfig:
         """Return the flow's configuration."""
         keys, topics, exclude = self.keys, self._patterns("topics", DEFAULT_TOPICS), self._patterns("topics.exclude")
-        naming, copiers = self._naming(), self._copiers()
+        naming, copiers, heartbeat = self._naming(), self._copiers(), self.heartbeat()
         self._note_what_is_otherwise_here()
         return FlowConfig(
             name=self._name,
@@ -71,6 +76,46 @@ class FlowReader:
             stop_on_foreign_writer=self._choice(keys.flow("raymirror.foreign.writer"), ("stop", "continue")) == "stop",
             mm2_read_committed=self._mm2_read_committed(),
             configs_exclude=self._patterns("config.properties.exclude", EXCLUDED_CONFIGS),
+            groups=read_groups(self._reader, keys),
+            syncs=self._syncs(naming),
+            heartbeats=() if heartbeat is None else (heartbeat,),
+        )
+
+    def heartbeat(self) -> HeartbeatConfig | None:
+        """Return what is written of this pair of clusters, which need not be a flow; None where nothing is."""
+        beats = HeartbeatConfig(
+            pair=self._name,
+            topic=self._naming().heartbeats_topic(),
+            every_s=float(self._number(self.keys.flow("emit.heartbeats.interval.seconds"), 1, 1)),
+            replication_factor=self._replicas(self.keys.flow("heartbeats.topic.replication.factor"), _AS_MANY),
+        )
+        return beats if self._reader.flag(self.keys.flow("emit.heartbeats.enabled"), default=True) else None
+
+    def _syncs(self, naming: DefaultNaming) -> SyncsConfig:
+        keys, reader, (source, target) = self.keys, self._reader, self._name
+        on_source = self._choice(keys.flow("offset-syncs.topic.location"), ("source", "target")) == "source"
+        enabled = reader.flag(keys.flow("emit.offset-syncs.enabled"), default=True)
+        if not enabled:
+            self._refuse_settings_of_syncs()
+        return SyncsConfig(
+            enabled=enabled,
+            cluster=source if on_source else target,
+            topic=naming.offset_syncs_topic(target if on_source else source),
+            lag_max=reader.number(keys.flow("offset.lag.max"), 100, 0, _MOST_LONG),
+            replication_factor=self._replicas(keys.flow("offset-syncs.topic.replication.factor"), _AS_MANY),
+        )
+
+    def _refuse_settings_of_syncs(self) -> None:
+        """MM2 refuses settings of a topic that it is told not to write (MirrorSourceConnector.validate)."""
+        switch = self.keys.flow("emit.offset-syncs.enabled")
+        own = (f"{self._name}.offset-syncs-", f"{self._name}.offset-syncs.topic.")
+        for key in self._reader.names():
+            if key.startswith(own) or key in _SYNCS_TOPIC_KEYS:
+                raise self._reader.error(key, f"set although {switch} is false", "remove one of the two, as for MM2")
+        self._reader.note(
+            switch,
+            "false: MM2's readers of offset syncs find none, and MM2 would write no checkpoints either; here the map"
+            " between offsets is known as late as offset.flush.interval.ms",
         )
 
     def _naming(self) -> DefaultNaming:
@@ -170,7 +215,7 @@ class FlowReader:
 
     def _replicas(self, key: str, default: int) -> int:
         found = self._reader.number(key, default, -1, 32767)
-        if found == 0:
+        if found == 0 and self._reader.has(key):
             raise self._reader.error(key, "0 is out of range", "give a number from 1 to 32767, or -1: broker's default")
         return found
 

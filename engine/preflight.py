@@ -5,10 +5,11 @@ from contextlib import AsyncExitStack
 
 import msgspec
 
+from engine.core.map_blocks import map_topic
 from engine.errors import BrokerUnreachable, MirrorError
 from engine.kafka.admin import create_topic
 from engine.kafka.cluster import ClusterClient, Metadata
-from engine.kafka.internal_topics import POSITIONS_CONFIGS, check_policy
+from engine.kafka.internal_topics import MAP_CONFIGS, POSITIONS_CONFIGS, check_policy
 from engine.runner import client_for
 from engine.settings import FlowConfig, MirrorConfig
 from engine.tasks import run_all
@@ -123,13 +124,13 @@ def _refuse_collisions(flows: Iterable[FlowPreview]) -> None:
 
 
 async def _try_creating(client: ClusterClient, flow: FlowConfig, previewed: FlowPreview, target: Metadata) -> None:
-    """Let the target judge, creating nothing, the first missing topic, and the positions topic or its policy."""
-    positions = flow.positions_topic
-    if positions in target.topics:
-        await check_policy(client, positions, POSITIONS_CONFIGS)
-    else:
-        partitions, replicas = flow.positions_partitions, flow.positions_replication_factor
-        await create_topic(client, positions, partitions, replicas, POSITIONS_CONFIGS, validate_only=True)
+    """Let the target judge, creating nothing, positions and map topic (or their policy) and the first missing other."""
+    for own, configs in ((flow.positions_topic, POSITIONS_CONFIGS), (map_topic(flow.name.source), MAP_CONFIGS)):
+        if own in target.topics:
+            await check_policy(client, own, configs)
+        else:
+            partitions, replicas = flow.positions_partitions, flow.positions_replication_factor
+            await create_topic(client, own, partitions, replicas, configs, validate_only=True)
     missing = next((topic for topic in previewed.topics if not topic.exists), None)
     if missing is not None:
         await create_topic(client, missing.target, missing.partitions, flow.replication_factor, {}, validate_only=True)

@@ -6,7 +6,7 @@ from engine.core.piece import Limits
 from engine.core.progress import FlowProgress
 from engine.flow.copier import FlowCopier
 from engine.flow.discovery import Discovery
-from engine.flow.terms import FlowTerms
+from engine.flow.terms import FlowTerms, SyncTerms
 from engine.kafka.admin import shortest_expiry_s
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.gateway import KafkaCluster
@@ -39,7 +39,15 @@ def terms_for(flow: FlowConfig, deployment_id: str) -> FlowTerms:
         stop_on_foreign_writer=flow.stop_on_foreign_writer,
         mm2_read_committed=flow.mm2_read_committed,
         request_timeout_s=flow.request_timeout_s,
+        syncs=_sync_terms(flow),
     )
+
+
+def _sync_terms(flow: FlowConfig) -> SyncTerms | None:
+    syncs = flow.syncs
+    if not syncs.enabled:
+        return None
+    return SyncTerms(topic=syncs.topic, on_source=syncs.cluster == flow.name.source, lag_max=syncs.lag_max)
 
 
 class TopicKeeper(Topics):

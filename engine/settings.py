@@ -6,6 +6,7 @@ import msgspec
 
 from engine.flow.ports import FetchTerms
 from engine.providers import Providers
+from policies.groups import DEFAULT_GROUPS, DEFAULT_GROUPS_EXCLUDE, GroupSelection
 from policies.model import FlowName
 from policies.naming import DefaultNaming
 from policies.patterns import PatternList
@@ -45,6 +46,47 @@ class ClusterConfig(msgspec.Struct, frozen=True):
         yield "bootstrap", self.bootstrap
 
 
+class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Which groups are mirrored, and how often: seconds between two looks, two rounds of checkpoints, of commits."""
+
+    include: tuple[str, ...] = DEFAULT_GROUPS
+    exclude: tuple[str, ...] = DEFAULT_GROUPS_EXCLUDE
+    refresh: bool = True
+    refresh_s: float = 5.0
+    checkpoints: bool = True
+    checkpoints_s: float = 5.0
+    checkpoints_replication_factor: int = 0
+    """As of heartbeats."""
+    commits: bool = False
+    commits_s: float = 5.0
+
+    @property
+    def selection(self) -> GroupSelection:
+        """Return the filter."""
+        return GroupSelection(self.include, self.exclude)
+
+
+class HeartbeatConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """The heartbeats of one ordered pair of clusters: written to its target, whether it is a flow or not."""
+
+    pair: FlowName
+    topic: str
+    every_s: float
+    replication_factor: int
+    """Of the topic when it is made; -1: the broker's default, 0: three, or as many as there are brokers."""
+
+
+class SyncsConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """The offset syncs of a flow: on which cluster, in which topic, how far apart; `enabled` says whether at all."""
+
+    enabled: bool
+    cluster: str
+    topic: str
+    lag_max: int
+    replication_factor: int
+    """As of heartbeats."""
+
+
 class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
     """One direction of copying and everything that is set for it."""
 
@@ -73,6 +115,10 @@ class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
     stop_on_foreign_writer: bool
     mm2_read_committed: bool
     configs_exclude: PatternList
+    groups: GroupConfig = GroupConfig()
+    syncs: SyncsConfig
+    heartbeats: tuple[HeartbeatConfig, ...] = ()
+    """Of this flow, and of pairs of clusters that are no flow and are looked after here."""
 
 
 class TelemetryConfig(msgspec.Struct, frozen=True, kw_only=True):

@@ -40,6 +40,12 @@ def colliding_targets(wanted: Mapping[FlowName, Mapping[str, str]]) -> list[tupl
     return found
 
 
+def keeper_of(pair: FlowName, flows: Sequence[FlowName]) -> FlowName:
+    """Return the flow that looks after a pair of clusters that is none: the way back, else one to the same target."""
+    back = [flow for flow in flows if flow == (pair.target, pair.source)]
+    return next(iter([*back, *(flow for flow in flows if flow.target == pair.target), *flows]))
+
+
 def named_targets(flows: Iterable[TopicSelection]) -> dict[FlowName, dict[str, str]]:
     """Return the topics that flows name one by one, with their target names: what is certain without a cluster."""
     return {

@@ -32,6 +32,10 @@ COMMANDS: Final = {
     "resume": ("actors.cli.resume", "go on copying what was paused or failed"),
     "restart": ("actors.cli.restart", "replace the copiers of a flow, one by one"),
     "drain": ("actors.cli.drain", "move the copiers of a node elsewhere, before the node goes away"),
+    "translate": (
+        "actors.cli.translate",
+        "show what a consumer group's offsets are on the target, exactly; or commit them there",
+    ),
     "stop": ("actors.cli.stop", "drain a running mirror and end it"),
 }
 

@@ -1,5 +1,6 @@
 """What a system is told and how it is started."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -35,7 +36,7 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
     """The system does not create the target topic itself."""
 
 
-def write_properties(job: Job, more: dict[str, str]) -> Path:
+def write_properties(job: Job, more: Mapping[str, str]) -> Path:
     """Write an `mm2.properties` of the flow ALIAS->target: what a single-broker target makes necessary, then `more`."""
     flow = f"{job.alias}->target"
     properties = {

@@ -1,5 +1,7 @@
 """Real MirrorMaker 2 of the same Kafka release, dedicated mode, as connect-mirror-maker.sh starts it."""
 
+from collections.abc import Mapping
+
 from bench.systems.launch import Job, Launch, write_properties
 from deploy.local.tools import SERVER_FLAGS, java_command
 
@@ -8,9 +10,9 @@ _HEAP_MIB = 2048
 _MAIN_CLASS = "org.apache.kafka.connect.mirror.MirrorMaker"
 
 
-def launch_default(job: Job) -> Launch:
-    """MM2 with nothing set but the addresses, the topic and replication factors of 1."""
-    return _launch(job, {})
+def launch_default(job: Job, more: Mapping[str, str] | None = None) -> Launch:
+    """MM2 with nothing set but the addresses, the topic and replication factors of 1, and what a bench asks for."""
+    return _launch(job, more or {})
 
 
 def launch_tuned(job: Job) -> Launch:
@@ -40,6 +42,6 @@ def launch_tuned(job: Job) -> Launch:
     )
 
 
-def _launch(job: Job, more: dict[str, str]) -> Launch:
+def _launch(job: Job, more: Mapping[str, str]) -> Launch:
     file = write_properties(job, more)
     return Launch(command=tuple(java_command(_MAIN_CLASS, str(file), heap_mib=_HEAP_MIB, flags=SERVER_FLAGS)))

@@ -1,13 +1,14 @@
 """raymirror as its users start it: `raymirror run` on local Ray."""
 
 import sys
+from collections.abc import Mapping
 
 from bench.systems.launch import Job, Launch, write_properties
 
 
-def launch(job: Job) -> Launch:
+def launch(job: Job, more: Mapping[str, str] | None = None) -> Launch:
     """Supervisor, Ray's daemons and copiers descend from this command; Ray calls a copier's process `ray::Copier`."""
-    file = write_properties(job, {})
+    file = write_properties(job, more or {})
     return Launch(
         command=(sys.executable, "-m", "actors", "run", str(file)),
         # A mirror of its own, on a Ray of its own, whatever runs beside it.

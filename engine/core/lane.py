@@ -21,6 +21,7 @@ import msgspec
 from engine.core import states
 from engine.core.actions import NOTHING, Action, Actions, Fail, Inspect, Reacquire, ReadTail, Retry, RetryRefused, Split
 from engine.core.events import RecordRefused, TargetGap
+from engine.core.map_runs import MapHead, MapTail
 from engine.core.outcome import Outcome, OutcomeKind, Remedy, remedy
 from engine.core.piece import Lease, Limits, Payload, Piece, split_piece
 from engine.core.pieces import Pieces
@@ -53,6 +54,8 @@ class Lane:
         self.source_leader_epoch = -1
         self.forgets_before_ms = -(2**63)
         self.pieces = Pieces()
+        self.map: MapTail | None = None
+        """What was copied of the source, and where to; None while the lane has no owner."""
         self._outcomes: list[Outcome] = []
         self._window = 1
         self._announced = False  # whether a position of this ownership is durable
@@ -65,10 +68,14 @@ class Lane:
         """Start from a position of our own producer id and epoch; the whole window is open after a barrier."""
         self.discard()
         self.state = states.step(self.state, states.Event.OWNED)
-        self._base = position
+        start = position.map_start
+        self._base = msgspec.structs.replace(
+            position, map_source=start.source, map_target=start.target, map_first=start.first
+        )
         self._source_next, self._target_next = position.source_next, position.target_next
         self._sequence = position.sequence
         self._line = RunLine(position)
+        self.map = MapTail(position.map_generation, start, position.map_blocks, position.map_tail)
         self._announced = False
         self.source_leader_epoch = position.source_leader_epoch
         self._window = self.limits.max_in_flight if barrier_done else 1
@@ -139,14 +146,22 @@ class Lane:
     @property
     def position(self) -> Position:
         """What is acknowledged now, with the runs from there on."""
+        known = self._map
         return msgspec.structs.replace(
             self._owned(),
+            map_blocks=known.blocks,
+            map_tail=known.runs,
             source_next=self._source_next,
             target_next=self._target_next,
             sequence=self._sequence,
             source_leader_epoch=self.source_leader_epoch,
             runs=self._runs.runs_from(self._sequence),
         )
+
+    @property
+    def map_head(self) -> MapHead | None:
+        """The end of the offset map as it is acknowledged now; None before the lane is owned."""
+        return None if self.map is None else self.map.head(self._source_next, self._target_next)
 
     @property
     def source_next(self) -> int:
@@ -187,6 +202,7 @@ class Lane:
             and self._announced
             and self.pieces.queued_bytes < self.limits.queue_bytes
             and self._runs.pending < self.limits.max_runs
+            and self._map.pending < self.limits.max_map_runs
         )
 
     @property
@@ -289,9 +305,18 @@ class Lane:
             return (Reacquire(f"the target appended at {base_offset}, below the acknowledged end {expected}"),)
         self._take(piece)
         self._target_next = base_offset + piece.record_count
+        if piece.header is not None:  # it passed unopened: its records follow each other on both sides
+            self._map.append(piece.source_base, base_offset, piece.record_count)
+        else:
+            self._map_pieces(piece, base_offset)
         self._window = self.limits.max_in_flight
         self._attempt = 0
         return (Inspect(expected, base_offset - 1),) if base_offset > expected else NOTHING
+
+    def _map_pieces(self, piece: Piece, target: int) -> None:
+        for source, count in self._runs.stretches(piece.sequence, piece.record_count):
+            self._map.append(source, target, count)
+            target += count
 
     def _take(self, piece: Piece) -> None:
         """Count a piece as copied and let its buffer go."""
@@ -368,6 +393,8 @@ class Lane:
             self._take(waiting.popleft())
         if found.sequence > self._sequence:
             return (self._no_end(self._sequence, found.sequence, "the log holds a part of a batch of ours"),)
+        for run in found.copied:
+            self._map.append(*run)
         self._target_next = found.target_next
         self.position_version += 1
         self.state = states.step(self.state, states.Event.SETTLED)
@@ -378,6 +405,10 @@ class Lane:
         """A position written at `plan_version` is durable: appends behind its runs may go."""
         self._announced = True
         self._runs.on_durable(plan_version)
+
+    def on_blocks_durable(self, blocks: int) -> None:
+        """So many blocks of the map are durable: positions from now on count them."""
+        self._map.on_durable(blocks)
 
     def _no_end(self, expected: int, found: int, cause: str) -> Fail:
         self.fail()
@@ -392,6 +423,11 @@ class Lane:
     def _runs(self) -> RunLine:
         assert self._line is not None, f"{self.name}: not owned yet"
         return self._line
+
+    @property
+    def _map(self) -> MapTail:
+        assert self.map is not None, f"{self.name}: not owned yet"
+        return self.map
 
     def _owned(self) -> Position:
         assert self._base is not None, f"{self.name}: not owned yet"

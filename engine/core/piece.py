@@ -63,12 +63,16 @@ class Piece(msgspec.Struct, kw_only=True):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Bounds of one lane: appends in flight, bytes waiting, runs of one position, looks at the log in a row."""
+    """Bounds of one lane: appends in flight, bytes waiting, runs of one position, looks at the log in a row.
+
+    `max_map_runs`: of the offset map, acknowledged and not yet in a durable block.
+    """
 
     max_in_flight: int = 5
     queue_bytes: int = 1024 * 1024
     max_runs: int = 10_000
     settlements: int = 5
+    max_map_runs: int = 4096
 
 
 def split_piece(whole: Piece, parts: Sequence[Encoded], source_at: Callable[[int], int]) -> list[Piece]:

@@ -13,21 +13,44 @@ on the wire they do, at 2^31 - 1.
 The record is Connect's: key `["MirrorSourceConnector",{"cluster":A,"partition":p,"topic":t}]`, value `{"offset":n}`,
 n the last copied source offset; our extra fields are flat because Connect refuses nested ones. MM2 ignores them, so
 it can take over; a record without them was written by somebody else. The field `raymirror` is the version of the
-format; `core/formats.py` has the rule of versions.
+format; `core/formats.py` has the rule of versions. Format 2 adds the head of the lane's offset map (`map_...`, see
+`core/offset_map.py`): without it, the map begins at the position.
 """
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
 from engine.core.formats import check_format
+from engine.core.map_blocks import read_runs_text, runs_text
+from engine.core.map_runs import MapHead, MapRun, MapStart
 from policies.model import TopicPartition
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 CONNECTOR = "MirrorSourceConnector"
 SEQUENCE_SPAN = 2**31
 """Sequences on the wire are 0 .. 2^31 - 1 and then 0 again (Kafka: DefaultRecordBatch.incrementSequence)."""
 
 Run = tuple[int, int]
 """(first sequence, its source offset) of one straight run."""
+_LAST = 2**63
+
+
+def stretches(runs: Sequence[Run], sequence: int, count: int) -> Iterator[tuple[int, int]]:
+    """Yield (source offset, records) of the straight stretches that so many records from a sequence on lie in.
+
+    Nothing below the first run.
+    """
+    end = sequence + count
+    at = max(0, bisect_right(runs, (sequence, _LAST)) - 1)
+    for index in range(at, len(runs)):
+        first, source = runs[index]
+        begin = max(sequence, first)
+        until = min(end, runs[index + 1][0]) if index + 1 < len(runs) else end
+        if begin >= end:
+            return
+        yield source + (begin - first), until - begin
 
 
 class Position(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +69,24 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     target_topic_id: str = ""
     source_cluster_id: str = ""
     target_cluster_id: str = ""
+    map_generation: int = 0
+    map_blocks: int = 0
+    map_source: int = -1
+    map_target: int = -1
+    map_first: bool = False
+    map_tail: tuple[MapRun, ...] = ()
+
+    @property
+    def map_start(self) -> MapStart:
+        """Where the lane's offset map begins: here, where nobody kept one."""
+        if self.map_source < 0:
+            return MapStart(self.source_next, self.target_next, first=False)
+        return MapStart(self.map_source, self.map_target, self.map_first)
+
+    @property
+    def map_head(self) -> MapHead:
+        """The end of the lane's offset map."""
+        return MapHead(self.map_generation, self.map_blocks, self.source_next, self.target_next, self.map_tail)
 
     def source_of(self, sequence: int) -> int | None:
         """Return the source offset of a sequence, or None where it lies before the first known run."""
@@ -79,6 +120,12 @@ class _Value(msgspec.Struct, omit_defaults=True):
     target_topic_id: str = ""
     source_cluster_id: str = ""
     target_cluster_id: str = ""
+    map_generation: int = 0
+    map_blocks: int = 0
+    map_source: int = -1
+    map_target: int = -1
+    map_first: bool = False
+    map_tail: str = ""
 
 
 def encode_key(source_alias: str, lane: TopicPartition) -> bytes:
@@ -108,6 +155,7 @@ def encode_value(position: Position) -> bytes:
     """Encode a position as Connect's JSON with our flat fields beside MM2's `offset`."""
     fields = msgspec.structs.asdict(position)
     fields["runs"] = ",".join(f"{sequence}:{source}" for sequence, source in position.runs)
+    fields["map_tail"] = runs_text(position.map_tail)
     return msgspec.json.encode(_Value(offset=position.source_next - 1, raymirror=FORMAT_VERSION, **fields))
 
 
@@ -128,6 +176,9 @@ def decode_value(value: bytes | None) -> Position | ForeignPosition | None:
     fields = msgspec.structs.asdict(stored)
     del fields["offset"], fields["raymirror"]
     fields["runs"] = tuple(_run(text) for text in stored.runs.split(",") if text)
+    tail = fields["map_tail"] = read_runs_text(stored.map_tail)
+    if tail and (stored.source_next < sum(tail[-1][::2]) or stored.target_next < sum(tail[-1][1:])):
+        raise ValueError("the offset map goes beyond the position")
     return Position(**fields)
 
 

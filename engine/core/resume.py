@@ -7,7 +7,8 @@ markers, and perhaps batches of foreign writers. Ours continue the sequence of t
 
 import msgspec
 
-from engine.core.position import SEQUENCE_SPAN, Position
+from engine.core.map_runs import MapRun, cut_at_target, join_runs
+from engine.core.position import SEQUENCE_SPAN, Position, stretches
 
 REGRESSION = "target regression"
 _MISSING = "batches of ours are missing at this offset"
@@ -49,14 +50,22 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """Inclusive target offset ranges that another writer appended."""
     twice: tuple[int, int] | None = None
     """Inclusive source offsets that may be on the target already, and are copied again."""
+    copied: tuple[MapRun, ...] = ()
+    """What the tail holds of ours behind the position, as runs of the offset map."""
+    target_end: int = -1
+    """After a regression: where the last batch of ours ends that is left; the map is cut there."""
 
 
 class Unknown(msgspec.Struct, frozen=True, kw_only=True):
-    """The target does not tell where the copy ended."""
+    """The target does not tell where the copy ended.
+
+    `target_end`: where the last batch of ours ends that is left; an older part of the offset map may know the rest.
+    """
 
     expected: int
     found: int
     cause: str
+    target_end: int = -1
 
 
 def read_tail(position: Position, tail: Tail) -> Found | Unknown:
@@ -176,7 +185,20 @@ def _found(
         how=how,
         tail_records=max(0, sequence - position.sequence),
         foreign=foreign,
+        copied=_copied(position, tail),
     )
+
+
+def _copied(position: Position, tail: Tail) -> tuple[MapRun, ...]:
+    """Return which source records the tail's batches of ours hold, and where."""
+    runs: list[MapRun] = []
+    for batch in tail.batches:
+        if _mine(position, batch) and not batch.is_control:
+            target = batch.base_offset
+            for source, count in stretches(position.runs, _unwrap(position, batch), batch.record_span):
+                runs.append(MapRun(source, target, count))
+                target += count
+    return join_runs(runs)
 
 
 def _end(tail: Tail) -> int:
@@ -203,22 +225,44 @@ def _eaten(position: Position, tail: Tail, foreign: tuple[tuple[int, int], ...])
 
 
 def _regressed(position: Position, tail: Tail, ours: int | None) -> Found | Unknown:
-    """The target lost acknowledged records: rewind to what it still has, if a run says which record that is."""
+    """The target lost acknowledged records: rewind to what it still has, if a run or the map says what that is."""
+    mine = [at for at, batch in enumerate(tail.batches) if not batch.is_control and _of_our_id(position, batch, ours)]
     source_next = None if ours is None else position.source_of(ours)
-    if ours is None or source_next is None:
+    end = tail.batches[mine[-1]].next_offset if mine else -1
+    if mine and source_next is None:
+        source_next = _mapped_end(position, end)
+    if not mine or source_next is None:
         return Unknown(
-            expected=position.target_next, found=tail.end, cause="the target lost records that it had acknowledged"
+            expected=position.target_next,
+            found=tail.end,
+            cause="the target lost records that it had acknowledged",
+            target_end=end,
         )
-    last = max(at for at, batch in enumerate(tail.batches) if _mine(position, batch) and not batch.is_control)
     foreign: list[tuple[int, int]] = []
-    for batch in tail.batches[last + 1 :]:
+    for batch in tail.batches[mine[-1] + 1 :]:
         if not batch.is_control:
             _extend(foreign, batch)
     return Found(
         source_next=source_next,
         target_next=tail.end,
-        sequence=ours,
+        sequence=position.sequence if ours is None else ours,
         how=REGRESSION,
         tail_records=0,
         foreign=tuple(foreign),
+        target_end=end,
     )
+
+
+def _of_our_id(position: Position, batch: TailBatch, ours: int | None) -> bool:
+    """Whether a batch is of the position's epoch or, where none of those is left, of an older one of its id."""
+    if ours is not None:
+        return _mine(position, batch)
+    return batch.producer_id == position.producer_id and batch.producer_epoch < position.producer_epoch
+
+
+def _mapped_end(position: Position, target_end: int) -> int | None:
+    """Return the source offset behind the last record below a target offset, if the map's tail ends a record there."""
+    kept = cut_at_target(position.map_tail, target_end)
+    if not kept or kept[-1].target + kept[-1].count != target_end:
+        return None
+    return kept[-1].source + kept[-1].count

@@ -1,8 +1,9 @@
 """The line of a lane: which source offset each producer sequence belongs to, and how much of that is durable."""
 
 from bisect import bisect_right
+from collections.abc import Iterator
 
-from engine.core.position import Position, Run
+from engine.core.position import Position, Run, stretches
 
 _LAST = 2**63
 
@@ -52,6 +53,10 @@ class RunLine:
             return None
         first, source = self._runs[at]
         return source + (sequence - first)
+
+    def stretches(self, sequence: int, count: int) -> Iterator[tuple[int, int]]:
+        """Yield (source offset, records) of the straight stretches behind a sequence (see `position.stretches`)."""
+        return stretches(self._runs, sequence, count)
 
     def runs_from(self, sequence: int) -> tuple[Run, ...]:
         """Return the runs that cover `sequence` and everything behind it, and forget the older ones."""

@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
+from engine.clock import wall_ms
 from engine.core.events import (
     AnyEvent,
     CopiedAgain,
@@ -21,9 +22,11 @@ from engine.core.events import (
     TargetGap,
     UnfencedOwnership,
 )
+from engine.core.map_resume import resumed_map
 from engine.core.position import Position
 from engine.core.resume import REGRESSION, Found
 from engine.core.states import State
+from engine.core.sync_emitter import last_pair
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.gate import Gate
 from engine.flow.lane_driver import LaneDriver
@@ -113,7 +116,7 @@ class Acquisition:
 
     async def fence(self, driver: LaneDriver, before: Before) -> Fenced:
         """Put up one lane's barrier; while there is no lease, wait for one."""
-        partitions = [driver.name.target, driver.position_appender.partition]
+        partitions = driver.fenced_partitions
 
         async def take() -> Fenced:
             times_shut = self._lease.times_shut
@@ -239,8 +242,10 @@ class Acquisition:
         stored = world.stored.get(driver.name.source)
         # The epoch of the last copied batch: known where nothing lies behind the position.
         epoch = stored.source_leader_epoch if isinstance(stored, Position) and not found.tail_records else -1
+        assert not isinstance(stored, Unreadable), "a lane whose position is unreadable has no place"
+        known = resumed_map(stored, found, wall_ms())
         source, target = driver.source_leader, driver.target_leader
-        driver.begin(producer, found.how, source.topic_id, target.topic_id)
+        driver.begin(producer, found.how, source.topic_id, target.topic_id, last_pair(known.runs))
         driver.lane.own(
             Position(
                 source_next=found.source_next,
@@ -256,6 +261,12 @@ class Acquisition:
                 target_topic_id=target.topic_id,
                 source_cluster_id=world.source_cluster_id,
                 target_cluster_id=world.target_cluster_id,
+                map_generation=known.generation,
+                map_blocks=known.blocks,
+                map_source=known.start.source,
+                map_target=known.start.target,
+                map_first=known.start.first,
+                map_tail=known.runs,
             ),
             barrier_done=producer.fenced,
         )

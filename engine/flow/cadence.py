@@ -111,7 +111,7 @@ class Cadence:
         if not self._gate.is_open or driver.doubted:  # a marker would take the place of records that may be lost
             driver.kept_alive_at = 0.0
             return
-        partitions = [driver.name.target, driver.position_appender.partition]
+        partitions = driver.fenced_partitions
         transactional_id = self._terms.transactional_id(*driver.name.source)
         try:
             await self._target.keep_alive(transactional_id, producer, partitions)

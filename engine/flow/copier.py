@@ -21,6 +21,7 @@ from engine.core.position import encode_key
 from engine.core.position_stream import PositionStream
 from engine.core.progress import FlowProgress
 from engine.core.states import State
+from engine.core.sync_emitter import SyncEmitter
 from engine.flow.acquisition import Acquisition
 from engine.flow.cadence import Cadence
 from engine.flow.ends import SourceEnds
@@ -36,6 +37,7 @@ from engine.flow.routes import Routes
 from engine.flow.sets import Sets
 from engine.flow.snapshots import lane_progress
 from engine.flow.starts import StartResolver
+from engine.flow.syncs import SyncWriter
 from engine.flow.terms import FlowTerms
 from engine.wire.murmur2 import partition_for_key
 from policies.model import LaneName, PartitionSet, TopicPartition
@@ -105,6 +107,10 @@ class FlowCopier:
             self._gone,
             terms.drain_s,
         )
+        self._syncs: SyncWriter | None = None
+        if terms.syncs is not None:
+            syncs_on = source if terms.syncs.on_source else target
+            self._syncs = SyncWriter(terms.flow, terms.syncs, syncs_on, self.drivers, self._gate, self._tell)
         self._events: deque[AnyEvent] = deque(maxlen=_EVENTS_KEPT)
         self._group: asyncio.TaskGroup | None = None
         self._drained = asyncio.Event()
@@ -123,6 +129,8 @@ class FlowCopier:
                 group.create_task(self._joining.run())
                 group.create_task(self.cadence.run())
                 group.create_task(self._ends.run())
+                if self._syncs is not None:
+                    group.create_task(self._syncs.run())
                 await self._drained.wait()
                 raise _Done
         except* _Done:
@@ -187,6 +195,8 @@ class FlowCopier:
     async def drain(self) -> None:
         """Finish what is in flight, make every position durable, end `run`."""
         await self._sets.drain()
+        if self._syncs is not None:
+            await self._syncs.flush()
         self._drained.set()
 
     def _driver(self, name: LaneName, partition_set: PartitionSet) -> LaneDriver:
@@ -205,10 +215,13 @@ class FlowCopier:
             self._appended,
             self._planned,
             self._meter,
+            None if self.terms.syncs is None else SyncEmitter(self.terms.syncs.lag_max),
         )
 
     def _gone(self, driver: LaneDriver) -> None:
-        """Keep what a lane has counted that left."""
+        """Keep what a lane has counted that left, and tell where it stood."""
+        if self._syncs is not None:
+            self._syncs.leave(driver)
         topic = driver.name.source.topic
         self._meter.leave(topic, driver.lane.records, driver.lane.wire_bytes, driver.latency_ms)
 
@@ -278,6 +291,8 @@ class FlowCopier:
     def _appended(self, driver: LaneDriver) -> None:
         """A lane's append was acknowledged: it has room for more."""
         self.routes.wake(driver)
+        if driver.blocks.due:
+            self.routes.kick([driver])
         if driver.refused_told:
             self._remedies.released(driver)
 

@@ -1,17 +1,23 @@
-"""One lane with everything a driver keeps about it: its place in inbox and outbox, its positions, its trouble."""
+"""One lane with everything a driver keeps about it: its place in inbox and outbox, what it writes, its trouble."""
 
 from collections.abc import Callable
+from typing import Any
 
 from engine.clock import now_s, wall_ms
 from engine.core.actions import Action
+from engine.core.block_stream import BlockStream
 from engine.core.events import AnyEvent
+from engine.core.fenced_stream import FencedStream, Write
 from engine.core.intake import stamp
 from engine.core.lag import LagWatch
 from engine.core.lane import Lane
+from engine.core.map_blocks import map_topic
 from engine.core.outcome import Outcome, OutcomeKind
 from engine.core.piece import Piece
-from engine.core.position_stream import PositionStream, PositionWrite
+from engine.core.position_stream import PositionStream
 from engine.core.states import State
+from engine.core.sync_emitter import Pair, SyncEmitter
+from engine.flow.appender import Appender
 from engine.flow.meter import FlowMeter
 from engine.flow.ports import Leader, Producer, Wanted
 from policies.model import LaneName, TopicPartition
@@ -20,24 +26,29 @@ Perform = Callable[["LaneDriver", Action], None]
 NOBODY = Leader(-1, -1, "")
 
 
-class PositionAppender:
-    """The lane's positions as an appender of the positions partition."""
+class StreamAppender:
+    """What the lane writes beside its records, its positions or the blocks of its map, as an appender."""
 
-    def __init__(self, driver: "LaneDriver", partition: TopicPartition, perform: Perform) -> None:
+    def __init__(
+        self, driver: "LaneDriver", stream: FencedStream[Any], partition: TopicPartition, perform: Perform
+    ) -> None:
         self.partition = partition
+        self.leader = NOBODY
         self._driver = driver
+        self._stream = stream
         self._perform = perform
 
-    def next_parcel(self) -> PositionWrite | None:
-        """Hand out the position that is due."""
-        return self._driver.positions.next_write()
+    def next_parcel(self) -> Write | None:
+        """Hand out the write that is due."""
+        write: Write | None = self._stream.next_write()
+        return write
 
-    def on_outcome(self, parcel: PositionWrite, outcome: Outcome) -> None:
-        """Take the answer; appends that waited for this position may go now."""
-        action = self._driver.positions.on_outcome(parcel, outcome)
+    def on_outcome(self, parcel: Write, outcome: Outcome) -> None:
+        """Take the answer; what waited for this to be durable may go on now."""
+        action = self._stream.on_outcome(parcel, outcome)
         if action is not None:
             self._perform(self._driver, action)
-        self._driver.on_position_answered()
+        self._driver.on_written()
 
 
 class LaneDriver:
@@ -55,6 +66,7 @@ class LaneDriver:
         appended: Callable[["LaneDriver"], None],
         planned: Callable[["LaneDriver"], None],
         meter: FlowMeter | None = None,
+        syncs: SyncEmitter | None = None,
     ) -> None:
         self.lane = lane
         self.set_id = set_id
@@ -62,11 +74,15 @@ class LaneDriver:
         self.positions = positions
         self.turn = turn
         self.partition = lane.name.target
-        self.position_appender = PositionAppender(self, positions_partition, perform)
+        self.blocks = BlockStream(lane, wall_ms)
+        self.position_appender = StreamAppender(self, positions, positions_partition, perform)
+        blocks_partition = TopicPartition(map_topic(lane.flow.source), positions_partition.partition)
+        self.block_appender = StreamAppender(self, self.blocks, blocks_partition, perform)
+        self.beside = self.position_appender, self.block_appender
+        """Appenders beside the data."""
         self.producer: Producer | None = None
         self.source_leader = NOBODY
         self.target_leader = NOBODY
-        self.positions_leader = NOBODY
         self.believed = NOBODY
         """The target leader that has everything it acknowledged, as far as we know."""
         self.doubted = False
@@ -81,6 +97,8 @@ class LaneDriver:
         self.fault_at_s = 0.0
         self.max_batch_bytes = 1_048_588
         self.meter = meter or FlowMeter()
+        self.syncs = syncs
+        """Which offset syncs are due; None where none are written."""
         self.watch = LagWatch(wall_ms())
         self.latency_ms = 0
         self.fault = ""
@@ -117,6 +135,16 @@ class LaneDriver:
         return self.lane.name
 
     @property
+    def fenced_partitions(self) -> list[TopicPartition]:
+        """The target partitions that the lane's barrier covers: wherever its producer id appends."""
+        return [self.partition, *(appender.partition for appender in self.beside)]
+
+    @property
+    def appenders(self) -> tuple[Appender, ...]:
+        """The lane itself, and those beside it."""
+        return self, *self.beside
+
+    @property
     def source_node(self) -> int:
         """The broker to fetch from: the nearest replica if one was named, else the leader (KIP-392)."""
         return self.replica if self.replica >= 0 else self.source_leader.node
@@ -148,16 +176,21 @@ class LaneDriver:
         if self.lane.source_next >= self.source_end:
             self.watch.caught_up_ms = self.end_at_ms
 
-    def begin(self, producer: Producer, resumed_by: str, source_topic_id: str, target_topic_id: str) -> None:
-        """Note who we are from now on; the lane itself is owned next."""
+    def begin(
+        self, producer: Producer, resumed_by: str, source_topic_id: str, target_topic_id: str, last: Pair | None
+    ) -> None:
+        """Note who we are from now on, behind the `last` copied record; the lane itself is owned next."""
         self.producer, self.resumed_by, self.reason = producer, resumed_by, ""
         self.source_topic_id, self.target_topic_id = source_topic_id, target_topic_id
         self.owned_at_s = now_s()
         self.believed, self.doubted = self.target_leader, False
         self.positions.begin()
+        self.blocks.begin()
+        if self.syncs is not None:
+            self.syncs.begin(last)
 
-    def on_position_answered(self) -> None:
-        """Appends that waited for the position may go."""
+    def on_written(self) -> None:
+        """Appends that waited for a position may go, and so may fetches that waited for a block."""
         self._planned(self)
 
     def fail(self, event: AnyEvent) -> None:

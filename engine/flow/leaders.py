@@ -113,17 +113,19 @@ class Leaders:
         async def ask(side: str, cluster: Cluster, partitions: set[TopicPartition]) -> None:
             found[side] = await cluster.leaders(sorted(partitions))
 
-        positions = {driver.position_appender.partition for driver in drivers}
+        targets = {partition for driver in drivers for partition in driver.fenced_partitions}
         await run_all(
             ask("source", self._source, {driver.name.source for driver in drivers}),
-            ask("target", self._target, {driver.name.target for driver in drivers} | positions),
+            ask("target", self._target, targets),
         )
         for driver in drivers:
             self._check_identity(driver, found["source"], found["target"])
             driver.source_leader = found["source"].get(driver.name.source, NOBODY)
             driver.target_leader = found["target"].get(driver.name.target, NOBODY)
-            driver.positions_leader = found["target"].get(driver.position_appender.partition, NOBODY)
-            if NOBODY.node in (driver.source_leader.node, driver.target_leader.node, driver.positions_leader.node):
+            for appender in driver.beside:
+                appender.leader = found["target"].get(appender.partition, NOBODY)
+            leaders = (driver.source_leader, driver.target_leader, *(appender.leader for appender in driver.beside))
+            if any(leader.node == NOBODY.node for leader in leaders):
                 self.look_up_later(driver)
         self._settle(drivers)  # first: a lane must not append to a leader that may have lost records
         for driver in drivers:

@@ -4,17 +4,19 @@ Every method that talks to a broker raises ConnectionLost or BrokerUnreachable w
 the broker says no; nothing here retries.
 """
 
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from typing import Protocol
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
 from engine.core.outcome import Outcome
 from engine.core.resume import TailBatch
 from engine.wire.record import Record
+from policies.groups import GroupState
 from policies.model import TopicPartition
 
 Payload = bytearray | memoryview
+T = TypeVar("T")
 
 
 class Leader(msgspec.Struct, frozen=True, gc=False):
@@ -208,3 +210,54 @@ class Cluster(Protocol):
 
     async def close(self) -> None:
         """Close every connection."""
+
+
+Stored = tuple[int, str]
+"""A committed offset and its metadata. A plain tuple: a round may hold a hundred thousand of them."""
+
+Offsets = dict[TopicPartition, Stored]
+"""What is stored of one group; a partition without a commit is not in it."""
+
+
+class GroupListing(msgspec.Struct, frozen=True, gc=False):
+    """One group as a cluster lists it; `kind` is classic, consumer, share or streams, empty where it is not told."""
+
+    group: str
+    protocol_type: str
+    kind: str = ""
+
+
+class Answers(msgspec.Struct, Generic[T]):
+    """What was found, by group, and why of some nothing was: one group's failure is no other's."""
+
+    found: dict[str, T]
+    failed: dict[str, str]
+
+
+class Groups(Protocol):
+    """The consumer groups of one cluster.
+
+    Other than above, coordinators that move, load or do not answer are asked again for a bounded time, since a request
+    is about many groups; what is left then stands in `failed`.
+    """
+
+    async def list_groups(self) -> list[GroupListing]:
+        """Return every group that we may see. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""
+
+    async def states(self, groups: Sequence[str]) -> Answers[GroupState]:
+        """Return whether groups have members, by either protocol."""
+
+    async def offsets(self, groups: Sequence[str], *, stable: bool = False) -> Answers[Offsets]:
+        """Return all that is committed, nothing for groups that are not there.
+
+        `stable`: wait for transactional commits that are still open, and fail for groups where they stay so.
+        """
+
+    async def commit(self, group: str, offsets: Mapping[TopicPartition, Stored]) -> dict[TopicPartition, str]:
+        """Commit without being a member, leader epoch -1; return what was refused, and why.
+
+        Raises GroupActive where the group has members: nothing was committed then. Raises KafkaRefusal, ConnectionLost.
+        """
+
+    async def retention_s(self) -> float | None:
+        """Return after how long the cluster forgets commits, None where it does not let us ask."""

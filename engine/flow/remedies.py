@@ -91,6 +91,7 @@ class Remedies:
         await pause(after_s)
         driver.lane.on_retry()
         driver.positions.on_retry()
+        driver.blocks.on_retry()
         self._routes().kick([driver])
         self._routes().wake(driver)
 

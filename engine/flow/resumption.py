@@ -5,6 +5,9 @@ from collections.abc import Sequence
 import msgspec
 
 from engine.core.events import IdentityChanged, SourceGap, TargetGap
+from engine.core.map_blocks import decode_block, read_block_key
+from engine.core.map_resume import map_reaches, unfolded
+from engine.core.map_runs import MapBlock
 from engine.core.position import ForeignPosition, Position, decode_key, decode_value
 from engine.core.resume import Found, Tail, TailBatch, Unknown, doubtful, read_tail
 from engine.flow.lane_driver import LaneDriver
@@ -136,7 +139,11 @@ class Resumption:
         target, stored = driver.name.target, world.stored.get(driver.name.source)
         start, end = world.target_starts[target], world.target_ends[target]
         if isinstance(stored, Position):
-            found = read_tail(stored, await self._tail(driver, stored, fenced, start, end))
+            tail = await self._tail(driver, stored, fenced, start, end)
+            found = read_tail(stored, tail)
+            if found.target_end >= 0 and not map_reaches(stored, found.target_end):
+                world.stored[driver.name.source] = stored = await self._unfolded(driver, stored, found.target_end)
+                found = read_tail(stored, tail)
             if isinstance(found, Unknown):
                 return TargetGap(
                     flow=self._terms.flow,
@@ -184,6 +191,7 @@ class Resumption:
             how="MM2's position",
             tail_records=taken.records,
             twice=taken.twice,
+            copied=taken.copied,
         )
 
     async def _tail(self, driver: LaneDriver, stored: Position, fenced: Fenced, start: int, end: int) -> Tail:
@@ -205,6 +213,23 @@ class Resumption:
         state = [p for p in before.producers if (p.producer_id, p.epoch) == ours]
         last = state[0].last_sequence if untouched and state and state[0].last_sequence >= 0 else None
         return Tail(log_start=start, end=end, batches=tuple(batches), last_sequence=last)
+
+    async def _unfolded(self, driver: LaneDriver, stored: Position, target_end: int) -> Position:
+        """Read the map's blocks back, from the one on that a target offset is in, and put them into the tail again.
+
+        Blocks that are lost take the older part of the map with them.
+        """
+        lane, appender = driver.name.source, driver.block_appender
+        blocks: dict[int, MapBlock] = {}
+        records = await self._target.read_records(appender.partition.topic, {appender.partition.partition})
+        for key, value in records:
+            found = read_block_key(key)
+            if found is not None and value is not None and found[:2] == (self._terms.flow.source, lane):
+                try:
+                    blocks[found[2]] = decode_block(found[2], value)
+                except ValueError:
+                    blocks.pop(found[2], None)
+        return unfolded(stored, blocks, target_end)
 
     async def _first_data(self, target: TopicPartition, start: int, end: int) -> int | None:
         """Return the first offset that holds records and not a marker, None in an empty log."""

@@ -50,6 +50,12 @@ class Way(msgspec.Struct):
     inbox: Door[Inbox] | None = None
     outbox: Door[Outbox] | None = None
     positions: Door[Outbox] | None = None
+    blocks: Door[Outbox] | None = None
+
+    @property
+    def outboxes(self) -> tuple[Door[Outbox] | None, ...]:
+        """Those of the records, the positions and the map's blocks."""
+        return self.outbox, self.positions, self.blocks
 
 
 class Routes:
@@ -91,18 +97,17 @@ class Routes:
             driver.lane.rewind()  # nobody to send to: the receive buffers are for lanes that have somebody
         way = self._ways.setdefault(driver, Way())
         self._place_source(driver, way)
-        before = way.outbox, way.positions
+        before = way.outboxes
         connection = driver.turn % self._terms.target_connections
         way.outbox = self._outbox((driver.target_leader.node, connection))
-        way.positions = self._outbox((driver.positions_leader.node, connection))
-        for door in before:
-            if door is not None and door not in (way.outbox, way.positions):
-                door.leave(driver)
-        if before[0] is not None and before[0] is not way.outbox:
-            before[0].box.forget(driver)
-        if before[1] is not None and before[1] is not way.positions:
-            before[1].box.forget(driver.position_appender)
-        for door in (way.outbox, way.positions):
+        way.positions = self._outbox((driver.position_appender.leader.node, connection))
+        way.blocks = self._outbox((driver.block_appender.leader.node, connection))
+        for old, new, appender in zip(before, way.outboxes, driver.appenders, strict=True):
+            if old is not None and old not in way.outboxes:
+                old.leave(driver)
+            if old is not None and old is not new:
+                old.box.forget(appender)
+        for door in way.outboxes:
             if door is not None:
                 door.lanes[driver] = None
         self._kick(driver, way)
@@ -131,12 +136,12 @@ class Routes:
         """The lane has ended: keep nothing that names it."""
         self.leaders.forget(driver)
         way = self._ways.pop(driver, Way())
-        for door in (way.inbox, way.outbox, way.positions):
+        for door in (way.inbox, *way.outboxes):
             if door is not None:
                 door.leave(driver)
         for outbox in self._outboxes.values():
-            outbox.box.drop(driver)
-            outbox.box.drop(driver.position_appender)
+            for appender in driver.appenders:
+                outbox.box.drop(appender)
 
     # --- brokers ---------------------------------------------------------------------------------------------
 
@@ -224,7 +229,8 @@ class Routes:
         for side, leader, partition in (
             ("source", driver.source_leader, driver.name.source),
             ("target", driver.target_leader, driver.name.target),
-            ("positions", driver.positions_leader, driver.position_appender.partition),
+            ("positions", driver.position_appender.leader, driver.position_appender.partition),
+            ("offset map", driver.block_appender.leader, driver.block_appender.partition),
         ):
             if leader.node < 0:
                 return f"no leader for {side} partition {partition}"
@@ -252,6 +258,8 @@ class Routes:
             way.outbox.box.kick(driver)
         if way.positions is not None:
             way.positions.box.kick(driver.position_appender)
+        if way.blocks is not None and (driver.blocks.due or driver.blocks.writing):
+            way.blocks.box.kick(driver.block_appender)
 
     def wake(self, driver: LaneDriver) -> None:
         """The lane may have room for more."""

@@ -5,6 +5,7 @@ from array import array
 
 import msgspec
 
+from engine.core.map_runs import MapRun, join_runs
 from engine.core.takeover import Behind, copied_behind, fingerprint
 from engine.flow.ports import Cluster
 from policies.model import LaneName, TopicPartition
@@ -22,6 +23,8 @@ class TakenOver(msgspec.Struct, frozen=True, kw_only=True):
     source_next: int
     records: int
     twice: tuple[int, int] | None = None
+    copied: tuple[MapRun, ...] = ()
+    """Where on the target each of these records is."""
 
 
 class Reach(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,11 +58,11 @@ class Takeover:
             end = min(reach.source_end, reach.source_next + window)
             offsets, source = await self._prints(self._source, name.source, reach.source_next, end, timed=timed)
             first = max(reach.target_start, reach.target_end - window - _BEFORE)
-            _, target = await self._prints(self._target, name.target, first, reach.target_end, timed=timed)
+            places, target = await self._prints(self._target, name.target, first, reach.target_end, timed=timed)
             behind = await asyncio.to_thread(copied_behind, before, source, target)
             if behind.proven or window >= most:
                 break
-        return _taken(reach.source_next, offsets, behind)
+        return _taken(reach.source_next, offsets, places, behind)
 
     async def _prints(
         self, cluster: Cluster, partition: TopicPartition, first: int, end: int, *, timed: bool
@@ -72,10 +75,13 @@ class Takeover:
         return offsets, prints
 
 
-def _taken(source_next: int, offsets: "array[int]", behind: Behind) -> TakenOver:
+def _taken(source_next: int, offsets: "array[int]", places: "array[int]", behind: Behind) -> TakenOver:
     if behind.records is None:
         last = min(behind.doubtful, len(offsets))
         twice = (source_next, offsets[last - 1]) if last else None
         return TakenOver(source_next=source_next, records=0, twice=twice)
     records = behind.records
-    return TakenOver(source_next=offsets[records - 1] + 1 if records else source_next, records=records)
+    if not records:
+        return TakenOver(source_next=source_next, records=0)
+    copied = join_runs(MapRun(*pair, 1) for pair in zip(offsets[:records], places[-records:], strict=True))
+    return TakenOver(source_next=offsets[records - 1] + 1, records=records, copied=copied)

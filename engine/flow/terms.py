@@ -7,6 +7,15 @@ from engine.flow.ports import FetchTerms
 from policies.model import FlowName
 
 
+class SyncTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """Where and how densely a flow's offset syncs are written (mm2-contract 2.5, 3.7)."""
+
+    topic: str
+    on_source: bool
+    lag_max: int
+    every_s: float = 1.0
+
+
 class FlowTerms(msgspec.Struct, frozen=True, kw_only=True):
     """Everything the drivers of a flow need to know beforehand."""
 
@@ -31,6 +40,8 @@ class FlowTerms(msgspec.Struct, frozen=True, kw_only=True):
     refused_retry_s: float = 5.0
     request_timeout_s: float = 30.0
     drain_s: float = 20.0
+    syncs: SyncTerms | None = None
+    """None: no offset syncs are written."""
 
     def transactional_id(self, topic: str, partition: int) -> str:
         """Name the lane's producer: the same for every owner there will ever be, so that the next fences the last."""

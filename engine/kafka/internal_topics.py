@@ -1,4 +1,4 @@
-"""Topics that we keep on a target: made where they are missing, refused where they would lose what is in them."""
+"""Internal topics: ours are refused where they would lose what is in them, MM2's are made as MM2 makes them."""
 
 from engine.errors import KafkaRefusal
 from engine.kafka.admin import create_topic, describe_topic_configs
@@ -6,7 +6,8 @@ from engine.kafka.cluster import ClusterClient
 from engine.kafka.faults import AUTHORIZATION, UNKNOWN_TOPIC_OR_PARTITION
 
 _POLICY = "cleanup.policy"
-_INVALID_CONFIG, _INVALID_PARTITIONS = 40, 37
+_INVALID_CONFIG, _INVALID_PARTITIONS, _UNSUPPORTED_VERSION = 40, 37, 35
+_MM2_REPLICAS = 3
 _HOUR_MS = 3_600_000
 
 STATE_CONFIGS = {_POLICY: "compact", "segment.ms": str(_HOUR_MS)}
@@ -20,22 +21,25 @@ EVENTS_CONFIGS = {
 """Everything for a day, then the last of each kind per subject for a week."""
 POSITIONS_CONFIGS = {_POLICY: "compact", "segment.bytes": str(16 << 20)}
 """Every new owner of a lane reads its partition to the end, and the cleaner leaves the active segment alone."""
+MAP_CONFIGS = {_POLICY: "compact"}
 
 
 async def ensure_internal_topic(
-    client: ClusterClient, topic: str, replication_factor: int, configs: dict[str, str]
+    client: ClusterClient, topic: str, replication_factor: int, configs: dict[str, str], *, partitions: int = 1
 ) -> bool:
-    """Create a topic of one partition, or check one that is there; say whether it was created.
+    """Create a topic of so many partitions, or check one that is there; say whether it was created.
 
     Raises KafkaRefusal saying what to change.
     """
     found = (await client.metadata([topic])).topics.get(topic)
-    if (found is None or not found.partitions) and await create_topic(client, topic, 1, replication_factor, configs):
+    missing = found is None or not found.partitions
+    if missing and await create_topic(client, topic, partitions, replication_factor, configs):
         return True
-    if found is not None and len(found.partitions) > 1:
-        where = f"topic {topic} on cluster {client.alias!r}"
-        right = f"delete it, or make it anew with one partition and {_POLICY}={configs[_POLICY]}"
-        raise KafkaRefusal(where, _INVALID_PARTITIONS, f"has {len(found.partitions)} partitions, needed is 1", right)
+    if found is not None and found.partitions and len(found.partitions) != partitions:
+        count = "one partition" if partitions == 1 else f"{partitions} partitions"
+        right = f"delete it, or make it anew with {count} and {_POLICY}={configs[_POLICY]}"
+        what = f"has {len(found.partitions)} partitions, needed is {partitions}"
+        raise KafkaRefusal(f"topic {topic} on cluster {client.alias!r}", _INVALID_PARTITIONS, what, right)
     await check_policy(client, topic, configs)
     return False
 
@@ -46,6 +50,23 @@ async def check_policy(client: ClusterClient, topic: str, configs: dict[str, str
     policy = await _policy(client, topic)
     if policy is not None and set(policy.split(",")) != set(wanted.split(",")):
         raise KafkaRefusal(where, _INVALID_CONFIG, f"has {_POLICY}={policy}", f"set {_POLICY}={wanted} on the topic")
+
+
+async def ensure_mm2_topic(client: ClusterClient, topic: str, replication_factor: int) -> None:
+    """Create a compacted topic of one partition for records of MM2's; one that is there stays as it is.
+
+    `replication_factor` 0: MM2's three, or as many as there are brokers. May we not create it, or can the broker not,
+    it is taken to be there, as by MM2 (MirrorUtils.createCompactedTopic). Raises KafkaRefusal for other refusals.
+    """
+    found = (await client.metadata([topic])).topics.get(topic)
+    if found is not None and found.partitions:
+        return
+    replicas = replication_factor or min(_MM2_REPLICAS, len(client.nodes))
+    try:
+        await create_topic(client, topic, 1, replicas, {_POLICY: "compact"})
+    except KafkaRefusal as refusal:
+        if refusal.code not in AUTHORIZATION and refusal.code != _UNSUPPORTED_VERSION:
+            raise
 
 
 async def _policy(client: ClusterClient, topic: str) -> str | None:

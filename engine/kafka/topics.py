@@ -1,14 +1,21 @@
 """Discovery: which topics a flow copies, and target topics made to fit, topic by topic."""
 
 from engine.clock import wall_ms
-from engine.core.events import AnyEvent, TopicCreated, TopicFailed, TopicWarning
+from engine.core.events import AnyEvent, Mm2TopicFailed, TopicCreated, TopicFailed, TopicWarning
+from engine.core.map_blocks import map_topic
 from engine.core.position import Position, decode_value
 from engine.errors import KafkaRefusal
 from engine.flow.discovery import Discovery
 from engine.kafka.admin import TOPIC_OVERRIDE, ConfigEntry, create_topic, describe_topic_configs, grow_topic
 from engine.kafka.cluster import ClusterClient, Metadata
 from engine.kafka.faults import UNKNOWN_TOPIC_OR_PARTITION
-from engine.kafka.internal_topics import POSITIONS_CONFIGS, check_policy
+from engine.kafka.internal_topics import (
+    MAP_CONFIGS,
+    POSITIONS_CONFIGS,
+    check_policy,
+    ensure_internal_topic,
+    ensure_mm2_topic,
+)
 from engine.kafka.logs import oldest_timestamp_ms, read_topic
 from engine.settings import FlowConfig
 from policies.creation import COMPARED_CONFIGS, Create, Grow, compare, plan_topic
@@ -26,6 +33,7 @@ class Topics:
         self._positions_checked = False
         self._compared: set[str] = set()
         self._failed: dict[str, str] = {}
+        self._syncs_ready = False
         self._untold: list[AnyEvent] = []
         """What happened in rounds that then failed: told with the first that does not."""
 
@@ -41,8 +49,11 @@ class Topics:
 
     async def step(self) -> Discovery:
         """Look once. Raises ConnectionLost, BrokerUnreachable; KafkaRefusal without a fitting positions topic."""
+        """Look once. Raises ConnectionLost, BrokerUnreachable; KafkaRefusal without positions topic or map topic."""
         await self._ensure_positions_topic()
+        await self._ensure_map_topic()
         source = await self._source.metadata(None)
+        await self._ensure_syncs_topic()
         topics = sorted(topic for topic, meta in source.topics.items() if not meta.is_internal and self._wants(topic))
         target = await self._target.metadata([self._remote(topic) for topic in topics])
         events = self._untold
@@ -86,6 +97,29 @@ class Topics:
         elif not self._positions_checked:
             await check_policy(self._target, flow.positions_topic, POSITIONS_CONFIGS)
             self._positions_checked = True
+
+    async def _ensure_map_topic(self) -> None:
+        """Blocks lie on the partition of the same number as the lane's position: the counts must be alike."""
+        flow = self._flow
+        topic, partitions = map_topic(flow.name.source), flow.positions_partitions
+        replicas = flow.positions_replication_factor
+        await ensure_internal_topic(self._target, topic, replicas, MAP_CONFIGS, partitions=partitions)
+
+    async def _ensure_syncs_topic(self) -> None:
+        """Make the offset-syncs topic, on whichever cluster it is; copying does not wait for it."""
+        syncs, name = self._flow.syncs, self._flow.name
+        if not syncs.enabled or self._syncs_ready:
+            return
+        client = self._source if syncs.cluster == name.source else self._target
+        try:
+            await ensure_mm2_topic(client, syncs.topic, syncs.replication_factor)
+        except KafkaRefusal as refusal:
+            if self._failed.get(syncs.topic) != str(refusal):
+                self._failed[syncs.topic] = str(refusal)
+                what = str(refusal)
+                self._untold.append(Mm2TopicFailed(flow=name, topic=syncs.topic, cluster=syncs.cluster, what=what))
+            return
+        self._syncs_ready = True
 
     async def _highest_epoch(self) -> int:
         """Return the highest assignment epoch written, so that the next one is above it."""

@@ -1,24 +1,18 @@
 """The stage of a contract test: the fake, then a real broker; and Kafka's own classes."""
 
 import asyncio
-import logging
 import re
-import subprocess
 from collections.abc import AsyncIterator, Iterator
-from pathlib import Path
 from typing import Any
 
-import pyspark
 import pytest
-from py4j.java_gateway import GatewayParameters, JavaGateway  # type: ignore[import-untyped]
 
-from deploy.local.jars import ensure_jars, kafka_classpath, say_aloud
-from deploy.local.java import find_java
 from engine.errors import ConnectionLost
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.protocol import DescribeTransactions
 from tests.contract.stage import FakeStage, RealStage, Stage
+from tests.harness.jvm import jvm
 from tests.harness.mirror import cluster_client
 
 
@@ -54,28 +48,6 @@ async def _coordinate(client: ClusterClient) -> None:
 
 @pytest.fixture(scope="session")
 def java() -> Iterator[Any]:
-    """Give the classes of a JVM with Kafka's jars; it ends when its input closes."""
-    ensure_jars(say_aloud)
-    (py4j,) = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
-    command = [
-        str(find_java()),
-        "-cp",
-        f"{py4j}:{kafka_classpath()}",
-        "py4j.GatewayServer",
-        "--die-on-broken-pipe",
-        "0",
-    ]
-    logging.getLogger("py4j").setLevel(logging.CRITICAL)
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as process:
-        assert process.stdout is not None
-        port = int(process.stdout.readline())
-        gateway = JavaGateway(
-            gateway_parameters=GatewayParameters(port=port, auto_convert=True, enable_memory_management=False)
-        )
-        try:
-            yield gateway.jvm
-        finally:
-            gateway.close()
-            process.kill()
+    """Give the classes of a JVM with Kafka's jars."""
+    with jvm() as classes:
+        yield classes

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from engine.core.map_blocks import map_topic
 from engine.core.position import Position, encode_key, encode_value
 from engine.state import events_topic, state_topic
 from policies.model import FlowName, TopicPartition
@@ -14,7 +15,7 @@ from policies.selection import TopicSelection
 pytestmark = pytest.mark.contract
 
 CONNECT = "org.apache.kafka.connect"
-OURS = [state_topic("A"), events_topic("A"), "raymirror-progress.A.internal"]
+OURS = [state_topic("A"), events_topic("A"), map_topic("A"), "raymirror-progress.A.internal"]
 POSITION = Position(
     source_next=5_000_000_000,
     target_next=50,

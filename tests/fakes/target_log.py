@@ -165,6 +165,15 @@ class TargetLog:
         """Return the records of every batch that is neither a marker nor foreign."""
         return [record for stored in self.batches if stored.payload for record in decoded(stored.payload)]
 
+    def places(self) -> dict[int, int]:
+        """Return the offset of every record by its key, which is its source offset in digits."""
+        return {
+            int(record.key or b""): stored.header.base_offset + record.offset
+            for stored in self.batches
+            if stored.payload
+            for record in decoded(stored.payload)
+        }
+
 
 def _check(known: Remembered, epoch: int, first: int) -> int:
     if epoch < known.epoch:

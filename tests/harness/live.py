@@ -31,6 +31,7 @@ def write_properties(
         "offset.storage.replication.factor": "1",
         "offset.storage.partitions": "3",
         "refresh.topics.interval.seconds": "1",
+        "emit.heartbeats.enabled": "false",  # a topic more that never rests, on clusters that tests share
         **(settings or {}),
     }
     path.write_text("".join(f"{key} = {value}\n" for key, value in text.items()))

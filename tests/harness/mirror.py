@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from deploy.local.cluster import Cluster
 from engine.clock import now_s
 from engine.core.events import AnyEvent
+from engine.core.map_blocks import map_topic
 from engine.core.progress import FlowProgress, LaneProgress
 from engine.errors import BrokerUnreachable, ConnectionLost
 from engine.flow.copier import FlowCopier
@@ -120,6 +121,7 @@ class Mirror:
         self.source, self.target = source, target
         self.flow = FlowName(alias, "b")
         self.positions_topic = f"mm2-offsets.{alias}.internal"
+        self.map_topic = map_topic(alias)
         self.start = start
         self.epoch = 0
         self.lanes: tuple[LaneName, ...] = ()
@@ -133,9 +135,9 @@ class Mirror:
         )
 
     async def open(self) -> None:
-        """Create the positions topic."""
+        """Create the positions topic and the map topic."""
         replicas = min(3, len(self.target.brokers))
-        partitions = {self.positions_topic: self.terms.positions_partitions}
+        partitions = dict.fromkeys((self.positions_topic, self.map_topic), self.terms.positions_partitions)
         await create_topics(self.target, partitions, replicas=replicas, configs={"cleanup.policy": "compact"})
 
     def copied(self, topic: str) -> str:

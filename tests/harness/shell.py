@@ -77,5 +77,6 @@ def write_config(folder: Path, source: Cluster, target: Cluster, topics: str) ->
         f"source->target.topics = {topics}\n"
         "replication.factor = 1\n"
         "offset.storage.replication.factor = 1\n"
+        "emit.heartbeats.enabled = false\n"
     )
     return path

@@ -13,7 +13,8 @@ from actors.messages import ConfigRef, MirrorSpec
 from actors.metadata import MetadataShell, Watch
 from actors.ports import Found, Kept
 from actors.states import Desired
-from engine.core.events import Event, TopicCreated
+from engine.core.events import AnyEvent, Event, GroupNotSynced, TopicCreated
+from engine.core.group_report import GroupsReport
 from engine.errors import FlowHeld, KafkaRefusal, MirrorError
 from engine.state import DESIRED, DesiredState, Key, Value
 from policies.model import LaneName
@@ -94,6 +95,33 @@ class FakeEvents:
 
     async def flush(self) -> None:
         return
+
+
+class FakeGroups:
+    """A group keeper that notes whether it may write, whenever it is asked for its report."""
+
+    def __init__(self) -> None:
+        self.may_write: Callable[[], bool] = lambda: True
+        self.events: list[AnyEvent] = [GroupNotSynced(flow=FLOW, group="g", why="share group")]
+        self.running = asyncio.Event()
+        self.allowed: list[bool] = []
+        self.closed = 0
+
+    @property
+    def report(self) -> GroupsReport:
+        self.allowed.append(self.may_write())
+        return GroupsReport(groups=3)
+
+    def take_events(self) -> tuple[AnyEvent, ...]:
+        events, self.events = tuple(self.events), []
+        return events
+
+    async def run(self) -> None:
+        self.running.set()
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        self.closed += 1
 
 
 @pytest.fixture(autouse=True)
@@ -214,3 +242,19 @@ async def test_events_are_handed_on_to_be_written() -> None:
     await shell.found("A", "B", pack((told, CREATED)))
     assert events.events == [told, CREATED]
     await shell.close()
+
+
+async def test_groups_are_mirrored_while_the_flow_is_ours_and_told() -> None:
+    groups, keeper = FakeGroups(), FakeKeeper([Seen(lanes("t", 1))])
+    FakeState.fail.append(FlowHeld("A->B", "mirror 'other' on host-2", "raymirror-state.A.internal"))
+    watch = Watch(flow=FLOW, keeper=keeper, state=FakeState, events=FakeEvents(), every_s=0.01, groups=groups)
+    shell = MetadataShell(SPEC, make=lambda spec: (watch,))
+    found = await look(shell, lambda found: bool(found.events))
+    assert (found.groups, found.events[0].about) == (GroupsReport(groups=3), "g")
+    await look(shell, lambda found: bool(found.taken))
+    assert groups.running.is_set()
+    assert not any(groups.allowed)
+    groups, keeper = FakeGroups(), FakeKeeper([Seen(lanes("t", 1))])
+    watch = Watch(flow=FLOW, keeper=keeper, state=FakeState, events=FakeEvents(), every_s=0.01, groups=groups)
+    shell = MetadataShell(SPEC, make=lambda spec: (watch,))
+    await look(shell, lambda found: found.kept is not None and groups.allowed[-1])

@@ -2,10 +2,12 @@
 
 import pytest
 
+from engine.errors import ConfigError
+from policies.model import FlowName
 from policies.naming import DefaultNaming, IdentityNaming
 from policies.selection import DEFAULT_EXCLUDE
 from policies.start import Duration, Earliest, Latest, Timestamp
-from tests.unit.engine.config_files import flow, mirror
+from tests.unit.engine.config_files import BASE, flow, mirror
 
 MIB = 1024 * 1024
 
@@ -142,3 +144,60 @@ def test_how_many_copiers() -> None:
 def test_placeholders_in_plain_values(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAYMIRROR_TEST_TOPICS", "a, b")
     assert flow("topics = ${env:RAYMIRROR_TEST_TOPICS}\n").topics == ("a", "b")
+
+
+def pairs(extra: str, base: str = BASE) -> dict[FlowName, set[FlowName]]:
+    return {found.name: {one.pair for one in found.heartbeats} for found in mirror(extra, base).flows}
+
+
+def test_every_pair_of_clusters_has_heartbeats_as_in_mm2() -> None:
+    there, back = FlowName("A", "B"), FlowName("B", "A")
+    assert pairs("") == {there: {there, back}}
+    assert pairs("B->A.enabled = true\n") == {there: {there}, back: {back}}
+    assert pairs("emit.heartbeats.enabled = false\n") == {there: set()}
+    assert pairs("emit.heartbeats.enabled = false\nB->A.emit.heartbeats.enabled = true\n") == {there: {back}}
+    assert pairs("A->B.emit.heartbeats.enabled = false\n") == {there: {back}}
+
+
+def test_pairs_that_are_no_flow_are_looked_after_by_one_beside_them() -> None:
+    base = BASE.replace("A, B", "A, B, C") + "C.bootstrap.servers = c:9092\nC->B.enabled = true\n"
+    found = pairs("", base)
+    assert found[FlowName("A", "B")] == {FlowName("A", "B"), FlowName("B", "A"), FlowName("A", "C"), FlowName("C", "A")}
+    assert found[FlowName("C", "B")] == {FlowName("C", "B"), FlowName("B", "C")}
+
+
+def test_the_heartbeats_of_a_pair() -> None:
+    keys = "B->A.emit.heartbeats.interval.seconds = 5\nheartbeats.topic.replication.factor = 2\n"
+    (own, back) = flow(keys).heartbeats
+    assert (own.topic, own.every_s, own.replication_factor) == ("heartbeats", 1.0, 2)
+    assert (back.topic, back.every_s, back.replication_factor) == ("heartbeats", 5.0, 2)
+    with pytest.raises(ConfigError, match=r"emit.heartbeats.interval.seconds: 0 is out of range"):
+        flow("emit.heartbeats.interval.seconds = 0\n")
+    with pytest.raises(ConfigError, match=r"heartbeats.topic.replication.factor: 0 is out of range"):
+        flow("heartbeats.topic.replication.factor = 0\n")
+
+
+def test_where_offset_syncs_go() -> None:
+    syncs = flow().syncs
+    assert (syncs.enabled, syncs.cluster, syncs.topic) == (True, "A", "mm2-offset-syncs.B.internal")
+    assert (syncs.lag_max, syncs.replication_factor) == (100, 0)
+    syncs = flow("offset-syncs.topic.location = target\nreplication.policy.separator = _\n").syncs
+    assert (syncs.cluster, syncs.topic) == ("B", "mm2-offset-syncs_A_internal")
+    with pytest.raises(ConfigError, match=r"offset-syncs.topic.location: 'here' is unknown"):
+        flow("offset-syncs.topic.location = here\n")
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "offset-syncs.topic.location",
+        "A->B.offset-syncs.topic.replication.factor",
+        "A->B.offset-syncs-source-producer.acks",
+    ],
+)
+def test_settings_of_syncs_that_are_switched_off_are_refused_as_by_mm2(key: str) -> None:
+    with pytest.raises(ConfigError, match=f"{key}: set although A->B.emit.offset-syncs.enabled is false"):
+        flow(f"A->B.emit.offset-syncs.enabled = false\n{key} = target\n")
+    found = mirror("A->B.emit.offset-syncs.enabled = false\n")
+    assert not found.flows[0].syncs.enabled
+    assert any("MM2 would write no checkpoints" in note.what for note in found.notes)

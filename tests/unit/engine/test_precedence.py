@@ -5,7 +5,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from engine.settings import FlowConfig
+from engine.settings import FlowConfig, HeartbeatConfig, SyncsConfig
 from policies.naming import IdentityNaming
 from policies.start import Earliest, Latest
 from tests.unit.engine.config_files import flow
@@ -27,6 +27,10 @@ PLACES = {
 
 def fetch(name: str, found: FlowConfig) -> object:
     return getattr(found.fetch, name)
+
+
+def own_heartbeats(found: FlowConfig) -> list[HeartbeatConfig]:
+    return [heartbeat for heartbeat in found.heartbeats if heartbeat.pair == found.name]
 
 
 Row = tuple[str, tuple[str, ...], tuple[str, str], Callable[[FlowConfig], object], tuple[object, object]]
@@ -58,6 +62,31 @@ KEYS: list[Row] = [
         lambda found: found.selection._heartbeats,
         (False, True),
     ),
+    ("emit.heartbeats.enabled", FLOW, ("false", "true"), lambda found: len(own_heartbeats(found)), (0, 1)),
+    (
+        "emit.heartbeats.interval.seconds",
+        FLOW,
+        ("7", "8"),
+        lambda found: own_heartbeats(found)[0].every_s,
+        (7.0, 8.0),
+    ),
+    (
+        "heartbeats.topic.replication.factor",
+        FLOW,
+        ("2", "-1"),
+        lambda found: own_heartbeats(found)[0].replication_factor,
+        (2, -1),
+    ),
+    ("emit.offset-syncs.enabled", FLOW, ("false", "true"), lambda found: found.syncs.enabled, (False, True)),
+    ("offset-syncs.topic.location", FLOW, ("target", "source"), lambda found: found.syncs.cluster, ("B", "A")),
+    (
+        "offset-syncs.topic.replication.factor",
+        FLOW,
+        ("2", "-1"),
+        lambda found: found.syncs.replication_factor,
+        (2, -1),
+    ),
+    ("offset.lag.max", FLOW, ("0", "5"), lambda found: found.syncs.lag_max, (0, 5)),
     ("raymirror.copiers", FLOW, ("4", "5"), lambda found: found.copiers, (4, 5)),
     ("raymirror.copiers.max", FLOW, ("4", "5"), lambda found: found.most_copiers, (4, 5)),
     ("tasks.max", FLOW, ("4", "5"), lambda found: found.most_copiers, (4, 5)),
@@ -127,6 +156,21 @@ KEYS: list[Row] = [
         (1, 2),
     ),
     ("request.timeout.ms", PRODUCER, ("4000", "5000"), lambda found: found.request_timeout_s, (4.0, 5.0)),
+    ("groups", FLOW, ("x", "y"), lambda found: found.groups.include, (("x",), ("y",))),
+    ("groups.exclude", FLOW, ("x", "y"), lambda found: found.groups.exclude, (("x",), ("y",))),
+    ("refresh.groups.enabled", FLOW, ("false", "true"), lambda found: found.groups.refresh, (False, True)),
+    ("refresh.groups.interval.seconds", FLOW, ("7", "8"), lambda found: found.groups.refresh_s, (7.0, 8.0)),
+    ("emit.checkpoints.enabled", FLOW, ("false", "true"), lambda found: found.groups.checkpoints, (False, True)),
+    ("emit.checkpoints.interval.seconds", FLOW, ("7", "8"), lambda found: found.groups.checkpoints_s, (7.0, 8.0)),
+    ("sync.group.offsets.enabled", FLOW, ("true", "false"), lambda found: found.groups.commits, (True, False)),
+    ("sync.group.offsets.interval.seconds", FLOW, ("7", "8"), lambda found: found.groups.commits_s, (7.0, 8.0)),
+    (
+        "checkpoints.topic.replication.factor",
+        FLOW,
+        ("4", "-1"),
+        lambda found: found.groups.checkpoints_replication_factor,
+        (4, -1),
+    ),
 ]
 
 
@@ -152,7 +196,7 @@ def test_places_that_do_not_count(row: Row) -> None:
 def test_every_setting_of_a_flow_is_in_the_table() -> None:
     """What is left is made of others, or the name itself."""
     names = set(FlowConfig.__struct_fields__)
-    assert names - {"name", "selection", "starts", "fetch", "naming"} == {
+    assert names - {"name", "selection", "starts", "fetch", "mm2_read_committed", "naming", "groups"} == {
         "topics",
         "topics_exclude",
         "configs_exclude",
@@ -172,7 +216,11 @@ def test_every_setting_of_a_flow_is_in_the_table() -> None:
         "shrink_after_s",
         "buffer_budget_bytes",
         "stop_on_foreign_writer",
+        "syncs",
+        "heartbeats",
     }
+    assert {"enabled", "cluster", "topic", "lag_max", "replication_factor"} == set(SyncsConfig.__struct_fields__)
+    assert {"pair", "topic", "every_s", "replication_factor"} == set(HeartbeatConfig.__struct_fields__)
     assert set(msgspec.structs.asdict(flow().fetch)) == {
         "max_wait_s",
         "min_bytes",

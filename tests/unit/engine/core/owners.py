@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine.core.actions import Action, Fail, Inspect, Reacquire, ReadTail, Retry, RetryRefused, Split
+from engine.core.block_stream import BlockStream
+from engine.core.fenced_stream import FencedStream, Write
 from engine.core.intake import stamp, take_in
 from engine.core.lane import Lane
+from engine.core.map_resume import resumed_map
+from engine.core.map_runs import MapStart, MapTail
 from engine.core.outcome import UNKNOWN_OUTCOME, Outcome
 from engine.core.piece import Limits, Piece
 from engine.core.position import Position, encode_key
-from engine.core.position_stream import PositionStream, PositionWrite
+from engine.core.position_stream import PositionStream
 from engine.core.resume import Found, Tail, TailBatch, read_tail
 from engine.core.states import State
 from engine.wire.batch import read_header
@@ -56,7 +60,7 @@ class Lease:
 class Request:
     """One batch on a connection."""
 
-    def __init__(self, parcel: Piece | PositionWrite) -> None:
+    def __init__(self, parcel: Piece | Write) -> None:
         self.parcel = parcel
         self.lease = parcel.lease.retain() if parcel.lease is not None else None
         self.payload: bytes | bytearray | memoryview = parcel.payload
@@ -105,12 +109,15 @@ class Owner:
 
     def __init__(self, world: World, assignment_epoch: int, *, watches: bool) -> None:
         self.world, self.assignment_epoch = world, assignment_epoch
-        self.lane = Lane(FLOW, NAME, Limits(queue_bytes=3000, max_runs=6))
+        self.lane = Lane(FLOW, NAME, Limits(queue_bytes=3000, max_runs=6, max_map_runs=12))
         self.positions = PositionStream(self.lane, encode_key("A", NAME.source), lambda: NOW_MS)
+        self.blocks = BlockStream(self.lane, lambda: NOW_MS)
         if world.aged and not self.remembers:
             self.lane.forgets_before_ms = NOW_MS - EXPIRATION_MS // 2
         self.data = Connection(world, world.target, self._on_data)
         self.places = Connection(world, world.positions, self._on_position)
+        self.maps = Connection(world, world.blocks, self._on_block)
+        self.connections = self.data, self.places, self.maps
         self.fetched: tuple[int, bytes, list[tuple[int, int]]] | None = None
         self.actions: list[Action] = []
         self.reads: list[Callable[[], None]] = []
@@ -142,6 +149,7 @@ class Owner:
             self._init,
             lambda: self._mark(self.world.target),
             lambda: self._mark(self.world.positions),
+            lambda: self._mark(self.world.blocks),
             self._read_position,
             self._read_tail,
         ]
@@ -166,17 +174,21 @@ class Owner:
     def _read_tail(self) -> None:
         log, stored = self.world.target, self._stored
         if stored is None:
-            source_next = 0
+            found = Found(source_next=0, target_next=log.end, sequence=0, how="start", tail_records=0)
         else:
             tail = Tail(log_start=0, end=log.end, batches=tuple(log.headers(stored.target_next)))
-            found = read_tail(stored, tail)
-            assert isinstance(found, Found), found
-            source_next = found.source_next
-        self.own(source_next, self.epoch, 0, barrier_done=True)
+            read = read_tail(stored, tail)
+            assert isinstance(read, Found), read
+            found = read
+        self.own(found.source_next, self.epoch, 0, barrier_done=True, known=resumed_map(stored, found, 1))
 
-    def own(self, source_next: int, epoch: int, sequence: int, *, barrier_done: bool) -> None:
+    def own(
+        self, source_next: int, epoch: int, sequence: int, *, barrier_done: bool, known: MapTail | None = None
+    ) -> None:
+        known = known or MapTail(1, MapStart(0, 0, first=True), 0, ())
         self.epoch, self.fenced, self.todo = epoch, barrier_done, []
         self.positions.begin()
+        self.blocks.begin()
         self.lane.own(
             Position(
                 source_next=source_next,
@@ -187,6 +199,12 @@ class Owner:
                 runs=((sequence, source_next),),
                 assignment_epoch=self.assignment_epoch,
                 deployment_id="d",
+                map_generation=known.generation,
+                map_blocks=known.blocks,
+                map_source=known.start.source,
+                map_target=known.start.target,
+                map_first=known.start.first,
+                map_tail=known.runs,
             ),
             barrier_done=barrier_done,
         )
@@ -198,7 +216,7 @@ class Owner:
         self.gone = True
         self.todo, self.actions, self.reads = [], [], []
         self.lane.stop()
-        for connection in (self.data, self.places):
+        for connection in self.connections:
             connection.cut(lost=False)
 
     # --- traffic ---------------------------------------------------------------------------------------------
@@ -247,13 +265,26 @@ class Owner:
         self.places.queue.append(Request(write))
         return True
 
+    def send_block(self) -> bool:
+        write = self.blocks.next_write()
+        if write is None:
+            return False
+        self.world.count("blocks")
+        self.maps.queue.append(Request(write))
+        return True
+
     def _on_data(self, request: Request, outcome: Outcome) -> None:
         assert isinstance(request.parcel, Piece)
         self.actions += self.lane.on_outcome(request.parcel, outcome)
 
     def _on_position(self, request: Request, outcome: Outcome) -> None:
-        assert isinstance(request.parcel, PositionWrite)
-        action = self.positions.on_outcome(request.parcel, outcome)
+        self._on_written(self.positions, request, outcome)
+
+    def _on_block(self, request: Request, outcome: Outcome) -> None:
+        self._on_written(self.blocks, request, outcome)
+
+    def _on_written(self, stream: FencedStream[Any], request: Request, outcome: Outcome) -> None:
+        action = stream.on_outcome(request.parcel, outcome)
         if action is not None:
             self.actions.append(action)
 
@@ -264,6 +295,7 @@ class Owner:
             case Retry() | RetryRefused():
                 self.lane.on_retry()
                 self.positions.on_retry()
+                self.blocks.on_retry()
             case Split():
                 self._split(action)
             case ReadTail():

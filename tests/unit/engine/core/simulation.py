@@ -10,6 +10,8 @@ from collections.abc import Callable
 from itertools import pairwise
 from random import Random
 
+from engine.core.map_blocks import decode_block, read_block_key
+from engine.core.offset_map import How, OffsetMap
 from engine.core.outcome import Outcome
 from engine.core.position import ForeignPosition, Position, decode_value
 from engine.core.states import State
@@ -29,7 +31,8 @@ class World:
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.aged = seed % 3 == 1
-        self.source, self.target, self.positions = SourceLog(), TargetLog(), TargetLog()
+        self.source = SourceLog()
+        self.target, self.positions, self.blocks = TargetLog(), TargetLog(), TargetLog()
         self.ghosts: list[tuple[TargetLog, deque[bytes]]] = []
         self.epoch = 0
         self.leased = 0
@@ -76,7 +79,7 @@ class World:
         log.restart(NOW_MS if self.aged else 0)
         self.ghosts = [ghost for ghost in self.ghosts if ghost[0] is not log]
         for owner in self.owners:
-            for connection in (owner.data, owner.places):
+            for connection in owner.connections:
                 if connection.log is log:
                     connection.cut(lost=True)
 
@@ -129,12 +132,12 @@ class World:
 
     def _traffic(self, owner: Owner) -> None:
         random = self.random
-        may: list[Callable[[], object]] = [owner.send_data, owner.send_data, owner.send_position]
+        may: list[Callable[[], object]] = [owner.send_data, owner.send_data, owner.send_position, owner.send_block]
         if owner.fetched is not None:
             may.append(lambda: owner.take(random.choice((0, 0, 30))))
         elif owner.lane.wants_fetch:
             may.append(lambda: owner.fetch(random.randint(1, 4)))
-        for connection in (owner.data, owner.places):
+        for connection in owner.connections:
             if connection.queue:
                 may += [connection.serve] * 2
             if connection.answers:
@@ -161,9 +164,9 @@ class World:
                 owner.data.cut(lost=random.random() < 0.5)
                 owner.lane.rewind()
             case 1:
-                owner.places.cut(lost=random.random() < 0.5)
+                random.choice((owner.places, owner.maps)).cut(lost=random.random() < 0.5)
             case 2:
-                self._restart(random.choice((self.target, self.positions)))
+                self._restart(random.choice((self.target, self.positions, self.blocks)))
             case 3:
                 self._compact()
             case 4 if self.kills < 5:
@@ -181,6 +184,7 @@ class World:
             case 9 if owner.fenced and owner.epoch == self.epoch and not owner.todo:
                 self.target.marker(PRODUCER_ID, owner.epoch)
                 self.positions.marker(PRODUCER_ID, owner.epoch)
+                self.blocks.marker(PRODUCER_ID, owner.epoch)
             case 10:
                 owner.lane.paused = not owner.lane.paused
             case 11 if random.random() < 0.3:
@@ -245,9 +249,9 @@ class World:
             owner.fetch(3)
             owner.take(0)
         owner.positions.flush_asked = owner.lane.idle
-        while owner.send_data() or owner.send_position():
+        while owner.send_data() or owner.send_position() or owner.send_block():
             pass
-        for connection in (owner.data, owner.places):
+        for connection in owner.connections:
             while connection.queue:
                 connection.serve()
             while connection.answers:
@@ -267,6 +271,25 @@ class World:
         stored = self.stored()
         assert stored is not None
         assert stored.source_next >= (self.source.batches[-1].last + 1 if self.source.batches else 0)
+        self._check_map(stored)
+
+    def _check_map(self, stored: Position) -> None:
+        """The map, read from blocks and position, says of every record in the target which one it is."""
+        known = OffsetMap()
+        for record in self.blocks.records():
+            key = read_block_key(record.key)
+            assert key is not None
+            assert record.value is not None
+            known.add_block(decode_block(key[2], record.value), 0)
+        known.follow(stored.map_head, stored.map_start)
+        self.seen["mapped blocks"] = self.seen.get("mapped blocks", 0) + stored.map_blocks
+        assert stored.map_start.first
+        places = self.target.places()
+        for offset in range(stored.source_next + 1):
+            answer = known.translate(offset)
+            behind = [target for source, target in places.items() if source >= offset]
+            assert answer.offset == min(behind, default=stored.target_next), (offset, answer)
+            assert (answer.how is How.RUN) == (offset in places)
 
 
 def run(seed: int, steps: int) -> None:

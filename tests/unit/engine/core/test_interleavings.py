@@ -2,12 +2,20 @@
 
 import pytest
 
+from engine.core import map_runs
 from engine.core.lane import Lane
+from engine.core.piece import Piece
 from engine.core.runs import RunLine
 from tests.unit.engine.core.owners import Owner
 from tests.unit.engine.core.simulation import World, run
 
 _A_RUN = 400
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let blocks of the offset map fill up in a short play."""
+    monkeypatch.setattr(map_runs, "RUNS_PER_BLOCK", 3)
 
 
 @pytest.mark.parametrize(
@@ -76,10 +84,20 @@ def test_the_simulation_sees_an_owner_that_believes_what_it_read_before_its_barr
     assert _fails(range(3000))
 
 
+def test_the_simulation_sees_a_map_without_the_holes_of_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    def straight(lane: Lane, piece: Piece, target: int) -> None:
+        lane._map.append(piece.source_base, target, piece.record_count)
+
+    monkeypatch.setattr(Lane, "_map_pieces", straight)
+    assert _fails(range(300))
+
+
 def test_the_simulation_plays_what_it_should() -> None:
     """A simulation in which nothing happens proves nothing: these must all occur often."""
-    seen = dict.fromkeys(("kills", "splits", "settles", "acquired again", "records", "wraps", "watched", "woken"), 0)
-    for seed in range(100):
+    seen = dict.fromkeys(
+        ("kills", "splits", "settles", "acquired again", "records", "wraps", "watched", "woken", "mapped blocks"), 0
+    )
+    for seed in range(150):
         world = World(seed)
         world.seen = seen
         for _ in range(_A_RUN):

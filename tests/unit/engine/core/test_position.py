@@ -7,7 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.core.position import ForeignPosition, Position, decode_key, decode_value, encode_key, encode_value
+from engine.core.map_runs import MapHead, MapRun, MapStart
+from engine.core.position import (
+    ForeignPosition,
+    Position,
+    decode_key,
+    decode_value,
+    encode_key,
+    encode_value,
+    stretches,
+)
 from engine.errors import NewerFormat
 from policies.model import TopicPartition
 from tests.unit.engine.core.positions import position
@@ -27,11 +36,21 @@ FULL = Position(
     target_topic_id="t",
     source_cluster_id="cs",
     target_cluster_id="ct",
+    map_generation=9,
+    map_blocks=2,
+    map_source=100,
+    map_target=20,
+    map_first=True,
+    map_tail=(MapRun(110, 35, 4), MapRun(115, 40, 8)),
 )
-GOLDEN = (
+GOLDEN_1 = (
     b'{"offset":123,"raymirror":1,"source_next":124,"target_next":50,"sequence":7,"producer_id":41,'
     b'"producer_epoch":3,"runs":"5:122,9:130","assignment_epoch":2,"deployment_id":"d","source_leader_epoch":4,'
     b'"source_topic_id":"s","target_topic_id":"t","source_cluster_id":"cs","target_cluster_id":"ct"}'
+)
+GOLDEN = GOLDEN_1.replace(b'"raymirror":1', b'"raymirror":2').replace(
+    b"}",
+    b',"map_generation":9,"map_blocks":2,"map_source":100,"map_target":20,"map_first":true,"map_tail":"BNwBRggCAhA="}',
 )
 
 
@@ -96,7 +115,7 @@ def test_what_is_not_connects_is_an_error(value: bytes) -> None:
 
 
 def test_the_next_format_is_read_without_what_it_added() -> None:
-    newer = GOLDEN.replace(b'"raymirror":1', b'"raymirror":2').replace(b"}", b',"zone":"x","rack":7}')
+    newer = GOLDEN.replace(b'"raymirror":2', b'"raymirror":3').replace(b"}", b',"zone":"x","rack":7}')
     assert decode_value(newer) == FULL
 
 
@@ -106,12 +125,46 @@ def test_the_next_version_reads_what_this_one_wrote() -> None:
         source_next: int
         zone: str = "nowhere"
 
-    assert msgspec.json.decode(encode_value(FULL), type=Next) == Next(1, FULL.source_next)
+    assert msgspec.json.decode(encode_value(FULL), type=Next) == Next(2, FULL.source_next)
 
 
 def test_a_newer_format_is_not_guessed_at() -> None:
-    with pytest.raises(NewerFormat, match=r"^format 3, written by a newer raymirror; .* format 1 and reads up to 2: "):
-        decode_value(b'{"offset":1,"raymirror":3}')
+    with pytest.raises(NewerFormat, match=r"^format 4, written by a newer raymirror; .* format 2 and reads up to 3: "):
+        decode_value(b'{"offset":1,"raymirror":4}')
+
+
+def test_a_position_of_the_first_format_has_its_map_begin_there() -> None:
+    found = decode_value(GOLDEN_1)
+    assert isinstance(found, Position)
+    assert (found.source_next, found.runs, found.map_blocks, found.map_tail) == (124, FULL.runs, 0, ())
+    assert found.map_start == MapStart(124, 50, first=False)
+    assert found.map_head == MapHead(0, 0, 124, 50, ())
+
+
+def test_the_head_of_the_map() -> None:
+    assert FULL.map_start == MapStart(100, 20, first=True)
+    assert FULL.map_head == MapHead(9, 2, 124, 50, FULL.map_tail)
+
+
+@pytest.mark.parametrize("end", [{"source_next": 122}, {"target_next": 47}])
+def test_a_map_beyond_its_position_is_an_error(end: dict[str, int]) -> None:
+    with pytest.raises(ValueError, match="beyond the position"):
+        decode_value(encode_value(msgspec.structs.replace(FULL, **end)))
+
+
+@pytest.mark.parametrize(
+    ("sequence", "count", "expected"),
+    [
+        (5, 2, [(122, 2)]),
+        (7, 4, [(124, 2), (130, 2)]),
+        (9, 3, [(130, 3)]),
+        (3, 4, [(122, 2)]),
+        (1, 3, []),
+        (6, 0, []),
+    ],
+)
+def test_sequences_lie_in_straight_stretches(sequence: int, count: int, expected: list[tuple[int, int]]) -> None:
+    assert list(stretches(FULL.runs, sequence, count)) == expected
 
 
 def test_runs_that_are_none_are_an_error() -> None:

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from engine.core.events import (
     AnyEvent,
 )
+from engine.core.map_blocks import map_topic
 from engine.core.position import Position, decode_value
 from engine.core.states import State
 from engine.flow.copier import FlowCopier
@@ -46,6 +47,7 @@ class Stage:
         self.sources: list[SourceLog] = [self.a.source("t", index) for index in range(partitions)]
         self.targets: list[TargetLog] = [self.b.target("A.t", index) for index in range(partitions)]
         self.positions = self.b.target(POSITIONS)
+        self.blocks = self.b.target(map_topic("A"))
         self.events: list[AnyEvent] = []
         self.copier = self.new_copier()
 
@@ -76,6 +78,7 @@ class Stage:
         self.b.transactional[transactional_id] = producer_id, epoch + 1
         self.targets[partition].marker(producer_id, epoch + 1)
         self.positions.marker(producer_id, epoch + 1)
+        self.blocks.marker(producer_id, epoch + 1)
 
     def told(self, kind: type[AnyEvent]) -> list[AnyEvent]:
         self.events += self.copier.progress().events

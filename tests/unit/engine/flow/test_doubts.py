@@ -9,9 +9,17 @@ from engine.core.states import State
 from engine.errors import ConnectionLost, KafkaRefusal
 from engine.flow.ports import Leader
 from policies.model import TopicPartition
+from tests.unit.engine.core.maps import records_of
 from tests.unit.engine.flow.stage import Stage, until
 
 COPY = TopicPartition("A.t", 0)
+
+
+def mapped(stage: Stage) -> dict[int, int]:
+    """The map of lane 0: target offset by source offset."""
+    known = stage.driver().lane.map
+    assert known is not None
+    return records_of(known.runs)
 
 
 class Cut(Stage):
@@ -98,7 +106,7 @@ async def test_what_the_source_no_longer_has_is_a_gap_with_its_exact_range() -> 
     assert (gap.first, gap.last) == (2, 3)
 
 
-async def test_a_loss_beyond_what_this_epoch_wrote_stops_the_lane() -> None:
+async def test_a_loss_beyond_what_this_epoch_wrote_is_rewound_by_the_map() -> None:
     stage = Cut()
     stage.assign()
     async with stage.running():
@@ -112,9 +120,22 @@ async def test_a_loss_beyond_what_this_epoch_wrote_stops_the_lane() -> None:
             lambda: stage.driver().lane.source_next == stage.sources[0].end and stage.driver().positions.settled
         )
         stage.lose(3)
+        await until(lambda: stage.told(TargetCut))
+        stage.more()
+        await stage.acknowledged()
+        assert mapped(stage) == stage.targets[0].places()
+    assert stage.whole()
+
+
+async def test_a_loss_beyond_everything_we_appended_stops_the_lane() -> None:
+    stage = Cut()
+    stage.assign()
+    async with stage.running():
+        await stage.fill()
+        stage.lose(1)
         await until(lambda: stage.told(TargetGap))
         stage.more()
-    assert stage.copied() == [0, 1]
+    assert stage.copied() == []
 
 
 async def test_a_new_leader_that_has_everything_is_believed() -> None:

@@ -135,12 +135,16 @@ async def test_a_lane_without_a_way_says_where_it_ends() -> None:
         assert lane(stage).reason == ""
         driver.source_end += 1
         assert lane(stage).reason == "waits for a fetch from source broker 1"
-        for side in ("target", "source", "positions"):
-            broken = f"{side}_leader"
-            known = getattr(driver, broken)
-            setattr(driver, broken, Leader(-1, -1, ""))
+        for side, whose, broken in (
+            ("target", driver, "target_leader"),
+            ("source", driver, "source_leader"),
+            ("positions", driver.position_appender, "leader"),
+            ("offset map", driver.block_appender, "leader"),
+        ):
+            known = getattr(whose, broken)
+            setattr(whose, broken, Leader(-1, -1, ""))
             assert f"no leader for {side} partition" in lane(stage).reason
-            setattr(driver, broken, known)
+            setattr(whose, broken, known)
         outbox = next(door.box for door in stage.copier.routes._outboxes.values() if driver in door.lanes)
         stage.b.connections[0].throttled = stage.b.connections[-1].throttled = True
         assert outbox.throttled

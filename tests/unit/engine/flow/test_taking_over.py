@@ -143,7 +143,7 @@ async def test_an_unreadable_position_stops_its_own_lane() -> None:
     async with stage.running():
         await until(stage.whole)
     newer = stage.positions.batches[-1]
-    newer.payload = newer.payload.replace(b'"raymirror":1', b'"raymirror":9')
+    newer.payload = newer.payload.replace(b'"raymirror":2', b'"raymirror":9')
     stage.copier = stage.new_copier()
     stage.assign(epoch=2)
     async with stage.running():

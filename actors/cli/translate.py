@@ -1,0 +1,150 @@
+"""`raymirror translate GROUP CONFIG`: where a consumer group stands on both sides, and moving it to the target."""
+
+import argparse
+import asyncio
+import sys
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from actors.cli import exits
+from engine.clock import now_s, pause
+from engine.config import load_config
+from engine.errors import BrokerUnreachable, ConnectionLost, MirrorError
+from engine.maps import maps_of
+from engine.settings import FlowConfig, MirrorConfig
+from engine.translate import GroupDesk, Translated
+
+HELP = "show what a consumer group's offsets are on the target, exactly; or commit them there"
+_AGAIN_S = 0.25
+_UNREACHABLE = (ConnectionLost, BrokerUnreachable)
+
+
+class BadQuestion(MirrorError):
+    """Arguments that do not fit the configuration: what is wrong, what would be right."""
+
+    def __init__(self, wrong: str, right: str) -> None:
+        super().__init__(wrong, right)
+        self.wrong, self.right = wrong, right
+
+    def __str__(self) -> str:
+        return f"{self.wrong}; {self.right}"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("group", metavar="GROUP", help="the consumer group's id")
+    parser.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties")
+    parser.add_argument("--flow", metavar="FLOW", help="SOURCE->TARGET (quote it), where there are several")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--apply",
+        action="store_true",
+        help="commit the offsets for the group on the target, where it has no members there",
+    )
+    parser.add_argument(
+        "--backwards", action="store_true", help="with --apply: also where the target stands further on"
+    )
+    parser.add_argument(
+        "--hold-until-equal",
+        action="store_true",
+        help="wait until the group stands on the target exactly where it stands on the source",
+    )
+    parser.add_argument(
+        "--timeout", type=float, default=60.0, metavar="SECONDS", help="how long to wait for that (default: 60)"
+    )
+    parser.epilog = "exit codes: 0 every offset has an answer (and is committed, where asked), 1 not, 2 bad input"
+
+
+def run(args: argparse.Namespace) -> int:
+    """Translate and tell. Raises ConfigError, BadQuestion, UnknownGroup, GroupFailed, BrokerUnreachable."""
+    config = load_config(args.config)
+    flow = choose(config, args.flow)
+    if args.hold_until_equal and not (args.apply or flow.groups.commits):
+        raise BadQuestion(
+            f"nothing commits for groups of {flow.name}, so it would wait for ever",
+            "add --apply, or set sync.group.offsets.enabled = true and have the mirror running",
+        )
+    if args.backwards and not args.apply:
+        raise BadQuestion("--backwards says how to commit, and nothing is committed", "add --apply")
+    found = asyncio.run(translate(config, flow, args))
+    show(found, json=args.json)
+    wanted_equal = args.apply or args.hold_until_equal
+    if found.answered and (found.equal or not wanted_equal):
+        return exits.OK
+    print(f"raymirror translate: {why_not(found)}", file=sys.stderr)
+    return exits.FAILED
+
+
+def choose(config: MirrorConfig, name: str | None) -> FlowConfig:
+    """Return the flow that is meant. Raises BadQuestion."""
+    names = [str(flow.name) for flow in config.flows]
+    if name is None and len(names) > 1:
+        raise BadQuestion(f"there are {len(names)} flows", f"say which: --flow {' or '.join(map(repr, names))}")
+    if name is not None and name not in names:
+        raise BadQuestion(f"there is no flow {name!r}", f"use one of {', '.join(map(repr, names))}")
+    return next(flow for flow in config.flows if name in (None, str(flow.name)))
+
+
+async def translate(config: MirrorConfig, flow: FlowConfig, args: argparse.Namespace) -> Translated:
+    """Look once, or until both sides are equal, or time is up; brokers that are away are asked again while it holds."""
+    give_up_at_s = now_s() + args.timeout
+    hold: bool = args.hold_until_equal
+    found: Translated | None = None
+    async with GroupDesk(config, flow, args.group, maps_of, backwards=args.backwards) as desk:
+        while True:
+            try:
+                found = await desk.look(apply=args.apply, stable=hold)
+            except _UNREACHABLE:
+                if not hold or now_s() >= give_up_at_s:
+                    raise
+            else:
+                if not hold or found.equal or now_s() >= give_up_at_s:
+                    return found
+            await pause(_AGAIN_S)
+
+
+def why_not(found: Translated) -> str:
+    """Say what is not as asked, in one sentence."""
+    rows = [row for row in found.rows if row.mirrored]
+    missing = sum(row.target_offset < 0 for row in rows)
+    if missing:
+        return f"group {found.group}: {missing} of {len(rows)} partitions have no answer yet"
+    unequal = sum(not row.equal for row in rows)
+    members = " (it has members on the target)" if found.target_state == "active" else ""
+    return f"group {found.group}: {unequal} of {len(rows)} partitions stand elsewhere on the target{members}"
+
+
+def show(found: Translated, *, json: bool) -> None:
+    """Print it."""
+    if json:
+        print(msgspec.json.encode(found).decode())
+        return
+    print(f"{found.flow}: group {found.group}: {found.source_state} on the source, {found.target_state} on the target")
+    # A pipe has no width: nothing is cut off or wrapped there.
+    Console(width=None if sys.stdout.isatty() else 400).print(table(found))
+
+
+def table(found: Translated) -> Table:
+    """Draw the partitions."""
+    drawn = Table(box=None, pad_edge=False)
+    drawn.add_column("source partition", no_wrap=True)
+    drawn.add_column("source offset", justify="right", no_wrap=True)
+    drawn.add_column("target topic", no_wrap=True)
+    for name in ("target offset", "committed there"):
+        drawn.add_column(name, justify="right", no_wrap=True)
+    for name in ("how", "why not"):
+        drawn.add_column(name)
+    for row in found.rows:
+        drawn.add_row(
+            f"{row.topic}-{row.partition}",
+            str(row.source_offset),
+            row.target_topic or "-",
+            str(row.target_offset) if row.target_offset >= 0 else "-",
+            str(row.stored) if row.stored >= 0 else "-",
+            row.how or "-",
+            row.why_not,
+        )
+    return drawn

@@ -1,0 +1,226 @@
+"""`translation`: committed offsets of many groups, source -> target, by each system, judged by the records."""
+
+import argparse
+import asyncio
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.dataset import Backlog
+from bench.errors import BenchError
+from bench.figures import machine
+from bench.systems import mm2, raymirror
+from bench.systems.launch import Job, Launch
+from bench.translation.dataset import Dataset, fill
+from bench.translation.groups import Commits, Found, Place, commit, random_commits, read_checkpoints
+from bench.translation.truth import Judge, Log, read_log
+from deploy.local.cluster import Cluster, start_clusters
+
+_LAUNCHES: dict[str, Callable[[Job, dict[str, str]], Launch]] = {
+    "raymirror": raymirror.launch,
+    "mm2": mm2.launch_default,
+}
+_RECORDS, _QUICK_RECORDS = 2_000_000, 100_000
+_GROUPS, _QUICK_GROUPS = 1_000, 100
+_PARTITIONS = 4
+_COPY_S = 900.0
+_SETTLE_S = 30.0
+"""MM2 tells checkpoints every five seconds here, its last offset syncs within another five: then nothing more comes."""
+_STOP_S = 60.0
+_SHOWN = ("places", "exact", "none", "skipping", "mean", "p50", "p95", "max")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of this bench."""
+    parser.add_argument("--records", type=int, help=f"records on the source (default {_RECORDS:,})")
+    parser.add_argument("--groups", type=int, help=f"consumer groups (default {_GROUPS:,})")
+    parser.add_argument("--systems", default=",".join(_LAUNCHES), help="comma-separated")
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Run the bench and return its JSON object; raises BenchError, ClusterError."""
+    systems = [name.strip() for name in args.systems.split(",") if name.strip()]
+    if unknown := [name for name in systems if name not in _LAUNCHES]:
+        raise BenchError("translation", f"no system {', '.join(unknown)}; known: {', '.join(_LAUNCHES)}")
+    records = args.records or (_QUICK_RECORDS if args.quick else _RECORDS)
+    groups = args.groups or (_QUICK_GROUPS if args.quick else _GROUPS)
+    with tempfile.TemporaryDirectory(prefix="raymirror-bench-") as name:
+        eager = {"log.cleaner.backoff.ms": "500"}
+        source = Cluster("source", Path(name) / "source", overrides=eager)
+        target = Cluster("target", Path(name) / "target")
+        start_clusters(source, target)
+        try:
+            found = asyncio.run(_Bench(source, target, Path(name), systems).run(records, groups))
+        finally:
+            source.stop()
+            target.stop()
+    _print(found)
+    ours = found["systems"].get("raymirror")
+    return {**found, "quick": args.quick, "machine": machine(), "failed": ours is not None and not _is_right(ours)}
+
+
+def _is_right(figures: dict[str, Any]) -> bool:
+    return bool(figures["exact"] == figures["places"])
+
+
+class _Bench:
+    def __init__(self, source: Cluster, target: Cluster, folder: Path, systems: list[str]) -> None:
+        self._source, self._target = source.bootstrap_servers, target.bootstrap_servers
+        self._folder, self._systems = folder, systems
+
+    async def run(self, records: int, groups: int) -> dict[str, Any]:
+        data = await fill(self._source, records, _PARTITIONS)
+        print(f"filled: {data.sent:,} records sent, {data.holes:,} of them compacted away", flush=True)
+        logs = {
+            (topic, partition): await read_log(self._source, topic, partition)
+            for topic in data.topics
+            for partition in range(data.partitions)
+        }
+        commits = random_commits(groups, {place: log.offsets[-1] + 1 for place, log in logs.items()})
+        await commit(self._source, commits)
+        print(f"{groups:,} groups have committed {len(commits):,} offsets", flush=True)
+        systems = {name: await self._system(name, data, logs, commits) for name in self._systems}
+        return {
+            "bench": "translation",
+            "systems": systems,
+            "ratios": {},
+            "dataset": {"records": data.sent, "compacted_away": data.holes, "groups": groups, "places": len(commits)},
+        }
+
+    async def _system(
+        self, name: str, data: Dataset, logs: dict[tuple[str, int], Log], commits: Commits
+    ) -> dict[str, Any]:
+        alias = f"tr{name}"
+        job = Job(
+            backlog=Backlog(
+                payload="", codec="none", topic=",".join(data.topics), counts=(0,), batches=0, wire_bytes=0
+            ),
+            source=self._source,
+            target=self._target,
+            alias=alias,
+            folder=self._folder / name,
+        )
+        job.folder.mkdir()
+        started = time.monotonic()
+        with _running(_LAUNCHES[name](job, _settings(alias)), job) as process:
+            checkpoints = await self._told(name, alias, process, logs, commits)
+        judges = {
+            (topic, partition): Judge(log, await read_log(self._target, f"{alias}.{topic}", partition))
+            for (topic, partition), log in logs.items()
+        }
+        figures = judged(judges, commits, checkpoints)
+        print(f"{name}: {figures['exact']:,} of {figures['places']:,} exact", flush=True)
+        return {**figures, "wall_s": round(time.monotonic() - started, 1)}
+
+    async def _told(
+        self,
+        name: str,
+        alias: str,
+        process: subprocess.Popen[bytes],
+        logs: dict[tuple[str, int], Log],
+        commits: Commits,
+    ) -> dict[Place, Found]:
+        """Wait until everything is copied and the checkpoints have not changed for a while; return them."""
+        deadline = time.monotonic() + _COPY_S
+        seen: dict[Place, Found] = {}
+        changed = time.monotonic()
+        while time.monotonic() < deadline:
+            if process.poll() is not None:
+                raise BenchError(name, f"it ended with exit code {process.returncode}")
+            await asyncio.sleep(2.0)
+            now = await read_checkpoints(self._target, alias)
+            if now != seen:
+                seen, changed = now, time.monotonic()
+                print(f"{name}: checkpoints of {len(seen.keys() & commits.keys()):,} places", flush=True)
+            elif seen and time.monotonic() - changed > _SETTLE_S and await self._copied(alias, logs):
+                return seen
+        raise BenchError(name, f"not at rest within {_COPY_S:.0f} s")
+
+    async def _copied(self, alias: str, logs: dict[tuple[str, int], Log]) -> bool:
+        for (topic, partition), log in logs.items():
+            copy = await read_log(self._target, f"{alias}.{topic}", partition)
+            if len(copy.values) < len(log.values):
+                return False
+        return True
+
+
+def _settings(alias: str) -> dict[str, str]:
+    """Both copy the same records and tell checkpoints often; their syncs stay apart on the target."""
+    return {
+        f"{alias}->target.source.consumer.isolation.level": "read_committed",
+        "offset-syncs.topic.location": "target",
+        "emit.checkpoints.interval.seconds": "5",
+        "refresh.groups.interval.seconds": "5",
+        "target.offset.flush.interval.ms": "5000",
+    }
+
+
+def judged(judges: dict[tuple[str, int], Judge], commits: Commits, checkpoints: dict[Place, Found]) -> dict[str, Any]:
+    """Compare every checkpoint with the truth: records that a consumer which moves there reads again."""
+    repeated: list[int] = []
+    none = 0
+    for (group, topic, partition), offset in commits.items():
+        told = checkpoints.get((group, topic, partition))
+        if told is None:
+            none += 1
+        else:
+            repeated.append(judges[topic, partition].repeated(offset, told.target))
+    ordered = sorted(repeated) or [0]
+    return {
+        "places": len(commits),
+        "exact": sum(one == 0 for one in repeated),
+        "none": none,
+        "skipping": sum(one < 0 for one in repeated),
+        "mean": round(statistics.fmean(ordered), 1),
+        "p50": ordered[len(ordered) // 2],
+        "p95": ordered[len(ordered) * 95 // 100],
+        "max": ordered[-1],
+    }
+
+
+@contextmanager
+def _running(launch: Launch, job: Job) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a system and end it as its user would; a BenchError on the way gets the end of its log."""
+    log = job.folder / "output.log"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **launch.environment}
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            launch.command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment, start_new_session=True
+        )
+    try:
+        yield process
+    except BenchError as error:
+        raise BenchError(error.system, f"{error.what}; its output ends: {log.read_text()[-1500:]}") from None
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def _print(found: dict[str, Any]) -> None:
+    data = found["dataset"]
+    table = Table(
+        title=f"{data['groups']:,} groups, {data['places']:,} offsets, {data['records']:,} records;"
+        " records read again by a consumer that moves"
+    )
+    table.add_column("system")
+    for name in _SHOWN:
+        table.add_column(name, justify="right")
+    for system, figures in found["systems"].items():
+        table.add_row(system, *(f"{figures[name]:,}" for name in _SHOWN))
+    Console(width=None if os.isatty(1) else 140).print(table)

@@ -1,0 +1,57 @@
+"""What is right: both logs read by a stock client, records matched by what they hold, offsets looked up."""
+
+import asyncio
+from bisect import bisect_left
+
+import msgspec
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+_DEADLINE_S = 600.0
+
+
+class Log(msgspec.Struct, frozen=True):
+    """The committed records of one partition: offsets and values, in order."""
+
+    offsets: list[int]
+    values: list[bytes]
+
+
+async def read_log(address: str, topic: str, partition: int) -> Log:
+    """Read a partition whole, committed records only; raises TimeoutError."""
+    where = TopicPartition(topic, partition)
+    consumer = AIOKafkaConsumer(bootstrap_servers=address, isolation_level="read_committed", enable_auto_commit=False)
+    log = Log([], [])
+    await consumer.start()
+    try:
+        consumer.assign([where])
+        await consumer.seek_to_beginning(where)
+        end = (await consumer.end_offsets([where]))[where]
+        async with asyncio.timeout(_DEADLINE_S):
+            while await consumer.position(where) < end:
+                for one in (await consumer.getmany(where, timeout_ms=200)).get(where, ()):
+                    log.offsets.append(one.offset)
+                    log.values.append(one.value)
+    finally:
+        await consumer.stop()
+    return log
+
+
+class Judge:
+    """One partition and its copy. Raises ValueError where the copy is not the source's records in order."""
+
+    def __init__(self, source: Log, target: Log) -> None:
+        if source.values != target.values:
+            raise ValueError(f"the copy has {len(target.values)} records, the source {len(source.values)}, or others")
+        self._source, self._target = source.offsets, target.offsets
+
+    def repeated(self, source_offset: int, target_offset: int) -> int:
+        """Return how many records a consumer that moves to `target_offset` reads again; below zero: how many it skips.
+
+        Offsets between the same two records are the same place.
+        """
+        return bisect_left(self._source, source_offset) - bisect_left(self._target, target_offset)
+
+    @property
+    def source_end(self) -> int:
+        """The offset behind the last record of the source."""
+        return self._source[-1] + 1 if self._source else 0

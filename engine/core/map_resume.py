@@ -1,0 +1,68 @@
+"""The map of a lane in the hands of its next owner: gone on with, or cut where the target lost records."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from engine.core.map_runs import MapBlock, MapRun, MapStart, MapTail, check_runs, cut_runs
+from engine.core.position import ForeignPosition, Position
+from engine.core.resume import REGRESSION, Found
+
+
+def map_reaches(position: Position, target_end: int) -> bool:
+    """Whether the map's tail is enough to cut it at a target offset; else a block of it must be read back."""
+    tail = position.map_tail
+    return not position.map_blocks or (bool(tail) and tail[0].target < target_end)
+
+
+def unfolded(position: Position, blocks: Mapping[int, MapBlock], target_end: int) -> Position:
+    """Take the last blocks of the map back into its tail, down to the one that a target offset lies in or behind.
+
+    Where one is missing, the map begins behind it.
+    """
+    number, runs = position.map_blocks, position.map_tail
+    start = position.map_start
+    while number and not (runs and runs[0].target < target_end):
+        block = blocks.get(number - 1)
+        if block is None or not _follows(block.runs, runs):
+            place = runs[0] if runs else MapRun(position.source_next, position.target_next, 0)
+            number, start = 0, MapStart(place.source, place.target, first=False)
+            break
+        number, runs = number - 1, (*block.runs, *runs)
+    return msgspec.structs.replace(
+        position,
+        map_blocks=number,
+        map_tail=runs,
+        map_source=start.source,
+        map_target=start.target,
+        map_first=start.first,
+    )
+
+
+def _follows(runs: Sequence[MapRun], behind: Sequence[MapRun]) -> bool:
+    try:
+        check_runs((*runs, *behind[:1]))
+    except ValueError:
+        return False
+    return bool(runs)
+
+
+def resumed_map(stored: Position | ForeignPosition | None, found: Found, generation: int) -> MapTail:
+    """Return the lane's map as the next owner goes on with it.
+
+    `generation` is that of a map which begins here; it must be above that of any former map of the lane.
+    """
+    place = MapStart(found.source_next, found.target_next, first=stored is None and not found.foreign)
+    if not isinstance(stored, Position):
+        begin = MapStart(found.copied[0].source, found.copied[0].target, first=False) if found.copied else place
+        return MapTail(generation, begin, 0, found.copied)
+    if stored.map_source < 0 and found.how == REGRESSION:
+        return MapTail(generation, place, 0, ())
+    known = stored.map_source >= 0
+    tail = MapTail(stored.map_generation + 1 if known else generation, stored.map_start, stored.map_blocks, ())
+    kept = cut_runs(stored.map_tail, found.source_next) if found.how == REGRESSION else stored.map_tail
+    if found.source_next < tail.start.source:
+        tail.start = place
+    for run in (*kept, *found.copied):
+        tail.append(*run)
+    return tail

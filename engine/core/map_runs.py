@@ -1,0 +1,143 @@
+"""What the map of a lane is made of: runs, full blocks of them, and the tail behind, which grows with every append.
+
+`engine/core/offset_map.py` has the picture and the invariants.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import msgspec
+
+RUNS_PER_BLOCK = 128
+"""Enough that a block costs few bytes per run, few enough that the tail in every position stays small."""
+
+
+class MapRun(NamedTuple):
+    """`count` records, consecutive from `source` on one side and from `target` on the other."""
+
+    source: int
+    target: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
+
+
+class MapStart(msgspec.Struct, frozen=True, gc=False):
+    """Where a lane's map begins; `first`: nothing was copied before, by anybody."""
+
+    source: int
+    target: int
+    first: bool
+
+
+class MapHead(msgspec.Struct, frozen=True):
+    """The end of a map: with the blocks numbered below `blocks` it is the whole of it.
+
+    Everything below `source_next` was copied or knowingly skipped; no record of ours lies at `target_next` or above.
+    """
+
+    generation: int
+    blocks: int
+    source_next: int
+    target_next: int
+    runs: tuple[MapRun, ...]
+
+
+class MapBlock(msgspec.Struct, frozen=True):
+    """One full block of a lane's map."""
+
+    number: int
+    generation: int
+    runs: tuple[MapRun, ...]
+
+
+def check_runs(runs: Sequence[MapRun]) -> None:
+    """Raise ValueError unless the runs ascend on both sides without overlap and each has records (invariant 1)."""
+    if any(run.count <= 0 or run.source < 0 or run.target < 0 for run in runs):
+        raise ValueError("a run without records, or at a negative offset")
+    for last, run in pairwise(runs):
+        if run.source < last.source + last.count or run.target < last.target + last.count:
+            raise ValueError(f"run {tuple(run)} behind {tuple(last)}")
+
+
+def cut_runs(runs: Iterable[MapRun], source_next: int) -> tuple[MapRun, ...]:
+    """Return what the runs say of the records below a source offset."""
+    return tuple(
+        run if run.source + run.count <= source_next else MapRun(run.source, run.target, source_next - run.source)
+        for run in runs
+        if run.source < source_next
+    )
+
+
+def cut_at_target(runs: Iterable[MapRun], target_next: int) -> tuple[MapRun, ...]:
+    """Return what the runs say of the records below a target offset."""
+    return tuple(
+        run if run.target + run.count <= target_next else MapRun(run.source, run.target, target_next - run.target)
+        for run in runs
+        if run.target < target_next
+    )
+
+
+def join_runs(runs: Iterable[MapRun]) -> tuple[MapRun, ...]:
+    """Return ascending runs with those made one that follow each other on both sides."""
+    tail = MapTail(0, MapStart(0, 0, first=True), 0, ())
+    for run in runs:
+        tail.append(*run)
+    return tail.runs
+
+
+class MapTail:
+    """The runs of a lane behind its last durable block, growing with every acknowledgement."""
+
+    def __init__(self, generation: int, start: MapStart, blocks: int, runs: Sequence[MapRun]) -> None:
+        check_runs(runs)
+        self.generation = generation
+        self.start = start
+        self.blocks = blocks
+        self._closed = list(runs[:-1])
+        self._source, self._target, self._count = runs[-1] if runs else (-1, -1, 0)
+
+    @property
+    def pending(self) -> int:
+        """Runs that are in no durable block."""
+        return len(self._closed) + (self._count > 0)
+
+    @property
+    def runs(self) -> tuple[MapRun, ...]:
+        """All of them, the one that still grows last."""
+        if not self._count:
+            return ()
+        return (*self._closed, MapRun(self._source, self._target, self._count))
+
+    def append(self, source: int, target: int, count: int) -> None:
+        """Add consecutive records that the target acknowledged, right behind what is there or with a gap between."""
+        if source - self._source == self._count == target - self._target:
+            self._count += count
+            return
+        ends = self._source + self._count, self._target + self._count
+        if source < ends[0] or target < ends[1]:
+            raise AssertionError(f"{source} -> {target} behind {ends[0]} -> {ends[1]}")
+        if self._count:
+            self._closed.append(MapRun(self._source, self._target, self._count))
+        self._source, self._target, self._count = source, target, count
+
+    def head(self, source_next: int, target_next: int) -> MapHead:
+        """Take a snapshot for a lane that stands at these ends."""
+        return MapHead(self.generation, self.blocks, source_next, target_next, self.runs)
+
+    @property
+    def has_sealed(self) -> bool:
+        """Whether a block is full and not durable."""
+        return len(self._closed) >= RUNS_PER_BLOCK
+
+    def sealed(self) -> tuple[MapBlock, ...]:
+        """Return the full blocks that are not durable: none of their runs can grow any more."""
+        full = len(self._closed) - len(self._closed) % RUNS_PER_BLOCK
+        return tuple(
+            MapBlock(self.blocks + at // RUNS_PER_BLOCK, self.generation, tuple(self._closed[at : at + RUNS_PER_BLOCK]))
+            for at in range(0, full, RUNS_PER_BLOCK)
+        )
+
+    def on_durable(self, blocks: int) -> None:
+        """So many blocks are durable now, counted from the map's beginning: forget their runs."""
+        del self._closed[: (blocks - self.blocks) * RUNS_PER_BLOCK]
+        self.blocks = blocks

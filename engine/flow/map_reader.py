@@ -1,0 +1,210 @@
+"""The exact maps of a flow's lanes, read from the topics that copiers write: for whoever translates offsets.
+
+    positions topic   every lane's head, written now and then           |  the newest of both
+    offset syncs      the same behind MM2's bytes, about once a second  |  is followed
+    map topic         full blocks: an anchor each, the latest runs in memory, others read back when asked for
+
+One pass reads positions and syncs to their ends, then the blocks to theirs: whatever a head counts was durable before
+it, so it is there. Passes may follow each other for ever, or one may be all, in any process: nothing is written, and
+nobody need be asked.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+
+import msgspec
+
+from engine.clock import wall_ms
+from engine.core.map_blocks import decode_block, decode_tail, map_topic, read_block_key
+from engine.core.map_runs import RUNS_PER_BLOCK, MapHead, MapStart
+from engine.core.mm2_records import decode_offset_sync
+from engine.core.offset_map import How, OffsetMap, Translation
+from engine.core.position import Position, decode_key, decode_value
+from engine.errors import MirrorError
+from engine.flow.ports import EARLIEST, LATEST, Cluster
+from engine.tasks import run_all
+from engine.wire.record import Record
+from policies.model import FlowName, TopicPartition
+
+_AT_ONCE = 8
+_SYNCS_SINCE_MS = 300_000
+"""Older syncs tell less than the positions, which are written more often than that."""
+_LEAST_RUNS = 2 * RUNS_PER_BLOCK
+"""Of one lane: what was just read back must outlast the question."""
+_UNKNOWN = Translation(How.STALE)
+
+Take = Callable[[TopicPartition, Record], None]
+
+
+class MapTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """What is read: the flow's topics, and how many runs stay in memory (24 bytes each)."""
+
+    flow: FlowName
+    positions_topic: str
+    positions_partitions: int
+    syncs_topic: str = ""
+    """Empty: no offset syncs are read, and heads are as old as the positions."""
+    keep_runs: int = 2_000_000
+
+
+class MapReader:
+    """Fills maps of the lanes it was asked for; `syncs` is the cluster that holds the offset syncs."""
+
+    def __init__(self, terms: MapTerms, target: Cluster, syncs: Cluster | None = None) -> None:
+        self._terms = terms
+        self._target = target
+        self._syncs = syncs or target
+        self._maps: dict[TopicPartition, OffsetMap] = {}
+        self._lies_on: dict[TopicPartition, TopicPartition] = {}
+        self._read_to: dict[TopicPartition, tuple[int, int]] = {}  # behind the last record, and the end by then
+        self._heads: dict[TopicPartition, tuple[MapHead, MapStart]] = {}
+        self._live: dict[TopicPartition, MapHead] = {}
+        self._loaded = 0
+        self._busy = asyncio.Lock()
+        self.unreadable: dict[TopicPartition, str] = {}
+        """Why nothing is known of a lane although something is written: its last position is none that we read."""
+
+    # --- catching up -----------------------------------------------------------------------------------------
+
+    async def follow(self, lanes: Collection[TopicPartition] | None = None) -> None:
+        """Catch up with all that was written until now, of all lanes: those named are of no consequence.
+
+        Raises ConnectionLost, BrokerUnreachable, KafkaRefusal; asked again, it goes on where it stopped.
+        """
+        del lanes  # all of a partition must be read to find one lane's records, so all are kept
+        async with self._busy:
+            count = self._terms.positions_partitions
+            positions = [TopicPartition(self._terms.positions_topic, number) for number in range(count)]
+            await self._read(self._target, positions, self._position)
+            if self._terms.syncs_topic:
+                syncs = [TopicPartition(self._terms.syncs_topic, 0)]
+                await self._read(self._syncs, syncs, self._sync, since_ms=wall_ms() - _SYNCS_SINCE_MS)
+            topic = map_topic(self._terms.flow.source)
+            await self._read(self._target, [TopicPartition(topic, number) for number in range(count)], self._block)
+            self._apply()
+
+    async def _read(
+        self, cluster: Cluster, partitions: Sequence[TopicPartition], take: Take, since_ms: int = EARLIEST
+    ) -> None:
+        """Read what is new in some partitions; those that do not exist (yet) are left out."""
+        led = list(await cluster.leaders(partitions))
+        ends = await cluster.offsets(led, LATEST) if led else {}
+        grown = [one for one in led if one not in self._read_to or self._read_to[one][1] < ends[one]]
+        if not grown:
+            return
+        starts = await cluster.offsets(grown, EARLIEST)
+        fresh = [one for one in grown if one not in self._read_to and since_ms != EARLIEST]
+        if fresh:
+            since = await cluster.offsets(fresh, since_ms)
+            starts |= {one: at if at >= 0 else ends[one] for one, at in since.items()}
+        at_once = asyncio.Semaphore(_AT_ONCE)
+
+        async def read(partition: TopicPartition) -> None:
+            async with at_once:
+                reached = max(starts[partition], self._read_to.get(partition, (-1, -1))[0])
+                async for records in cluster.read_log(partition, reached, ends[partition], committed=True):
+                    for record in records:
+                        take(partition, record)
+                        reached = record.offset + 1
+                self._read_to[partition] = reached, ends[partition]
+
+        await run_all(*(read(partition) for partition in grown))
+
+    def _position(self, _partition: TopicPartition, record: Record) -> None:
+        key = decode_key(record.key) if record.key is not None else None
+        if key is None or key[0] != self._terms.flow.source:
+            return
+        lane = key[1]
+        self.unreadable.pop(lane, None)
+        try:
+            position = decode_value(record.value)
+        except ValueError as error:
+            self.unreadable[lane] = str(error)
+            return
+        if isinstance(position, Position):  # after one of MM2's, our map is still true as far as it goes
+            self._heads[lane] = position.map_head, position.map_start
+
+    def _sync(self, _partition: TopicPartition, record: Record) -> None:
+        try:
+            sync = decode_offset_sync(record.key, record.value)
+            head = decode_tail(sync.tail)
+        except (MirrorError, ValueError):
+            return  # MM2 or somebody newer wrote it; the positions tell the same a little later
+        if head is not None:
+            self._live[TopicPartition(sync.topic, sync.partition)] = head
+
+    def _block(self, partition: TopicPartition, record: Record) -> None:
+        key = read_block_key(record.key)
+        if key is None or record.value is None or key[0] != self._terms.flow.source:
+            return
+        _, lane, number = key
+        known = self._maps.setdefault(lane, OffsetMap())
+        before = known.loaded_runs
+        try:
+            known.add_block(decode_block(number, record.value), record.offset)
+        except ValueError:
+            return  # not to be read: the map begins behind it
+        self._lies_on[lane] = partition
+        self._loaded += known.loaded_runs - before
+        self._thin()
+
+    def _apply(self) -> None:
+        """Let the maps follow the newest heads; a sync of another owner than the position's is not believed."""
+        for lane, (head, start) in self._heads.items():
+            self._maps.setdefault(lane, OffsetMap()).follow(head, start)
+        self._heads.clear()
+        for lane, live in list(self._live.items()):
+            known = self._maps.get(lane)
+            if known is None or known.head is None or live.generation > known.head.generation:
+                continue  # the position of that owner was written first, so the next pass has it
+            if live.generation == known.head.generation and live.blocks <= known.blocks:
+                known.follow(live)
+            del self._live[lane]
+
+    # --- memory ----------------------------------------------------------------------------------------------
+
+    def _thin(self) -> None:
+        """Keep to the budget: every map gives up what it has above its share, and some more for what is to come."""
+        if self._loaded <= self._terms.keep_runs:
+            return
+        share = max(_LEAST_RUNS, self._terms.keep_runs * 3 // 4 // len(self._maps))
+        for known in self._maps.values():
+            before = known.loaded_runs
+            known.thin(share)
+            self._loaded += known.loaded_runs - before
+
+    async def recall(self, lane: TopicPartition, blocks: Collection[int]) -> None:
+        """Read blocks of one lane back into memory; they stay for the questions that follow at once.
+
+        A block that was written anew meanwhile stays unread until the next `follow`. Raises as `follow` does.
+        """
+        known = self._maps[lane]
+        for number in blocks:
+            at, before = known.place(number), known.loaded_runs
+            async for records in self._target.read_log(self._lies_on[lane], at, at + 1, committed=True):
+                for record in records:
+                    if record.value is not None:
+                        known.load(decode_block(number, record.value))
+            self._loaded += known.loaded_runs - before
+            self._thin()
+
+    # --- answers ---------------------------------------------------------------------------------------------
+
+    def map_of(self, lane: TopicPartition) -> OffsetMap | None:
+        """Return the map of a lane as it is known, None where nothing is."""
+        return None if lane in self.unreadable else self._maps.get(lane)
+
+    def head(self, lane: TopicPartition) -> MapHead | None:
+        """Return where the copy of a lane ends, None where that is not known."""
+        known = self.map_of(lane)
+        return None if known is None else known.head
+
+    def translate(self, lane: TopicPartition, source_offset: int) -> Translation:
+        """Answer from memory; UNREAD names a block to `recall`, STALE means that nothing is known of the lane."""
+        known = self.map_of(lane)
+        return _UNKNOWN if known is None else known.translate(source_offset)
+
+    def source_of(self, lane: TopicPartition, target_offset: int) -> Translation:
+        """The way back, as `translate`; `lane` is still named by its source partition."""
+        known = self.map_of(lane)
+        return _UNKNOWN if known is None else known.source_of(target_offset)

@@ -1,0 +1,149 @@
+"""What committed offsets mean on the target: the exact maps asked, their answers held against the target's log.
+
+An answer is never above the target's high watermark (it lost records then, and the lane will copy them again), and
+never below its log start (retention has eaten what the answer points at: a consumer begins at what is left, which is
+said).
+"""
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple, Protocol
+
+from engine.core.map_runs import MapHead
+from engine.core.offset_map import How, Translation
+from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.flow.ports import EARLIEST, LATEST, Cluster, Offsets
+from policies.model import TopicPartition
+from policies.selection import TopicSelection
+
+CLAMPED = "log start"
+"""How an answer was found that retention on the target has moved up."""
+ABOVE_END = "above the target's end"
+NO_TARGET = "target partition not reachable"
+_UNREACHABLE = (ConnectionLost, BrokerUnreachable)
+
+
+class Maps(Protocol):
+    """The exact maps of lanes, named by their source partitions, as a reader follows them."""
+
+    async def follow(self, lanes: Collection[TopicPartition]) -> None:
+        """Catch up with all that was told of these lanes until now. Raises ConnectionLost, BrokerUnreachable."""
+
+    def translate(self, lane: TopicPartition, source_offset: int) -> Translation:
+        """Answer from memory; UNREAD names a block to `recall`, STALE means that nothing is known of the lane."""
+
+    async def recall(self, lane: TopicPartition, blocks: Collection[int]) -> None:
+        """Read blocks of one lane back into memory; they stay for the questions that follow at once."""
+
+    def head(self, lane: TopicPartition) -> MapHead | None:
+        """Return where the copy of a lane ends, None where that is not known."""
+
+
+class Place(NamedTuple):
+    """One committed offset of a group, and what it is on the target: -1 where `how` is why there is no answer."""
+
+    lane: TopicPartition
+    target: TopicPartition
+    source_offset: int
+    offset: int
+    how: str
+    metadata: str = ""
+
+
+class Translations:
+    """Translates the commits of groups, thousands at a time; one question about maps and ends serves them all."""
+
+    def __init__(self, selection: TopicSelection, maps: Maps, target: Cluster) -> None:
+        self._selection = selection
+        self._maps = maps
+        self._target = target
+        self._targets: dict[TopicPartition, TopicPartition | None] = {}
+        self._ends: dict[TopicPartition, tuple[int, int]] = {}
+
+    async def places(self, commits: Mapping[str, Offsets]) -> dict[str, list[Place]]:
+        """Translate the commits of groups; partitions that the flow does not copy are left out.
+
+        Raises ConnectionLost, BrokerUnreachable.
+        """
+        lanes = {lane for offsets in commits.values() for lane in offsets if self._target_of(lane) is not None}
+        await self._maps.follow(lanes)
+        await self._look_at_ends(lanes)  # behind the maps, so that no end is older than an answer
+        unread: dict[TopicPartition, list[tuple[list[Place], int, int]]] = {}
+        found: dict[str, list[Place]] = {}
+        place = self._place
+        for group, offsets in commits.items():
+            rows = found[group] = []
+            for lane, (offset, metadata) in offsets.items():
+                if self._targets[lane] is None:
+                    continue
+                answer = self._maps.translate(lane, offset)
+                if answer.how is How.UNREAD:
+                    unread.setdefault(lane, []).append((rows, len(rows), answer.block))
+                rows.append(place(lane, offset, metadata, answer))
+        for lane, missing in unread.items():
+            await self._recall(lane, missing)
+        return found
+
+    async def _recall(self, lane: TopicPartition, missing: list[tuple[list[Place], int, int]]) -> None:
+        """Read blocks back one after the other, and answer the questions to each while it is in memory."""
+        by_block: dict[int, list[tuple[list[Place], int]]] = {}
+        for rows, at, block in missing:
+            by_block.setdefault(block, []).append((rows, at))
+        for block, questions in by_block.items():
+            await self._maps.recall(lane, [block])
+            for rows, at in questions:
+                asked = rows[at]
+                answer = self._maps.translate(lane, asked.source_offset)
+                rows[at] = self._place(lane, asked.source_offset, asked.metadata, answer)
+
+    def _target_of(self, lane: TopicPartition) -> TopicPartition | None:
+        """Return the target partition of a lane, None where the flow does not copy its topic."""
+        if lane not in self._targets:
+            wanted = self._selection.wants(lane.topic)
+            topic = self._selection.target_topic(lane.topic)
+            self._targets[lane] = TopicPartition(topic, lane.partition) if wanted else None
+        return self._targets[lane]
+
+    def _place(self, lane: TopicPartition, source_offset: int, metadata: str, answer: Translation) -> Place:
+        target = self._targets[lane]
+        assert target is not None
+        offset, how = answer.offset, answer.how.value
+        ends = self._ends.get(target)
+        if ends is None:
+            offset, how = -1, NO_TARGET
+        elif offset > ends[1]:
+            offset, how = -1, ABOVE_END
+        elif 0 <= offset < ends[0]:
+            offset, how = ends[0], CLAMPED
+        return Place(lane, target, source_offset, offset, how, metadata)
+
+    def lost(self, lane: TopicPartition, offset: int) -> MapHead | None:
+        """Return where the copy of a lane ends, where an offset told before lies above all that the target has."""
+        target, head = self._targets.get(lane), self._maps.head(lane)
+        ends = self._ends.get(target) if target is not None else None
+        if ends is None or head is None or not offset > ends[1] >= head.target_next:
+            return None
+        return head
+
+    async def _look_at_ends(self, lanes: Collection[TopicPartition]) -> None:
+        """Ask for log start and high watermark; a topic that cannot be asked about is without, not all of them."""
+        targets = [target for lane in lanes if (target := self._target_of(lane)) is not None]
+        self._ends = {}
+        if not targets:
+            return
+        led = [one for one, leader in (await self._target.leaders(targets)).items() if leader.node >= 0]
+        try:
+            await self._ask_ends(led)
+        except (*_UNREACHABLE, KafkaRefusal):
+            for topic in sorted({one.topic for one in led}):
+                await self._try_topic([one for one in led if one.topic == topic])
+
+    async def _try_topic(self, targets: list[TopicPartition]) -> None:
+        try:
+            await self._ask_ends(targets)
+        except (*_UNREACHABLE, KafkaRefusal):
+            return  # said of each of its partitions: NO_TARGET
+
+    async def _ask_ends(self, targets: list[TopicPartition]) -> None:
+        starts = await self._target.offsets(targets, EARLIEST)
+        ends = await self._target.offsets(targets, LATEST)
+        self._ends.update({one: (starts[one], ends[one]) for one in targets})

@@ -1,0 +1,62 @@
+"""What is set for the consumer groups of a flow: MM2's checkpoint connector, our defaults where they are better."""
+
+import re
+
+from engine.flow_keys import FlowKeys
+from engine.property_reader import PropertyReader
+from engine.settings import GroupConfig
+from policies.groups import DEFAULT_GROUPS, DEFAULT_GROUPS_EXCLUDE, GroupSelection
+from policies.patterns import BadPattern
+
+_FILTER = re.compile(r"(?:org\.apache\.kafka\.connect\.mirror\.)?DefaultGroupFilter")
+_EVERY_S = 5
+"""Groups are fresh on the target within seconds, unless the file asks for MM2's minute."""
+_MOST_S = 2**31 - 1
+_AS_MANY = 0
+"""Three replicas as MM2, or as many as there are brokers."""
+
+
+def read_groups(reader: PropertyReader, keys: FlowKeys) -> GroupConfig:
+    """Read the keys of a flow. Raises ConfigError."""
+
+    def every(name: str) -> float:
+        return float(reader.number(keys.flow(name), _EVERY_S, 1, _MOST_S))
+
+    def switch(name: str, *, default: bool) -> bool:
+        return reader.flag(keys.flow(name), default=default)
+
+    _check_filter(reader, keys.flow("group.filter.class"))
+    return GroupConfig(
+        include=_patterns(reader, keys.flow("groups"), DEFAULT_GROUPS),
+        exclude=_patterns(reader, keys.flow("groups.exclude"), DEFAULT_GROUPS_EXCLUDE),
+        refresh=switch("refresh.groups.enabled", default=True),
+        refresh_s=every("refresh.groups.interval.seconds"),
+        checkpoints=switch("emit.checkpoints.enabled", default=True),
+        checkpoints_s=every("emit.checkpoints.interval.seconds"),
+        checkpoints_replication_factor=_replicas(reader, keys.flow("checkpoints.topic.replication.factor")),
+        commits=switch("sync.group.offsets.enabled", default=False),
+        commits_s=every("sync.group.offsets.interval.seconds"),
+    )
+
+
+def _patterns(reader: PropertyReader, key: str, default: tuple[str, ...]) -> tuple[str, ...]:
+    found = tuple(reader.list(key, default))
+    try:
+        GroupSelection(found)
+    except BadPattern as bad:
+        raise reader.error(key, str(bad), "give Java regular expressions that match whole names") from None
+    return found
+
+
+def _check_filter(reader: PropertyReader, key: str) -> None:
+    name = reader.text(key, "DefaultGroupFilter")
+    if not _FILTER.fullmatch(name):
+        right = "use DefaultGroupFilter, with groups and groups.exclude; custom Java classes cannot run here"
+        raise reader.error(key, f"unknown filter {name!r}", right)
+
+
+def _replicas(reader: PropertyReader, key: str) -> int:
+    found = reader.number(key, _AS_MANY, -1, 32767)
+    if found == _AS_MANY and reader.has(key):
+        raise reader.error(key, "0 is out of range", "give a number from 1 to 32767, or -1: broker's default")
+    return found

@@ -1,0 +1,189 @@
+"""One group translated by hand: where it stands on both sides, and a commit on the target where that is asked for.
+
+In a process of its own, without Ray: it reads what copiers wrote, and writes nothing but commits.
+"""
+
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import msgspec
+
+from engine.errors import MirrorError
+from engine.flow.checkpoints import CheckpointLog
+from engine.flow.group_keeper import GroupRounds
+from engine.flow.ports import Answers, Offsets
+from engine.flow.translations import Maps, Place, Translations
+from engine.group_keeper import group_terms
+from engine.kafka.gateway import KafkaCluster
+from engine.kafka.groups import KafkaGroups
+from engine.runner import client_for
+from engine.settings import FlowConfig, MirrorConfig
+from policies.groups import GroupState
+from policies.model import TopicPartition
+
+CLIENT_ID = "raymirror-translate"
+T = TypeVar("T")
+
+
+class UnknownGroup(MirrorError):
+    """A group without members or commits on the source: group, cluster."""
+
+    def __init__(self, group: str, cluster: str) -> None:
+        super().__init__(group, cluster)
+        self.group, self.cluster = group, cluster
+
+    def __str__(self) -> str:
+        return f"group {self.group!r} has neither members nor commits on cluster {self.cluster!r}; check its name"
+
+
+class GroupFailed(MirrorError):
+    """A cluster does not tell about a group, or take its commits: which, and why."""
+
+    exit_code = 1  # it ran, and the outcome is not good
+
+    def __init__(self, group: str, why: str) -> None:
+        super().__init__(group, why)
+        self.group, self.why = group, why
+
+    def __str__(self) -> str:
+        return self.why
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One partition of a group. `target_offset` is -1 where there is no answer, and `why_not` says why.
+
+    `stored` is what the target has for the group, -1 for nothing; `mirrored` is false where the flow leaves it out.
+    """
+
+    topic: str
+    partition: int
+    source_offset: int
+    target_topic: str = ""
+    target_offset: int = -1
+    how: str = ""
+    why_not: str = ""
+    stored: int = -1
+    mirrored: bool = True
+
+    @property
+    def equal(self) -> bool:
+        """Whether the group stands on the target exactly where it stands on the source."""
+        return self.target_offset >= 0 and self.stored == self.target_offset
+
+
+class Translated(msgspec.Struct, frozen=True, kw_only=True):
+    """A group at one moment; `source_state` and `target_state` say whether it has members there."""
+
+    flow: str
+    group: str
+    source_state: str
+    target_state: str
+    rows: tuple[Row, ...]
+
+    @property
+    def answered(self) -> bool:
+        """Whether every partition that the flow copies has an answer."""
+        return all(row.target_offset >= 0 for row in self.rows if row.mirrored)
+
+    @property
+    def equal(self) -> bool:
+        """Whether every partition that the flow copies stands on the target where it stands on the source."""
+        return all(row.equal for row in self.rows if row.mirrored)
+
+
+class GroupDesk:
+    """One group of one flow, over connections of its own, as an async context. Raises BrokerUnreachable."""
+
+    def __init__(
+        self,
+        config: MirrorConfig,
+        flow: FlowConfig,
+        group: str,
+        maps_of: Callable[[FlowConfig, KafkaCluster, KafkaCluster], Maps],
+        *,
+        backwards: bool = False,
+    ) -> None:
+        self._flow, self._group = flow, group
+        self._clients = [client_for(config.clusters[alias], CLIENT_ID) for alias in flow.name]
+        source, target = (KafkaCluster(client, request_timeout_s=flow.request_timeout_s) for client in self._clients)
+        self._source, self._target = (KafkaGroups(client) for client in self._clients)
+        self._translations = Translations(flow.selection, maps_of(flow, source, target), target)
+        log = CheckpointLog(target, flow.naming.checkpoints_topic(flow.name.source), flow.request_timeout_s)
+        terms = group_terms(flow, backwards=backwards)
+        self._rounds = GroupRounds(terms, self._source, self._target, self._translations, log)
+
+    async def __aenter__(self) -> Self:
+        try:
+            for client in self._clients:
+                await client.open()
+        except BaseException:
+            await self._close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._close()
+
+    async def _close(self) -> None:
+        await self._rounds.close()
+        for client in self._clients:
+            await client.close()
+
+    async def look(self, *, apply: bool = False, stable: bool = False) -> Translated:
+        """Translate the group as it stands now; `apply` commits on the target first, where that may be done.
+
+        Raises UnknownGroup, GroupFailed, ConnectionLost, BrokerUnreachable.
+        """
+        state = await self._ask(self._source.states([self._group]))
+        commits = await self._ask(self._source.offsets([self._group], stable=stable))
+        if state is GroupState.ABSENT and not commits:
+            raise UnknownGroup(self._group, self._flow.name.source)
+        places = await self._translations.places({self._group: commits})
+        if apply:
+            failed = await self._rounds.commit(places)
+            if failed:
+                raise GroupFailed(self._group, failed[self._group])
+        stored = await self._ask(self._target.offsets([self._group]))
+        there = await self._ask(self._target.states([self._group]))
+        return Translated(
+            flow=str(self._flow.name),
+            group=self._group,
+            source_state=state.value,
+            target_state=there.value,
+            rows=self._rows(commits, {place.lane: place for place in places[self._group]}, stored),
+        )
+
+    async def _ask(self, asked: Coroutine[Any, Any, Answers[T]]) -> T:
+        answers = await asked
+        if self._group in answers.failed:
+            raise GroupFailed(self._group, answers.failed[self._group])
+        return answers.found[self._group]
+
+    def _rows(self, commits: Offsets, places: dict[TopicPartition, Place], stored: Offsets) -> tuple[Row, ...]:
+        rows: list[Row] = []
+        for lane, (offset, _) in sorted(commits.items()):
+            place = places.get(lane)
+            if place is None:
+                why = self._flow.selection.why_not(lane.topic) or ""
+                row = Row(topic=lane.topic, partition=lane.partition, source_offset=offset, why_not=why, mirrored=False)
+            else:
+                row = _row(place, stored)
+            rows.append(row)
+        return tuple(rows)
+
+
+def _row(place: Place, stored: Offsets) -> Row:
+    found = place.offset >= 0
+    return Row(
+        topic=place.lane.topic,
+        partition=place.lane.partition,
+        source_offset=place.source_offset,
+        target_topic=place.target.topic,
+        target_offset=place.offset,
+        how=place.how if found else "",
+        why_not="" if found else place.how,
+        stored=stored[place.target][0] if place.target in stored else -1,
+    )

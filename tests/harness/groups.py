@@ -1,0 +1,79 @@
+"""Consumer groups made by stock clients: aiokafka's consumer, and Kafka's own Java one (KIP-848)."""
+
+import asyncio
+import subprocess
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, OffsetAndMetadata
+from aiokafka import TopicPartition as KafkaPartition
+
+from deploy.local.cluster import Cluster
+from deploy.local.tools import QUICK_FLAGS, start_tool
+
+_CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
+_END_S = 30.0
+
+
+@asynccontextmanager
+async def joined(cluster: Cluster, group: str, topic: str, **options: Any) -> AsyncIterator[Any]:
+    """Run a stock aiokafka consumer that is a member of a group until the block ends; it commits when told to."""
+    consumer = AIOKafkaConsumer(
+        topic,
+        bootstrap_servers=cluster.bootstrap_servers,
+        group_id=group,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        **options,
+    )
+    await consumer.start()
+    try:
+        async with asyncio.timeout(60):
+            while not consumer.assignment():  # noqa: ASYNC110 - aiokafka tells nobody when it is done
+                await asyncio.sleep(0.02)
+        yield consumer
+    finally:
+        await consumer.stop()
+
+
+async def commit(cluster: Cluster, group: str, topic: str, offsets: Mapping[int, int], metadata: str = "") -> None:
+    """Commit as a member of the group that then leaves cleanly."""
+    async with joined(cluster, group, topic) as consumer:
+        rows = {KafkaPartition(topic, n): OffsetAndMetadata(offset, metadata) for n, offset in offsets.items()}
+        await consumer.commit(rows)
+
+
+async def read_from(cluster: Cluster, group: str, topic: str, count: int) -> list[Any]:
+    """Join, read records from where the group stands until there are that many, commit and leave cleanly."""
+    records: list[Any] = []
+    async with joined(cluster, group, topic) as consumer, asyncio.timeout(60):
+        while len(records) < count:
+            records.append(await consumer.getone())
+        ends = {KafkaPartition(topic, one.partition): one.offset + 1 for one in records}
+        await consumer.commit(ends)
+    return records
+
+
+@asynccontextmanager
+async def console_consumer(cluster: Cluster, group: str, topic: str, folder: Path) -> AsyncIterator[Path]:
+    """Run Kafka's console consumer as a member of a KIP-848 group; give the file that it prints records to."""
+    log = folder / f"console-{group}.log"
+    words = ("--bootstrap-server", cluster.bootstrap_servers, "--topic", topic, "--group", group, "--from-beginning")
+    properties = (
+        "--consumer-property",
+        "group.protocol=consumer",
+        "--consumer-property",
+        "auto.commit.interval.ms=100",
+    )
+    process = start_tool(_CONSOLE, *words, *properties, log_file=log, heap_mib=128, flags=QUICK_FLAGS)
+    try:
+        yield log
+    finally:
+        process.terminate()
+        try:
+            await asyncio.to_thread(process.wait, _END_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()

@@ -1,0 +1,43 @@
+"""A JVM with Kafka's jars beside the tests: its classes are the judges of what we write for them."""
+
+import logging
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyspark
+from py4j.java_gateway import GatewayParameters, JavaGateway  # type: ignore[import-untyped]
+
+from deploy.local.jars import ensure_jars, kafka_classpath, say_aloud
+from deploy.local.java import find_java
+
+
+@contextmanager
+def jvm() -> Iterator[Any]:
+    """Give the classes of a JVM with Kafka's jars, by their full names; it ends when its input closes."""
+    ensure_jars(say_aloud)
+    (py4j,) = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
+    command = [
+        str(find_java()),
+        "-cp",
+        f"{py4j}:{kafka_classpath()}",
+        "py4j.GatewayServer",
+        "--die-on-broken-pipe",
+        "0",
+    ]
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
+        gateway = JavaGateway(
+            gateway_parameters=GatewayParameters(port=port, auto_convert=True, enable_memory_management=False)
+        )
+        try:
+            yield gateway.jvm
+        finally:
+            gateway.close()
+            process.kill()

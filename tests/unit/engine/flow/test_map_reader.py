@@ -1,0 +1,269 @@
+"""Maps read back from the topics that a copier wrote, compared with what lies in both logs."""
+
+import msgspec
+import pytest
+
+from engine.core import map_runs
+from engine.core.map_blocks import encode_block, encode_tail, map_topic
+from engine.core.map_runs import MapBlock
+from engine.core.mm2_records import OffsetSync, encode_offset_sync
+from engine.core.offset_map import How
+from engine.core.position import Position
+from engine.errors import ConnectionLost
+from engine.flow import map_reader
+from engine.flow.map_reader import MapReader, MapTerms
+from engine.wire.encode import encode_batch
+from engine.wire.record import Record
+from policies.model import TopicPartition
+from tests.fakes.source_log import COMMIT
+from tests.fakes.target_log import TargetLog
+from tests.unit.engine.flow.stage import FLOW, POSITIONS, Stage, until
+
+LANE = TopicPartition("t", 0)
+SYNCS = "mm2-offset-syncs.A.internal"
+NOW_MS = 1_800_000_000_000
+
+
+@pytest.fixture(autouse=True)
+def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(map_runs, "RUNS_PER_BLOCK", 3)
+    monkeypatch.setattr(map_reader, "_LEAST_RUNS", 3)
+
+
+class Holes(Stage):
+    """A source of transactions and of what compaction left."""
+
+    def __init__(self, partitions: int = 1) -> None:
+        super().__init__(partitions)
+        self.syncs = self.b.target(SYNCS)
+
+    def more(self, runs: int) -> None:
+        for log in self.sources:
+            for _ in range(runs):
+                log.data(3, holes=frozenset({1}))
+                log.data(2, producer_id=7)
+                log.marker(7, COMMIT)
+        self.a.grow()
+
+    async def copied_all(self) -> None:
+        drivers = self.copier.drivers.values()
+        ends = {TopicPartition("t", at): log.end for at, log in enumerate(self.sources)}
+        await until(lambda: all(driver.lane.source_next == ends[driver.name.source] for driver in drivers))
+
+    def reader(self, keep_runs: int = 1000) -> MapReader:
+        terms = MapTerms(
+            flow=FLOW, positions_topic=POSITIONS, positions_partitions=1, syncs_topic=SYNCS, keep_runs=keep_runs
+        )
+        return MapReader(terms, self.b)
+
+    async def judge(self, reader: MapReader, partition: int = 0) -> None:
+        """Hold every answer against the logs; what is not in memory is read back."""
+        lane, places = TopicPartition("t", partition), self.targets[partition].places()
+        head = reader.head(lane)
+        assert head is not None
+        for offset in range(head.source_next + 1):
+            answer = reader.translate(lane, offset)
+            if answer.how is How.UNREAD:
+                await reader.recall(lane, [answer.block])
+                answer = reader.translate(lane, offset)
+            behind = [target for source, target in places.items() if offset <= source < head.source_next]
+            assert answer.offset == min(behind, default=head.target_next), (offset, answer)
+            if answer.how is How.RUN:
+                back = reader.source_of(lane, answer.offset)
+                if back.how is How.UNREAD:
+                    await reader.recall(lane, [back.block])
+                    back = reader.source_of(lane, answer.offset)
+                assert back.offset == offset
+
+    def sync(self, tail: bytes, log: TargetLog | None = None) -> None:
+        """Write an offset sync as our own writer does."""
+        key, value = encode_offset_sync(OffsetSync("t", 0, 1, 1, tail))
+        (log or self.syncs).append(bytes(encode_batch([Record(0, NOW_MS, key, value)], 0)))
+
+
+async def played(runs: int = 5, partitions: int = 1) -> Holes:
+    stage = Holes(partitions)
+    stage.more(runs)
+    stage.assign()
+    async with stage.running():
+        await stage.copied_all()
+    return stage
+
+
+async def test_one_pass_knows_the_whole_map() -> None:
+    stage = await played()
+    reader = stage.reader()
+    await reader.follow()
+    stored = stage.stored()
+    assert stored.map_blocks > 2
+    assert reader.head(LANE) == stored.map_head
+    assert reader.translate(LANE, stored.source_next).how is How.END
+    assert reader.translate(LANE, stored.source_next + 1).how is How.BEYOND
+    await stage.judge(reader)
+
+
+async def test_a_reader_follows_and_a_new_owner_goes_on_with_the_map() -> None:
+    stage = await played(3)
+    reader = stage.reader()
+    await reader.follow([LANE])
+    await stage.judge(reader)
+    for epoch in (2, 3):
+        stage.copier = stage.new_copier()
+        stage.more(4)
+        stage.assign(epoch=epoch)
+        async with stage.running():
+            await stage.copied_all()
+        await reader.follow([LANE])
+        known = reader.map_of(LANE)
+        assert known is not None
+        assert known.begins == stage.stored().map_start
+        assert known.begins.first
+        await stage.judge(reader)
+    fresh = stage.reader()
+    await fresh.follow()
+    await stage.judge(fresh)
+
+
+async def test_what_is_thinned_is_read_back() -> None:
+    stage = await played(8, partitions=3)
+    reader = stage.reader(keep_runs=20)
+    await reader.follow()
+    assert sum(known.loaded_runs for known in reader._maps.values()) <= 20
+    for partition in range(3):
+        await stage.judge(reader, partition)
+    assert sum(known.loaded_runs for known in reader._maps.values()) == reader._loaded <= 20
+
+
+async def test_a_sync_tells_what_no_position_does_yet() -> None:
+    stage = Holes()
+    stage.more(3)
+    stage.assign()
+    reader = stage.reader()
+    async with stage.running():
+        await stage.copied_all()
+        await until(lambda: stage.driver().positions.settled)
+        await reader.follow()
+        stage.more(2)
+        await stage.copied_all()
+        head = stage.driver().lane.map_head
+        assert head is not None
+        before = reader.head(LANE)
+        stage.sync(encode_tail(head))
+        stage.sync(b"")  # MM2's own
+        stage.sync(b"\x09\x01")
+        stage.syncs.append(bytes(encode_batch([Record(0, NOW_MS, b"?", b"?")], 0)))
+    await reader.follow()
+    assert reader.head(LANE) not in (None, before)
+    await stage.judge(reader)
+
+
+async def test_a_sync_of_another_owner_waits_for_its_position() -> None:
+    stage = await played(3)
+    known = stage.stored().map_head
+    reader = stage.reader()
+    await reader.follow()
+    stage.sync(encode_tail(msgspec.structs.replace(known, generation=known.generation - 1, source_next=10_000)))
+    await reader.follow()
+    assert reader.head(LANE) == known
+    newer = msgspec.structs.replace(known, generation=known.generation + 1, source_next=known.source_next + 1)
+    stage.sync(encode_tail(newer))
+    await reader.follow()
+    assert reader.head(LANE) == known
+    stage.copier = stage.new_copier()
+    stage.assign(epoch=2)
+    async with stage.running():
+        await until(lambda: stage.driver().positions.settled)
+    await reader.follow()
+    assert reader.head(LANE) == newer
+
+
+async def test_old_syncs_are_left_alone() -> None:
+    stage = await played(3)
+    head = msgspec.structs.replace(stage.stored().map_head, source_next=10_000)
+    key, value = encode_offset_sync(OffsetSync("t", 0, 1, 1, encode_tail(head)))
+    stage.syncs.append(bytes(encode_batch([Record(0, 1_000, key, value)], 0)))
+    reader = stage.reader()
+    await reader.follow()
+    assert reader.head(LANE) == stage.stored().map_head
+
+
+async def test_nothing_is_known_of_what_nobody_wrote() -> None:
+    stage = Holes()
+    del stage.b.leader[TopicPartition(map_topic("A"), 0)]
+    reader = stage.reader()
+    await reader.follow()
+    assert reader.map_of(LANE) is None
+    assert reader.head(LANE) is None
+    assert reader.translate(LANE, 0).how is How.STALE
+    assert reader.source_of(LANE, 0).how is How.STALE
+
+
+async def test_a_position_that_cannot_be_read_hides_its_lane() -> None:
+    stage = await played(3, partitions=2)
+    newest = next(b for b in reversed(stage.positions.batches) if b.payload and b'"partition":0' in b.payload)
+    newest.payload = newest.payload.replace(b'"raymirror":2', b'"raymirror":9')
+    reader = stage.reader()
+    await reader.follow()
+    assert "newer raymirror" in reader.unreadable[LANE]
+    assert reader.translate(LANE, 0).how is How.STALE
+    await stage.judge(reader, 1)
+
+
+async def test_records_of_others_are_left_alone() -> None:
+    stage = await played(3)
+    for log, key in ((stage.positions, b"?"), (stage.blocks, b"?")):
+        log.append(bytes(encode_batch([Record(0, NOW_MS, key, b"?"), Record(0, NOW_MS, None, None)], 0)))
+    other = stage.blocks.records()[0].key or b""
+    blocks = [
+        Record(0, NOW_MS, other.replace(b'"A"', b'"X"'), encode_block(MapBlock(0, 1, ()))),
+        Record(0, NOW_MS, other.replace(b'"block":0', b'"block":90'), b"\x01"),
+    ]
+    stage.blocks.append(bytes(encode_batch(blocks, 0)))
+    reader = stage.reader()
+    await reader.follow()
+    await stage.judge(reader)
+
+
+async def test_a_pass_that_fails_goes_on_with_the_next() -> None:
+    stage = await played(5)
+    reader = stage.reader()
+    asked: list[str] = []
+
+    def fail(what: str, partitions: object) -> None:
+        asked.append(what)
+        if what == "read log" and asked.count(what) == 2:
+            raise ConnectionLost("gone")
+
+    stage.b.fail = fail
+    with pytest.raises(ConnectionLost):
+        await reader.follow()
+    assert reader.head(LANE) is None
+    await reader.follow()
+    await stage.judge(reader)
+    asked.clear()
+    await reader.follow()
+    assert "read log" not in asked
+
+
+async def test_the_map_survives_a_target_that_lost_blocks_of_it() -> None:
+    """A loss that reaches into the blocks: they are read back, cut, and written anew under the same numbers."""
+    stage = await played(6)
+    reader = stage.reader()
+    await reader.follow()
+    before = stage.stored()
+    assert isinstance(before, Position)
+    keep = sorted(stage.targets[0].places().values())[5] + 1
+    log = stage.targets[0]
+    keep = max(b.header.next_offset for b in log.batches if b.header.next_offset <= keep)
+    log.truncate(keep)
+    log.producers.clear()
+    stage.copier = stage.new_copier()
+    stage.assign(epoch=2)
+    stage.more(2)
+    async with stage.running():
+        await stage.copied_all()
+    assert stage.whole()
+    assert stage.stored().map_generation == before.map_generation + 1
+    for one in (reader, stage.reader()):
+        await one.follow()
+        await stage.judge(one)

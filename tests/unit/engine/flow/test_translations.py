@@ -1,0 +1,126 @@
+"""Commits translated: from the exact maps, within what the target's log holds."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from engine.errors import ConnectionLost, KafkaRefusal
+from engine.flow.translations import ABOVE_END, CLAMPED, NO_TARGET, Place, Translations
+from policies.model import FlowName, TopicPartition
+from policies.naming import DefaultNaming
+from policies.selection import TopicSelection
+from tests.fakes.cluster import FakeCluster
+from tests.fakes.maps import FakeMaps
+
+LANE, OTHER = TopicPartition("t", 0), TopicPartition("u", 0)
+COPY, OTHER_COPY = TopicPartition("A.t", 0), TopicPartition("A.u", 0)
+
+
+class Desk:
+    """A target, maps, and what translates."""
+
+    def __init__(self) -> None:
+        self.maps = FakeMaps()
+        self.target = FakeCluster("B")
+        self.copy(COPY, 0, 100)
+        self.copy(OTHER_COPY, 0, 100)
+        flow = FlowName("A", "B")
+        self.translations = Translations(TopicSelection(flow, DefaultNaming()), self.maps, self.target)
+
+    def copy(self, where: TopicPartition, start: int, end: int) -> None:
+        log = self.target.source(*where)
+        log.start = start
+        log.data(end)
+
+    async def ask(self, **offsets: int) -> dict[str, tuple[int, str]]:
+        """Translate one commit of `t-0` per group."""
+        commits = {group: {LANE: (offset, "m")} for group, offset in offsets.items()}
+        found = await self.translations.places(commits)
+        return {group: (rows[0].offset, rows[0].how) for group, rows in found.items()}
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+async def test_a_place_says_how_it_was_found(desk: Desk) -> None:
+    desk.maps.tell(LANE, [(5, 10, 10), (20, 30, 5)], ends=(25, 36))
+    assert await desk.ask(inside=7, hole=17, end=25, beyond=26, very_first=0) == {
+        "inside": (12, "run"),
+        "hole": (30, "refined"),
+        "end": (36, "end"),
+        "beyond": (-1, "beyond"),
+        "very_first": (10, "refined"),
+    }
+
+
+async def test_a_lane_without_a_map_has_no_answer(desk: Desk) -> None:
+    assert await desk.ask(g=5) == {"g": (-1, "stale")}
+    desk.maps.tell(LANE, [(5, 10, 10)], ends=(15, 20), begins=(5, 10), first=False)
+    assert await desk.ask(g=4, h=5) == {"g": (-1, "before"), "h": (10, "run")}
+
+
+async def test_a_whole_place_names_both_sides(desk: Desk) -> None:
+    desk.maps.tell(LANE, [(0, 0, 10)], ends=(10, 10))
+    found = await desk.translations.places({"g": {LANE: (3, "meta"), TopicPartition("B.x", 0): (1, "")}, "h": {}})
+    assert found == {"g": [Place(LANE, COPY, 3, 3, "run", "meta")], "h": []}
+    assert desk.maps.followed == [{LANE}]
+
+
+async def test_no_answer_is_above_the_targets_end_or_below_its_start(desk: Desk) -> None:
+    desk.maps.tell(LANE, [(0, 0, 150)], ends=(150, 150))
+    desk.target.sources[COPY].start = 40
+    assert await desk.ask(low=39, start=40, high=100, above=101) == {
+        "low": (40, CLAMPED),
+        "start": (40, "run"),
+        "high": (100, "run"),
+        "above": (-1, ABOVE_END),
+    }
+
+
+async def test_what_was_told_above_the_end_is_lost_and_where_the_copy_ends_instead(desk: Desk) -> None:
+    desk.maps.tell(LANE, [(0, 0, 90)], ends=(90, 91))
+    await desk.ask(g=120)
+    head = desk.translations.lost(LANE, 101)
+    assert head is not None
+    assert (head.source_next, head.target_next) == (90, 91)
+    assert desk.translations.lost(LANE, 100) is None
+    assert desk.translations.lost(OTHER, 101) is None
+    desk.maps.tell(LANE, [(0, 0, 120)], ends=(120, 120))  # the copy does not know of the loss yet
+    await desk.ask(g=120)
+    assert desk.translations.lost(LANE, 101) is None
+
+
+async def test_thinned_blocks_are_read_back_one_by_one(desk: Desk) -> None:
+    desk.maps.tell_blocks(LANE, [[(0, 0, 10)], [(20, 10, 10)], [(40, 20, 10)]], ends=(50, 30))
+    assert await desk.ask(a=5, b=25, c=6, d=35, e=49) == {
+        "a": (5, "run"),
+        "b": (15, "run"),
+        "c": (6, "run"),
+        "d": (20, "refined"),
+        "e": (29, "run"),
+    }
+    assert [blocks for _, blocks in desk.maps.recalled] == [[0], [1], [2]]
+
+
+async def test_a_target_without_a_leader_fails_alone(desk: Desk) -> None:
+    for lane in (LANE, OTHER):
+        desk.maps.tell(lane, [(0, 0, 10)], ends=(10, 10))
+    del desk.target.leader[OTHER_COPY]
+    found = await desk.translations.places({"g": {LANE: (3, ""), OTHER: (4, "")}})
+    assert [(place.offset, place.how) for place in found["g"]] == [(3, "run"), (-1, NO_TARGET)]
+
+
+@pytest.mark.parametrize("error", [ConnectionLost("b:1"), KafkaRefusal("offsets", 29, "TopicAuthorizationFailed", "")])
+async def test_a_topic_that_cannot_be_asked_about_fails_alone(desk: Desk, error: Exception) -> None:
+    for lane in (LANE, OTHER):
+        desk.maps.tell(lane, [(0, 0, 10)], ends=(10, 10))
+
+    def fail(asked: str, partitions: Sequence[TopicPartition]) -> None:
+        if asked == "offsets" and OTHER_COPY in partitions:
+            raise error
+
+    desk.target.fail = fail
+    found = await desk.translations.places({"g": {LANE: (3, ""), OTHER: (4, "")}})
+    assert [(place.offset, place.how) for place in found["g"]] == [(3, "run"), (-1, NO_TARGET)]
