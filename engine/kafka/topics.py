@@ -48,8 +48,7 @@ class Topics:
         await self._target.close()
 
     async def step(self) -> Discovery:
-        """Look once. Raises ConnectionLost, BrokerUnreachable; KafkaRefusal without a fitting positions topic."""
-        """Look once. Raises ConnectionLost, BrokerUnreachable; KafkaRefusal without positions topic or map topic."""
+        """Look once. Raises ConnectionLost, BrokerUnreachable; KafkaRefusal where positions or map topic do not fit."""
         await self._ensure_positions_topic()
         await self._ensure_map_topic()
         source = await self._source.metadata(None)
