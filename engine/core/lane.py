@@ -305,8 +305,9 @@ class Lane:
             return (Reacquire(f"the target appended at {base_offset}, below the acknowledged end {expected}"),)
         self._take(piece)
         self._target_next = base_offset + piece.record_count
-        if piece.header is not None:  # it passed unopened: its records follow each other on both sides
-            self._map.append(piece.source_base, base_offset, piece.record_count)
+        known = self.map
+        if known is not None and piece.header is not None:  # it passed unopened: nothing is between its records
+            known.append(piece.source_base, base_offset, piece.record_count)
         else:
             self._map_pieces(piece, base_offset)
         self._window = self.limits.max_in_flight
