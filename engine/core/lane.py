@@ -21,12 +21,12 @@ import msgspec
 from engine.core import states
 from engine.core.actions import NOTHING, Action, Actions, Fail, Inspect, Reacquire, ReadTail, Retry, RetryRefused, Split
 from engine.core.events import RecordRefused, TargetGap
-from engine.core.map_runs import MapHead, MapTail
+from engine.core.map_runs import MapTail
 from engine.core.outcome import Outcome, OutcomeKind, Remedy, remedy
 from engine.core.piece import Lease, Limits, Payload, Piece, split_piece
 from engine.core.pieces import Pieces
 from engine.core.position import Position
-from engine.core.resume import REGRESSION, Tail, Unknown, read_tail
+from engine.core.resume import REGRESSION, Found, Tail, Unknown, read_tail
 from engine.core.runs import RunLine
 from engine.core.states import State
 from engine.wire.batch import BatchHeader
@@ -157,11 +157,6 @@ class Lane:
             source_leader_epoch=self.source_leader_epoch,
             runs=self._runs.runs_from(self._sequence),
         )
-
-    @property
-    def map_head(self) -> MapHead | None:
-        """The end of the offset map as it is acknowledged now; None before the lane is owned."""
-        return None if self.map is None else self.map.head(self._source_next, self._target_next)
 
     @property
     def source_next(self) -> int:
@@ -385,10 +380,11 @@ class Lane:
         if self.state is not State.SETTLING:
             return NOTHING
         found = read_tail(self.position, tail)
+        if tail.end < self._target_next or (isinstance(found, Found) and found.how == REGRESSION):
+            # Behind a new barrier the log is read further back, and the offset map says what no run does.
+            return (Reacquire("the target lost records that it had acknowledged"),)
         if isinstance(found, Unknown):
             return (self._no_end(found.expected, found.found, found.cause),)
-        if found.how == REGRESSION:
-            return (Reacquire("the target lost records that it had acknowledged"),)
         waiting = self.pieces.waiting
         while waiting and waiting[0].sequence + waiting[0].record_count <= found.sequence:
             self._take(waiting.popleft())
