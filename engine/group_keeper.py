@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-import msgspec
-
 from engine.clock import backoff_s, pause
 from engine.core.events import AnyEvent
 from engine.core.group_report import GroupsReport
@@ -113,7 +111,7 @@ class GroupKeeper:
                 await ensure_mm2_topic(self._target, self._topic, replicas)
             await self._rounds.open()
         except (MirrorError, OSError, TimeoutError) as failure:
-            self._rounds.report = msgspec.structs.replace(self.report, trouble=str(failure))
+            self._rounds.trouble(str(failure))
             return False
         return True
 

@@ -414,6 +414,21 @@ async def test_rounds_go_on_behind_one_that_failed(monkeypatch: pytest.MonkeyPat
         await pair.keeper.run()
     assert troubles == ["connection lost: a:1", "connection lost: a:1", ""]
     assert pair.committed() == 10
+    assert pair.events(GroupRefused) == []
+
+
+async def test_trouble_that_lasts_is_an_event_once(pair: Pair) -> None:
+    for _ in range(5):
+        pair.keeper.trouble("no permission")
+    (event,) = pair.events(GroupRefused)
+    assert event.text() == "consumer groups: not mirrored, tried again: no permission"
+    assert pair.keeper.report.trouble == "no permission"
+    await pair.keeper.open()
+    await pair.keeper.step()
+    assert pair.keeper.report.trouble == ""
+    for _ in range(3):
+        pair.keeper.trouble("again")
+    assert len(pair.events(GroupRefused)) == 1
 
 
 async def test_many_groups_in_one_round(pair: Pair) -> None:
