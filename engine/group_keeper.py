@@ -13,6 +13,7 @@ from engine.kafka.cluster import ClusterClient
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups import KafkaGroups
 from engine.kafka.internal_topics import ensure_mm2_topic
+from engine.maps import near_of
 from engine.runner import client_for
 from engine.settings import FlowConfig, MirrorConfig
 
@@ -56,7 +57,7 @@ class GroupKeeper:
             group_terms(flow),
             KafkaGroups(self._source),
             KafkaGroups(self._target),
-            Translations(flow.selection, maps_of(flow, source, target), target),
+            Translations(flow.selection, maps_of(flow, source, target), target, near_of(flow, source, target)),
             CheckpointLog(target, self._topic, flow.request_timeout_s),
             may_write,
         )

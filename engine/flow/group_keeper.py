@@ -198,7 +198,7 @@ class GroupRounds:
                 if known is not None and known[1] == place.offset and known[2] == place.metadata:
                     continue  # nearly all of them
                 new = self._new(place, known)
-                if new is not None and tells(known, new, exact=True):
+                if new is not None and tells(known, new, exact=place.exact):
                     news.append((group, place.target, new))
         return news
 
@@ -269,6 +269,7 @@ class GroupRounds:
                 age_s=age_s,
                 renew_after_s=renew_s,
                 backwards=self.terms.backwards,
+                exact=place.exact,
             )
             if why.commits:
                 wishes[place.target] = place, why

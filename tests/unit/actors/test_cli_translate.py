@@ -84,6 +84,13 @@ def ask(config: str, *words: str) -> int:
         (translated(row(5, 7, 9)), ("--apply",), exits.FAILED, "1 of 1 partitions stand elsewhere on the target"),
         (translated(row(5, 7), target_state="active"), ("--apply",), exits.FAILED, "has members on the target"),
         (translated(row(5, 7, 6)), ("--hold-until-equal", "--timeout", "0"), exits.FAILED, "stand elsewhere"),
+        (translated(row(5, 7, 7, exact=False)), ("--apply",), exits.OK, ""),
+        (
+            translated(row(5, 7, 7, exact=False)),
+            ("--hold-until-equal", "--timeout", "0"),
+            exits.FAILED,
+            "1 of 1 partitions are known from MM2's syncs only, not exactly",
+        ),
     ],
 )
 def test_the_exit_code_says_whether_it_is_as_asked(
