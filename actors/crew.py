@@ -12,7 +12,7 @@ from actors.ports import Fleet, Vital
 from actors.seat import Seat
 from actors.states import CopierState
 from engine.core.events import Event
-from policies.flapping import after_end, after_survival, wards
+from policies.flapping import after_end, after_survival, divided, to_divide, wards
 from policies.health import HealthLimits, Sighting, Verdict, judge, reason
 
 QUICK_DEATH_S = 60.0  # a copier that ends sooner than this after its start slows the next start down
@@ -75,8 +75,8 @@ class Crew:
         wait_s = self._back_off(desk, seat) if blameless or not seat.held_since else 0.0
         then = f"the next one starts in {wait_s:.0f} s" if wait_s else "its partitions move to others"
         self._note(CopierEnded(flow=desk.flow, copier=seat.copier_id, cause=cause, then=then))
-        if not blameless and seat.held_since:
-            self._accuse(desk, seat, cause)
+        if not blameless:
+            self._accuse(desk, seat, cause)  # one that held nothing speaks for the suspects
 
     def _back_off(self, desk: FlowDesk, seat: Seat) -> float:
         """Start ever slower what cannot live, whatever it copies; the first replacement comes at once."""
@@ -87,11 +87,21 @@ class Crew:
         return wait_s
 
     def _accuse(self, desk: FlowDesk, seat: Seat, cause: str) -> None:
-        before = desk.quarantined()
-        desk.records = after_end(desk.records, desk.held_since(seat), self._clock_s(), cause)
+        before, held, now_s = desk.quarantined(), desk.held_since(seat), self._clock_s()
+        guilty = to_divide(desk.records, held, now_s)
+        parts = desk.divide(guilty) if guilty is not None else ()
+        if guilty is not None and parts:
+            desk.records = divided(desk.records, guilty, parts)
+            held = {
+                **{set_id: at_s for set_id, at_s in held.items() if set_id != guilty},
+                **dict.fromkeys(parts, held[guilty]),
+            }
+        others = (one.started_at_s for one in desk.seats.values() if one is not seat and one.state is CopierState.READY)
+        desk.records = after_end(desk.records, held, now_s, cause, witness_s=now_s - min(others, default=now_s))
         for set_id, why in desk.quarantined().items():
             if set_id not in before:
-                self._note(SetQuarantined(flow=desk.flow, set_id=set_id, why=why))
+                lanes = tuple(str(lane) for lane in desk.ledger.sets[set_id].lanes)
+                self._note(SetQuarantined(flow=desk.flow, set_id=set_id, why=why, partitions=lanes))
 
     # --- how many --------------------------------------------------------------------------------------------
 

@@ -92,8 +92,7 @@ class FlowDesk:
                 raise UnknownTopic(topic, str(self.flow))
         wake = self.wanted.wake + (command is Command.RESUME)
         if command is Command.RESUME:
-            for set_id in self.quarantined():
-                self.records = released(self.records, set_id)
+            self.release()
         if not topics:
             self.wanted = Wanted(state=state, wake=wake)
             return
@@ -159,6 +158,20 @@ class FlowDesk:
         if split is not plan:
             self.ledger.reshape(split.sets, self._pattern)
 
+    def divide(self, set_id: str) -> tuple[str, ...]:
+        """Make two sets of one whose copiers end, and name them; none where it has a single lane."""
+        plan = SetPlan(sets={known: group.lanes for known, group in self.ledger.sets.items()})
+        after = plan.divide(self.flow, set_id)
+        if after is plan:
+            return ()
+        self.ledger.reshape(after.sets, self._pattern)
+        return tuple(sorted(known for known, held in after.sets.items() if held and plan.sets.get(known) != held))
+
+    def release(self) -> None:
+        """Try what is in quarantine now, because the operator says so."""
+        for set_id in self.quarantined():
+            self.records = released(self.records, set_id)
+
     @property
     def _pattern(self) -> PartitionSet:
         return PartitionSet(set_id="", flow=self.flow, epoch=0, lanes=())
@@ -176,6 +189,10 @@ class FlowDesk:
     def quarantined(self) -> dict[str, str]:
         """Name the sets that are left alone, and why."""
         return {set_id: record.reason for set_id, record in self.records.items() if record.reason}
+
+    def quarantined_lanes(self) -> dict[str, str]:
+        """Name the partitions that are left alone, and why."""
+        return {str(lane): why for set_id, why in self.quarantined().items() for lane in self.ledger.sets[set_id].lanes}
 
     def open_seats(self) -> list[Seat]:
         """List the copiers that answer and may be given sets."""
@@ -202,7 +219,7 @@ class FlowDesk:
             return self.failure
         if self.serial == 0:
             return "the first discovery of topics"
-        troubles = (seat.port.trouble or seat.silent_because for seat in self.seats.values())
+        troubles = (seat.trouble for seat in self.seats.values())
         if trouble := next(filter(None, troubles), ""):
             return trouble
         for set_id, why in self.quarantined().items():

@@ -82,13 +82,15 @@ class SetMoved(SetEvent, frozen=True, kw_only=True, tag="set_moved"):
 
 
 class SetQuarantined(SetEvent, frozen=True, kw_only=True, tag="set_quarantined"):
-    """A set whose copiers ended again and again is left alone."""
+    """A set whose copiers ended again and again is left alone; the others of its flow go on."""
 
     severity: ClassVar[str] = "error"
     why: str
+    partitions: tuple[str, ...] = ()
 
     def text(self) -> str:
-        return f"{self.set_id} is in quarantine: {self.why}; try it now with: raymirror resume"
+        what = f"{', '.join(self.partitions)} ({self.set_id})" if self.partitions else self.set_id
+        return f"{what} is in quarantine: {self.why}; try it now with: raymirror restart {self.flow}"
 
 
 class TopicGone(Event, frozen=True, kw_only=True, tag="topic_gone"):

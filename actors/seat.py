@@ -46,6 +46,12 @@ class Seat:
         return self.report.progress if self.report is not None else None
 
     @property
+    def trouble(self) -> str:
+        """Why it does not answer, or does not copy; empty when all is well."""
+        waits_for = self.progress.waits_for if self.progress is not None else ""
+        return self.port.trouble or self.silent_because or waits_for
+
+    @property
     def is_open(self) -> bool:
         """Whether it answers and may be given sets."""
         return self.state is CopierState.READY and self.introduced and not self.empties

@@ -63,6 +63,8 @@ class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Since when (Unix time) the source holds what is not copied, for the partition furthest behind; -1: nothing."""
     stalled: int = 0
     """Partitions that do not move, though they are behind or nobody can tell; each gives a reason."""
+    quarantined: dict[str, str] = {}
+    """Source partitions that are left alone because they end their copiers, and why."""
     append_failures: int = 0
     append_latency: Histogram = Histogram()
     replication_latency: Histogram = Histogram()

@@ -230,8 +230,10 @@ class Supervisor:
             self.drain()
 
     def restart(self, flow: str) -> None:
-        """Have the copiers of a flow replaced, one by one. Raises UnknownFlow."""
-        for seat in self._desk(flow).seats.values():
+        """Have the copiers of a flow replaced, one by one, and what is in quarantine tried. Raises UnknownFlow."""
+        desk = self._desk(flow)
+        desk.release()
+        for seat in desk.seats.values():
             seat.is_outdated = True
 
     def clear_node(self, node: str) -> int:

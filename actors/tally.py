@@ -68,6 +68,7 @@ class Tally:
             bytes_per_s=bytes_per_s,
             errors=lanes.states.get("failed", 0),
             waiting_for=desk.waiting_for(),
+            quarantined=desk.quarantined_lanes(),
             lag_bytes=lanes.lag_bytes,
             behind_since_ms=lanes.behind_since_ms,
             stalled=max(0, total - lanes.count) + lanes.stalled,
@@ -95,13 +96,15 @@ class Tally:
 
     def lanes(self) -> Iterator[LaneProgress]:
         """Give every lane of the flow: as its copier reported it, or as one that nobody holds, and why."""
-        desk, reported = self._desk, set()
+        desk, reported, quarantined = self._desk, set(), self._desk.quarantined()
         for lane in desk.lanes():
             reported.add(lane.lane)
             yield lane
         for set_id, group in desk.ledger.sets.items():
             owner = desk.ledger.owner.get(set_id)
             why = f"{owner} has not taken it yet" if owner else desk.waiting_for() or "waits for a copier"
+            if set_id in quarantined:
+                why = f"in quarantine: {quarantined[set_id]}"
             for name in group.lanes:
                 if name.source not in reported:
                     yield unowned(name, set_id, group.epoch, why)

@@ -9,7 +9,7 @@ from engine.core.map_blocks import map_topic
 from engine.errors import BrokerUnreachable, MirrorError
 from engine.kafka.admin import create_topic
 from engine.kafka.cluster import ClusterClient, Metadata
-from engine.kafka.internal_topics import MAP_CONFIGS
+from engine.kafka.internal_topics import MAP_CONFIGS, POSITIONS_CONFIGS, check_policy
 from engine.runner import client_for
 from engine.settings import FlowConfig, MirrorConfig
 from engine.tasks import run_all
@@ -74,8 +74,8 @@ async def preview(
     """Ask both clusters of every flow what would be copied.
 
     `bear` is told of each cluster that does not answer, and its flows are left out, as long as one flow is left.
-    Raises BrokerUnreachable, KafkaRefusal (the target does not let us create what is missing), TopicCollision,
-    TopicLoop, ConfigError (a placeholder that does not resolve).
+    Raises BrokerUnreachable, KafkaRefusal (the target does not let us create what is missing, or would forget
+    positions), TopicCollision, TopicLoop, ConfigError (a placeholder that does not resolve).
     """
     async with AsyncExitStack() as stack:
         used = sorted({alias for flow in config.flows for alias in flow.name})
@@ -124,11 +124,13 @@ def _refuse_collisions(flows: Iterable[FlowPreview]) -> None:
 
 
 async def _try_creating(client: ClusterClient, flow: FlowConfig, previewed: FlowPreview, target: Metadata) -> None:
-    """Let the target judge, without creating anything, positions topic, map topic and the first missing other one."""
-    for own in (flow.positions_topic, map_topic(flow.name.source)):
-        if own not in target.topics:
+    """Let the target judge, creating nothing, positions and map topic or their policies, and the first missing one."""
+    for own, configs in ((flow.positions_topic, POSITIONS_CONFIGS), (map_topic(flow.name.source), MAP_CONFIGS)):
+        if own in target.topics:
+            await check_policy(client, own, configs)
+        else:
             partitions, replicas = flow.positions_partitions, flow.positions_replication_factor
-            await create_topic(client, own, partitions, replicas, MAP_CONFIGS, validate_only=True)
+            await create_topic(client, own, partitions, replicas, configs, validate_only=True)
     missing = next((topic for topic in previewed.topics if not topic.exists), None)
     if missing is not None:
         await create_topic(client, missing.target, missing.partitions, flow.replication_factor, {}, validate_only=True)

@@ -1,5 +1,7 @@
 """Composition: from a configuration to a copier and a topic keeper on real clusters. Knows Kafka, not Ray."""
 
+import msgspec
+
 from engine.core.piece import Limits
 from engine.core.progress import FlowProgress
 from engine.flow.copier import FlowCopier
@@ -9,6 +11,7 @@ from engine.kafka.admin import shortest_expiry_s
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.topics import Topics
+from engine.opening import Opening
 from engine.secrets import handshake_options
 from engine.settings import ClusterConfig, FlowConfig, MirrorConfig
 from policies.model import PartitionSet
@@ -72,19 +75,23 @@ class Copier:
             KafkaCluster(self._target, request_timeout_s=flow.request_timeout_s),
             flow.starts.start_for,
         )
+        self._opening = Opening(self._reach, self._copier.cadence.tick)
 
     async def run(self) -> None:
-        """Copy until drained. Raises BrokerUnreachable when a cluster cannot be reached at the start."""
+        """Copy until drained; a cluster that cannot be reached at the start is waited for, `progress` says so."""
         try:
-            await self._source.open()
-            await self._target.open()
-            expiry_s = await shortest_expiry_s(self._target)
-            if expiry_s is not None:
-                self._copier.cadence.producers_expire(expiry_s)
-            await self._copier.run()
+            if await self._opening.run():
+                await self._copier.run()
         finally:
             await self._source.close()
             await self._target.close()
+
+    async def _reach(self) -> None:
+        await self._source.open()
+        await self._target.open()
+        expiry_s = await shortest_expiry_s(self._target)
+        if expiry_s is not None:
+            self._copier.cadence.producers_expire(expiry_s)
 
     def assign(self, partition_set: PartitionSet) -> None:
         """Take a partition set, or the lanes that are new in one of ours."""
@@ -121,8 +128,9 @@ class Copier:
 
     def progress(self) -> FlowProgress:
         """Take a snapshot; events are handed over once."""
-        return self._copier.progress()
+        return msgspec.structs.replace(self._copier.progress(), waits_for=self._opening.trouble)
 
     async def drain(self) -> None:
         """Finish what is in flight, make positions durable; `run` then returns."""
+        self._opening.give_up()
         await self._copier.drain()

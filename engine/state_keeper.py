@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.state_log import StateLog
 from engine.flow.state_terms import StateTerms
 from engine.kafka.admin import shortest_expiry_s
@@ -25,17 +26,34 @@ class StateKeeper(StateLog):
         self._client = client_for(config.clusters[flow.name.target], f"raymirror|{flow.name}|state")
         self._replication_factor = flow.positions_replication_factor
         terms = StateTerms(flow=flow.name, topic=state_topic(flow.name.source))
-        cluster = KafkaCluster(self._client, request_timeout_s=terms.request_timeout_s)
-        super().__init__(terms, cluster, holder, known_dead)
+        self._kafka = KafkaCluster(self._client, request_timeout_s=terms.request_timeout_s)
+        super().__init__(terms, self._kafka, holder, known_dead)
 
     async def open(self) -> None:
         """Connect, make the topic where it is missing, take the flow. Raises what StateLog.open raises."""
         await self._client.open()
-        await ensure_internal_topic(self._client, self.terms.topic, self._replication_factor, STATE_CONFIGS)
+        await self._ensure()
         expiry_s = await shortest_expiry_s(self._client)
         if expiry_s is not None:
             self.keep_alive_s = min(self.keep_alive_s, expiry_s / 4)
         await super().open()
+
+    async def _mend(self) -> None:
+        """Make the topic again where somebody has deleted it: the next renewal writes all that was in it.
+
+        Also where it was made again by others already: the present one is the one that counts, whatever its id.
+        """
+        self._kafka.forget(self.terms.topic)
+        try:
+            if await self._ensure():
+                self.trouble = f"topic {self.terms.topic} was deleted; it was made again, and is written anew"
+        except (BrokerUnreachable, ConnectionLost):
+            return  # the trouble that the renewal told
+        except KafkaRefusal as refusal:
+            self.trouble = str(refusal)
+
+    async def _ensure(self) -> bool:
+        return await ensure_internal_topic(self._client, self.terms.topic, self._replication_factor, STATE_CONFIGS)
 
     async def close(self, *, release: bool = True, within_s: float = 5.0) -> None:
         """Give the flow back and disconnect."""

@@ -40,24 +40,26 @@ CLEAR_GAIN = 1.1
 """A set moves only where the gap is larger than its weight by this factor, so that rounding cannot move it back."""
 
 _SOLO = "solo-"
+_WARD = "ward-"
+"""Sets that no new lane joins: of a hot lane, and of lanes one of which may end every copier."""
 
 
 class SetPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """The lanes of every set of one flow: `A->B/017`, or `A->B/solo-002` for the own set of a hot lane."""
+    """The lanes of every set of one flow: `A->B/017`, `A->B/solo-002` of a hot lane, `A->B/ward-001` of suspects."""
 
     sets: dict[str, tuple[LaneName, ...]] = {}
 
     def with_lanes(self, flow: FlowName, lanes: Iterable[LaneName], least_sets: int = 1) -> "SetPlan":
         """Return a plan in which every lane has a set: new ones join the smallest, more sets open when all are full.
 
-        Lanes that are gone leave their set; none joins a solo set. `least_sets` is how many hands the flow should be
-        able to keep busy.
+        Lanes that are gone leave their set; none joins a solo set or a ward. `least_sets` is how many hands the flow
+        should be able to keep busy.
         """
         listed = list(lanes)
         present = set(listed)
         sets = {set_id: [lane for lane in held if lane in present] for set_id, held in self.sets.items()}
         placed = {lane for held in sets.values() for lane in held}
-        shared = [(len(held), set_id) for set_id, held in sets.items() if not _is_solo(set_id)]
+        shared = [(len(held), set_id) for set_id, held in sets.items() if not _is_closed(set_id)]
         heapq.heapify(shared)
         ids = _free_ids(flow, "", set(sets))
         for lane in sorted(dict.fromkeys(lane for lane in listed if lane not in placed)):  # listed in order mostly
@@ -101,6 +103,19 @@ class SetPlan(msgspec.Struct, frozen=True, kw_only=True):
         others = tuple(lane for lane in self.sets[home] if lane != hottest)
         return SetPlan(sets={**self.sets, home: others, next(_free_ids(flow, _SOLO, solo)): (hottest,)})
 
+    def divide(self, flow: FlowName, set_id: str) -> "SetPlan":
+        """Return a plan in which the lanes of a set are in two wards, half and half; the same plan for a single lane.
+
+        Wards stay what they are, so their number is bounded; the ids of those that are empty are used again.
+        """
+        held = self.sets[set_id]
+        taken = {known for known, lanes in self.sets.items() if lanes}
+        if len(held) < 2 or sum(map(_is_closed, taken)) >= 2 * MOST_SOLO_SETS:
+            return self
+        ids = _free_ids(flow, _WARD, taken)
+        middle = (len(held) + 1) // 2
+        return SetPlan(sets={**self.sets, set_id: (), next(ids): held[:middle], next(ids): held[middle:]})
+
 
 def too_heavy(sets: Mapping[str, float], copiers: int) -> list[str]:
     """Name the sets, given what each weighs, that no move can even out; a solo set cannot be split any further.
@@ -114,6 +129,10 @@ def too_heavy(sets: Mapping[str, float], copiers: int) -> list[str]:
 def _is_too_heavy(lane: LaneName, held: Iterable[LaneName], weights: Mapping[LaneName, float], share: float) -> bool:
     others = math.fsum(weights.get(other, IDLE_LANE) for other in held if other != lane)
     return others > WORTH_SPLITTING * share and others + weights[lane] > TOO_HEAVY * share
+
+
+def _is_closed(set_id: str) -> bool:
+    return set_id.rpartition("/")[2].startswith((_SOLO, _WARD))
 
 
 def _is_solo(set_id: str) -> bool:

@@ -7,16 +7,23 @@ ends again, less than `SURVIVED_S` after taking it over, is a suspect. Suspects 
 2. A ward whose copier ends has the guilty one in it. It is split again and its other half is let out. So is a half that
    has outlived its trial. Whoever was let out counts on as a suspect, but may be anywhere.
 3. A set that has been held for `SURVIVED_S` without an end is cleared, whatever was thought of it.
-4. A set that is the only suspect, at its fifth end in a row or a later one, is quarantined: with the reason, tried
-   again, alone, every ten minutes or when the operator says so.
+4. A set that is the only suspect is divided: the search goes on among its partitions (`to_divide`, `divided`).
+5. A set that is the only suspect and cannot be divided, at its fifth end in a row or a later one, is quarantined: with
+   the reason, tried again, alone, every ten minutes or when the operator says so.
 
 So one guilty set among n is alone after log2(n) + 2 ends. With as many copiers to spare as there are wards (two for one
 guilty set), only sets that were with it at its second end fall with it later. Several guilty ones are found side by
 side. If suspicion was wrong, the price is a second's wait, and a copier or two more for some seconds.
+
+Somebody may be killing copiers, or a machine fails them. So only a *row* of ends is evidence: the last three while it
+was alone, each of the same kind of cause, in between no copier has ended that held no suspect, and one other has lived
+through it all. Where none has (there is but one, or all end), it takes a longer row.
 """
 
+import math
+import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -26,6 +33,12 @@ TRIAL_S = 10.0
 TRIAL_FACTOR = 3.0
 """A half is let out when it has lived so many times as long as the copier that put it under suspicion."""
 QUARANTINE_ENDS = 5
+QUARANTINE_ROW = 3
+"""So many of them without company, of one kind, with another copier that lived meanwhile."""
+UNWITNESSED_ROW = 8
+"""So many where no other copier has lived through them."""
+DIVIDE_ENDS = 2
+"""A set is not divided at the first end that is held against it."""
 RETRY_S = 600.0
 MOST_WAIT_S = 60.0
 SEARCH_WAIT_S = 4.0
@@ -46,6 +59,12 @@ class SetRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The ward that was split off together with this one."""
     reason: str = ""
     """Why it is in quarantine; empty when it is not."""
+    row: int = 0
+    """How many of its last ends it was the only suspect at, all of one kind of cause."""
+    kind: str = ""
+    """That kind: the cause without its numbers."""
+    row_since_s: float = 0.0
+    """When the first end of the row was."""
 
 
 Records = Mapping[str, SetRecord]
@@ -65,33 +84,82 @@ def _after_living(record: SetRecord, lived_s: float) -> SetRecord | None:
     return record
 
 
-def after_end(records: Records, held: Mapping[str, float], now_s: float, cause: str) -> dict[str, SetRecord]:
-    """Note that a copier has ended unasked. `held`: the sets it really held -> since when."""
+def after_end(
+    records: Records, held: Mapping[str, float], now_s: float, cause: str, witness_s: float = math.inf
+) -> dict[str, SetRecord]:
+    """Note that a copier has ended unasked. `held`: the sets it really held -> since when; `witness_s`: for how long
+    the oldest other copier of the flow has lived.
+    """
     left = after_survival(records, held, now_s)
-    known = sorted(set_id for set_id in held if set_id in left)
-    suspects = [set_id for set_id in known if left[set_id].ward] or known
+    if not any(left[set_id].ward for set_id in held if set_id in left):
+        # copiers end without a suspect too: what came in a row before says less than it seemed
+        left = {
+            set_id: record if record.reason else msgspec.structs.replace(record, row=0)
+            for set_id, record in left.items()
+        }
+    suspects = _suspects(left, held)
     if not suspects:
         return left | {set_id: SetRecord(ends=1) for set_id in held}
     middle = (len(suspects) + 1) // 2
     halves = tuple(suspects[:middle]), tuple(suspects[middle:])
     accused = {
-        set_id: _accused(left[set_id], now_s, now_s - held[set_id], cause, ward, other_half)
+        set_id: _accused(left[set_id], now_s, now_s - held[set_id], cause, ward, other_half, witness_s)
         for ward, other_half in (halves, halves[::-1])
         for set_id in ward
     }
     return _let_out(left, suspects) | accused
 
 
+def _suspects(records: Records, held: Iterable[str]) -> list[str]:
+    known = sorted(set_id for set_id in held if set_id in records)
+    return [set_id for set_id in known if records[set_id].ward] or known
+
+
+def to_divide(records: Records, held: Mapping[str, float], now_s: float) -> str | None:
+    """Before `after_end`: name the set that is to be divided first, because it is the only suspect left."""
+    left = after_survival(records, held, now_s)
+    suspects = _suspects(left, held)
+    return suspects[0] if len(suspects) == 1 and left[suspects[0]].ends >= DIVIDE_ENDS else None
+
+
+def divided(records: Records, set_id: str, parts: tuple[str, ...]) -> dict[str, SetRecord]:
+    """Suspect the parts of a set in its place."""
+    record = records[set_id]
+    inherited = SetRecord(ends=record.ends, ward=parts, other_half=record.other_half)
+    return {known: kept for known, kept in records.items() if known != set_id} | dict.fromkeys(parts, inherited)
+
+
+def _kind(cause: str) -> str:
+    return re.sub(r"[0-9]+", "#", cause)
+
+
 def _accused(
-    record: SetRecord, now_s: float, lived_s: float, cause: str, ward: tuple[str, ...], other_half: tuple[str, ...]
+    record: SetRecord,
+    now_s: float,
+    lived_s: float,
+    cause: str,
+    ward: tuple[str, ...],
+    other_half: tuple[str, ...],
+    witness_s: float,
 ) -> SetRecord:
-    ends, reason = record.ends + 1, ""
+    ends, reason, kind, alone = record.ends + 1, "", _kind(cause), not other_half
+    row = (record.row if record.kind in (kind, "") else 0) + 1 if alone else 0
+    row_since_s = record.row_since_s if row > 1 else now_s
+    needed = QUARANTINE_ROW if witness_s >= now_s - row_since_s else UNWITNESSED_ROW
     wait_s = min(SEARCH_WAIT_S if other_half else MOST_WAIT_S, 2.0 ** min(ends - 2, 10))
-    if not other_half and ends >= QUARANTINE_ENDS:
+    if alone and ends >= QUARANTINE_ENDS and row >= needed:
         wait_s = RETRY_S
         reason = f"{ends} copiers in a row ended soon after taking it over, the last one with: {cause}"
     return SetRecord(
-        ends=ends, lived_s=lived_s, not_before_s=now_s + wait_s, ward=ward, other_half=other_half, reason=reason
+        ends=ends,
+        lived_s=lived_s,
+        not_before_s=now_s + wait_s,
+        ward=ward,
+        other_half=other_half,
+        reason=reason,
+        row=row,
+        kind=kind,
+        row_since_s=row_since_s,
     )
 
 
@@ -104,6 +172,17 @@ def _let_out(records: Records, guilty: Sequence[str]) -> dict[str, SetRecord]:
 def released(records: Records, set_id: str) -> dict[str, SetRecord]:
     """Try a quarantined set now, because the operator says so: alone, and with its count begun anew."""
     return {**records, set_id: SetRecord(ends=1, ward=(set_id,))} if set_id in records else dict(records)
+
+
+def remembered(reason: str, failures: int, set_id: str, now_s: float) -> SetRecord:
+    """Go on with the quarantine of an earlier supervisor; its next try is as far away as after an end."""
+    return SetRecord(
+        ends=max(failures, QUARANTINE_ENDS),
+        not_before_s=now_s + RETRY_S,
+        ward=(set_id,),
+        reason=reason,
+        row=UNWITNESSED_ROW - 1,  # one more end, of whatever kind: it is back
+    )
 
 
 def waiting(records: Records, now_s: float) -> frozenset[str]:

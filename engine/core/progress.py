@@ -96,6 +96,8 @@ class FlowProgress(msgspec.Struct, frozen=True, kw_only=True):
     """Per fetched record (of a fetch: the newest timestamp of the partition): from its timestamp to its arrival."""
     append_failures: int = 0
     """Appended batches whose answer was not an acknowledgement."""
+    waits_for: str = ""
+    """What keeps the whole flow from copying in this copier: a cluster that does not answer. Empty while it copies."""
     records: int = 0
     """Copied since the copier began, by lanes that have left it too; so with `wire_bytes`."""
     wire_bytes: int = 0

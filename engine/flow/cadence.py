@@ -41,6 +41,10 @@ class Cadence:
         self._keep_alive_s = terms.keep_alive_s
         self._expiry_s: float | None = None
 
+    def tick(self) -> None:
+        """Show that the loop goes round."""
+        self.beat += 1
+
     def producers_expire(self, after_s: float) -> None:
         """The target forgets idle transactional ids and producers after so many seconds: keep alive well before."""
         self._expiry_s = after_s
@@ -51,7 +55,7 @@ class Cadence:
         flushed_at = now_s()
         while True:
             await pause(_TICK_S if self._gate.is_open else _SHUT_TICK_S)
-            self.beat += 1
+            self.tick()
             now = now_s()
             self._gate.notice()
             self.mark_old()

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from engine.clock import backoff_s, pause, wall_ms
-from engine.core.outcome import OutcomeKind
+from engine.core.outcome import Outcome, OutcomeKind
 from engine.errors import KafkaRefusal
 from engine.flow.partition_writer import PartitionWriter
 from engine.flow.ports import Cluster, Producer
@@ -53,6 +53,7 @@ class FencedWriter:
         self._producer: Producer | None = None
         self._sequence = 0
         self._unsettled: tuple[bytearray, int] | None = None
+        self._last_offset = -1
 
     @property
     def fenced(self) -> bool:
@@ -64,7 +65,7 @@ class FencedWriter:
         self._unsettled = None
         with _as_fenced():
             self._producer = await self._cluster.acquire(self._transactional_id, [self._partition])
-        self._sequence = self._producer.first_sequence
+        self._sequence, self._last_offset = self._producer.first_sequence, -1
 
     async def keep_alive(self) -> None:
         """Keep the transactional id, and with it the fence, from expiring. Raises Fenced and what `acquire` raises."""
@@ -76,7 +77,8 @@ class FencedWriter:
     async def append(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
         """Append records as one batch; tries until it has an answer, so bound it with a deadline.
 
-        Cut off, the batch may be there or not; the next append sends the same bytes first. Raises Fenced, KafkaRefusal.
+        Cut off, the batch may be there or not; the next append sends the same bytes first. Raises Fenced, also where
+        the log has lost records or begun anew (the topic was deleted and made again), and KafkaRefusal.
         """
         if self._unsettled is not None:
             await self._settle()
@@ -105,6 +107,7 @@ class FencedWriter:
             if outcome.kind is OutcomeKind.APPENDED or outcome.error_code == _DUPLICATE:
                 self._sequence = (self._sequence + count) & 0x7FFFFFFF
                 self._unsettled, self.reason = None, ""
+                self._note_offset(outcome)
                 return
             self.reason = outcome.message or outcome.kind.value
             if outcome.kind not in _RESEND:
@@ -116,6 +119,13 @@ class FencedWriter:
                 raise KafkaRefusal(f"appending to {self._partition}", outcome.error_code, self.reason, right)
             attempt += 1
             await pause(backoff_s(attempt))
+
+    def _note_offset(self, outcome: Outcome) -> None:
+        if outcome.kind is not OutcomeKind.APPENDED:
+            return  # told again of a batch that was there already
+        if outcome.base_offset <= self._last_offset:
+            raise Fenced(f"{self._partition} lost records: after offset {self._last_offset} came {outcome.base_offset}")
+        self._last_offset = outcome.base_offset
 
     async def close(self) -> None:
         """Close the connection."""

@@ -253,6 +253,10 @@ class StateLog:
                 self.trouble = ""
             except (BrokerUnreachable, KafkaRefusal) as error:
                 self.trouble = str(error)
+                await self._mend()
+
+    async def _mend(self) -> None:
+        """Do what may help a renewal that failed, before the next one; here nothing."""
 
     async def renew(self) -> None:
         """Renew the lease once, and the transactional id when it is time. Raises what `put` raises."""

@@ -29,6 +29,10 @@ class KafkaCluster:
         """Return the cluster's id."""
         return (await self._client.metadata([])).cluster_id
 
+    def forget(self, topic: str) -> None:
+        """Take a topic that was made anew for the one that was meant, from the next look at its leaders on."""
+        self._topic_ids.pop(topic, None)
+
     async def leaders(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
         """Look the leaders up; the topic ids found here are the ones that fetches and appends then name."""
         metadata = await self._client.metadata(sorted({partition.topic for partition in partitions}))

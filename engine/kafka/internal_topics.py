@@ -19,23 +19,35 @@ EVENTS_CONFIGS = {
     "segment.ms": str(24 * _HOUR_MS),
 }
 """Everything for a day, then the last of each kind per subject for a week."""
+POSITIONS_CONFIGS = {_POLICY: "compact", "segment.bytes": str(16 << 20)}
+"""Every new owner of a lane reads its partition to the end, and the cleaner leaves the active segment alone."""
 MAP_CONFIGS = {_POLICY: "compact"}
 
 
 async def ensure_internal_topic(
     client: ClusterClient, topic: str, replication_factor: int, configs: dict[str, str], *, partitions: int = 1
-) -> None:
-    """Create a topic of so many partitions, or check one that is there. Raises KafkaRefusal saying what to change."""
+) -> bool:
+    """Create a topic of so many partitions, or check one that is there; say whether it was created.
+
+    Raises KafkaRefusal saying what to change.
+    """
     found = (await client.metadata([topic])).topics.get(topic)
     missing = found is None or not found.partitions
     if missing and await create_topic(client, topic, partitions, replication_factor, configs):
-        return
-    wanted, where = configs[_POLICY], f"topic {topic} on cluster {client.alias!r}"
+        return True
     if found is not None and found.partitions and len(found.partitions) != partitions:
+        where = f"topic {topic} on cluster {client.alias!r}"
         count = "one partition" if partitions == 1 else f"{partitions} partitions"
-        right = f"delete it, or make it anew with {count} and {_POLICY}={wanted}"
+        right = f"delete it, or make it anew with {count} and {_POLICY}={configs[_POLICY]}"
         what = f"has {len(found.partitions)} partitions, needed is {partitions}"
         raise KafkaRefusal(where, _INVALID_PARTITIONS, what, right)
+    await check_policy(client, topic, configs)
+    return False
+
+
+async def check_policy(client: ClusterClient, topic: str, configs: dict[str, str]) -> None:
+    """Refuse a topic whose cleanup policy is another than in `configs`. Raises KafkaRefusal saying what to change."""
+    wanted, where = configs[_POLICY], f"topic {topic} on cluster {client.alias!r}"
     policy = await _policy(client, topic)
     if policy is not None and set(policy.split(",")) != set(wanted.split(",")):
         raise KafkaRefusal(where, _INVALID_CONFIG, f"has {_POLICY}={policy}", f"set {_POLICY}={wanted} on the topic")

@@ -9,7 +9,13 @@ from engine.flow.discovery import Discovery
 from engine.kafka.admin import TOPIC_OVERRIDE, ConfigEntry, create_topic, describe_topic_configs, grow_topic
 from engine.kafka.cluster import ClusterClient, Metadata
 from engine.kafka.faults import UNKNOWN_TOPIC_OR_PARTITION
-from engine.kafka.internal_topics import MAP_CONFIGS, ensure_internal_topic, ensure_mm2_topic
+from engine.kafka.internal_topics import (
+    MAP_CONFIGS,
+    POSITIONS_CONFIGS,
+    check_policy,
+    ensure_internal_topic,
+    ensure_mm2_topic,
+)
 from engine.kafka.logs import oldest_timestamp_ms, read_topic
 from engine.settings import FlowConfig
 from policies.creation import COMPARED_CONFIGS, Create, Grow, compare, plan_topic
@@ -24,6 +30,7 @@ class Topics:
         self._source = source
         self._target = target
         self._highest: int | None = None
+        self._positions_checked = False
         self._compared: set[str] = set()
         self._failed: dict[str, str] = {}
         self._syncs_ready = False
@@ -41,7 +48,7 @@ class Topics:
         await self._target.close()
 
     async def step(self) -> Discovery:
-        """Look once. Raises ConnectionLost, BrokerUnreachable; KafkaRefusal without positions topic or map topic."""
+        """Look once. Raises ConnectionLost, BrokerUnreachable; KafkaRefusal where positions or map topic do not fit."""
         await self._ensure_positions_topic()
         await self._ensure_map_topic()
         source = await self._source.metadata(None)
@@ -77,7 +84,7 @@ class Topics:
                 flow.positions_topic,
                 flow.positions_partitions,
                 flow.positions_replication_factor,
-                {"cleanup.policy": "compact"},
+                POSITIONS_CONFIGS,
             )
         elif len(found.partitions) != flow.positions_partitions:
             raise KafkaRefusal(
@@ -86,6 +93,9 @@ class Topics:
                 f"has {len(found.partitions)} partitions, the configuration says {flow.positions_partitions}",
                 f"set offset.storage.partitions = {len(found.partitions)}",
             )
+        elif not self._positions_checked:
+            await check_policy(self._target, flow.positions_topic, POSITIONS_CONFIGS)
+            self._positions_checked = True
 
     async def _ensure_map_topic(self) -> None:
         """Blocks lie on the partition of the same number as the lane's position: the counts must be alike."""

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 
 from deploy.local.cluster import Cluster
@@ -11,6 +12,7 @@ from engine.config import read_config
 from engine.core.events import LaneReleased
 from engine.errors import FlowHeld, KafkaRefusal
 from engine.event_keeper import EventKeeper
+from engine.flow.patience import Patience
 from engine.kafka.admin import describe_topic_configs
 from engine.kafka.internal_topics import EVENTS_CONFIGS, STATE_CONFIGS
 from engine.properties import parse_properties
@@ -18,7 +20,7 @@ from engine.settings import MirrorConfig
 from engine.state import DESIRED, DesiredState, Holder
 from engine.state_keeper import StateKeeper
 from policies.model import TopicPartition
-from tests.harness.admin import create_topics, partition_count
+from tests.harness.admin import create_topics, delete_topic, partition_count
 
 pytestmark = pytest.mark.integration
 
@@ -126,3 +128,27 @@ async def test_more_replicas_than_brokers_are_refused(target_cluster: Cluster) -
     with pytest.raises(KafkaRefusal, match=r"creating topic raymirror-state.replicas.internal .*asked: 3"):
         async with keeper(config, "one"):
             pass
+
+
+async def test_a_state_topic_deleted_while_it_is_used_is_made_again_with_all_that_was_in_it(
+    target_cluster: Cluster,
+) -> None:
+    config = config_of(target_cluster, "deleted")
+    holder = Holder(deployment_id="d", instance_id="one", mirror="m", version="1", where="host-one")
+    one = StateKeeper(config, config.flows[0], holder)
+    one.terms = msgspec.structs.replace(one.terms, renew_s=0.2)
+    await one.open()
+    one._patience = Patience("the state topic", 3.0, lambda: one._writer.reason)
+    await one.put({DESIRED: STOPPED})
+    told: set[str] = set()
+    async with asyncio.TaskGroup() as group:
+        running = group.create_task(one.run())
+        await delete_topic(target_cluster, one.terms.topic)
+        async with asyncio.timeout(120):
+            while one.trouble or not any("was deleted; it was made again" in what for what in told):
+                told.add(one.trouble)
+                await asyncio.sleep(0.01)
+        running.cancel()
+    await one.close()
+    async with keeper(config, "two") as two:
+        assert two.load()[DESIRED] == STOPPED

@@ -201,9 +201,10 @@ async def test_a_target_that_is_gone_leaves_the_other_flow_alone(
         with stage.run() as live:
             await goes_on_without_right(stage, live)
             assert f"{right.bootstrap_servers}: cannot connect" in live.said()
-            copiers = copiers_of(live, "origin->left")
+            copiers, waiting = copiers_of(live, "origin->left"), copiers_of(live, "origin->right")
             right.restart(right.brokers[0])
             await asyncio.to_thread(live.until_whole, stage.records())
+            assert waiting == copiers_of(live, "origin->right"), "a copier waits for its cluster, it does not end"
             right.stop()
             await stage.fill(stage.topology.name)
             await goes_on_without_right(stage, live)

@@ -1,5 +1,6 @@
 """What the supervisor tells: lag, rates, events, a status that crosses processes."""
 
+import msgspec
 import pytest
 
 from actors.ports import Vital
@@ -55,6 +56,17 @@ def test_events_arrive_once_from_both_sides_and_are_bounded(fleet: FakeFleet, cl
         copier.events.append(TopicCreated(flow=FLOW, topic="a", target="A.a", partitions=number))
     supervisor.step()
     assert len(supervisor.status().events) == 500
+
+
+def test_what_a_copier_waits_for_is_what_its_flow_waits_for(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = started(fleet, clock)
+    away = "cluster 'B': cannot connect: refused"
+    fleet.copiers[0].adjust = lambda progress: msgspec.structs.replace(progress, waits_for=away)
+    supervisor.step()
+    assert supervisor.status().flows[0].waiting_for == away
+    fleet.copiers[0].adjust = lambda progress: progress
+    supervisor.step()
+    assert supervisor.status().flows[0].waiting_for == ""
 
 
 def test_a_status_crosses_processes(fleet: FakeFleet, clock: Clock) -> None:

@@ -9,14 +9,19 @@ from hypothesis import strategies as st
 from policies.flapping import (
     MOST_WAIT_S,
     QUARANTINE_ENDS,
+    QUARANTINE_ROW,
     RETRY_S,
     SURVIVED_S,
+    UNWITNESSED_ROW,
     Apart,
     SetRecord,
     after_end,
     after_survival,
+    divided,
     place_apart,
     released,
+    remembered,
+    to_divide,
     waiting,
     wards,
 )
@@ -44,9 +49,15 @@ def test_after_the_second_quick_end_its_sets_go_apart_by_halves_a_second_later()
     after = after_end(records, held, 10.0, "boom")
     assert after == {
         "elsewhere": SetRecord(ends=1),
-        "s1": SetRecord(ends=2, lived_s=5.0, not_before_s=11.0, ward=("s1", "s2"), other_half=("s3",)),
-        "s2": SetRecord(ends=2, lived_s=5.0, not_before_s=11.0, ward=("s1", "s2"), other_half=("s3",)),
-        "s3": SetRecord(ends=2, lived_s=5.0, not_before_s=11.0, ward=("s3",), other_half=("s1", "s2")),
+        "s1": SetRecord(
+            ends=2, lived_s=5.0, not_before_s=11.0, ward=("s1", "s2"), other_half=("s3",), kind="boom", row_since_s=10.0
+        ),
+        "s2": SetRecord(
+            ends=2, lived_s=5.0, not_before_s=11.0, ward=("s1", "s2"), other_half=("s3",), kind="boom", row_since_s=10.0
+        ),
+        "s3": SetRecord(
+            ends=2, lived_s=5.0, not_before_s=11.0, ward=("s3",), other_half=("s1", "s2"), kind="boom", row_since_s=10.0
+        ),
     }
     assert waiting(after, 10.5) == {"s1", "s2", "s3"}
     assert wards(after, 10.5) == ()
@@ -97,6 +108,9 @@ def test_a_lone_suspect_waits_twice_as_long_each_time_and_is_quarantined_at_the_
         not_before_s=402.0 + RETRY_S,
         ward=("s1",),
         reason="5 copiers in a row ended soon after taking it over, the last one with: boom 4",
+        row=4,
+        kind="boom #",
+        row_since_s=102.0,
     )
 
 
@@ -104,7 +118,61 @@ def test_waits_are_bounded_however_often_it_ends() -> None:
     company = SetRecord(ends=5000, ward=("s1", "s2"))
     after = after_end({"s1": company, "s2": company}, {"s1": 0.0, "s2": 0.0}, 1.0, "boom")
     assert all(record.not_before_s <= 1.0 + MOST_WAIT_S and not record.reason for record in after.values())
-    assert after_end({"s1": SetRecord(ends=5000)}, {"s1": 0.0}, 1.0, "boom")["s1"].not_before_s == 1.0 + RETRY_S
+    assert after_end({"s1": SetRecord(ends=5000)}, {"s1": 0.0}, 1.0, "boom")["s1"].not_before_s == 1.0 + MOST_WAIT_S
+    long_known = SetRecord(ends=5000, ward=("s1",), row=5000, kind="boom")
+    assert after_end({"s1": long_known}, {"s1": 0.0}, 1.0, "boom")["s1"].not_before_s == 1.0 + RETRY_S
+
+
+def test_ends_of_another_kind_begin_the_row_anew() -> None:
+    records = alone_after(4)
+    assert (records["s1"].row, records["s1"].kind) == (3, "boom #")
+    after = after_end(records, {"s1": 400.0}, 402.0, "its lease ran out")
+    assert (after["s1"].ends, after["s1"].row, after["s1"].reason) == (5, 1, "")
+    for end in range(2):
+        after = after_end(after, {"s1": 500.0 + 100 * end}, 502.0 + 100 * end, "its lease ran out")
+    assert after["s1"].reason.startswith("7 copiers in a row")
+
+
+def test_an_end_without_a_suspect_begins_every_row_anew_but_lets_nobody_out_of_quarantine() -> None:
+    records = {**alone_after(4), "q": SetRecord(ends=7, ward=("q",), row=3, kind="boom", reason="7 copiers")}
+    after = after_end(records, {"bystander": 0.0}, 402.0, "killed")
+    assert (after["s1"].row, after["s1"].ends) == (0, 4)
+    assert after["q"] == records["q"]
+    assert after_end(records, {}, 402.0, "killed")["s1"].row == 0, "also when it held nothing"
+
+
+def test_a_row_that_no_other_copier_has_lived_through_must_be_longer() -> None:
+    records = alone_after(4)
+    assert not after_end(records, {"s1": 400.0}, 402.0, "boom 4", witness_s=299.0)["s1"].reason
+    assert after_end(records, {"s1": 400.0}, 402.0, "boom 4", witness_s=300.0)["s1"].reason
+    for end in range(5, UNWITNESSED_ROW + 2):
+        assert not records["s1"].reason
+        records = after_end(records, {"s1": 100.0 * end}, 100.0 * end + 2, "boom 5", witness_s=0.0)
+    assert records["s1"].reason
+
+
+def test_the_only_suspect_is_divided_and_its_parts_go_apart() -> None:
+    assert to_divide({"s1": SetRecord(ends=1)}, {"s1": 0.0}, 5.0) is None, "one end is no evidence"
+    pair = {"s1": SetRecord(ends=2), "s2": SetRecord(ends=2)}
+    assert to_divide(pair, {"s1": 0.0, "s2": 0.0}, 5.0) is None, "there is a choice left"
+    record = SetRecord(ends=3, ward=("s1",), other_half=("s2",))
+    records = {"s1": record, "s2": SetRecord(ends=2, ward=("s2",), other_half=("s1",))}
+    held = {"s1": 0.0, "bystander": 0.0}
+    assert to_divide(records, held, 5.0) == "s1"
+    assert to_divide(records, held, SURVIVED_S) is None, "it has outlived the suspicion"
+    after = after_end(divided(records, "s1", ("p", "q")), {"p": 0.0, "q": 0.0, "bystander": 0.0}, 5.0, "boom")
+    assert (after["p"].ward, after["p"].other_half, after["q"].ward) == (("p",), ("q",), ("q",))
+    assert {after["p"].ends, after["q"].ends} == {4}
+    assert after["s2"] == SetRecord(ends=2), "the other half is let out"
+    assert "s1" not in after
+
+
+def test_a_quarantine_that_is_remembered_is_tried_as_late_as_a_new_one_and_back_at_its_next_end() -> None:
+    records = {"s1": remembered("6 copiers", 6, "s1", 100.0)}
+    assert waiting(records, 99.0 + RETRY_S) == {"s1"}
+    assert wards(records, 100.0 + RETRY_S) == (("s1",),)
+    after = after_end(records, {"s1": 100.0 + RETRY_S}, 103.0 + RETRY_S, "boom")
+    assert after["s1"].reason.startswith("7 copiers in a row")
 
 
 def test_after_ten_minutes_a_quarantined_set_is_tried_alone_and_back_at_its_next_end() -> None:
@@ -112,7 +180,7 @@ def test_after_ten_minutes_a_quarantined_set_is_tried_alone_and_back_at_its_next
     again_s = 402.0 + RETRY_S
     assert wards(records, again_s - 1) == ()
     assert wards(records, again_s) == (("s1",),)
-    assert after_end(records, {"s1": again_s}, again_s + 1, "boom")["s1"].reason.startswith("6 copiers in a row")
+    assert after_end(records, {"s1": again_s}, again_s + 1, "boom 5")["s1"].reason.startswith("6 copiers in a row")
     assert after_survival(records, {"s1": again_s}, again_s + SURVIVED_S) == {}
 
 
@@ -158,7 +226,9 @@ def test_one_guilty_set_among_many_is_found_alone_and_the_others_run(
     flow = Flow(sets, copiers, spare, {guilty: fuse_s})
     flow.run(1200)
     search = math.ceil(math.log2(sets)) + 2
-    until_quarantine = max(QUARANTINE_ENDS, search + 1)
+    until_quarantine = max(QUARANTINE_ENDS, search + QUARANTINE_ROW - 1)
+    if sets == copiers == 1:  # there is no other copier to compare with
+        until_quarantine = UNWITNESSED_ROW + 1
     assert quarantined(flow) == [guilty] == list(flow.records)
     # Only who was with it at its second end fell with it later, and from the end of the search on nobody did.
     for held in flow.ends[2:]:
@@ -211,3 +281,49 @@ def test_an_end_every_two_minutes_suspects_nobody() -> None:
     assert len(flow.ends) == 13
     assert {record.ends for record in flow.records.values()} <= {1}
     assert max(flow.idle.values()) == 0
+
+
+KILLS = st.lists(st.tuples(st.integers(0, 9), st.integers(1, 50)), min_size=5, max_size=25)
+CAUSES = ("its process ended", "it reports, but its data loop stood still for {} s", "its lease ran out {} s ago")
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.integers(1, 40), st.integers(1, 5), st.integers(2, 4), KILLS)
+def test_quick_kills_of_any_copiers_for_different_causes_quarantine_no_innocent_set(
+    sets: int, copiers: int, spare: int, kills: list[tuple[int, int]]
+) -> None:
+    flow = Flow(sets, copiers, spare, {})
+    for kill, (number, wait_s) in enumerate(kills):
+        flow.run(wait_s)
+        flow.kill(number, CAUSES[kill % len(CAUSES)].format(kill))
+        assert quarantined(flow) == []
+    flow.run(200)
+    assert flow.records == {}, "and all are cleared"
+    assert len(flow.owners) == sets
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.integers(1, 40), st.integers(2, 5), st.integers(2, 4), st.integers(1, 50))
+def test_a_fault_that_ends_every_copier_again_and_again_quarantines_nobody(
+    sets: int, copiers: int, spare: int, every_s: int
+) -> None:
+    flow = Flow(sets, copiers, spare, {})
+    for _ in range(UNWITNESSED_ROW):
+        flow.run(every_s)
+        for _ in list(flow.crew):
+            flow.kill(0, "its process ended")
+        assert quarantined(flow) == []
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.integers(2, 40), st.integers(2, 5), st.integers(1, 20), st.data())
+def test_a_guilty_set_is_found_although_somebody_kills_copiers_now_and_then(
+    sets: int, copiers: int, fuse_s: int, data: st.DataObject
+) -> None:
+    guilty = f"s{data.draw(st.integers(0, sets - 1)):03d}"
+    flow = Flow(sets, copiers, 3, {guilty: fuse_s})
+    for number in data.draw(st.lists(st.integers(0, 9), max_size=4)):
+        flow.run(90)
+        flow.kill(number, "its process ended")
+    flow.run(1500)
+    assert quarantined(flow) == [guilty]

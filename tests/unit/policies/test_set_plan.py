@@ -194,3 +194,26 @@ def test_splitting_comes_to_an_end_and_moves_one_lane_at_a_time(
     # A lane is hot at half a share, so there are never more of them than twice the shares.
     assert plan.split_hot(FLOW, weights, copiers) is plan
     assert sorted(lane for held in plan.sets.values() for lane in held) == sorted(named(found))
+
+
+def test_a_set_is_divided_into_wards_that_no_new_lane_joins() -> None:
+    plan = SetPlan().with_lanes(FLOW, lanes("t", 5))
+    once = plan.divide(FLOW, SHARED)
+    assert {set_id: len(held) for set_id, held in once.sets.items()} == {
+        SHARED: 0,
+        "A->B/ward-000": 3,
+        "A->B/ward-001": 2,
+    }
+    twice = once.divide(FLOW, "A->B/ward-000")
+    assert twice.sets["A->B/ward-002"] + twice.sets["A->B/ward-003"] == once.sets["A->B/ward-000"]
+    grown = twice.with_lanes(FLOW, lanes("t", 9))
+    assert sorted(grown.sets[SHARED]) == lanes("t", 9)[5:]
+    assert grown.divide(FLOW, "A->B/ward-001").sets["A->B/ward-000"], "the id of an empty ward is used again"
+    single = SetPlan(sets={SHARED: tuple(lanes("t", 1))})
+    assert single.divide(FLOW, SHARED) is single
+
+
+def test_wards_are_bounded() -> None:
+    wards = {f"A->B/ward-{n:03d}": (lane,) for n, lane in enumerate(lanes("old", 2 * MOST_SOLO_SETS))}
+    full = SetPlan(sets={SHARED: tuple(lanes("t", 3)), **wards})
+    assert full.divide(FLOW, SHARED) is full

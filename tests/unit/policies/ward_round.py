@@ -17,6 +17,7 @@ class Flow:
         self.owners: dict[str, str] = {}
         self.since: dict[str, float] = {}
         self.crew: list[str] = []
+        self._born: dict[str, float] = {}
         self.ends: list[list[str]] = []
         """What each copier that ended had held."""
         self.idle = dict.fromkeys(self.sets, 0)
@@ -36,6 +37,11 @@ class Flow:
                 if set_id in self.owners and now_s - self.since[set_id] >= fuse_s:
                     self._end(self.owners[set_id], now_s)
 
+    def kill(self, number: int, cause: str) -> None:
+        """Somebody ends a copier, whatever it holds."""
+        if self.crew:
+            self._end(self.crew[number % len(self.crew)], next(self._now), cause)
+
     def mend(self, set_id: str) -> None:
         """The cause is gone."""
         del self.guilty[set_id]
@@ -47,7 +53,7 @@ class Flow:
         if self._placed == (groups, kept):
             return
         self._placed = groups, kept
-        self._staff(self.copiers + min(len(groups), self.spare))
+        self._staff(self.copiers + min(len(groups), self.spare), now_s)
         apart = place_apart(groups, self.owners, self.crew)
         weights = {set_id: 1.0 for set_id in self.sets if set_id not in kept.union(*groups)}
         rest = balance(weights, self.owners, self.crew, leaving=apart.rooms, most_moves=len(self.sets))
@@ -57,16 +63,18 @@ class Flow:
                 self.since[set_id] = now_s
         self.owners = owners
 
-    def _staff(self, wanted: int) -> None:
+    def _staff(self, wanted: int, now_s: float) -> None:
         empty = [copier for copier in self.crew if copier not in self.owners.values()]
         for copier in empty[: max(0, len(self.crew) - wanted)]:
             self.crew.remove(copier)
         while len(self.crew) < wanted:
             self.crew.append(next(self._names))
+            self._born[self.crew[-1]] = now_s
 
-    def _end(self, copier: str, now_s: float) -> None:
+    def _end(self, copier: str, now_s: float, cause: str = "boom") -> None:
         held = {set_id: self.since[set_id] for set_id, owner in self.owners.items() if owner == copier}
-        self.records = after_end(self.records, held, now_s, "boom")
+        witness_s = now_s - min((self._born[one] for one in self.crew if one != copier), default=now_s)
+        self.records = after_end(self.records, held, now_s, cause, witness_s)
         self.ends.append(sorted(held))
         self.crew.remove(copier)
         self.owners = {set_id: owner for set_id, owner in self.owners.items() if owner != copier}

@@ -330,3 +330,20 @@ async def test_a_silent_owner_of_the_same_deployment_is_waited_for_less() -> Non
     )
     async with asyncio.timeout(20):
         await kin.open()
+
+
+async def test_a_topic_that_begins_anew_gets_everything_again() -> None:
+    """Deleted and made again by whomever: the broker knows neither records nor producer, and takes any sequence."""
+    stage = Stage()
+    state = await stage.opened()
+    await state.put({set_key("a"): SetState(lanes=(), epoch=1)})
+    await state.put({set_key("b"): SetState(lanes=(), epoch=2)})
+    stage.log.truncate(0)
+    stage.log.producers.clear()
+    await state.put({DESIRED: PAUSED})
+    await state.close()
+    assert await stage.found() == {
+        set_key("a"): SetState(lanes=(), epoch=1),
+        set_key("b"): SetState(lanes=(), epoch=2),
+        DESIRED: PAUSED,
+    }
