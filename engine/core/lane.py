@@ -58,7 +58,7 @@ class Lane:
         """What was copied of the source, and where to; None while the lane has no owner."""
         self._outcomes: list[Outcome] = []
         self._window = 1
-        self._announced = False  # whether a position of this ownership is durable
+        self._announced = False
         self._attempt, self._last_ms = 0, _TODAY_MS
         self._line: RunLine | None = None
         self._base: Position | None = None
@@ -199,6 +199,11 @@ class Lane:
             and self._runs.pending < self.limits.max_runs
             and self._map.pending < self.limits.max_map_runs
         )
+
+    @property
+    def announced(self) -> bool:
+        """Whether a position of this ownership is durable."""
+        return self._announced
 
     @property
     def listens(self) -> bool:
