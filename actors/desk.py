@@ -18,8 +18,9 @@ from actors.weights import Weights
 from engine.core.group_report import GroupsReport
 from engine.core.progress import FlowProgress, LaneProgress
 from engine.errors import MirrorError
-from policies.assignment import IDLE_LANE, SetPlan, too_heavy
-from policies.flapping import SetRecord, released
+from engine.state import Quarantine, SetState
+from policies.assignment import IDLE_LANE, SetPlan, is_closed, too_heavy
+from policies.flapping import SetRecord, released, remembered
 from policies.model import FlowName, LaneName, PartitionSet
 from policies.scaling import ScalingLimits
 
@@ -65,6 +66,9 @@ class FlowDesk:
         self.copiers_wanted = flow.scaling.minimum
         self._most = flow.scaling.maximum
         self.wanted = Wanted()
+        self.wanted_at_ms = 0
+        self.said = Kept()
+        """What Metadata was told, or told, to remember."""
         self.is_kept = False
         """Whether what the state topic has was read; nothing is placed before."""
         self.seats: dict[str, Seat] = {}
@@ -101,18 +105,37 @@ class FlowDesk:
         self.wanted = Wanted(state=self.wanted.state, paused_topics=frozenset(paused), wake=wake)
 
     def kept(self, at_ms: int) -> Kept:
-        """Say what is to be remembered of what is wanted."""
-        return Kept(state=self.wanted.state, paused_topics=tuple(sorted(self.wanted.paused_topics)), at_ms=at_ms)
+        """Say what is to be remembered at an instant of Unix time."""
+        sets = {
+            set_id: SetState(lanes=group.lanes, epoch=group.epoch)
+            for set_id, group in self.ledger.sets.items()
+            if group.lanes and is_closed(set_id)
+        }
+        before, left_alone = self.said.quarantine, self.quarantined()
+        return Kept(
+            state=self.wanted.state,
+            paused_topics=tuple(sorted(self.wanted.paused_topics)),
+            at_ms=self.wanted_at_ms,
+            sets=sets,
+            quarantine={
+                set_id: Quarantine(
+                    reason=why,
+                    since_ms=before[set_id].since_ms if set_id in before else at_ms,
+                    failures=self.records[set_id].ends,
+                )
+                for set_id, why in left_alone.items()
+            },
+        )
 
-    def take(self, found: Found) -> Counter[str]:
+    def take(self, found: Found, now_s: float) -> Counter[str]:
         """Take what Metadata found: new lanes join sets, lanes that are gone leave theirs. Name the topics that are
-        gone, with the partitions they had.
+        gone, with the partitions they had. Sets are planned once what is remembered of them was read.
         """
         self.failure, self.taken, self.groups = found.failure, found.taken, found.groups
         if found.kept is not None and not self.is_kept:
             self.is_kept = True
-            self._recall(found.kept)
-        if found.serial == self.serial or not self.is_known:
+            self._recall(found.kept, now_s)
+        if found.serial == self.serial or not self.is_known or not self.is_kept:
             return Counter()
         self.serial = found.serial
         self.ledger.see_epoch(found.highest_epoch)
@@ -134,13 +157,21 @@ class FlowDesk:
         """Count the partitions of each source topic."""
         return Counter(lane.source.topic for group in self.ledger.sets.values() for lane in group.lanes)
 
-    def _recall(self, kept: Kept) -> None:
-        """Go on with what was wanted before, unless that is older than the wish to start."""
+    def _recall(self, kept: Kept, now_s: float) -> None:
+        """Go on with what was known before; with what was wanted, unless that is older than the wish to start."""
+        self.said = kept
+        for set_id, state in kept.sets.items():
+            self.ledger.remember(
+                msgspec.structs.replace(self._pattern, set_id=set_id, epoch=state.epoch, lanes=state.lanes)
+            )
+        for set_id, left in kept.quarantine.items():
+            self.records[set_id] = remembered(left.reason, left.failures, set_id, now_s)
         if self.wanted != Wanted():
             return  # somebody has spoken meanwhile
         if kept.state is Desired.STOPPED and kept.at_ms < self._started_ms:
             return  # who starts a mirror that was stopped wants it to run
         self.wanted = Wanted(state=kept.state, paused_topics=frozenset(kept.paused_topics))
+        self.wanted_at_ms = kept.at_ms
 
     def split_hot(self) -> None:
         """Give a lane that is too much for its set one of its own, where there are hands for it."""

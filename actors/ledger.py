@@ -66,6 +66,11 @@ class SetLedger:
             self._touch(owner)
         self._touch(copier_id)
 
+    def remember(self, group: PartitionSet) -> None:
+        """Know a set from before; whoever is adopted with it knows better."""
+        self.see_epoch(group.epoch)
+        self.sets.setdefault(group.set_id, group)
+
     def part(self) -> None:
         """Leave a lane that several adopted sets have (an owner was away while it got another set) to the newest."""
         held = [lane for group in self.sets.values() for lane in group.lanes]

@@ -17,7 +17,7 @@ from actors.ports import Kept
 from actors.states import Desired
 from engine.core.events import Event
 from engine.errors import FlowHeld, KafkaRefusal, MirrorError, NewerFormat, StateTaken, StateUnreadable
-from engine.state import DESIRED, DesiredState, Key, Value
+from engine.state import DESIRED, DesiredState, Key, Quarantine, SetState, Value, quarantine_key, set_key
 
 RETRY_S = 2.0
 CLOSE_S = 3.0
@@ -88,9 +88,8 @@ class Memory:
     async def _hold(self, keeper: StateKeeperLike) -> None:
         await keeper.open()
         self._trouble = ""
-        found = keeper.load().get(DESIRED)
         if self.kept is None:
-            self.kept = _kept(found) if isinstance(found, DesiredState) else Kept()
+            self.kept = _kept(keeper.load())
         self._open = keeper
         await keeper.run()
 
@@ -98,8 +97,7 @@ class Memory:
         """Remember what is wanted; returns when it is durable, or cannot be. Raises MirrorError."""
         self.kept = kept
         if self._open is not None:
-            entry = DesiredState(state=kept.state.value, paused_topics=kept.paused_topics, at_ms=kept.at_ms)
-            await self._open.put({DESIRED: entry})
+            await self._open.put(_changes(self._open.load(), kept))
         elif not self._without and not self.taken:
             raise NotOpen(self._trouble or "the state topic is being opened")
 
@@ -120,5 +118,26 @@ class NotOpen(MirrorError):
         return f"not written yet: {self.why}"
 
 
-def _kept(found: DesiredState) -> Kept:
-    return Kept(state=Desired(found.state), paused_topics=found.paused_topics, at_ms=found.at_ms)
+def _kept(entries: Mapping[Key, Value]) -> Kept:
+    wanted = entries.get(DESIRED)
+    said = wanted if isinstance(wanted, DesiredState) else DesiredState(state=Desired.RUNNING.value)
+    return Kept(
+        state=Desired(said.state),
+        paused_topics=said.paused_topics,
+        at_ms=said.at_ms,
+        sets={key.subject: value for key, value in entries.items() if isinstance(value, SetState)},
+        quarantine={key.subject: value for key, value in entries.items() if isinstance(value, Quarantine)},
+    )
+
+
+def _changes(stored: Mapping[Key, Value], kept: Kept) -> dict[Key, Value | None]:
+    """Say what is to be written, and what to be removed, so that the topic has what is kept."""
+    wanted: dict[Key, Value | None] = {
+        DESIRED: DesiredState(state=kept.state.value, paused_topics=kept.paused_topics, at_ms=kept.at_ms)
+    }
+    wanted |= {set_key(set_id): value for set_id, value in kept.sets.items()}
+    wanted |= {quarantine_key(set_id): value for set_id, value in kept.quarantine.items()}
+    gone = {
+        key: None for key, value in stored.items() if isinstance(value, SetState | Quarantine) and key not in wanted
+    }
+    return {key: value for key, value in wanted.items() if stored.get(key) != value} | gone

@@ -14,6 +14,7 @@ from engine.core.events import AnyEvent, Event
 from engine.core.group_report import GroupsReport
 from engine.core.progress import FlowProgress
 from engine.errors import MirrorError
+from engine.state import Quarantine, SetState
 from policies.model import FlowName, LaneName
 
 
@@ -83,11 +84,15 @@ class Fleet(Protocol):
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """What is wanted of a flow, as the state topic on its target has it. `at_ms` is when it was said, Unix time."""
+    """What is remembered of a flow, as the state topic on its target has it. `at_ms`: when its state was asked for,
+    Unix time. `sets` are those that no plan would make again (of hot lanes, of suspects), by id, as `quarantine` is.
+    """
 
     state: Desired = Desired.RUNNING
     paused_topics: tuple[str, ...] = ()
     at_ms: int = 0
+    sets: dict[str, SetState] = {}
+    quarantine: dict[str, Quarantine] = {}
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):

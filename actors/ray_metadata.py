@@ -98,7 +98,10 @@ class RayMetadata:
     async def _write_kept(self) -> None:
         for flow, kept in list(self._to_keep.items()):
             data = msgspec.msgpack.encode(kept)
-            await bounded(METADATA, "keep", self._actor.keep.remote(flow.source, flow.target, data))
+            try:
+                await bounded(METADATA, "keep", self._actor.keep.remote(flow.source, flow.target, data))
+            except CopierUnreachable:
+                continue  # still owed: the topic may be away; whether the actor is, the next question tells
             if self._to_keep.get(flow) is kept:
                 del self._to_keep[flow]
 

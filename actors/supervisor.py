@@ -131,6 +131,8 @@ class Supervisor:
                 self._crew.staff(desk)
                 place(desk, self._clock_s())
             self._direct(desk)
+            if desk.is_kept:
+                self._remember(desk)
             self._tallies[desk.flow].mark(self._clock_s())
 
     def _hear(self, desk: FlowDesk) -> None:
@@ -178,7 +180,7 @@ class Supervisor:
             self._note(FlowTroubled(flow=desk.flow, what=found.taken))
             self.refused = found.taken
             self.drain()
-        for topic, partitions in desk.take(found).items():
+        for topic, partitions in desk.take(found, self._clock_s()).items():
             self._note(TopicGone(flow=desk.flow, topic=topic, partitions=partitions))
         self._note(*found.events)
         if desk.wanted.state is Desired.STOPPED and not self._draining:
@@ -215,6 +217,12 @@ class Supervisor:
             else:
                 seat.port.tell(Orders(term=self.term, version=0, sets=None, lease_s=self._terms.lease_s))
 
+    def _remember(self, desk: FlowDesk) -> None:
+        kept = desk.kept(self._wall_ms())
+        if kept != desk.said:
+            desk.said = kept
+            self._metadata.keep(desk.flow, kept)
+
     # --- commands --------------------------------------------------------------------------------------------
 
     def command(self, command: Command, flow: str | None = None, topics: tuple[str, ...] = ()) -> None:
@@ -223,7 +231,8 @@ class Supervisor:
         desks = [self._desk(flow)] if flow is not None else list(self._desks.values())
         for desk in desks:
             desk.command(command, topics)
-            self._metadata.keep(desk.flow, desk.kept(self._wall_ms()))
+            desk.wanted_at_ms = self._wall_ms()
+            self._remember(desk)
         if flow is None and not topics:
             self.desired = after
         if self.desired is Desired.STOPPED:

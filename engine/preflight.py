@@ -124,7 +124,7 @@ def _refuse_collisions(flows: Iterable[FlowPreview]) -> None:
 
 
 async def _try_creating(client: ClusterClient, flow: FlowConfig, previewed: FlowPreview, target: Metadata) -> None:
-    """Let the target judge, creating nothing, positions and map topic or their policies, and the first missing one."""
+    """Let the target judge, creating nothing, positions and map topic (or their policy) and the first missing other."""
     for own, configs in ((flow.positions_topic, POSITIONS_CONFIGS), (map_topic(flow.name.source), MAP_CONFIGS)):
         if own in target.topics:
             await check_policy(client, own, configs)

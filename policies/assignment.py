@@ -59,7 +59,7 @@ class SetPlan(msgspec.Struct, frozen=True, kw_only=True):
         present = set(listed)
         sets = {set_id: [lane for lane in held if lane in present] for set_id, held in self.sets.items()}
         placed = {lane for held in sets.values() for lane in held}
-        shared = [(len(held), set_id) for set_id, held in sets.items() if not _is_closed(set_id)]
+        shared = [(len(held), set_id) for set_id, held in sets.items() if not is_closed(set_id)]
         heapq.heapify(shared)
         ids = _free_ids(flow, "", set(sets))
         for lane in sorted(dict.fromkeys(lane for lane in listed if lane not in placed)):  # listed in order mostly
@@ -110,7 +110,7 @@ class SetPlan(msgspec.Struct, frozen=True, kw_only=True):
         """
         held = self.sets[set_id]
         taken = {known for known, lanes in self.sets.items() if lanes}
-        if len(held) < 2 or sum(map(_is_closed, taken)) >= 2 * MOST_SOLO_SETS:
+        if len(held) < 2 or sum(map(is_closed, taken)) >= 2 * MOST_SOLO_SETS:
             return self
         ids = _free_ids(flow, _WARD, taken)
         middle = (len(held) + 1) // 2
@@ -131,7 +131,8 @@ def _is_too_heavy(lane: LaneName, held: Iterable[LaneName], weights: Mapping[Lan
     return others > WORTH_SPLITTING * share and others + weights[lane] > TOO_HEAVY * share
 
 
-def _is_closed(set_id: str) -> bool:
+def is_closed(set_id: str) -> bool:
+    """Whether no new lane joins a set: nor would a new plan make it again."""
     return set_id.rpartition("/")[2].startswith((_SOLO, _WARD))
 
 

@@ -36,11 +36,10 @@ async def ensure_internal_topic(
     if missing and await create_topic(client, topic, partitions, replication_factor, configs):
         return True
     if found is not None and found.partitions and len(found.partitions) != partitions:
-        where = f"topic {topic} on cluster {client.alias!r}"
         count = "one partition" if partitions == 1 else f"{partitions} partitions"
         right = f"delete it, or make it anew with {count} and {_POLICY}={configs[_POLICY]}"
         what = f"has {len(found.partitions)} partitions, needed is {partitions}"
-        raise KafkaRefusal(where, _INVALID_PARTITIONS, what, right)
+        raise KafkaRefusal(f"topic {topic} on cluster {client.alias!r}", _INVALID_PARTITIONS, what, right)
     await check_policy(client, topic, configs)
     return False
 

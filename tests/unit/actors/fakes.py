@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from actors.desk import FlowPlan
+from actors.desk import FlowPlan, Plan
 from actors.messages import Orders, Report
 from actors.ports import Found, Kept, Vital
 from actors.supervisor import Identity, Supervisor, Terms
@@ -220,14 +220,16 @@ def by_topic(
     }
 
 
-def make(fleet: FakeFleet, clock: Clock, copiers: int = 1, recipe: str = "r1", most: int = 0) -> Supervisor:
+def make(
+    fleet: FakeFleet, clock: Clock, copiers: int = 1, recipe: str = "r1", most: int = 0, plan: Plan = by_topic
+) -> Supervisor:
     """Make a supervisor of one flow over a fake fleet."""
     return Supervisor(
         Identity(namespace="raymirror-t", version="0", config_path="mm2.properties", config_digest="d"),
         [FlowPlan(name=FLOW, scaling=ScalingLimits(minimum=copiers, maximum=most or copiers), recipe=recipe)],
         fleet=fleet,
         metadata=fleet,
-        plan=by_topic,
+        plan=plan,
         clock_s=clock,
         wall_ms=lambda: int(clock.now_s * 1000),
         terms=Terms(drain_s=20.0, lease_s=6.0),

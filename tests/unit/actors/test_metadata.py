@@ -16,7 +16,7 @@ from actors.states import Desired
 from engine.core.events import AnyEvent, Event, GroupNotSynced, TopicCreated
 from engine.core.group_report import GroupsReport
 from engine.errors import FlowHeld, KafkaRefusal, MirrorError
-from engine.state import DESIRED, DesiredState, Key, Value
+from engine.state import DESIRED, DesiredState, Key, Quarantine, SetState, Value, quarantine_key, set_key
 from policies.model import LaneName
 from tests.unit.actors.fakes import FLOW, lanes
 
@@ -74,7 +74,11 @@ class FakeState:
         return dict(self.topic)
 
     async def put(self, entries: Mapping[Key, Value | None]) -> None:
-        self.topic.update({key: value for key, value in entries.items() if value is not None})
+        for key, value in entries.items():
+            if value is None:
+                del self.topic[key]
+            else:
+                self.topic[key] = value
 
     async def run(self) -> None:
         await self.lost
@@ -186,6 +190,21 @@ async def test_what_was_wanted_is_read_and_what_is_wanted_is_written() -> None:
     assert FakeState.topic[DESIRED] == DesiredState(state="stopped", at_ms=9)
     await shell.close()
     assert FakeState.closed == [True]
+
+
+async def test_sets_and_quarantine_are_written_read_and_removed_again() -> None:
+    ward = SetState(lanes=lanes("t", 1), epoch=7)
+    left = Quarantine(reason="5 copiers in a row", since_ms=9, failures=5)
+    shell, _ = make(Seen(lanes("t", 1)))
+    await look(shell, lambda found: found.kept is not None)
+    kept = Kept(sets={"A->B/ward-000": ward}, quarantine={"A->B/ward-000": left})
+    await shell.keep("A", "B", msgspec.msgpack.encode(kept))
+    assert FakeState.topic[set_key("A->B/ward-000")] == ward
+    assert FakeState.topic[quarantine_key("A->B/ward-000")] == left
+    later, _ = make(Seen(lanes("t", 1)))
+    assert (await look(later, lambda found: found.kept is not None)).kept == kept
+    await later.keep("A", "B", msgspec.msgpack.encode(Kept(sets={"A->B/ward-000": ward})))
+    assert FakeState.topic.keys() == {DESIRED, set_key("A->B/ward-000")}
 
 
 async def test_a_flow_that_another_mirror_has_is_told() -> None:

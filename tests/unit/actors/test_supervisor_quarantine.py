@@ -1,6 +1,7 @@
 """Sets whose copiers end: searched, left alone, tried again."""
 
 from actors.events import SetQuarantined
+from actors.plan import plan_sets
 from actors.ports import Vital
 from actors.states import Command
 from actors.supervisor import Supervisor
@@ -99,6 +100,31 @@ def test_a_set_that_ends_its_copiers_is_narrowed_down_to_one_partition(fleet: Fa
     poison.seconds(supervisor, 150)
     assert poison.held() == sorted(map(str, everything)), "tried because the operator said so"
     assert supervisor.status().flows[0].quarantined == {}
+
+
+def test_a_new_mirror_knows_what_an_earlier_one_left_alone(fleet: FakeFleet, clock: Clock) -> None:
+    everything = [lane for topic in "abc" for lane in lanes(topic, 6)]
+    supervisor = make(fleet, clock, copiers=2, plan=plan_sets)
+    fleet.discover(*everything)
+    poison = Poison(fleet, clock, lanes("c", 6)[4])
+    poison.seconds(supervisor, 150)
+    kept = fleet.kept[-1]
+    assert [state.lanes for set_id, state in kept.sets.items() if set_id in kept.quarantine] == [(poison.lane,)]
+    later = FakeFleet(clock)
+    later.discover(*everything, *lanes("d", 3), kept=kept)
+    after = Poison(later, clock, poison.lane)
+    second = make(later, clock, copiers=2, plan=plan_sets)
+    after.seconds(second, 60)
+    others = sorted(str(lane) for lane in [*everything, *lanes("d", 3)] if lane != poison.lane)
+    assert (after.held(), later.retired) == (others, []), "nobody had to end again to know it"
+    assert list(second.status().flows[0].quarantined) == ["c-4"]
+    assert all(
+        group.epoch > max(state.epoch for state in kept.sets.values()) for group in later.copiers[0].sets.values()
+    )
+    after.mended = True
+    after.seconds(second, 700)
+    assert poison.lane in [lane for copier in later.copiers for lane in lanes_of(copier)], "tried again after a while"
+    assert (later.kept[-1].quarantine, second.status().flows[0].quarantined) == ({}, {})
 
 
 def test_five_quick_kills_for_different_causes_quarantine_nobody(fleet: FakeFleet, clock: Clock) -> None:
