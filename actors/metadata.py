@@ -1,6 +1,6 @@
 """The metadata actor: finds what is to be copied, remembers what is wanted, writes down what happened.
 
-A thin shell around the engine's keepers, four per flow. It holds nothing itself, so it may be replaced; the flow stays
+A thin shell around the engine's keepers, five per flow. It holds nothing itself, so it may be replaced; the flow stays
 ours meanwhile, because the state topic knows this mirror by its instance id.
 """
 

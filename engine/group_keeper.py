@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 
-import msgspec
-
 from engine.clock import backoff_s, pause
 from engine.core.events import AnyEvent
 from engine.core.group_report import GroupsReport
@@ -15,6 +13,7 @@ from engine.kafka.cluster import ClusterClient
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups import KafkaGroups
 from engine.kafka.internal_topics import ensure_mm2_topic
+from engine.maps import near_of
 from engine.runner import client_for
 from engine.settings import FlowConfig, MirrorConfig
 
@@ -58,7 +57,7 @@ class GroupKeeper:
             group_terms(flow),
             KafkaGroups(self._source),
             KafkaGroups(self._target),
-            Translations(flow.selection, maps_of(flow, source, target), target),
+            Translations(flow.selection, maps_of(flow, source, target), target, near_of(flow, source, target)),
             CheckpointLog(target, self._topic, flow.request_timeout_s),
             may_write,
         )
@@ -113,7 +112,7 @@ class GroupKeeper:
                 await ensure_mm2_topic(self._target, self._topic, replicas)
             await self._rounds.open()
         except (MirrorError, OSError, TimeoutError) as failure:
-            self._rounds.report = msgspec.structs.replace(self.report, trouble=str(failure))
+            self._rounds.trouble(str(failure))
             return False
         return True
 

@@ -17,6 +17,7 @@ from engine.flow.translations import Maps, Place, Translations
 from engine.group_keeper import group_terms
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups import KafkaGroups
+from engine.maps import near_of
 from engine.runner import client_for
 from engine.settings import FlowConfig, MirrorConfig
 from policies.groups import GroupState
@@ -53,7 +54,8 @@ class GroupFailed(MirrorError):
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One partition of a group. `target_offset` is -1 where there is no answer, and `why_not` says why.
 
-    `stored` is what the target has for the group, -1 for nothing; `mirrored` is false where the flow leaves it out.
+    `stored` is what the target has for the group, -1 for nothing; `mirrored` is false where the flow leaves it out, and
+    `exact` where only a place before the true one is known, from MM2's syncs: some records would be read again.
     """
 
     topic: str
@@ -65,6 +67,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     why_not: str = ""
     stored: int = -1
     mirrored: bool = True
+    exact: bool = True
 
     @property
     def equal(self) -> bool:
@@ -85,6 +88,11 @@ class Translated(msgspec.Struct, frozen=True, kw_only=True):
     def answered(self) -> bool:
         """Whether every partition that the flow copies has an answer."""
         return all(row.target_offset >= 0 for row in self.rows if row.mirrored)
+
+    @property
+    def exact(self) -> bool:
+        """Whether every answer is exact."""
+        return all(row.exact for row in self.rows if row.mirrored)
 
     @property
     def equal(self) -> bool:
@@ -108,7 +116,9 @@ class GroupDesk:
         self._clients = [client_for(config.clusters[alias], CLIENT_ID) for alias in flow.name]
         source, target = (KafkaCluster(client, request_timeout_s=flow.request_timeout_s) for client in self._clients)
         self._source, self._target = (KafkaGroups(client) for client in self._clients)
-        self._translations = Translations(flow.selection, maps_of(flow, source, target), target)
+        self._translations = Translations(
+            flow.selection, maps_of(flow, source, target), target, near_of(flow, source, target)
+        )
         log = CheckpointLog(target, flow.naming.checkpoints_topic(flow.name.source), flow.request_timeout_s)
         terms = group_terms(flow, backwards=backwards)
         self._rounds = GroupRounds(terms, self._source, self._target, self._translations, log)
@@ -186,4 +196,5 @@ def _row(place: Place, stored: Offsets) -> Row:
         how=place.how if found else "",
         why_not="" if found else place.how,
         stored=stored[place.target][0] if place.target in stored else -1,
+        exact=place.exact,
     )

@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     found = asyncio.run(translate(config, flow, args))
     show(found, json=args.json)
     wanted_equal = args.apply or args.hold_until_equal
-    if found.answered and (found.equal or not wanted_equal):
+    if found.answered and (found.equal or not wanted_equal) and (found.exact or not args.hold_until_equal):
         return exits.OK
     print(f"raymirror translate: {why_not(found)}", file=sys.stderr)
     return exits.FAILED
@@ -101,7 +101,7 @@ async def translate(config: MirrorConfig, flow: FlowConfig, args: argparse.Names
                 if not hold or now_s() >= give_up_at_s:
                     raise
             else:
-                if not hold or found.equal or now_s() >= give_up_at_s:
+                if not hold or (found.equal and found.exact) or now_s() >= give_up_at_s:
                     return found
             await pause(_AGAIN_S)
 
@@ -113,6 +113,9 @@ def why_not(found: Translated) -> str:
     if missing:
         return f"group {found.group}: {missing} of {len(rows)} partitions have no answer yet"
     unequal = sum(not row.equal for row in rows)
+    if not unequal:
+        near = sum(not row.exact for row in rows)
+        return f"group {found.group}: {near} of {len(rows)} partitions are known from MM2's syncs only, not exactly"
     members = " (it has members on the target)" if found.target_state == "active" else ""
     return f"group {found.group}: {unequal} of {len(rows)} partitions stand elsewhere on the target{members}"
 

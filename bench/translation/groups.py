@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
+
 from engine.core.mm2_records import decode_checkpoint
 
 _AT_ONCE = 16

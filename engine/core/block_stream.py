@@ -20,8 +20,8 @@ class BlockStream(FencedStream[BlockWrite]):
 
     @property
     def due(self) -> bool:
-        """Whether a block is full."""
-        return self._lane.map is not None and self._lane.map.has_sealed
+        """Whether a block is full; none goes before a position of its generation, which readers would wait for."""
+        return self._lane.map is not None and self._lane.announced and self._lane.map.has_sealed
 
     def _make(self) -> BlockWrite:
         lane = self._lane

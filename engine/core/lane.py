@@ -21,12 +21,12 @@ import msgspec
 from engine.core import states
 from engine.core.actions import NOTHING, Action, Actions, Fail, Inspect, Reacquire, ReadTail, Retry, RetryRefused, Split
 from engine.core.events import RecordRefused, TargetGap
-from engine.core.map_runs import MapHead, MapTail
+from engine.core.map_runs import MapTail
 from engine.core.outcome import Outcome, OutcomeKind, Remedy, remedy
 from engine.core.piece import Lease, Limits, Payload, Piece, split_piece
 from engine.core.pieces import Pieces
 from engine.core.position import Position
-from engine.core.resume import REGRESSION, Tail, Unknown, read_tail
+from engine.core.resume import REGRESSION, Found, Tail, Unknown, read_tail
 from engine.core.runs import RunLine
 from engine.core.states import State
 from engine.wire.batch import BatchHeader
@@ -58,7 +58,7 @@ class Lane:
         """What was copied of the source, and where to; None while the lane has no owner."""
         self._outcomes: list[Outcome] = []
         self._window = 1
-        self._announced = False  # whether a position of this ownership is durable
+        self._announced = False
         self._attempt, self._last_ms = 0, _TODAY_MS
         self._line: RunLine | None = None
         self._base: Position | None = None
@@ -159,11 +159,6 @@ class Lane:
         )
 
     @property
-    def map_head(self) -> MapHead | None:
-        """The end of the offset map as it is acknowledged now; None before the lane is owned."""
-        return None if self.map is None else self.map.head(self._source_next, self._target_next)
-
-    @property
     def source_next(self) -> int:
         """The next source offset to be acknowledged; -1 before the lane is owned or watches."""
         return self._source_next
@@ -204,6 +199,11 @@ class Lane:
             and self._runs.pending < self.limits.max_runs
             and self._map.pending < self.limits.max_map_runs
         )
+
+    @property
+    def announced(self) -> bool:
+        """Whether a position of this ownership is durable."""
+        return self._announced
 
     @property
     def listens(self) -> bool:
@@ -305,8 +305,9 @@ class Lane:
             return (Reacquire(f"the target appended at {base_offset}, below the acknowledged end {expected}"),)
         self._take(piece)
         self._target_next = base_offset + piece.record_count
-        if piece.header is not None:  # it passed unopened: its records follow each other on both sides
-            self._map.append(piece.source_base, base_offset, piece.record_count)
+        known = self.map
+        if known is not None and piece.header is not None:  # it passed unopened: nothing is between its records
+            known.append(piece.source_base, base_offset, piece.record_count)
         else:
             self._map_pieces(piece, base_offset)
         self._window = self.limits.max_in_flight
@@ -384,10 +385,11 @@ class Lane:
         if self.state is not State.SETTLING:
             return NOTHING
         found = read_tail(self.position, tail)
+        if tail.end < self._target_next or (isinstance(found, Found) and found.how == REGRESSION):
+            # Behind a new barrier the log is read further back, and the offset map says what no run does.
+            return (Reacquire("the target lost records that it had acknowledged"),)
         if isinstance(found, Unknown):
             return (self._no_end(found.expected, found.found, found.cause),)
-        if found.how == REGRESSION:
-            return (Reacquire("the target lost records that it had acknowledged"),)
         waiting = self.pieces.waiting
         while waiting and waiting[0].sequence + waiting[0].record_count <= found.sequence:
             self._take(waiting.popleft())

@@ -5,6 +5,9 @@ target (everything from the position's target offset on, read after the barrier)
 markers, and perhaps batches of foreign writers. Ours continue the sequence of the position.
 """
 
+from bisect import bisect_right
+from collections.abc import Sequence
+
 import msgspec
 
 from engine.core.map_runs import MapRun, cut_at_target, join_runs
@@ -78,7 +81,7 @@ def read_tail(position: Position, tail: Tail) -> Found | Unknown:
         ours = _last_of_ours(position, tail)
         if isinstance(ours, Unknown):
             return ours
-        if tail.end < position.target_next or position.sequence > (ours or 0):
+        if tail.end < position.target_next or position.sequence > (ours or 0) or _overwritten(position, tail):
             return _regressed(position, tail, ours)
     tail = msgspec.structs.replace(
         tail, batches=tuple(batch for batch in tail.batches if batch.next_offset > position.target_next)
@@ -104,6 +107,16 @@ def doubtful(position: Position, tail: Tail) -> bool:
         batch.next_offset > position.target_next or (batch.is_control and not _mine(position, batch))
         for batch in across
     )
+
+
+def _overwritten(position: Position, tail: Tail) -> bool:
+    """Whether a marker stands where the offset map has a record of ours: only a loss can have made room for it."""
+    return any(batch.is_control and _is_mapped(position.map_tail, batch.base_offset) for batch in tail.batches)
+
+
+def _is_mapped(runs: Sequence[MapRun], target_offset: int) -> bool:
+    at = bisect_right(runs, target_offset, key=lambda run: run.target) - 1
+    return at >= 0 and target_offset < runs[at].target + runs[at].count
 
 
 def _mine(position: Position, batch: TailBatch) -> bool:

@@ -87,6 +87,8 @@ class SyncEmitter:
     def _between(self, newest: Pair, runs: Sequence[MapRun]) -> list[Pair]:
         """Choose pairs behind what was told, as far apart as there is room for."""
         begin = self._told_to or self._owed or newest
+        if newest.target - begin.target <= self._lag_max:
+            return []
         step = max(self._lag_max + 1, -(-(newest.target - begin.target) // (MOST_BETWEEN + 1)))
         found = (_pair_at(runs, target) for target in range(begin.target + step, newest.target, step))
         return [

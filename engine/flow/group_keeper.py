@@ -42,6 +42,9 @@ _COMMITS_AT_ONCE = 32
 _NAMED = 20
 """Groups named in a report or in events of one round; the rest is counted."""
 _EVENTS = 1_000
+_ALL = "consumer groups"
+_TOLD_AFTER = 3
+"""Failed rounds in a row: brokers that restart take a few seconds."""
 
 Wish = tuple[Place, Why]
 
@@ -87,7 +90,7 @@ class GroupRounds:
         self._not_synced: dict[str, str] = {}
         self._failed: dict[str, str] = {}
         self._clamped: dict[str, int] = {}
-        self._told = self._commits = self._active = self._ahead = 0
+        self._told = self._commits = self._active = self._ahead = self._failures = 0
 
     @property
     def idle(self) -> bool:
@@ -120,9 +123,17 @@ class GroupRounds:
                 try:
                     await self.step()
                 except (MirrorError, OSError, TimeoutError) as failure:
-                    self.report = msgspec.structs.replace(self.report, trouble=str(failure))
+                    self.trouble(str(failure))
                     every_s = min(every_s, self.terms.retry_s)
             await pause(max(0.0, started_s + every_s - now_s()))
+
+    def trouble(self, what: str) -> None:
+        """Tell that no round was made, and why; an event when it lasts, one for each stretch of it."""
+        self.report = msgspec.structs.replace(self.report, trouble=what)
+        self._failures += 1
+        if self._failures == _TOLD_AFTER:
+            what = f"not mirrored, tried again: {what}"
+            self._events.append(GroupRefused(flow=self.terms.flow, group=_ALL, what=what))
 
     @property
     def _every_s(self) -> float:
@@ -152,6 +163,7 @@ class GroupRounds:
             failed |= await self.commit(places)
         self._note_failed(failed)
         self.report = self._reported(places, at_ms, now_s() - started_s)
+        self._failures = 0
 
     # --- which groups --------------------------------------------------------------------------------------
 
@@ -186,7 +198,7 @@ class GroupRounds:
                 if known is not None and known[1] == place.offset and known[2] == place.metadata:
                     continue  # nearly all of them
                 new = self._new(place, known)
-                if new is not None and tells(known, new, exact=True):
+                if new is not None and tells(known, new, exact=place.exact):
                     news.append((group, place.target, new))
         return news
 
@@ -257,6 +269,7 @@ class GroupRounds:
                 age_s=age_s,
                 renew_after_s=renew_s,
                 backwards=self.terms.backwards,
+                exact=place.exact,
             )
             if why.commits:
                 wishes[place.target] = place, why

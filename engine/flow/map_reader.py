@@ -16,7 +16,7 @@ import msgspec
 
 from engine.clock import wall_ms
 from engine.core.map_blocks import decode_block, decode_tail, map_topic, read_block_key
-from engine.core.map_runs import RUNS_PER_BLOCK, MapHead, MapStart
+from engine.core.map_runs import RUNS_PER_BLOCK, MapHead
 from engine.core.mm2_records import decode_offset_sync
 from engine.core.offset_map import How, OffsetMap, Translation
 from engine.core.position import Position, decode_key, decode_value
@@ -57,8 +57,8 @@ class MapReader:
         self._maps: dict[TopicPartition, OffsetMap] = {}
         self._lies_on: dict[TopicPartition, TopicPartition] = {}
         self._read_to: dict[TopicPartition, tuple[int, int]] = {}  # behind the last record, and the end by then
-        self._heads: dict[TopicPartition, tuple[MapHead, MapStart]] = {}
-        self._live: dict[TopicPartition, MapHead] = {}
+        self._positions: dict[TopicPartition, bytes | None] = {}  # the last of each lane: most are never decoded
+        self._tails: dict[TopicPartition, bytes] = {}
         self._loaded = 0
         self._busy = asyncio.Lock()
         self.unreadable: dict[TopicPartition, str] = {}
@@ -114,24 +114,15 @@ class MapReader:
         key = decode_key(record.key) if record.key is not None else None
         if key is None or key[0] != self._terms.flow.source:
             return
-        lane = key[1]
-        self.unreadable.pop(lane, None)
-        try:
-            position = decode_value(record.value)
-        except ValueError as error:
-            self.unreadable[lane] = str(error)
-            return
-        if isinstance(position, Position):  # after one of MM2's, our map is still true as far as it goes
-            self._heads[lane] = position.map_head, position.map_start
+        self._positions[key[1]] = record.value
 
     def _sync(self, _partition: TopicPartition, record: Record) -> None:
         try:
             sync = decode_offset_sync(record.key, record.value)
-            head = decode_tail(sync.tail)
-        except (MirrorError, ValueError):
-            return  # MM2 or somebody newer wrote it; the positions tell the same a little later
-        if head is not None:
-            self._live[TopicPartition(sync.topic, sync.partition)] = head
+        except MirrorError:
+            return  # whatever it is, no sync
+        if sync.tail:  # else MM2 wrote it, or it is one of several of a lane
+            self._tails[TopicPartition(sync.topic, sync.partition)] = sync.tail
 
     def _block(self, partition: TopicPartition, record: Record) -> None:
         key = read_block_key(record.key)
@@ -150,16 +141,32 @@ class MapReader:
 
     def _apply(self) -> None:
         """Let the maps follow the newest heads; a sync of another owner than the position's is not believed."""
-        for lane, (head, start) in self._heads.items():
-            self._maps.setdefault(lane, OffsetMap()).follow(head, start)
-        self._heads.clear()
-        for lane, live in list(self._live.items()):
-            known = self._maps.get(lane)
-            if known is None or known.head is None or live.generation > known.head.generation:
-                continue  # the position of that owner was written first, so the next pass has it
-            if live.generation == known.head.generation and live.blocks <= known.blocks:
-                known.follow(live)
-            del self._live[lane]
+        for lane, value in self._positions.items():
+            self.unreadable.pop(lane, None)
+            try:
+                position = decode_value(value)
+            except ValueError as error:
+                self.unreadable[lane] = str(error)
+                continue
+            if isinstance(position, Position):  # after one of MM2's, our map is still true as far as it goes
+                self._maps.setdefault(lane, OffsetMap()).follow(position.map_head, position.map_start)
+        self._positions.clear()
+        for lane, tail in list(self._tails.items()):
+            if self._followed(lane, tail):
+                del self._tails[lane]
+
+    def _followed(self, lane: TopicPartition, tail: bytes) -> bool:
+        """Follow the head in a sync; False for one that is to be looked at again with the next pass."""
+        try:
+            live = decode_tail(tail)
+        except ValueError:
+            return True  # somebody newer wrote it: the positions tell the same a little later
+        known = self._maps.get(lane)
+        if live is None or known is None or known.head is None or live.generation > known.head.generation:
+            return False  # the position of that owner was written first, so the next pass has it
+        if live.generation == known.head.generation and live.blocks <= known.blocks:
+            known.follow(live)
+        return True
 
     # --- memory ----------------------------------------------------------------------------------------------
 

@@ -40,6 +40,10 @@ _MOST_BYTES, _LEAST_BYTES = 256 * 1024, 4 * 1024
 """Of one batch before compression: below any broker's limit, and soon encoded."""
 
 
+_MOST_LANES = 500
+"""Of one batch: some milliseconds of encoding, during which nothing else moves."""
+
+
 class _Part(msgspec.Struct, frozen=True):
     """What is due of one lane, as records; `due` is answered for when they have their outcome."""
 
@@ -120,7 +124,7 @@ class SyncWriter:
             part = self._part(driver)
             if part is None:
                 continue
-            if parts and size + part.size > self._most_bytes:
+            if parts and (len(parts) == _MOST_LANES or size + part.size > self._most_bytes):
                 yield parts
                 parts, size = [], 0
             parts.append(part)

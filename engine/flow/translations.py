@@ -17,6 +17,8 @@ from policies.selection import TopicSelection
 
 CLAMPED = "log start"
 """How an answer was found that retention on the target has moved up."""
+NEAR = "MM2 sync"
+"""How an answer was found that is near, and never ahead of the true one."""
 ABOVE_END = "above the target's end"
 NO_TARGET = "target partition not reachable"
 _UNREACHABLE = (ConnectionLost, BrokerUnreachable)
@@ -38,6 +40,16 @@ class Maps(Protocol):
         """Return where the copy of a lane ends, None where that is not known."""
 
 
+class Near(Protocol):
+    """Answers that are near, where the exact map does not reach."""
+
+    async def follow(self) -> None:
+        """Catch up. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""
+
+    def translate(self, lane: TopicPartition, source_offset: int) -> int:
+        """Return a target offset at or before the true one, -1 where nothing is known."""
+
+
 class Place(NamedTuple):
     """One committed offset of a group, and what it is on the target: -1 where `how` is why there is no answer."""
 
@@ -48,13 +60,19 @@ class Place(NamedTuple):
     how: str
     metadata: str = ""
 
+    @property
+    def exact(self) -> bool:
+        """Whether an answer is the very place, or as near to it as the target's log still is."""
+        return self.how != NEAR
+
 
 class Translations:
     """Translates the commits of groups, thousands at a time; one question about maps and ends serves them all."""
 
-    def __init__(self, selection: TopicSelection, maps: Maps, target: Cluster) -> None:
+    def __init__(self, selection: TopicSelection, maps: Maps, target: Cluster, near: Near | None = None) -> None:
         self._selection = selection
         self._maps = maps
+        self._near = near
         self._target = target
         self._targets: dict[TopicPartition, TopicPartition | None] = {}
         self._ends: dict[TopicPartition, tuple[int, int]] = {}
@@ -68,6 +86,7 @@ class Translations:
         await self._maps.follow(lanes)
         await self._look_at_ends(lanes)  # behind the maps, so that no end is older than an answer
         unread: dict[TopicPartition, list[tuple[list[Place], int, int]]] = {}
+        before: list[tuple[list[Place], int]] = []
         found: dict[str, list[Place]] = {}
         place = self._place
         for group, offsets in commits.items():
@@ -78,10 +97,26 @@ class Translations:
                 answer = self._maps.translate(lane, offset)
                 if answer.how is How.UNREAD:
                     unread.setdefault(lane, []).append((rows, len(rows), answer.block))
+                elif answer.how is How.BEFORE or (answer.how is How.STALE and self._maps.head(lane) is None):
+                    before.append((rows, len(rows)))
                 rows.append(place(lane, offset, metadata, answer))
         for lane, missing in unread.items():
             await self._recall(lane, missing)
+        if before and self._near is not None:
+            await self._approximate(self._near, before)
         return found
+
+    async def _approximate(self, near: Near, before: list[tuple[list[Place], int]]) -> None:
+        """Answer what lies below the exact maps; where that cannot be read, it stays without an answer."""
+        try:
+            await near.follow()
+        except (*_UNREACHABLE, KafkaRefusal):
+            return
+        for rows, at in before:
+            place = rows[at]
+            offset = near.translate(place.lane, place.source_offset)
+            if offset >= 0:
+                rows[at] = self._within(place._replace(offset=offset, how=NEAR))
 
     async def _recall(self, lane: TopicPartition, missing: list[tuple[list[Place], int, int]]) -> None:
         """Read blocks back one after the other, and answer the questions to each while it is in memory."""
@@ -106,15 +141,16 @@ class Translations:
     def _place(self, lane: TopicPartition, source_offset: int, metadata: str, answer: Translation) -> Place:
         target = self._targets[lane]
         assert target is not None
-        offset, how = answer.offset, answer.how.value
-        ends = self._ends.get(target)
+        return self._within(Place(lane, target, source_offset, answer.offset, answer.how.value, metadata))
+
+    def _within(self, place: Place) -> Place:
+        """Hold an answer against the target's log."""
+        ends = self._ends.get(place.target)
         if ends is None:
-            offset, how = -1, NO_TARGET
-        elif offset > ends[1]:
-            offset, how = -1, ABOVE_END
-        elif 0 <= offset < ends[0]:
-            offset, how = ends[0], CLAMPED
-        return Place(lane, target, source_offset, offset, how, metadata)
+            return place._replace(offset=-1, how=NO_TARGET)
+        if place.offset > ends[1]:
+            return place._replace(offset=-1, how=ABOVE_END)
+        return place._replace(offset=ends[0], how=CLAMPED) if 0 <= place.offset < ends[0] else place
 
     def lost(self, lane: TopicPartition, offset: int) -> MapHead | None:
         """Return where the copy of a lane ends, where an offset told before lies above all that the target has."""

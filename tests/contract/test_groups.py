@@ -217,7 +217,10 @@ async def test_a_group_of_the_newer_protocol(source_cluster: Cluster, tmp_path: 
     await client.open()
     port, where = KafkaGroups(client), TopicPartition(topic, 0)
     try:
-        async with stock.console_consumer(source_cluster, group, topic, tmp_path) as log, asyncio.timeout(120):
+        async with (
+            stock.console_consumer(source_cluster, group, topic, tmp_path / "console.log") as log,
+            asyncio.timeout(120),
+        ):
             await until_in(port, group, GroupState.ACTIVE)
             with pytest.raises(GroupActive):
                 await port.commit(group, {where: (5, "")})

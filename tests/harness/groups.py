@@ -57,9 +57,8 @@ async def read_from(cluster: Cluster, group: str, topic: str, count: int) -> lis
 
 
 @asynccontextmanager
-async def console_consumer(cluster: Cluster, group: str, topic: str, folder: Path) -> AsyncIterator[Path]:
+async def console_consumer(cluster: Cluster, group: str, topic: str, log: Path) -> AsyncIterator[Path]:
     """Run Kafka's console consumer as a member of a KIP-848 group; give the file that it prints records to."""
-    log = folder / f"console-{group}.log"
     words = ("--bootstrap-server", cluster.bootstrap_servers, "--topic", topic, "--group", group, "--from-beginning")
     properties = (
         "--consumer-property",

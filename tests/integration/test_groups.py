@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Self
 
 import pytest
 
+from deploy.local.cluster import Cluster
 from engine.clock import now_s
 from engine.config import read_config
 from engine.core.group_report import GroupsReport
@@ -18,6 +20,7 @@ from engine.maps import maps_of
 from engine.properties import parse_properties
 from engine.settings import MirrorConfig
 from policies.groups import GroupState
+from policies.model import TopicPartition
 from tests.harness import groups as stock
 from tests.harness.admin import delete_records
 from tests.harness.load import Sent, numbered, produce, producer
@@ -63,9 +66,9 @@ async def keeping(mirror: Mirror, *lines: str) -> AsyncIterator[GroupKeeper]:
         await keeper.close()
 
 
-async def until(holds: Callable[[], Any], what: Callable[[], object]) -> None:
+async def until(holds: Callable[[], Any], what: Callable[[], object], deadline_s: float = DEADLINE_S) -> None:
     """Wait until something holds."""
-    give_up_at = now_s() + DEADLINE_S
+    give_up_at = now_s() + deadline_s
     while True:
         found = holds()
         if asyncio.iscoroutine(found):
@@ -244,3 +247,57 @@ async def test_another_keeper_tells_nothing_twice(mirror: Mirror) -> None:
     for told in (1, 0):
         async with keeping(mirror) as keeper:
             assert (await rounds(keeper)).checkpoints == told
+
+
+@pytest.mark.full
+async def test_mirrored_groups_outlive_a_minute_of_retention(source_cluster: Cluster, tmp_path: Path) -> None:
+    """A group that does not move stays on a target that forgets commits after a minute; one that nobody renews goes."""
+    overrides = {"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "1000"}
+    with Cluster("forgetful", tmp_path / "forgetful", overrides=overrides) as target:
+        mirror = Mirror(source_cluster, target, "forgetful")
+        await mirror.open()
+        topic = group = mirror.flow.source
+        copied = await mirror.topic(topic)
+        await produce(mirror.source, topic, 0, numbered(50))
+        async with mirror.run() as run:
+            await run.until_copied()
+        await stock.commit(mirror.source, group, topic, {0: 20})
+        async with keeping(mirror, "sync.group.offsets.interval.seconds = 60"), Sides(mirror) as sides:
+            await until_equal(sides, group, 1)
+            await sides.target.commit("nobodys", {TopicPartition(copied, 0): (5, "")})
+
+            async def forgotten() -> bool:
+                assert await sides.stored(group) != {}
+                return await sides.stored("nobodys") == {}
+
+            await until(forgotten, lambda: "the broker forgets nothing", deadline_s=200.0)
+            assert (await sides.stored(group)).keys() == {0}
+
+
+async def test_kafkas_own_consumer_moves(mirror: Mirror, tmp_path: Path) -> None:
+    """Kafka's Java console consumer, of the newer protocol: on the target it reads what came after, only that."""
+    topic = group = mirror.flow.source
+    copied = await mirror.topic(topic, 2)
+    for partition in range(2):
+        await produce(mirror.source, topic, partition, numbered(100, first=100 * partition))
+    async with mirror.run() as run, keeping(mirror) as keeper, Sides(mirror) as sides:
+        before = await console(mirror.source, group, topic, tmp_path / "source.log", 200)
+        for partition in range(2):
+            await produce(mirror.source, topic, partition, numbered(50, first=1000 + 50 * partition))
+        await run.until_copied()
+        await until_equal(sides, group, 2)
+        await rounds(keeper, 3)
+        after = await console(mirror.target, group, copied, tmp_path / "target.log", 100)
+    assert before == sorted(f"v{n}" for n in range(200))
+    assert after == sorted(f"v{n}" for n in range(1000, 1100))
+
+
+async def console(cluster: Cluster, group: str, topic: str, log: Path, count: int) -> list[str]:
+    """Let it print until it has nothing more to print, stop it cleanly, return what it printed."""
+
+    def printed() -> list[str]:
+        return [line.strip() for line in log.read_text().splitlines() if line.startswith("v")]
+
+    async with stock.console_consumer(cluster, group, topic, log):
+        await until(lambda: len(printed()) >= count, lambda: log.read_text())
+    return sorted(printed())

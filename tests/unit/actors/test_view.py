@@ -3,12 +3,14 @@
 import io
 import json
 
+import msgspec
 import pytest
 from rich.console import Console
 
 from actors.states import CopierState, Desired
 from actors.status import CopierStatus, EventLine, FlowStatus, MirrorStatus
-from actors.view import PlainView, fresh, open_view, render
+from actors.view import PlainView, fresh, groups_text, open_view, render
+from engine.core.group_report import GroupsReport
 
 LINE = "3 topics, 10 partitions, lag 1,234, 0.0 s behind, 5,000,000 records, 1,500/s, 2.0 MiB/s, 1 stopped"
 
@@ -123,3 +125,26 @@ def test_what_others_print_does_not_come_between_json_lines(capsys: pytest.Captu
     printed = capsys.readouterr()
     assert [json.loads(line)["phase"] for line in printed.out.splitlines()] == ["running", "running"]
     assert "A worker died" in printed.err
+
+
+def test_groups_say_how_many_and_what_is_missing() -> None:
+    assert groups_text(flow()) == ""
+    assert groups_text(msgspec.structs.replace(flow(), groups=GroupsReport())) == ""
+    report = GroupsReport(
+        groups=1200,
+        how={"run": 5000, "end": 7},
+        without={"beyond": 3},
+        active=2,
+        ahead=4,
+        not_synced={"s": "share group"},
+        failed={"g": "x"},
+        trouble="connection lost: b:1",
+    )
+    of = msgspec.structs.replace(flow(), groups=report)
+    assert groups_text(of) == (
+        "groups: 1,200 mirrored, 5,007 offsets translated, 3 without an answer (beyond), 2 active on the target,"
+        " 4 offsets ahead on the target, 1 of a kind that is not mirrored, 1 failing, connection lost: b:1"
+    )
+    out = io.StringIO()
+    Console(file=out, width=400).print(render(status(of=of)))
+    assert "A->B: groups: 1,200 mirrored" in out.getvalue()

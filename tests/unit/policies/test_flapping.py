@@ -227,7 +227,7 @@ def test_one_guilty_set_among_many_is_found_alone_and_the_others_run(
     flow.run(1200)
     search = math.ceil(math.log2(sets)) + 2
     until_quarantine = max(QUARANTINE_ENDS, search + QUARANTINE_ROW - 1)
-    if sets == copiers == 1:  # there is no other copier to compare with
+    if sets == 1:  # there is no other copier to compare with, or it goes round them, and none has lived through a row
         until_quarantine = UNWITNESSED_ROW + 1
     assert quarantined(flow) == [guilty] == list(flow.records)
     # Only who was with it at its second end fell with it later, and from the end of the search on nobody did.

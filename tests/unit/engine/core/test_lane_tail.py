@@ -1,13 +1,16 @@
 """A lane that reads the target's tail to settle what became of its appends."""
 
+import msgspec
 import pytest
 
 from engine.core.actions import Fail, Inspect, Reacquire, ReadTail, Retry
 from engine.core.events import TargetGap
+from engine.core.map_runs import MapRun
 from engine.core.piece import Limits
 from engine.core.resume import Tail, TailBatch
 from engine.core.states import State
 from tests.unit.engine.core.lanes import K, Played, as_tail
+from tests.unit.engine.core.maps import records_of
 
 
 def _settling(played: Played, *counts: int) -> list[TailBatch]:
@@ -33,6 +36,7 @@ def test_what_the_log_holds_is_acknowledged_and_the_rest_goes_out_again(held: in
     tail = _settling(played, 2, 2, 2)[:held]
     assert played.lane.on_tail(_tail(*tail)) == (Retry(1),)
     assert (played.lane.source_next, played.lane.target_next) == (2 * held, 50 + 2 * held)
+    assert records_of(played.lane.position.map_tail) == {offset: 50 + offset for offset in range(2 * held)}
     assert played.lane.state is State.WAITING
     played.lane.on_retry()
     again = played.send()
@@ -51,14 +55,15 @@ def test_a_tail_that_nobody_asked_for_is_ignored() -> None:
     assert Played().lane.on_tail(_tail()) == ()
 
 
-def test_a_target_that_lost_what_it_acknowledged_is_acquired_anew() -> None:
+@pytest.mark.parametrize("left", [(TailBatch(50, 51, 41, 3, 0, 1, False),), ()], ids=["some", "nothing of ours"])
+def test_a_target_that_lost_what_it_acknowledged_is_acquired_anew(left: tuple[TailBatch, ...]) -> None:
     played = Played()
     played.feed(2)
     (first,) = played.send()
     played.answer(first, K.APPENDED, 50)
     played.feed(2)
     assert played.answers(played.send(), K.ORDER) == ReadTail(52)
-    (action,) = played.lane.on_tail(Tail(log_start=0, end=51, batches=(TailBatch(50, 51, 41, 3, 0, 1, False),)))
+    (action,) = played.lane.on_tail(Tail(log_start=0, end=51, batches=left))
     assert isinstance(action, Reacquire)
     assert "lost records" in action.reason
 
@@ -91,3 +96,12 @@ def test_a_log_that_never_shows_what_the_broker_says_ends_in_a_new_acquisition()
         played.lane.on_retry()
     (piece,) = played.send()
     assert isinstance(played.answers([piece], K.ORDER), Reacquire)
+
+
+def test_a_marker_that_came_between_is_a_gap_of_the_map() -> None:
+    played = Played()
+    first, second = _settling(played, 2, 3)
+    marker = TailBatch(52, 53, 41, 3, -1, 1, True)
+    moved = msgspec.structs.replace(second, base_offset=53, next_offset=56)
+    played.lane.on_tail(_tail(first, marker, moved))
+    assert played.lane.position.map_tail == (MapRun(0, 50, 2), MapRun(2, 53, 3))

@@ -118,6 +118,15 @@ def test_a_batch_that_the_map_does_not_know_tells_nothing(batch: TailBatch) -> N
     assert "lost records" in answer.cause
 
 
+@pytest.mark.parametrize(("at_offset", "how"), [(47, REGRESSION), (44, "position"), (39, "position")])
+def test_a_marker_where_the_map_has_a_record_means_a_loss_that_no_sequence_tells(at_offset: int, how: str) -> None:
+    """An owner that has appended nothing yet, and markers of later ones up to its end and beyond."""
+    at = msgspec.structs.replace(mapped(), sequence=0, runs=((0, 100),), target_next=51)
+    newer = [TailBatch(base, base + 1, 41, 5, -1, 1, True) for base in (at_offset, 50, 51)]
+    answer = found(at, ours(44, 600, 3, (41, 2)) if how == REGRESSION else ours(45, 600, 5, (41, 2)), *newer)
+    assert (answer.how, answer.source_next) == (how, 97 if how == REGRESSION else 100)
+
+
 def test_a_cut_in_a_block_asks_for_it() -> None:
     at = mapped(2)
     answer = read(at, ours(28, 600, 5, (41, 2)), end=33)

@@ -249,6 +249,31 @@ async def test_a_commit_above_a_target_that_lost_records_is_corrected(pair: Pair
     assert (pair.told()[-1], pair.committed()) == (("g", 590, 493), 493)
 
 
+async def test_what_is_only_near_never_takes_anything_back(pair: Pair) -> None:
+    class Syncs:
+        answer = 60
+
+        async def follow(self) -> None:
+            return None
+
+        def translate(self, _lane: TopicPartition, _source_offset: int) -> int:
+            return self.answer
+
+    near = Syncs()
+    pair.keeper._translations._near = near
+    pair.maps.tell(LANE, [(100, 100, 400)], ends=(500, 500), begins=(100, 100), first=False)
+    pair.source.put("g", {LANE: 90})
+    await pair.keeper.open()
+    await pair.keeper.step()
+    assert (pair.told(), pair.committed()) == ([("g", 90, 60)], 60)
+    near.answer = 50
+    await pair.keeper.step()
+    assert (pair.told(), pair.committed()) == ([("g", 90, 60)], 60)
+    pair.source.put("g", {LANE: 80})  # the group itself went back
+    await pair.keeper.step()
+    assert (pair.told()[1:], pair.committed()) == ([("g", 80, 50)], 50)
+
+
 async def test_a_clamped_offset_is_said_once(pair: Pair) -> None:
     pair.log.start = 40
     pair.source.put("g", {LANE: 10})
@@ -414,6 +439,21 @@ async def test_rounds_go_on_behind_one_that_failed(monkeypatch: pytest.MonkeyPat
         await pair.keeper.run()
     assert troubles == ["connection lost: a:1", "connection lost: a:1", ""]
     assert pair.committed() == 10
+    assert pair.events(GroupRefused) == []
+
+
+async def test_trouble_that_lasts_is_an_event_once(pair: Pair) -> None:
+    for _ in range(5):
+        pair.keeper.trouble("no permission")
+    (event,) = pair.events(GroupRefused)
+    assert event.text() == "consumer groups: not mirrored, tried again: no permission"
+    assert pair.keeper.report.trouble == "no permission"
+    await pair.keeper.open()
+    await pair.keeper.step()
+    assert pair.keeper.report.trouble == ""
+    for _ in range(3):
+        pair.keeper.trouble("again")
+    assert len(pair.events(GroupRefused)) == 1
 
 
 async def test_many_groups_in_one_round(pair: Pair) -> None:

@@ -145,8 +145,9 @@ async def test_a_sync_tells_what_no_position_does_yet() -> None:
         await reader.follow()
         stage.more(2)
         await stage.copied_all()
-        head = stage.driver().lane.map_head
-        assert head is not None
+        lane = stage.driver().lane
+        assert lane.map is not None
+        head = lane.map.head(lane.source_next, lane.target_next)
         before = reader.head(LANE)
         stage.sync(encode_tail(head))
         stage.sync(b"")  # MM2's own

@@ -6,12 +6,15 @@ import msgspec
 import pytest
 
 from engine.clock import now_s
-from engine.core.events import Mm2TopicFailed
+from engine.core.events import Mm2TopicFailed, TargetCut
 from engine.core.map_blocks import decode_tail
 from engine.core.mm2_records import OffsetSync, decode_offset_sync
+from engine.core.sync_store import SyncStore
 from engine.flow import syncs as writer
+from engine.flow.ports import Leader
 from engine.flow.terms import SyncTerms
-from tests.fakes.target_log import TargetLog, decoded
+from policies.model import TopicPartition
+from tests.fakes.target_log import TargetLog
 from tests.unit.engine.flow.stage import TERMS, Stage, until
 
 TOPIC = "mm2-offset-syncs.B.internal"
@@ -40,12 +43,7 @@ class SyncStage(Stage):
 
     def pairs(self, partition: int = 0) -> list[tuple[int, int]]:
         """The offsets of every copied record, source and target."""
-        return [
-            (int(record.key or b""), stored.header.base_offset + record.offset)
-            for stored in self.targets[partition].batches
-            if stored.payload
-            for record in decoded(stored.payload)
-        ]
+        return list(self.targets[partition].places().items())
 
     def answered(self, partition: int = 0) -> bool:
         """Whether the copier knows that everything is told."""
@@ -179,6 +177,56 @@ async def test_a_broker_that_goes_away_loses_no_sync() -> None:
         await until(stage.at_end)
     stage.check()
     assert [sync.source_offset for sync in stage.synced()] == sorted(sync.source_offset for sync in stage.synced())
+
+
+async def test_what_a_target_lost_is_taken_back_before_what_was_copied_again_is_told() -> None:
+    stage = SyncStage()
+    stage.assign()
+    async with stage.running():
+        for _ in range(3):
+            stage.sources[0].data(2)
+            stage.a.grow()
+            await until(lambda: stage.whole() and stage.at_end() and stage.answered())
+        await until(lambda: stage.driver().positions.settled)
+        lost = stage.synced()[-1]
+        stage.targets[0].truncate(3)
+        stage.targets[0].producers.clear()
+        stage.b.leader[TopicPartition("A.t", 0)] = Leader(1, 5, "id-A.t")
+        stage.b.lose(1)
+        stage.sources[0].data(2)
+        stage.a.grow()
+        await until(lambda: stage.told(TargetCut) and stage.whole() and stage.at_end())
+    store = SyncStore()
+    store.read_to_end()
+    true = dict(stage.pairs())
+    syncs = stage.synced()
+    for sync in syncs:
+        store.add(sync)
+    assert true[lost.source_offset] != lost.target_offset
+    behind = syncs[syncs.index(lost) + 1 :]
+    assert (behind[0].source_offset, behind[0].target_offset) == (1, 2)
+    assert all((sync.source_offset, sync.target_offset) in stage.pairs() for sync in behind)
+    for source, target in true.items():
+        answer = store.translate(TopicPartition("t", 0), source)
+        assert answer is not None
+        assert answer <= target
+
+
+async def test_another_owner_tells_where_it_begins_and_keeps_the_readers_history() -> None:
+    stage = SyncStage()
+    stage.sources[0].data(4)
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.whole() and stage.at_end())
+    stage.copier = stage.new_copier(stage.terms)
+    stage.sources[0].data(3)
+    stage.assign(epoch=2)
+    async with stage.running():
+        await until(lambda: stage.whole() and stage.at_end())
+    stage.check()
+    offsets = [sync.source_offset for sync in stage.synced()]
+    assert offsets == sorted(offsets)
+    assert 3 in offsets
 
 
 async def test_nothing_is_written_through_a_shut_gate() -> None:

@@ -4,8 +4,13 @@ from collections.abc import Sequence
 
 import pytest
 
+from engine.core.mm2_records import OffsetSync, encode_offset_sync
 from engine.errors import ConnectionLost, KafkaRefusal
-from engine.flow.translations import ABOVE_END, CLAMPED, NO_TARGET, Place, Translations
+from engine.flow.sync_reader import SyncReader
+from engine.flow.translations import ABOVE_END, CLAMPED, NEAR, NO_TARGET, Place, Translations
+from engine.wire.codecs import NONE
+from engine.wire.record import Record
+from engine.wire.records import encode_batch
 from policies.model import FlowName, TopicPartition
 from policies.naming import DefaultNaming
 from policies.selection import TopicSelection
@@ -13,6 +18,7 @@ from tests.fakes.cluster import FakeCluster
 from tests.fakes.maps import FakeMaps
 
 LANE, OTHER = TopicPartition("t", 0), TopicPartition("u", 0)
+SYNCS = "mm2-offset-syncs.B.internal"
 COPY, OTHER_COPY = TopicPartition("A.t", 0), TopicPartition("A.u", 0)
 
 
@@ -25,12 +31,21 @@ class Desk:
         self.copy(COPY, 0, 100)
         self.copy(OTHER_COPY, 0, 100)
         flow = FlowName("A", "B")
-        self.translations = Translations(TopicSelection(flow, DefaultNaming()), self.maps, self.target)
+        self.near = SyncReader(self.target, SYNCS)
+        self.translations = Translations(TopicSelection(flow, DefaultNaming()), self.maps, self.target, self.near)
 
     def copy(self, where: TopicPartition, start: int, end: int) -> None:
         log = self.target.source(*where)
         log.start = start
         log.data(end)
+
+    def sync(self, *pairs: tuple[int, int]) -> None:
+        """Write offset syncs of the lane, and something that is none."""
+        where = TopicPartition(SYNCS, 0)
+        log = self.target.targets.get(where) or self.target.target(SYNCS)
+        records = [encode_offset_sync(OffsetSync("t", 0, *pair)) for pair in pairs]
+        rows = [Record(n, 1, key, value) for n, (key, value) in enumerate([*records, (b"no", b"sync")])]
+        log.append(bytes(encode_batch(rows, NONE)))
 
     async def ask(self, **offsets: int) -> dict[str, tuple[int, str]]:
         """Translate one commit of `t-0` per group."""
@@ -124,3 +139,40 @@ async def test_a_topic_that_cannot_be_asked_about_fails_alone(desk: Desk, error:
     desk.target.fail = fail
     found = await desk.translations.places({"g": {LANE: (3, ""), OTHER: (4, "")}})
     assert [(place.offset, place.how) for place in found["g"]] == [(3, "run"), (-1, NO_TARGET)]
+
+
+async def test_below_the_map_mm2s_syncs_are_near_and_never_ahead(desk: Desk) -> None:
+    desk.maps.tell(LANE, [(50, 60, 10)], ends=(60, 70), begins=(50, 60), first=False)
+    assert await desk.ask(g=45) == {"g": (-1, "before")}  # there is no topic of syncs
+    desk.sync((10, 12), (40, 44))
+    asked = await desk.ask(old=9, at=10, behind=20, last=40, near=45, exact=50)
+    assert asked == {
+        "old": (-1, "before"),
+        "at": (12, NEAR),
+        "behind": (13, NEAR),
+        "last": (44, NEAR),
+        "near": (45, NEAR),
+        "exact": (60, "run"),
+    }
+    desk.sync((44, 50))
+    assert await desk.ask(near=45) == {"near": (51, NEAR)}
+    desk.target.sources[COPY].start = 80
+    assert await desk.ask(near=45) == {"near": (80, CLAMPED)}
+
+
+async def test_a_lane_that_we_never_copied_is_known_from_mm2s_syncs(desk: Desk) -> None:
+    desk.sync((10, 12))
+    assert await desk.ask(g=11) == {"g": (13, NEAR)}
+    place = (await desk.translations.places({"g": {LANE: (11, "")}}))["g"][0]
+    assert not place.exact
+
+
+async def test_syncs_that_cannot_be_read_answer_nothing(desk: Desk) -> None:
+    desk.sync((10, 12))
+
+    def fail(asked: str, _partitions: Sequence[TopicPartition]) -> None:
+        if asked == "read log":
+            raise KafkaRefusal("reading", 29, "TopicAuthorizationFailed", "")
+
+    desk.target.fail = fail
+    assert await desk.ask(g=11) == {"g": (-1, "stale")}

@@ -1,0 +1,111 @@
+"""Offset syncs on a source that lets nobody write them, and the topics of MM2's that we make as MM2 makes them."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from deploy.local.cluster import Cluster
+from engine.core.events import Mm2TopicFailed
+from engine.core.mm2_records import decode_offset_sync
+from engine.errors import KafkaRefusal
+from engine.flow import syncs as writer
+from engine.flow.terms import SyncTerms
+from engine.kafka.admin import describe_topic_configs
+from engine.kafka.internal_topics import ensure_mm2_topic
+from engine.kafka.logs import read_topic
+from tests.harness.admin import create_topics
+from tests.harness.compare import assert_identical
+from tests.harness.load import numbered, produce
+from tests.harness.mirror import Mirror, cluster_client
+
+pytestmark = pytest.mark.integration
+
+SYNCS = "mm2-offset-syncs.b.internal"
+_ACLS = "org.apache.kafka.tools.AclCommand"
+_DENIED = ("--deny-principal", "User:ANONYMOUS", "--operation", "Write", "--topic", SYNCS)
+
+
+@pytest.fixture(scope="module")
+def guarded_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A source on which everything is allowed, but for what a test denies."""
+    overrides = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:nobody-here",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    everything = ("--operation", "All", "--cluster", "--topic", "*", "--group", "*", "--transactional-id", "*")
+    with Cluster("guarded", tmp_path_factory.mktemp("guarded"), overrides=overrides) as cluster:
+        words = ("--add", "--allow-principal", "User:ANONYMOUS", *everything)
+        cluster.tool(_ACLS, "--bootstrap-server", cluster.bootstrap_servers, *words)
+        yield cluster
+
+
+def deny(cluster: Cluster, *, action: str) -> None:
+    cluster.tool(_ACLS, "--bootstrap-server", cluster.bootstrap_servers, action, "--force", *_DENIED)
+
+
+async def newest_sync(cluster: Cluster, topic: str) -> int:
+    client = cluster_client("a", cluster.bootstrap_servers)
+    await client.open()
+    try:
+        found = [decode_offset_sync(*record) for record in await read_topic(client, SYNCS)]
+    finally:
+        await client.close()
+    return max((sync.source_offset for sync in found if sync.topic == topic), default=-1)
+
+
+async def test_a_source_that_may_not_be_written_costs_one_event(
+    guarded_cluster: Cluster, target_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "_REFUSED_S", 0.2)
+    await create_topics(guarded_cluster, {SYNCS: 1}, configs={"cleanup.policy": "compact"})
+    deny(guarded_cluster, action="--add")
+    terms = SyncTerms(topic=SYNCS, on_source=True, lag_max=100, every_s=0.1)
+    mirror = Mirror(guarded_cluster, target_cluster, "guarded", syncs=terms)
+    await mirror.open()
+    copied = await mirror.topic("guarded-orders")
+    await produce(guarded_cluster, "guarded-orders", 0, numbered(300))
+    async with mirror.run() as run:
+        event = await run.until_told(Mm2TopicFailed)
+        assert (event.topic, event.cluster) == (SYNCS, "guarded")
+        assert "TopicAuthorizationFailed" in event.text()
+        await run.until_copied()
+        assert await newest_sync(guarded_cluster, "guarded-orders") == -1
+        deny(guarded_cluster, action="--remove")
+        await produce(guarded_cluster, "guarded-orders", 0, numbered(100, first=300))
+        await run.until_copied()
+        syncs = run.copier._syncs
+        assert syncs is not None
+        await run.until(lambda: not syncs.trouble, "syncs are written once they may be")
+        assert len(run.told(Mm2TopicFailed)) == 1
+    assert await newest_sync(guarded_cluster, "guarded-orders") == 399
+    assert await assert_identical(guarded_cluster, target_cluster, "guarded-orders", copied) == 400
+
+
+async def test_a_topic_that_may_not_be_made_is_taken_to_be_there(guarded_cluster: Cluster) -> None:
+    words = ("--deny-principal", "User:ANONYMOUS", "--operation", "Create", "--cluster", "--topic", "heartbeats")
+    guarded_cluster.tool(_ACLS, "--bootstrap-server", guarded_cluster.bootstrap_servers, "--add", *words)
+    client = cluster_client("guarded", guarded_cluster.bootstrap_servers)
+    await client.open()
+    try:
+        await ensure_mm2_topic(client, "heartbeats", 1)
+        assert not (await client.metadata(["heartbeats"])).topics["heartbeats"].partitions
+    finally:
+        await client.close()
+
+
+async def test_topics_are_made_as_mm2_makes_them(target_cluster: Cluster) -> None:
+    client = cluster_client("b", target_cluster.bootstrap_servers)
+    await client.open()
+    try:
+        await ensure_mm2_topic(client, "made-for-mm2", 0)
+        found = (await client.metadata(["made-for-mm2"])).topics["made-for-mm2"]
+        assert len(found.partitions) == 1
+        assert len(found.partitions[0].replicas) == 1
+        configs = (await describe_topic_configs(client, ["made-for-mm2"]))["made-for-mm2"]
+        assert configs["cleanup.policy"].value == "compact"
+        await ensure_mm2_topic(client, "made-for-mm2", 3)  # it is there: as it is, it stays
+        with pytest.raises(KafkaRefusal, match="creating topic more-replicas-for-mm2"):
+            await ensure_mm2_topic(client, "more-replicas-for-mm2", 3)
+    finally:
+        await client.close()
