@@ -38,7 +38,7 @@ from policies.model import FlowName, TopicPartition
 
 _AT_ONCE = 200
 """Groups whose members are asked for before their commits: few, so that the commits come soon after."""
-_COMMITS_AT_ONCE = 32
+_COMMITS_AT_ONCE = 100
 _BREATH = 100
 """Groups in a row, some milliseconds: others live on this loop too."""
 _NAMED = 20
