@@ -63,9 +63,9 @@ def run_system(system: str, launch: Launch, job: Job) -> Run:
     """Run one system over one backlog; raises BenchError, with the end of its log, unless every record arrived once."""
     with KafkaPeek(job.target) as peek:
         started_at = time.monotonic()
-        with _started(launch, job) as process:
+        with started(launch, job) as process:
             watch = Watch(system, job, process, peek)
-            with _ended(process, watch.tree, job):
+            with ended(process, watch.tree, job):
                 first, last = watch.watch()
                 watch.tree.discover()
                 run = _figures(launch, job, watch.tree, first, last, started_at)
@@ -74,9 +74,9 @@ def run_system(system: str, launch: Launch, job: Job) -> Run:
 
 def idle_rss_mib(system: str, launch: Launch, job: Job) -> float:
     """Resident memory of the copiers of a system that has nothing to copy, once it has stopped to change."""
-    with _started(launch, job) as process:
+    with started(launch, job) as process:
         tree = ProcessTree(process.pid)
-        with _ended(process, tree, job):
+        with ended(process, tree, job):
             deadline = time.monotonic() + START_TIMEOUT_S
             seen = Settling(within=_IDLE_WITHIN_BYTES, for_s=_IDLE_S)
             while not seen.is_settled:
@@ -89,7 +89,8 @@ def idle_rss_mib(system: str, launch: Launch, job: Job) -> float:
 
 
 @contextmanager
-def _started(launch: Launch, job: Job) -> Iterator[subprocess.Popen[bytes]]:
+def started(launch: Launch, job: Job) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a system; what it prints goes to a file in its folder."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **launch.environment}
     with _log_file(job).open("wb") as log:
         yield subprocess.Popen(
@@ -98,7 +99,7 @@ def _started(launch: Launch, job: Job) -> Iterator[subprocess.Popen[bytes]]:
 
 
 @contextmanager
-def _ended(process: subprocess.Popen[bytes], tree: ProcessTree, job: Job) -> Iterator[None]:
+def ended(process: subprocess.Popen[bytes], tree: ProcessTree, job: Job) -> Iterator[None]:
     """End the system on the way out; a BenchError on the way gets the end of its log."""
     try:
         yield
