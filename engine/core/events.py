@@ -314,6 +314,24 @@ class TopicFailed(TopicEvent, frozen=True, kw_only=True, tag="topic_failed"):
         return f"{self.topic}: {self.what}"
 
 
+class Mm2Active(Event, frozen=True, kw_only=True, tag="mm2_active"):
+    """MM2's group on the target has members while we begin with the flow."""
+
+    severity: ClassVar[str] = "warning"
+    group: str
+
+    @property
+    def about(self) -> str:
+        """Name the group."""
+        return self.group
+
+    def text(self) -> str:
+        return (
+            f"{self.group}: MM2's group has members on {self.flow.target}: if it copies this flow too, records arrive"
+            " twice; stop MM2, or this flow"
+        )
+
+
 class GroupEvent(Event, frozen=True, kw_only=True):
     """An event of one consumer group."""
 
@@ -389,6 +407,7 @@ AnyEvent = (
     | TopicCreated
     | TopicWarning
     | TopicFailed
+    | Mm2Active
     | GroupNotSynced
     | GroupWentBack
     | GroupClamped
