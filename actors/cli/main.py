@@ -37,6 +37,7 @@ COMMANDS: Final = {
         "actors.cli.translate",
         "show what a consumer group's offsets are on the target, exactly; or commit them there",
     ),
+    "failover": ("actors.cli.failover", "end the copying of a flow and have its consumer groups stand on the target"),
     "stop": ("actors.cli.stop", "drain a running mirror and end it"),
 }
 
