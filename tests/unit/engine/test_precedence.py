@@ -207,6 +207,7 @@ def test_every_setting_of_a_flow_is_in_the_table() -> None:
         "partition_fetch_bytes",
         "max_in_flight",
         "request_timeout_s",
+        "mm2_group",
         "positions_topic",
         "positions_partitions",
         "positions_replication_factor",
