@@ -13,6 +13,9 @@ from engine.runner import client_for
 from engine.settings import ConfigWarning, FlowConfig, MirrorConfig
 from policies.model import FlowName
 
+_PATIENCE_S = 5.0
+"""A coordinator that is away longer does not hold a start up: that nobody can tell is a warning."""
+
 
 class Mm2Runs(MirrorError):
     """MM2 runs a flow that is to be taken over: flow, MM2's group, the cluster of that, whose positions there are."""
@@ -46,7 +49,7 @@ async def _look(config: MirrorConfig, flow: FlowConfig) -> str:
     target = KafkaCluster(client)
     try:
         await client.open()
-        presence = await mm2_presence(target, KafkaGroups(client), flow.mm2_group)
+        presence = await mm2_presence(target, KafkaGroups(client, patience_s=_PATIENCE_S), flow.mm2_group)
         if presence.unknown:
             return f"cannot tell whether MM2 still runs it: {presence.unknown}"
         if not presence.active:

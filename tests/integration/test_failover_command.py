@@ -14,6 +14,7 @@ from aiokafka import TopicPartition as KafkaPartition
 from actors.demo.topics import create_topics
 from deploy.local.cluster import Cluster
 from tests.harness import groups as stock
+from tests.harness.compare import read_topic
 from tests.harness.load import numbered, produce
 from tests.harness.shell import Shell
 
@@ -107,6 +108,8 @@ async def test_consumers_move_and_come_back(scene: Scene) -> None:
     assert (rpo["records"], rpo["seconds"], rpo["known"]) == (0, 0.0, True)
     unequal = [stand for stand in found["standing"]["stands"] if stand["why"]]
     assert [(one["group"], one["why"]) for one in unequal] == [("moving-busy", "the group has members on the target")]
+    (events,) = (await read_topic(scene.target, "raymirror-events.moving.internal")).values()
+    assert any(b'"failed_over"' in (event.key or b"") for event in events)
     # a group that may be committed for reads on at the exact next record
     records = await stock.read_from(scene.target, "moving-g", scene.copied, 80)
     assert [one.value.strip() for one in records] == [b"v%d" % number for number in range(120, 200)]

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from actors.demo.topics import topic_names
-from engine.core.events import Resumed
-from engine.core.map_blocks import map_topic
+from engine.config import load_config
+from engine.core.events import Mm2Active, Resumed
 from engine.errors import ConnectionLost
+from engine.runner import TopicKeeper
 from tests.conftest import Pair
-from tests.harness.admin import create_topics
 from tests.harness.compare import read_topic
 from tests.harness.load import append, numbered, producer
 from tests.harness.mirror import Mirror, lanes_of
@@ -80,6 +80,17 @@ class Scene:
         (line,) = [line for line in done.stderr.splitlines() if not line.startswith("warning:")]
         return line
 
+    async def discovered(self) -> list[Mm2Active]:
+        """Make the first two rounds of discovery, and the topics we need; return what is said of MM2."""
+        config = load_config(Path(self.config))
+        keeper = TopicKeeper(config, config.flows[0])
+        await keeper.open()
+        try:
+            events = [*(await keeper.step()).events, *(await keeper.step()).events]
+        finally:
+            await keeper.close()
+        return [event for event in events if isinstance(event, Mm2Active)]
+
     async def until_gone(self) -> None:
         """Wait until the session of a killed MM2 has timed out."""
         async with asyncio.timeout(DEADLINE_S):
@@ -100,6 +111,7 @@ async def test_in_place_and_the_way_back(cluster_pair: Pair, tmp_path: Path) -> 
             line = await scene.refused(command)
             assert f"group '{TOPIC}-mm2' on cluster 'b' has members" in line
             assert "stop MM2" in line
+        assert [event.group for event in await scene.discovered()] == [f"{TOPIC}-mm2"]
         await scene.send(1500)
         await scene.copied(mm2, 4000)
     finally:
@@ -109,8 +121,6 @@ async def test_in_place_and_the_way_back(cluster_pair: Pair, tmp_path: Path) -> 
     code, flow = await scene.look()
     assert (code, flow["ready"], flow["exact"]) == (0, True, True), flow
     assert (await asyncio.to_thread(scene.shell, "check", scene.config)).returncode == 0
-    maps = {map_topic(TOPIC): scene.mirror.terms.positions_partitions}
-    await create_topics(scene.mirror.target, maps, configs={"cleanup.policy": "compact"})
     async with scene.mirror.run(drain=False) as run:
         await run.until(lambda: len(run.told(Resumed)) == PARTITIONS, "both lanes are taken over", DEADLINE_S)
         told = {(one.lane.partition, one.source_offset, one.tail_records) for one in run.told(Resumed)}
