@@ -37,7 +37,14 @@ ALONE = {
 # Calls that block a loop, leave an orphan task, or read a clock that jumps; the files that may.
 BANNED_CALLS = {
     # These run in the main thread of a command, which has no loop, and poll a mirror in another process.
-    "time.sleep": {"actors.cli.drain", "actors.cli.background", "actors.cli.stop", "actors.mirror", "actors.demo.play"},
+    "time.sleep": {
+        "actors.cli.drain",
+        "actors.cli.background",
+        "actors.cli.stop",
+        "actors.cli.failover",
+        "actors.mirror",
+        "actors.demo.play",
+    },
     "asyncio.create_task": set[str](),
     "asyncio.ensure_future": set[str](),
     "asyncio.gather": set[str](),
