@@ -5,9 +5,12 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
+
 from actors.config_ref import is_shipped
 from engine.config import load_config
 from engine.errors import BrokerUnreachable
+from engine.mm2_preflight import refuse_running_mm2
 from engine.preflight import FlowPreview, preview
 from engine.secrets import literal_secrets
 from engine.settings import MirrorConfig
@@ -18,10 +21,17 @@ def prepare(
 ) -> tuple[MirrorConfig, tuple[FlowPreview, ...]]:
     """Read a configuration and ask its clusters; see `engine.preflight.preview`, which says what it raises.
 
-    Raises ConfigError.
+    Raises ConfigError, and Mm2Runs where MM2 still copies a flow.
     """
-    config = load_config(path)
-    return config, asyncio.run(preview(config, bear))
+    return asyncio.run(_prepare(load_config(path), bear))
+
+
+async def _prepare(
+    config: MirrorConfig, bear: Callable[[BrokerUnreachable], None] | None
+) -> tuple[MirrorConfig, tuple[FlowPreview, ...]]:
+    flows = await preview(config, bear)
+    more = await refuse_running_mm2(config, [flow.flow for flow in flows])
+    return msgspec.structs.replace(config, warnings=(*config.warnings, *more)), flows
 
 
 def shipped_secrets(path: Path, config: MirrorConfig) -> tuple[str, ...]:

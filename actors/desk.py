@@ -90,7 +90,9 @@ class FlowDesk:
 
     def command(self, command: Command, topics: tuple[str, ...] = ()) -> None:
         """Change what is wanted. Raises IllegalCommand, UnknownTopic."""
-        state = desired_after(self.wanted.state, command)
+        # a flow that was stopped by itself may go on, for its mirror has not ended
+        is_back = command is Command.RESUME and not topics
+        state = Desired.RUNNING if is_back else desired_after(self.wanted.state, command)
         for topic in topics:
             if topic not in self.topics() and topic not in self.wanted.paused_topics:
                 raise UnknownTopic(topic, str(self.flow))
@@ -246,6 +248,8 @@ class FlowDesk:
         """Say what keeps the flow from copying, if something does."""
         if self.taken:
             return self.taken
+        if self.wanted.state is Desired.STOPPED:
+            return "somebody to start it again: raymirror resume, or raymirror run"
         if self.failure:
             return self.failure
         if self.serial == 0:

@@ -122,6 +122,29 @@ class Scaled(Event, frozen=True, kw_only=True, tag="scaled"):
         return f"copiers: {self.copiers} ({self.reason})"
 
 
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What a failover left: records (source offsets) not copied, -1 unknown; groups, and those that are not equal."""
+
+    records: int
+    groups: int
+    unequal: int
+
+
+class FailedOver(Event, frozen=True, kw_only=True, tag="failed_over"):
+    """A flow was stopped by a failover."""
+
+    severity: ClassVar[str] = "warning"
+    outcome: Outcome
+
+    def text(self) -> str:
+        records, groups, unequal = self.outcome.records, self.outcome.groups, self.outcome.unequal
+        left = "nobody knows how many records" if records < 0 else f"{records} records"
+        return (
+            f"failed over: the flow is stopped with {left} not copied; of {groups} consumer groups {unequal} do not"
+            f" stand on the target where they stand on the source; to copy again: raymirror resume '{self.flow}'"
+        )
+
+
 class FlowTroubled(Event, frozen=True, kw_only=True, tag="flow_troubled"):
     """Discovery, or what is remembered of a flow, fails."""
 
@@ -142,6 +165,7 @@ KINDS: tuple[type[Event], ...] = (
     TopicGone,
     Scaled,
     FlowTroubled,
+    FailedOver,
 )
 
 _known: list[Any] = [*typing.get_args(AnyEvent), *KINDS]

@@ -16,6 +16,7 @@ from actors.logs import setup_logging
 from actors.memory import CLOSE_S, EventKeeperLike, Memory, StateKeeperLike
 from actors.messages import MirrorSpec
 from actors.ports import Found, Kept
+from actors.states import Desired
 from engine.core.events import AnyEvent, TopicCreated
 from engine.core.group_report import GroupsReport
 from engine.errors import MirrorError
@@ -130,9 +131,10 @@ class FlowWatch:
         self.memory = Memory(watch.state)
         self._found = Found(serial=0)
         self._failures = 0
+        self._is_stopped = False
         self._events: deque[AnyEvent] = deque(maxlen=EVENTS_KEPT)
         if watch.groups is not None:
-            watch.groups.may_write = lambda: self.memory.holds
+            watch.groups.may_write = lambda: self.memory.holds and not self._is_stopped
 
     async def run(self) -> None:
         """Look, for as long as the actor lives. Raises only on a bug."""
@@ -175,6 +177,11 @@ class FlowWatch:
             # A topic that was just made is known to every broker a moment later: look again soon.
             unsettled = not discovery.lanes or any(isinstance(event, TopicCreated) for event in discovery.events)
             await asyncio.sleep(min(self._watch.every_s, SOON_S) if unsettled else self._watch.every_s)
+
+    async def keep(self, kept: Kept) -> None:
+        """Write down what is wanted; the groups of a flow that is stopped are left alone. Raises MirrorError."""
+        self._is_stopped = kept.state is Desired.STOPPED
+        await self.memory.keep(kept)
 
     def take(self) -> Found:
         """Give the latest, with the events since the last call."""
@@ -231,7 +238,7 @@ class MetadataShell:
 
     async def keep(self, source: str, target: str, kept: bytes) -> None:
         """Write down what is wanted of one flow; returns when it is durable."""
-        await self._flows[FlowName(source, target)].memory.keep(msgspec.msgpack.decode(kept, type=Kept))
+        await self._flows[FlowName(source, target)].keep(msgspec.msgpack.decode(kept, type=Kept))
 
     async def close(self) -> None:
         """Give the flows back: the mirror ends."""

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from actors.connect import RayConnection
+from actors.events import Outcome
 from actors.messages import MirrorSpec
 from actors.session import PREFIX, MirrorPlace, NoMirror, SeveralMirrors
 from actors.states import Command
@@ -69,6 +70,10 @@ class Mirror:
     def restart(self, flow: str) -> None:
         """Have the copiers of a flow replaced one by one. Raises UnknownFlow, MirrorLost."""
         self._get(self._handle.restart.remote(flow))
+
+    def fail_over(self, flow: str, outcome: Outcome) -> None:
+        """Stop one flow for good and tell what is left. Raises UnknownFlow, MirrorLost."""
+        self._get(self._handle.fail_over.remote(flow, msgspec.msgpack.encode(outcome)))
 
     def clear_node(self, node: str) -> int:
         """Have the copiers on a node replaced elsewhere; say how many are there still. Raises MirrorLost."""

@@ -22,6 +22,7 @@ NOT_OURS = (
     "shrink_after_s",
     "configs_exclude",
     "groups",
+    "mm2_group",
 )
 """Fields of a flow that its copiers do not read."""
 

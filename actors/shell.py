@@ -7,6 +7,7 @@ import msgspec
 
 from actors import config_ref
 from actors.desk import FlowPlan
+from actors.events import Outcome
 from actors.fleet import HEAD, RayFleet
 from actors.logs import log_sentence, setup_logging
 from actors.messages import MirrorSpec
@@ -144,6 +145,11 @@ class SupervisorShell:
         supervisor.command(Command(command), flow, topics)
         self._nudge.set()
         return encode_status(supervisor.status())
+
+    async def fail_over(self, flow: str, outcome: bytes) -> None:
+        """Stop one flow, and tell what its failover left (an `actors.events.Outcome`)."""
+        (await self._ready()).fail_over(flow, msgspec.msgpack.decode(outcome, type=Outcome))
+        self._nudge.set()
 
     async def drain(self) -> None:
         """End in order; the desired state stays as it is."""

@@ -13,7 +13,7 @@ import msgspec
 
 from actors.crew import Crew
 from actors.desk import FlowDesk, FlowPlan, Plan
-from actors.events import CopierDrainedBadly, FlowGone, FlowTroubled, SetMoved, TopicGone
+from actors.events import CopierDrainedBadly, FailedOver, FlowGone, FlowTroubled, Outcome, SetMoved, TopicGone
 from actors.logs import log_event
 from actors.messages import Orders, Report
 from actors.placing import place
@@ -124,7 +124,7 @@ class Supervisor:
                 self._bury(desk, seat)
         for desk in self._desks.values():
             self._look(desk)
-            if self._draining:
+            if self._draining or desk.wanted.state is Desired.STOPPED:
                 self._drain(desk)
             else:
                 self._scalers[desk.flow].look(self._clock_s(), self._wall_ms())
@@ -183,7 +183,7 @@ class Supervisor:
         for topic, partitions in desk.take(found, self._clock_s()).items():
             self._note(TopicGone(flow=desk.flow, topic=topic, partitions=partitions))
         self._note(*found.events)
-        if desk.wanted.state is Desired.STOPPED and not self._draining:
+        if not self._draining and all(one.wanted.state is Desired.STOPPED for one in self._desks.values()):
             self.desired = Desired.STOPPED
             self.drain()
 
@@ -228,7 +228,9 @@ class Supervisor:
     def command(self, command: Command, flow: str | None = None, topics: tuple[str, ...] = ()) -> None:
         """Note a command; the next step carries it out. Raises UnknownFlow, UnknownTopic, IllegalCommand."""
         after = desired_after(self.desired, command)
-        desks = [self._desk(flow)] if flow is not None else list(self._desks.values())
+        # what is said to all is not meant for a flow that was stopped by itself
+        everyone = [desk for desk in self._desks.values() if desk.wanted.state is not Desired.STOPPED]
+        desks = [self._desk(flow)] if flow is not None else everyone
         for desk in desks:
             desk.command(command, topics)
             desk.wanted_at_ms = self._wall_ms()
@@ -237,6 +239,12 @@ class Supervisor:
             self.desired = after
         if self.desired is Desired.STOPPED:
             self.drain()
+
+    def fail_over(self, flow: str, outcome: Outcome) -> None:
+        """Stop one flow for good, its consumers having moved to the target. Raises UnknownFlow."""
+        desk = self._desk(flow)
+        self.command(Command.STOP, flow)
+        self._note(FailedOver(flow=desk.flow, outcome=outcome))
 
     def restart(self, flow: str) -> None:
         """Have the copiers of a flow replaced, one by one, and what is in quarantine tried. Raises UnknownFlow."""

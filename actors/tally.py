@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 
 from actors.desk import FlowDesk
 from actors.seat import Seat
+from actors.states import Desired
 from actors.status import CopierStatus, FlowStatus, TopicStatus
 from actors.totals import Counts, FlowTotals
 from engine.core.progress import LaneProgress
@@ -53,6 +54,7 @@ class Tally:
         total = sum(len(group.lanes) for group in desk.ledger.sets.values())
         records_per_s, bytes_per_s = self.rates()
         counts, latencies = self.counts(), self._totals.latencies(self._desk.reported())
+        is_stopped = desk.wanted.state is Desired.STOPPED
         return FlowStatus(
             flow=str(desk.flow),
             desired=desk.wanted.state,
@@ -71,7 +73,7 @@ class Tally:
             quarantined=desk.quarantined_lanes(),
             lag_bytes=lanes.lag_bytes,
             behind_since_ms=lanes.behind_since_ms,
-            stalled=max(0, total - lanes.count) + lanes.stalled,
+            stalled=0 if is_stopped else max(0, total - lanes.count) + lanes.stalled,
             append_failures=counts.append_failures,
             append_latency=latencies.append,
             replication_latency=latencies.replication,

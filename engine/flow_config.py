@@ -75,6 +75,7 @@ class FlowReader:
             ),
             stop_on_foreign_writer=self._choice(keys.flow("raymirror.foreign.writer"), ("stop", "continue")) == "stop",
             mm2_read_committed=self._mm2_read_committed(),
+            mm2_group=self._reader.text(keys.worker("group.id"), f"{self._name.source}-mm2"),
             configs_exclude=self._patterns("config.properties.exclude", EXCLUDED_CONFIGS),
             groups=read_groups(self._reader, keys),
             syncs=self._syncs(naming),

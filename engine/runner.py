@@ -2,14 +2,17 @@
 
 import msgspec
 
+from engine.core.events import Mm2Active
 from engine.core.piece import Limits
 from engine.core.progress import FlowProgress
 from engine.flow.copier import FlowCopier
 from engine.flow.discovery import Discovery
+from engine.flow.mm2_presence import mm2_presence
 from engine.flow.terms import FlowTerms, SyncTerms
 from engine.kafka.admin import shortest_expiry_s
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.gateway import KafkaCluster
+from engine.kafka.groups import KafkaGroups
 from engine.kafka.topics import Topics
 from engine.opening import Opening
 from engine.secrets import handshake_options
@@ -17,6 +20,9 @@ from engine.settings import ClusterConfig, FlowConfig, MirrorConfig
 from policies.model import PartitionSet
 
 __all__ = ["Copier", "Discovery", "TopicKeeper", "client_for", "terms_for"]
+
+_MM2_PATIENCE_S = 3.0
+"""A coordinator that is away does not hold discovery up: what could not be asked is not said."""
 
 
 def client_for(cluster: ClusterConfig, client_id: str) -> ClusterClient:
@@ -51,7 +57,7 @@ def _sync_terms(flow: FlowConfig) -> SyncTerms | None:
 
 
 class TopicKeeper(Topics):
-    """Discovery and topic creation of one flow, over connections of its own."""
+    """Discovery and topic creation of one flow, over connections of its own; its first round looks for MM2 too."""
 
     def __init__(self, config: MirrorConfig, flow: FlowConfig) -> None:
         client_id = f"raymirror|{flow.name}|metadata"
@@ -60,6 +66,17 @@ class TopicKeeper(Topics):
             client_for(config.clusters[flow.name.source], client_id),
             client_for(config.clusters[flow.name.target], client_id),
         )
+        self._looks_for_mm2 = True
+
+    async def step(self) -> Discovery:
+        """Look once, as `Topics.step` does; an MM2 that is active at the start is told of once."""
+        if self._looks_for_mm2:
+            group, groups = self._flow.mm2_group, KafkaGroups(self._target, patience_s=_MM2_PATIENCE_S)
+            presence = await mm2_presence(KafkaCluster(self._target), groups, group)
+            if presence.active:
+                self._untold.append(Mm2Active(flow=self._flow.name, group=group))
+            self._looks_for_mm2 = False
+        return await super().step()
 
 
 class Copier:

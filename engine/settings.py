@@ -114,6 +114,8 @@ class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
     buffer_budget_bytes: int
     stop_on_foreign_writer: bool
     mm2_read_committed: bool
+    mm2_group: str
+    """Group of the Connect workers that MM2 runs this flow with, on the target."""
     configs_exclude: PatternList
     groups: GroupConfig = GroupConfig()
     syncs: SyncsConfig

@@ -37,7 +37,14 @@ ALONE = {
 # Calls that block a loop, leave an orphan task, or read a clock that jumps; the files that may.
 BANNED_CALLS = {
     # These run in the main thread of a command, which has no loop, and poll a mirror in another process.
-    "time.sleep": {"actors.cli.drain", "actors.cli.background", "actors.cli.stop", "actors.mirror", "actors.demo.play"},
+    "time.sleep": {
+        "actors.cli.drain",
+        "actors.cli.background",
+        "actors.cli.stop",
+        "actors.cli.failover",
+        "actors.mirror",
+        "actors.demo.play",
+    },
     "asyncio.create_task": set[str](),
     "asyncio.ensure_future": set[str](),
     "asyncio.gather": set[str](),
@@ -132,7 +139,9 @@ def test_the_banned_calls_are_seen() -> None:
     ]
 
 
-@pytest.mark.parametrize("words", [["--help"], ["cluster", "status"], ["cluster", "--help"], ["check", "--help"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["cluster", "status"], ["cluster", "--help"], ["check", "--help"], ["translate", "--help"]]
+)
 def test_light_commands_import_neither_ray_nor_spark(words: list[str], tmp_path: Path) -> None:
     script = (
         "import sys\nfrom actors.cli.main import main\n"

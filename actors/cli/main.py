@@ -23,6 +23,7 @@ COMMANDS: Final = {
     "demo": ("actors.cli.demo", "two real clusters, a live mirror, a proof of the copy"),
     "cluster": ("actors.cli.cluster", "start, stop and show the embedded clusters"),
     "check": ("actors.cli.check", "read a configuration and say what is wrong or missing; changes nothing"),
+    "takeover": ("actors.cli.takeover", "say what would happen if MM2's flows were taken over now; changes nothing"),
     "run": ("actors.cli.run", "start or join the mirror of a configuration and follow it"),
     "status": ("actors.cli.status", "show how a running mirror is"),
     "lag": ("actors.cli.lag", "show how far behind every partition is, and why it is not moving"),
@@ -36,6 +37,7 @@ COMMANDS: Final = {
         "actors.cli.translate",
         "show what a consumer group's offsets are on the target, exactly; or commit them there",
     ),
+    "failover": ("actors.cli.failover", "end the copying of a flow and have its consumer groups stand on the target"),
     "stop": ("actors.cli.stop", "drain a running mirror and end it"),
 }
 

@@ -31,7 +31,9 @@ class BlockStream(FencedStream[BlockWrite]):
         return BlockWrite(payload=self._encode(records, _ZSTD), record_count=len(sealed), blocks=sealed[-1].number + 1)
 
     def _durable(self, write: BlockWrite) -> None:
-        self._lane.on_blocks_durable(write.blocks)
+        assert self._lane.map is not None
+        self._lane.map.on_durable(write.blocks)
+        self._lane.position_version += 1  # the next one counts them
 
     def _refusal(self, error_code: int, reason: str) -> AnyEvent:
         topic = map_topic(self._lane.flow.source)

@@ -6,36 +6,9 @@ says who should read it: `info`, `warning`, or `error` (a lane stopped).
 
 from typing import ClassVar
 
-import msgspec
-
-from policies.model import FlowName, TopicPartition
-
-
-class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event"):
-    """Base of all events: the flow it belongs to."""
-
-    severity: ClassVar[str] = "info"
-    flow: FlowName
-
-    @property
-    def about(self) -> str:
-        """Name what it happened to, within the flow; empty for the flow itself."""
-        return ""
-
-    def text(self) -> str:
-        """Say in one sentence what happened, where, and what would be right."""
-        raise NotImplementedError  # pragma: no cover - every subclass says its own
-
-
-class LaneEvent(Event, frozen=True, kw_only=True):
-    """An event of one lane, named by its source partition."""
-
-    lane: TopicPartition
-
-    @property
-    def about(self) -> str:
-        """Name the lane."""
-        return str(self.lane)
+from engine.core.event_base import Event as Event
+from engine.core.event_base import LaneEvent as LaneEvent
+from policies.model import TopicPartition
 
 
 class Resumed(LaneEvent, frozen=True, kw_only=True, tag="resumed"):
@@ -314,6 +287,24 @@ class TopicFailed(TopicEvent, frozen=True, kw_only=True, tag="topic_failed"):
         return f"{self.topic}: {self.what}"
 
 
+class Mm2Active(Event, frozen=True, kw_only=True, tag="mm2_active"):
+    """MM2's group on the target has members while we begin with the flow."""
+
+    severity: ClassVar[str] = "warning"
+    group: str
+
+    @property
+    def about(self) -> str:
+        """Name the group."""
+        return self.group
+
+    def text(self) -> str:
+        return (
+            f"{self.group}: MM2's group has members on {self.flow.target}: if it copies this flow too, records arrive"
+            " twice; stop MM2, or this flow"
+        )
+
+
 class GroupEvent(Event, frozen=True, kw_only=True):
     """An event of one consumer group."""
 
@@ -389,6 +380,7 @@ AnyEvent = (
     | TopicCreated
     | TopicWarning
     | TopicFailed
+    | Mm2Active
     | GroupNotSynced
     | GroupWentBack
     | GroupClamped

@@ -23,7 +23,7 @@ from engine.core.actions import NOTHING, Action, Actions, Fail, Inspect, Reacqui
 from engine.core.events import RecordRefused, TargetGap
 from engine.core.map_runs import MapTail
 from engine.core.outcome import Outcome, OutcomeKind, Remedy, remedy
-from engine.core.piece import Lease, Limits, Payload, Piece, split_piece
+from engine.core.piece import Lease, Limits, Payload, Piece, encoded_piece, passing_piece, split_piece
 from engine.core.pieces import Pieces
 from engine.core.position import Position
 from engine.core.resume import REGRESSION, Found, Tail, Unknown, read_tail
@@ -58,7 +58,8 @@ class Lane:
         """What was copied of the source, and where to; None while the lane has no owner."""
         self._outcomes: list[Outcome] = []
         self._window = 1
-        self._announced = False
+        self.announced = False
+        """Whether a position of this ownership is durable."""
         self._attempt, self._last_ms = 0, _TODAY_MS
         self._line: RunLine | None = None
         self._base: Position | None = None
@@ -68,15 +69,12 @@ class Lane:
         """Start from a position of our own producer id and epoch; the whole window is open after a barrier."""
         self.discard()
         self.state = states.step(self.state, states.Event.OWNED)
-        start = position.map_start
-        self._base = msgspec.structs.replace(
-            position, map_source=start.source, map_target=start.target, map_first=start.first
-        )
+        self._base = position.rooted()
         self._source_next, self._target_next = position.source_next, position.target_next
         self._sequence = position.sequence
         self._line = RunLine(position)
-        self.map = MapTail(position.map_generation, start, position.map_blocks, position.map_tail)
-        self._announced = False
+        self.map = MapTail(position.map_generation, position.map_start, position.map_blocks, position.map_tail)
+        self.announced = False
         self.source_leader_epoch = position.source_leader_epoch
         self._window = self.limits.max_in_flight if barrier_done else 1
         self._attempt, self._last_ms = 0, _TODAY_MS  # a barrier is young
@@ -194,16 +192,11 @@ class Lane:
             return True
         return (
             self.state is State.COPYING
-            and self._announced
+            and self.announced
             and self.pieces.queued_bytes < self.limits.queue_bytes
             and self._runs.pending < self.limits.max_runs
             and self._map.pending < self.limits.max_map_runs
         )
-
-    @property
-    def announced(self) -> bool:
-        """Whether a position of this ownership is durable."""
-        return self._announced
 
     @property
     def listens(self) -> bool:
@@ -223,7 +216,7 @@ class Lane:
     def add_batch(self, header: BatchHeader, payload: Payload, lease: Lease) -> None:
         """Queue a batch that passes unopened; `payload` is its bytes inside the leased receive buffer."""
         self._runs.extend(header.base_offset, header.record_count)
-        self._queue(header.record_count, header.base_offset, header.next_offset, payload, header, lease)
+        self._queue(passing_piece(self._runs.sequence - header.record_count, header, payload, lease))
 
     def add_encoded(self, pieces: Sequence[Encoded]) -> None:
         """Queue what re-encoding one source batch gave."""
@@ -231,31 +224,12 @@ class Lane:
         for piece in pieces:
             for (index, source), (end, _) in zip(piece.runs, (*piece.runs[1:], (piece.record_count, 0)), strict=True):
                 self._runs.extend(source, end - index)
-            self._queue(piece.record_count, piece.runs[0][1], piece.next_offset, piece.payload, None, None)
+            self._queue(encoded_piece(self._runs.sequence - piece.record_count, piece))
 
-    def _queue(
-        self,
-        count: int,
-        source_base: int,
-        source_next: int,
-        payload: Payload,
-        header: BatchHeader | None,
-        lease: Lease | None,
-    ) -> None:
-        sequence = self._runs.sequence - count
-        self.pieces.add(
-            Piece(
-                sequence=sequence,
-                record_count=count,
-                source_base=source_base,
-                source_next=source_next,
-                payload=payload,
-                header=header,
-                lease=lease,
-            )
-        )
-        self.fetched += count
-        self.fetch_offset = source_next
+    def _queue(self, piece: Piece) -> None:
+        self.pieces.add(piece)
+        self.fetched += piece.record_count
+        self.fetch_offset = piece.source_next
 
     def skip_to(self, source_next: int) -> None:
         """Move past source offsets that are not copied: markers, aborted and emptied batches."""
@@ -309,15 +283,10 @@ class Lane:
         if known is not None and piece.header is not None:  # it passed unopened: nothing is between its records
             known.append(piece.source_base, base_offset, piece.record_count)
         else:
-            self._map_pieces(piece, base_offset)
+            self._map.append_all(self._runs.stretches(piece.sequence, piece.record_count), base_offset)
         self._window = self.limits.max_in_flight
         self._attempt = 0
         return (Inspect(expected, base_offset - 1),) if base_offset > expected else NOTHING
-
-    def _map_pieces(self, piece: Piece, target: int) -> None:
-        for source, count in self._runs.stretches(piece.sequence, piece.record_count):
-            self._map.append(source, target, count)
-            target += count
 
     def _take(self, piece: Piece) -> None:
         """Count a piece as copied and let its buffer go."""
@@ -386,7 +355,6 @@ class Lane:
             return NOTHING
         found = read_tail(self.position, tail)
         if tail.end < self._target_next or (isinstance(found, Found) and found.how == REGRESSION):
-            # Behind a new barrier the log is read further back, and the offset map says what no run does.
             return (Reacquire("the target lost records that it had acknowledged"),)
         if isinstance(found, Unknown):
             return (self._no_end(found.expected, found.found, found.cause),)
@@ -405,12 +373,8 @@ class Lane:
 
     def on_position_durable(self, plan_version: int) -> None:
         """A position written at `plan_version` is durable: appends behind its runs may go."""
-        self._announced = True
+        self.announced = True
         self._runs.on_durable(plan_version)
-
-    def on_blocks_durable(self, blocks: int) -> None:
-        """So many blocks of the map are durable: positions from now on count them."""
-        self._map.on_durable(blocks)
 
     def _no_end(self, expected: int, found: int, cause: str) -> Fail:
         self.fail()

@@ -120,6 +120,12 @@ class MapTail:
             self._closed.append(MapRun(self._source, self._target, self._count))
         self._source, self._target, self._count = source, target, count
 
+    def append_all(self, stretches: Iterable[tuple[int, int]], target: int) -> None:
+        """Add (source offset, records) stretches that lie one behind the other on the target."""
+        for source, count in stretches:
+            self.append(source, target, count)
+            target += count
+
     def head(self, source_next: int, target_next: int) -> MapHead:
         """Take a snapshot for a lane that stands at these ends."""
         return MapHead(self.generation, self.blocks, source_next, target_next, self.runs)

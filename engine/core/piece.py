@@ -75,6 +75,32 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     max_map_runs: int = 4096
 
 
+def passing_piece(sequence: int, header: BatchHeader, payload: Payload, lease: Lease) -> Piece:
+    """Make the piece of a batch that passes unopened."""
+    return Piece(
+        sequence=sequence,
+        record_count=header.record_count,
+        source_base=header.base_offset,
+        source_next=header.next_offset,
+        payload=payload,
+        header=header,
+        lease=lease,
+    )
+
+
+def encoded_piece(sequence: int, encoded: Encoded) -> Piece:
+    """Make the piece of a batch of our own making."""
+    return Piece(
+        sequence=sequence,
+        record_count=encoded.record_count,
+        source_base=encoded.runs[0][1],
+        source_next=encoded.next_offset,
+        payload=encoded.payload,
+        header=None,
+        lease=None,
+    )
+
+
 def split_piece(whole: Piece, parts: Sequence[Encoded], source_at: Callable[[int], int]) -> list[Piece]:
     """Cut a batch into smaller ones; `source_at` tells the source offset of a sequence."""
     split: list[Piece] = []

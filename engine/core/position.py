@@ -83,6 +83,11 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
             return MapStart(self.source_next, self.target_next, first=False)
         return MapStart(self.map_source, self.map_target, self.map_first)
 
+    def rooted(self) -> "Position":
+        """Return it with the begin of its map written down."""
+        start = self.map_start
+        return msgspec.structs.replace(self, map_source=start.source, map_target=start.target, map_first=start.first)
+
     @property
     def map_head(self) -> MapHead:
         """The end of the lane's offset map."""

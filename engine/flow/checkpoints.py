@@ -6,6 +6,7 @@ out to be too high is written again, lower.
 
 from collections.abc import Sequence
 
+from engine.clock import pause
 from engine.core.mm2_records import Checkpoint, MalformedRecord, decode_checkpoint, encode_checkpoint
 from engine.core.outcome import OutcomeKind
 from engine.flow.partition_writer import PartitionWriter
@@ -18,6 +19,9 @@ from policies.model import TopicPartition
 
 _AT_ONCE = 2_000
 """Checkpoints per batch: a tenth of what a broker takes at its defaults."""
+
+_BREATH = 2_000
+"""Checkpoints decoded in a row, some milliseconds: others live on this loop too."""
 
 News = tuple[str, TopicPartition, Told]
 """Group, target partition, and what is to be told of it."""
@@ -40,7 +44,9 @@ class CheckpointLog:
         """Read the topic to its end. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""
         self.told, self.malformed = {}, 0
         met: dict[TopicPartition, TopicPartition] = {}
-        for key, value in await self._cluster.read_records(self._topic):
+        for number, (key, value) in enumerate(await self._cluster.read_records(self._topic)):
+            if number % _BREATH == 0:
+                await pause(0.0)
             try:
                 one = decode_checkpoint(key, value)
             except MalformedRecord:

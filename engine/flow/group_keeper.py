@@ -38,7 +38,9 @@ from policies.model import FlowName, TopicPartition
 
 _AT_ONCE = 200
 """Groups whose members are asked for before their commits: few, so that the commits come soon after."""
-_COMMITS_AT_ONCE = 32
+_COMMITS_AT_ONCE = 100
+_BREATH = 100
+"""Groups in a row, some milliseconds: others live on this loop too."""
 _NAMED = 20
 """Groups named in a report or in events of one round; the rest is counted."""
 _EVENTS = 1_000
@@ -157,7 +159,7 @@ class GroupRounds:
         places = await self._translations.places(answers.found)
         self._note_clamped(places)
         if self.terms.checkpoints and self.may_write():
-            self._told += await self._log.tell(self._news(places), at_ms)
+            self._told += await self._log.tell(await self._news(places), at_ms)
         if self.terms.commits and started_s - self._committed_at_s >= self._commits_every_s * 0.9:
             self._committed_at_s = started_s
             failed |= await self.commit(places)
@@ -187,11 +189,13 @@ class GroupRounds:
 
     # --- checkpoints ---------------------------------------------------------------------------------------
 
-    def _news(self, places: Mapping[str, Sequence[Place]]) -> list[News]:
+    async def _news(self, places: Mapping[str, Sequence[Place]]) -> list[News]:
         """Return what is not told yet."""
         news: list[News] = []
         nothing: dict[TopicPartition, Told] = {}
-        for group, rows in places.items():
+        for number, (group, rows) in enumerate(places.items()):
+            if number % _BREATH == 0:
+                await pause(0.0)
             told = self._log.told.get(group, nothing)
             for place in rows:
                 known = told.get(place.target)
@@ -215,9 +219,13 @@ class GroupRounds:
         """Commit what is wanted of some groups; return those that failed and why. Raises as `step` does."""
         stored = await self._target.offsets([group for group, rows in places.items() if rows])
         failed = dict(stored.failed)
-        self._ahead = 0
-        due = [group for group, there in stored.found.items() if self._wishes(group, places[group], there)]
-        self._active = 0
+        self._ahead = self._active = 0
+        due: list[str] = []
+        for number, (group, there) in enumerate(stored.found.items()):
+            if number % _BREATH == 0:
+                await pause(0.0)
+            if self._wishes(group, places[group], there):
+                due.append(group)
         for at in range(0, len(due), _AT_ONCE):
             if not self.may_write():
                 break

@@ -41,7 +41,7 @@ class Heartbeats:
         self._pair, self._topic, self._every_s = pair, topic, every_s
         self._ready = ready
         self._flow, self._tell = flow, tell
-        self._writer = PartitionWriter(cluster, TopicPartition(topic, 0), _REQUEST_S)
+        self._writer = PartitionWriter(cluster, TopicPartition(topic, 0), _REQUEST_S, by_name=True)
         self._is_ready = False
         self._well_at_s = now_s()
         self._told = False

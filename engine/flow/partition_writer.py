@@ -11,12 +11,18 @@ _LOOK_AGAIN = (OutcomeKind.RETRY, OutcomeKind.UNKNOWN)
 
 
 class PartitionWriter:
-    """One connection to the leader of one partition. Nothing here retries."""
+    """One connection to the leader of one partition. Nothing here retries.
 
-    def __init__(self, cluster: Cluster, partition: TopicPartition, request_timeout_s: float) -> None:
+    `by_name`: a topic that was made anew is as good as the one before it.
+    """
+
+    def __init__(
+        self, cluster: Cluster, partition: TopicPartition, request_timeout_s: float, *, by_name: bool = False
+    ) -> None:
         self._cluster = cluster
         self._partition = partition
         self._request_timeout_s = request_timeout_s
+        self._by_name = by_name
         self._broker: TargetBroker | None = None
 
     async def send(self, payload: Payload) -> Outcome:
@@ -39,6 +45,8 @@ class PartitionWriter:
             outcome = Outcome(OutcomeKind.UNKNOWN, message=f"no answer within {self._request_timeout_s:g} s")
         if outcome.kind in _LOOK_AGAIN:
             await self.close()
+            if self._by_name:
+                self._cluster.forget_topic(self._partition.topic)
         return outcome
 
     async def _connected(self) -> TargetBroker:

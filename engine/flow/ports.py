@@ -168,6 +168,9 @@ class Cluster(Protocol):
     async def leaders(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
         """Return the leader of every partition that exists."""
 
+    def forget_topic(self, topic: str) -> None:
+        """Forget which topic bears a name: the next look at its leaders takes the one that does then."""
+
     async def source_broker(self, node: int) -> SourceBroker:
         """Open a connection for fetching."""
 

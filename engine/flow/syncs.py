@@ -69,7 +69,7 @@ class SyncWriter:
         """Why nothing is written at the moment, empty when all is well."""
         self._flow, self._terms = flow, terms
         self._drivers, self._gate, self._tell = drivers, gate, tell
-        self._writer = PartitionWriter(cluster, TopicPartition(terms.topic, 0), _REQUEST_S)
+        self._writer = PartitionWriter(cluster, TopicPartition(terms.topic, 0), _REQUEST_S, by_name=True)
         self._left: dict[TopicPartition, LaneDriver] = {}
         self._most_bytes = _MOST_BYTES
         self._ring = asyncio.Event()

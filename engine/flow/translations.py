@@ -8,6 +8,7 @@ said).
 from collections.abc import Collection, Mapping
 from typing import NamedTuple, Protocol
 
+from engine.clock import pause
 from engine.core.map_runs import MapHead
 from engine.core.offset_map import How, Translation
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
@@ -22,6 +23,8 @@ NEAR = "MM2 sync"
 ABOVE_END = "above the target's end"
 NO_TARGET = "target partition not reachable"
 _UNREACHABLE = (ConnectionLost, BrokerUnreachable)
+_BREATH = 100
+"""Groups in a row, some milliseconds: others live on this loop too."""
 
 
 class Maps(Protocol):
@@ -89,7 +92,9 @@ class Translations:
         before: list[tuple[list[Place], int]] = []
         found: dict[str, list[Place]] = {}
         place = self._place
-        for group, offsets in commits.items():
+        for number, (group, offsets) in enumerate(commits.items()):
+            if number % _BREATH == 0:
+                await pause(0.0)
             rows = found[group] = []
             for lane, (offset, metadata) in offsets.items():
                 if self._targets[lane] is None:

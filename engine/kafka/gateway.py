@@ -47,6 +47,10 @@ class KafkaCluster:
                 found[partition] = Leader(node, epoch, text_id(described.topic_id))
         return found
 
+    def forget_topic(self, topic: str) -> None:
+        """Forget the id that fetches and appends name for a topic."""
+        self._topic_ids.pop(topic, None)
+
     async def source_broker(self, node: int) -> KafkaSourceBroker:
         """Open a connection for fetching."""
         return KafkaSourceBroker(await self._client.open_connection(node), self._topic_ids)

@@ -101,6 +101,9 @@ class FakeCluster:
             self.topic_ids.setdefault(partition.topic, leader.topic_id)
         return found
 
+    def forget_topic(self, topic: str) -> None:
+        self.topic_ids.pop(topic, None)
+
     def stranger(self, partition: TopicPartition) -> int:
         """Return the error code for a partition that is not there, or not under the id that requests name."""
         leader = self.leader.get(partition)

@@ -1,6 +1,7 @@
 """`raymirror check` and the refusals of `run` that only a real cluster can give."""
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -109,4 +110,13 @@ def test_a_target_that_does_not_let_us_create_topics(
     assert "two" in line
     assert "AuthorizationFailed" in line
     assert "Create" in line
+    config = str(tmp_path / "mm2.properties")
+    done = ask(tmp_path, "takeover", config, "--check")
+    assert done.returncode == 1, done.stderr
+    assert "in the way: creating topic" in done.stdout
+    assert "AuthorizationFailed" in done.stdout
+    assert "MM2's group 'one-mm2': has no members" in done.stdout
+    done = ask(tmp_path, "takeover", config, "--check", "--json")
+    (flow,) = json.loads(done.stdout)["flows"]
+    assert (flow["ready"], flow["exact"], flow["writers"], flow["to_copy"]) == (False, True, {"none": 1}, 0)
     assert names(strict_cluster) == set()

@@ -1,5 +1,7 @@
 """Offset syncs on a source that lets nobody write them, and the topics of MM2's that we make as MM2 makes them."""
 
+import asyncio
+import contextlib
 from collections.abc import Iterator
 
 import pytest
@@ -7,13 +9,16 @@ import pytest
 from deploy.local.cluster import Cluster
 from engine.core.events import Mm2TopicFailed
 from engine.core.mm2_records import decode_offset_sync
-from engine.errors import KafkaRefusal
+from engine.errors import ConnectionLost, KafkaRefusal
 from engine.flow import syncs as writer
+from engine.flow.heartbeats import Heartbeats
 from engine.flow.terms import SyncTerms
 from engine.kafka.admin import describe_topic_configs
+from engine.kafka.gateway import KafkaCluster
 from engine.kafka.internal_topics import ensure_mm2_topic
 from engine.kafka.logs import read_topic
-from tests.harness.admin import create_topics
+from policies.model import FlowName
+from tests.harness.admin import create_topics, delete_topic
 from tests.harness.compare import assert_identical
 from tests.harness.load import numbered, produce
 from tests.harness.mirror import Mirror, cluster_client
@@ -108,4 +113,38 @@ async def test_topics_are_made_as_mm2_makes_them(target_cluster: Cluster) -> Non
         with pytest.raises(KafkaRefusal, match="creating topic more-replicas-for-mm2"):
             await ensure_mm2_topic(client, "more-replicas-for-mm2", 3)
     finally:
+        await client.close()
+
+
+async def test_heartbeats_go_on_in_a_topic_that_was_made_anew(target_cluster: Cluster) -> None:
+    topic, client = "beats-made-anew", cluster_client("b", target_cluster.bootstrap_servers)
+    reader = cluster_client("reader", target_cluster.bootstrap_servers)
+
+    async def ready() -> None:
+        await client.open()
+        await ensure_mm2_topic(client, topic, 0)
+
+    async def has_records() -> bool:
+        with contextlib.suppress(ConnectionLost):  # a broker that has not heard of the new topic yet
+            return bool(await read_topic(reader, topic))
+        return False
+
+    async def beaten() -> None:
+        async with asyncio.timeout(60):
+            while not await has_records():  # noqa: ASYNC110 - a broker tells nobody
+                await asyncio.sleep(0.05)
+
+    pair = FlowName("a", "b")
+    beats = Heartbeats(pair, topic, 0.05, KafkaCluster(client), ready, pair, lambda _event: None)
+    try:
+        await reader.open()
+        async with asyncio.TaskGroup() as group:
+            running = group.create_task(beats.run())
+            await beaten()
+            await delete_topic(target_cluster, topic)
+            await create_topics(target_cluster, {topic: 1})
+            await beaten()
+            running.cancel()
+    finally:
+        await reader.close()
         await client.close()

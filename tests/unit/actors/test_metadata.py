@@ -277,3 +277,14 @@ async def test_groups_are_mirrored_while_the_flow_is_ours_and_told() -> None:
     watch = Watch(flow=FLOW, keeper=keeper, state=FakeState, events=FakeEvents(), every_s=0.01, groups=groups)
     shell = MetadataShell(SPEC, make=lambda spec: (watch,))
     await look(shell, lambda found: found.kept is not None and groups.allowed[-1])
+
+
+async def test_groups_of_a_stopped_flow_are_left_alone_until_it_runs_again() -> None:
+    groups, keeper = FakeGroups(), FakeKeeper([Seen(lanes("t", 1))])
+    watch = Watch(flow=FLOW, keeper=keeper, state=FakeState, events=FakeEvents(), every_s=0.01, groups=groups)
+    shell = MetadataShell(SPEC, make=lambda spec: (watch,))
+    await look(shell, lambda found: found.kept is not None and groups.allowed[-1])
+    for state in (Desired.STOPPED, Desired.RUNNING):
+        await shell.keep("A", "B", msgspec.msgpack.encode(Kept(state=state)))
+        assert groups.may_write() is (state is Desired.RUNNING)
+    await shell.close()

@@ -122,6 +122,7 @@ KEYS: list[Row] = [
         lambda found: found.positions_replication_factor,
         (4, -1),
     ),
+    ("group.id", WORKER, ("x", "y"), lambda found: found.mm2_group, ("x", "y")),
     ("offset.flush.interval.ms", WORKER, ("1500", "2500"), lambda found: found.flush_s, (1.5, 2.5)),
     (
         "isolation.level",
@@ -206,6 +207,7 @@ def test_every_setting_of_a_flow_is_in_the_table() -> None:
         "partition_fetch_bytes",
         "max_in_flight",
         "request_timeout_s",
+        "mm2_group",
         "positions_topic",
         "positions_partitions",
         "positions_replication_factor",

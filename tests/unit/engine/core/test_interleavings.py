@@ -1,10 +1,12 @@
 """The lane under random interleavings never loses, repeats or reorders (see simulation.py)."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from engine.core import map_runs
 from engine.core.lane import Lane
-from engine.core.piece import Piece
+from engine.core.map_runs import MapTail
 from engine.core.runs import RunLine
 from tests.unit.engine.core.owners import Owner
 from tests.unit.engine.core.simulation import World, run
@@ -85,10 +87,11 @@ def test_the_simulation_sees_an_owner_that_believes_what_it_read_before_its_barr
 
 
 def test_the_simulation_sees_a_map_without_the_holes_of_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    def straight(lane: Lane, piece: Piece, target: int) -> None:
-        lane._map.append(piece.source_base, target, piece.record_count)
+    def straight(tail: MapTail, stretches: Iterable[tuple[int, int]], target: int) -> None:
+        found = list(stretches)
+        tail.append(found[0][0], target, sum(count for _, count in found))
 
-    monkeypatch.setattr(Lane, "_map_pieces", straight)
+    monkeypatch.setattr(MapTail, "append_all", straight)
     assert _fails(range(300))
 
 

@@ -87,6 +87,8 @@ async def played(runs: int = 5, partitions: int = 1) -> Holes:
     stage.assign()
     async with stage.running():
         await stage.copied_all()
+        drivers = stage.copier.drivers.values()
+        await until(lambda: not any(driver.blocks.due or driver.blocks.writing for driver in drivers))
     return stage
 
 

@@ -179,6 +179,19 @@ async def test_a_broker_that_goes_away_loses_no_sync() -> None:
     assert [sync.source_offset for sync in stage.synced()] == sorted(sync.source_offset for sync in stage.synced())
 
 
+async def test_a_topic_that_was_made_anew_is_written_again() -> None:
+    stage = SyncStage()
+    stage.sources[0].data(3)
+    stage.assign()
+    async with stage.running():
+        await until(stage.at_end)
+        stage.log = stage.a.target(TOPIC)
+        stage.a.leader[TopicPartition(TOPIC, 0)] = Leader(1, 0, "another id")
+        stage.sources[0].data(3)
+        stage.a.grow()
+        await until(lambda: stage.whole() and stage.at_end())
+
+
 async def test_what_a_target_lost_is_taken_back_before_what_was_copied_again_is_told() -> None:
     stage = SyncStage()
     stage.assign()

@@ -1,0 +1,94 @@
+"""What `raymirror failover` prints."""
+
+import sys
+from collections.abc import Mapping, Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from engine.core.rpo import TopicRpo
+from engine.flow.standing import Standing
+from engine.flow.way_back import BackRow
+
+WIDE = 400  # columns where the output is no terminal, so that nothing is cut
+ROWS = 50
+
+
+def show_outcome(rpo: Sequence[TopicRpo], standing: Standing, *, gone: str, drained: bool, now: bool) -> None:
+    """Print what a failover left: per topic what is not copied, and the groups that are not equal."""
+    if gone:
+        print(f"the source does not answer ({gone}): stopped at the point reached; what it holds beyond is not known")
+    elif not drained:
+        print("stopped at the point reached" + ("" if now else ": not everything was copied in time"))
+    console = Console(width=None if sys.stdout.isatty() else WIDE)
+    console.print(rpo_table(rpo))
+    unequal, groups = standing.unequal, standing.groups
+    if unequal:
+        console.print(stand_table(standing))
+    if len(unequal) > ROWS:
+        print(f"and {len(unequal) - ROWS} more partitions; all of them with --json")
+    for group, why in standing.failed.items():
+        print(f"group {group}: {why}")
+    for group, why in standing.not_synced.items():
+        print(f"group {group}: not mirrored: {why}")
+    short = len({stand.group for stand in unequal} | standing.failed.keys())
+    print(f"{groups} consumer groups: {groups - short} stand on the target exactly where they stood, {short} do not")
+
+
+def rpo_table(rpo: Sequence[TopicRpo]) -> Table:
+    """Draw what is not on the target."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("topic")
+    for name in ("partitions", "records behind", "seconds behind"):
+        table.add_column(name, justify="right")
+    for topic in rpo:
+        records, seconds = str(topic.records), f"{topic.seconds:.1f}"
+        if topic.records < 0:
+            records = "unknown"
+        elif not topic.known:
+            records = f"unknown, last seen {records}"
+        if topic.seconds < 0 or not topic.known:
+            seconds = "unknown"
+        table.add_row(topic.topic, str(topic.partitions), records, seconds)
+    return table
+
+
+def stand_table(standing: Standing) -> Table:
+    """Draw the partitions of groups that are not equal."""
+    table = Table(box=None, pad_edge=False)
+    for name in ("group", "partition"):
+        table.add_column(name)
+    for name in ("source offset", "is on the target", "committed there"):
+        table.add_column(name, justify="right")
+    table.add_column("not equal because")
+    for one in standing.unequal[:ROWS]:
+        offsets = [one.source_offset, one.target_offset, one.stored]
+        table.add_row(one.group, f"{one.topic}-{one.partition}", *map(_offset, offsets), one.why)
+    return table
+
+
+def show_back(rows: Sequence[BackRow], failed: Mapping[str, str]) -> None:
+    """Print where groups of the target are on the source."""
+    table = Table(box=None, pad_edge=False)
+    for name in ("group", "partition"):
+        table.add_column(name)
+    for name in ("target offset", "is on the source", "committed there"):
+        table.add_column(name, justify="right")
+    for name in ("how", "commit"):
+        table.add_column(name)
+    for row in rows:
+        offsets = map(_offset, [row.target_offset, row.source_offset, row.stored])
+        table.add_row(
+            row.group,
+            f"{row.topic}-{row.partition}",
+            *offsets,
+            row.how,
+            f"{'yes' if row.commits else 'no'}: {row.why}",
+        )
+    Console(width=None if sys.stdout.isatty() else WIDE).print(table)
+    for group, why in failed.items():
+        print(f"group {group}: {why}")
+
+
+def _offset(offset: int) -> str:
+    return "-" if offset < 0 else str(offset)

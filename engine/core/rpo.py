@@ -1,0 +1,53 @@
+"""How much a flow is behind at the moment it is cut, topic by topic: what a failover loses, or leaves to be copied."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from engine.core.progress import LaneProgress
+from policies.model import TopicPartition
+
+
+class TopicRpo(msgspec.Struct, frozen=True, kw_only=True):
+    """One topic: records (source offsets) that are not on the target, and the age of the oldest in seconds.
+
+    `known` is false where the source did not answer: then both are what was last seen of it, and the least that can be.
+    -1: nothing was ever seen.
+    """
+
+    topic: str
+    partitions: int
+    records: int
+    seconds: float
+    known: bool
+
+
+def rpo_of(lanes: Iterable[LaneProgress], ends: Mapping[TopicPartition, int], at_ms: int) -> tuple[TopicRpo, ...]:
+    """Sum lanes up by topic; `ends` are the source's ends as it told them just now, and `at_ms` is now."""
+    topics: defaultdict[str, list[LaneProgress]] = defaultdict(list)
+    for lane in lanes:
+        topics[lane.lane.topic].append(lane)
+    return tuple(_topic(topic, found, ends, at_ms) for topic, found in sorted(topics.items()))
+
+
+def _topic(topic: str, lanes: list[LaneProgress], ends: Mapping[TopicPartition, int], at_ms: int) -> TopicRpo:
+    behind = [_behind(lane, ends.get(lane.lane, lane.source_end)) for lane in lanes]
+    ages = [lane.lag_ms(at_ms) for lane in lanes]
+    return TopicRpo(
+        topic=topic,
+        partitions=len(lanes),
+        records=-1 if -1 in behind else sum(behind),
+        seconds=-1.0 if -1 in ages or -1 in behind else max(ages) / 1000 if any(behind) else 0.0,
+        known=all(lane.lane in ends for lane in lanes),
+    )
+
+
+def _behind(lane: LaneProgress, end: int) -> int:
+    return max(0, end - lane.source_next) if lane.source_next >= 0 and end >= 0 else -1
+
+
+def has_come_to(lanes: Iterable[LaneProgress], ends: Mapping[TopicPartition, int]) -> bool:
+    """Whether every partition is copied up to an end."""
+    at = {lane.lane: lane.source_next for lane in lanes}
+    return all(at.get(lane, -1) >= end for lane, end in ends.items())

@@ -1,0 +1,182 @@
+"""Where the consumer groups of a flow stand on both sides, all at once: what a failover waits for.
+
+A group is equal where the target has committed for it exactly what its source offset means there. Where the source does
+not answer, its groups stand as their last checkpoints say, and nobody knows what they committed since.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+import msgspec
+
+from engine.errors import BrokerUnreachable, ConnectionLost, GroupActive, KafkaRefusal
+from engine.flow.checkpoints import CheckpointLog
+from engine.flow.ports import Groups, Offsets, Stored
+from engine.flow.translations import Place, Translations
+from policies.groups import GroupSelection, GroupState, Told, Why, unsupported, wanted
+from policies.model import TopicPartition
+
+LAST_CHECKPOINT = "as its last checkpoint says; the source does not answer, so what it committed since is not known"
+Commit = Callable[[Mapping[str, Sequence[Place]]], Awaitable[dict[str, str]]]
+_FAILURES = (BrokerUnreachable, ConnectionLost, KafkaRefusal)
+
+
+class Stand(msgspec.Struct, frozen=True, kw_only=True):
+    """One partition of a group; offsets are -1 where there is none, `why` says why it is not equal."""
+
+    group: str
+    topic: str
+    partition: int
+    source_offset: int
+    target_offset: int
+    stored: int
+    why: str = ""
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """All groups at one moment; `failed`: groups that could not be asked about or committed for, and why."""
+
+    groups: int
+    stands: tuple[Stand, ...]
+    failed: dict[str, str] = {}
+    not_synced: dict[str, str] = {}
+
+    @property
+    def unequal(self) -> tuple[Stand, ...]:
+        """The partitions that are not equal."""
+        return tuple(stand for stand in self.stands if stand.why)
+
+    @property
+    def equal(self) -> bool:
+        """Whether every group that can be mirrored stands on the target exactly where it stands on the source."""
+        return not self.failed and not self.unequal
+
+
+class GroupStands:
+    """Looks at the groups of a living source; `commit` brings them to where they belong, None: nothing is written."""
+
+    def __init__(
+        self,
+        selection: GroupSelection,
+        source: Groups,
+        target: Groups,
+        translations: Translations,
+        commit: Commit | None,
+    ) -> None:
+        self._selection = selection
+        self._source, self._target = source, target
+        self._translations = translations
+        self._commit = commit
+
+    async def look(self) -> Standing:
+        """Read, commit where that may be done, and compare. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""
+        groups, left = await selected(self._source, self._selection)
+        commits = await self._source.offsets(groups, stable=True)
+        places = await self._translations.places(commits.found)
+        failed = dict(commits.failed)
+        if self._commit is not None:
+            failed |= await self._commit(places)
+        names = [group for group, rows in places.items() if rows]
+        states, stored = await self._target.states(names), await self._target.offsets(names)
+        failed |= states.failed | stored.failed
+        stands = [
+            _stand(group, place, stored.found[group], states.found[group])
+            for group in names
+            if group in stored.found and group in states.found
+            for place in places[group]
+        ]
+        return Standing(groups=len(names), stands=tuple(stands), failed=failed, not_synced=left)
+
+
+async def selected(cluster: Groups, selection: GroupSelection) -> tuple[list[str], dict[str, str]]:
+    """Return the groups of a flow on a cluster, and those that nobody can mirror, with why."""
+    groups: list[str] = []
+    left: dict[str, str] = {}
+    for listing in await cluster.list_groups():
+        if selection.why_not(listing.group) is not None:
+            continue
+        why = unsupported(listing.protocol_type, listing.kind)
+        if why is None:
+            groups.append(listing.group)
+        else:
+            left[listing.group] = why
+    return groups, left
+
+
+def _stand(group: str, place: Place, there: Offsets, state: GroupState) -> Stand:
+    stored = there[place.target][0] if place.target in there else -1
+    return Stand(
+        group=group,
+        topic=place.lane.topic,
+        partition=place.lane.partition,
+        source_offset=place.source_offset,
+        target_offset=place.offset,
+        stored=stored,
+        why=_why(place.offset, place.how, stored, state),
+    )
+
+
+def _why(target: int, how: str, stored: int, state: GroupState) -> str:
+    if target < 0:
+        return f"no target offset: {how}"
+    if stored == target:
+        return ""
+    if state is GroupState.ACTIVE:
+        return Why.ACTIVE.value
+    return Why.TARGET_AHEAD.value if stored > target else "not committed on the target"
+
+
+async def stand_by_checkpoints(
+    selection: GroupSelection, log: CheckpointLog, target: Groups, *, commit: bool
+) -> Standing:
+    """Look at the groups of a source that does not answer, by what was told of them last; never equal for certain.
+
+    Raises ConnectionLost, BrokerUnreachable, KafkaRefusal: of the target.
+    """
+    await log.read()
+    told = {group: rows for group, rows in log.told.items() if selection.why_not(group) is None}
+    states, stored = await target.states(list(told)), await target.offsets(list(told))
+    failed = states.failed | stored.failed
+    free = [group for group, state in states.found.items() if state is not GroupState.ACTIVE and group in stored.found]
+    for group in free if commit else []:
+        why = await _commit_checkpoints(target, group, told[group], stored.found[group])
+        if why:
+            failed[group] = why
+    there = await target.offsets(list(told))
+    failed |= there.failed
+    stands = [
+        _last(group, where, one, there.found[group], states.found[group])
+        for group, rows in told.items()
+        if group in there.found and group in states.found
+        for where, one in sorted(rows.items())
+    ]
+    return Standing(groups=len(told), stands=tuple(stands), failed=failed)
+
+
+async def _commit_checkpoints(target: Groups, group: str, told: Mapping[TopicPartition, Told], there: Offsets) -> str:
+    rows: dict[TopicPartition, Stored] = {}
+    for where, one in told.items():
+        stored = there[where][0] if where in there else None
+        if wanted(stored, one.source, one.target, None, age_s=0.0, renew_after_s=float("inf")).commits:
+            rows[where] = one.target, one.metadata
+    if not rows:
+        return ""
+    try:
+        refused = await target.commit(group, rows)
+    except GroupActive:
+        return Why.ACTIVE.value
+    except _FAILURES as failure:
+        return str(failure)
+    return "; ".join(f"commit of {where}: {why}" for where, why in list(refused.items())[:3])
+
+
+def _last(group: str, where: TopicPartition, told: Told, there: Offsets, state: GroupState) -> Stand:
+    stored = there[where][0] if where in there else -1
+    return Stand(
+        group=group,
+        topic=where.topic,
+        partition=where.partition,
+        source_offset=told.source,
+        target_offset=told.target,
+        stored=stored,
+        why=_why(told.target, "", stored, state) or LAST_CHECKPOINT,
+    )

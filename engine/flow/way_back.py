@@ -1,0 +1,164 @@
+"""The way back for groups: the progress they made on the target, as offsets of the source, by the exact maps.
+
+Where a group has read all that was copied, and perhaps records that were written on the target alone, its place on the
+source is the end of what was copied.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from engine.core.map_runs import MapHead
+from engine.core.offset_map import How, Translation
+from engine.errors import BrokerUnreachable, ConnectionLost, GroupActive, KafkaRefusal
+from engine.flow.ports import Groups, Offsets, Stored
+from engine.flow.standing import selected
+from policies.groups import GroupSelection, GroupState, Why, barred, wanted
+from policies.model import TopicPartition
+
+BEHIND_COPY = "behind the copy"
+"""How an offset was found that lies behind everything that was copied."""
+_SAID = {
+    Why.NEW: "nothing is committed on the source",
+    Why.MOVED_ON: "the group moved on",
+    Why.EQUAL: "equal",
+    Why.TARGET_AHEAD: "the source's offset is ahead",
+    Why.ASKED: "asked to go back",
+    Why.ACTIVE: "the group has members on the source",
+}
+
+
+class BackMaps(Protocol):
+    """The exact maps of lanes, asked the other way round."""
+
+    async def follow(self, lanes: Collection[TopicPartition]) -> None:
+        """Catch up with all that was told of these lanes until now. Raises ConnectionLost, BrokerUnreachable."""
+
+    def source_of(self, lane: TopicPartition, target_offset: int) -> Translation:
+        """Answer from memory; UNREAD names a block to `recall`."""
+
+    async def recall(self, lane: TopicPartition, blocks: Collection[int]) -> None:
+        """Read blocks of one lane back into memory."""
+
+    def head(self, lane: TopicPartition) -> MapHead | None:
+        """Return where the copy of a lane ends, None where that is not known."""
+
+
+class BackRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One partition of a group, named by its source; -1 where there is no offset. `why` says what is done and why."""
+
+    group: str
+    topic: str
+    partition: int
+    target_offset: int
+    source_offset: int
+    stored: int
+    how: str
+    why: str
+    commits: bool
+
+    @property
+    def settled(self) -> bool:
+        """Whether nothing is left to do: the source has exactly this."""
+        return self.source_offset >= 0 and self.stored == self.source_offset
+
+
+class WayBack:
+    """Groups of one flow; `lanes` names the lane of each target partition."""
+
+    def __init__(
+        self,
+        selection: GroupSelection,
+        lanes: Mapping[TopicPartition, TopicPartition],
+        maps: BackMaps,
+        source: Groups,
+        target: Groups,
+        *,
+        backwards: bool = False,
+    ) -> None:
+        self._selection = selection
+        self._lanes = lanes
+        self._maps = maps
+        self._source, self._target = source, target
+        self._backwards = backwards
+
+    async def look(self) -> tuple[list[BackRow], dict[str, str]]:
+        """Return every partition, and the groups that could not be asked about, with why.
+
+        Raises ConnectionLost, BrokerUnreachable, KafkaRefusal.
+        """
+        groups, _ = await selected(self._target, self._selection)
+        commits = await self._target.offsets(groups, stable=True)
+        ours = {group: self._ours(offsets) for group, offsets in commits.found.items()}
+        names = [group for group, offsets in ours.items() if offsets]
+        await self._maps.follow({self._lanes[one] for group in names for one in ours[group]})
+        states, stored = await self._source.states(names), await self._source.offsets(names)
+        rows: list[BackRow] = []
+        for group in names:
+            if group in states.found and group in stored.found:
+                for where, (offset, _) in sorted(ours[group].items()):
+                    rows.append(await self._row(group, where, offset, stored.found[group], states.found[group]))
+        return rows, commits.failed | states.failed | stored.failed
+
+    def _ours(self, offsets: Offsets) -> Offsets:
+        return {where: one for where, one in offsets.items() if where in self._lanes}
+
+    async def _row(self, group: str, where: TopicPartition, offset: int, stored: Offsets, state: GroupState) -> BackRow:
+        lane = self._lanes[where]
+        source_offset, how = await self._source_of(lane, offset)
+        known = stored[lane][0] if lane in stored else None
+        why, commits = how, False
+        if source_offset >= 0:
+            verdict = wanted(
+                known,
+                offset,
+                source_offset,
+                None,
+                age_s=0.0,
+                renew_after_s=float("inf"),
+                backwards=self._backwards,
+            )
+            if verdict.commits:
+                verdict = barred(state) or verdict
+            why, commits = _SAID[verdict], verdict.commits
+        return BackRow(
+            group=group,
+            topic=lane.topic,
+            partition=lane.partition,
+            target_offset=offset,
+            source_offset=source_offset,
+            stored=-1 if known is None else known,
+            how=how,
+            why=why,
+            commits=commits,
+        )
+
+    async def _source_of(self, lane: TopicPartition, offset: int) -> tuple[int, str]:
+        answer = self._maps.source_of(lane, offset)
+        if answer.how is How.UNREAD:
+            await self._maps.recall(lane, [answer.block])
+            answer = self._maps.source_of(lane, offset)
+        head = self._maps.head(lane)
+        if answer.how is How.BEYOND and head is not None:
+            return head.source_next, BEHIND_COPY
+        return answer.offset, answer.how.value
+
+    async def apply(self, rows: Sequence[BackRow]) -> dict[str, str]:
+        """Commit on the source what `look` said; return the groups that were refused, and why."""
+        wishes: dict[str, dict[TopicPartition, Stored]] = {}
+        for row in rows:
+            if row.commits:
+                wishes.setdefault(row.group, {})[TopicPartition(row.topic, row.partition)] = row.source_offset, ""
+        failed: dict[str, str] = {}
+        for group, offsets in wishes.items():
+            try:
+                refused = await self._source.commit(group, offsets)
+            except GroupActive:
+                failed[group] = _SAID[Why.ACTIVE]
+            except (BrokerUnreachable, ConnectionLost, KafkaRefusal) as failure:
+                failed[group] = str(failure)
+            else:
+                if refused:
+                    failed[group] = "; ".join(f"commit of {where}: {why}" for where, why in list(refused.items())[:3])
+        return failed

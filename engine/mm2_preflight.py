@@ -1,0 +1,70 @@
+"""Refuses to begin with a flow that MM2 still copies. Reads both, writes nothing."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from engine.errors import MirrorError
+from engine.flow.mm2_presence import mm2_presence
+from engine.flow.stored_positions import Writer, stored_positions, writer_of
+from engine.kafka.gateway import KafkaCluster
+from engine.kafka.groups import KafkaGroups
+from engine.preflight import CLIENT_ID
+from engine.runner import client_for
+from engine.settings import ConfigWarning, FlowConfig, MirrorConfig
+from policies.model import FlowName
+
+_PATIENCE_S = 5.0
+"""A coordinator that is away longer does not hold a start up: that nobody can tell is a warning."""
+
+
+class Mm2Runs(MirrorError):
+    """MM2 runs a flow that is to be taken over: flow, MM2's group, the cluster of that, whose positions there are."""
+
+    def __init__(self, flow: str, group: str, cluster: str, shown: str) -> None:
+        super().__init__(flow, group, cluster, shown)
+        self.flow, self.group, self.cluster, self.shown = flow, group, cluster, shown
+
+    def __str__(self) -> str:
+        return (
+            f"flow {self.flow}: MM2 still runs it: group {self.group!r} on cluster {self.cluster!r} has members, and"
+            f" {self.shown}; stop MM2, or wait until its session has timed out (10 s by default)"
+        )
+
+
+async def refuse_running_mm2(config: MirrorConfig, flows: Iterable[FlowName]) -> tuple[ConfigWarning, ...]:
+    """Look for MM2 at some flows of a configuration; return what is to be known before they begin.
+
+    A flow that is ours already only gets a warning. Raises Mm2Runs, BrokerUnreachable, ConnectionLost, KafkaRefusal.
+    """
+    found: list[ConfigWarning] = []
+    for flow in flows:
+        what = await _look(config, config.flow(flow))
+        if what:
+            found.append(ConfigWarning(0, str(flow), what))
+    return tuple(found)
+
+
+async def _look(config: MirrorConfig, flow: FlowConfig) -> str:
+    client = client_for(config.clusters[flow.name.target], CLIENT_ID)
+    target = KafkaCluster(client)
+    try:
+        await client.open()
+        presence = await mm2_presence(target, KafkaGroups(client, patience_s=_PATIENCE_S), flow.mm2_group)
+        if presence.unknown:
+            return f"cannot tell whether MM2 still runs it: {presence.unknown}"
+        if not presence.active:
+            return ""
+        positions = await stored_positions(target, flow.positions_topic, flow.name.source)
+    finally:
+        await target.close()
+    writers = Counter(writer_of(one) for lane, one in positions.items() if flow.selection.wants(lane.topic))
+    if writers[Writer.MM2]:
+        shown = f"{writers[Writer.MM2]} positions in topic {flow.positions_topic} are MM2's"
+        raise Mm2Runs(str(flow.name), flow.mm2_group, flow.name.target, shown)
+    if not writers[Writer.OURS]:
+        shown = f"no position in topic {flow.positions_topic} is ours"
+        raise Mm2Runs(str(flow.name), flow.mm2_group, flow.name.target, shown)
+    return (
+        f"MM2's group {flow.mm2_group!r} on cluster {flow.name.target!r} has members, though the"
+        " positions are ours: if it copies this flow too, records arrive twice"
+    )

@@ -1,0 +1,166 @@
+"""`raymirror failover` on a real mirror: groups moved exactly, what is left told, and the way back for groups."""
+
+import asyncio
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer
+from aiokafka import TopicPartition as KafkaPartition
+
+from actors.demo.topics import create_topics
+from deploy.local.cluster import Cluster
+from tests.harness import groups as stock
+from tests.harness.compare import read_topic
+from tests.harness.load import numbered, produce
+from tests.harness.shell import Shell
+
+pytestmark = [pytest.mark.integration, pytest.mark.ray]
+
+RECORDS = 300
+
+
+class Scene:
+    """A flow of its own with one topic of two partitions, and the command line beside it."""
+
+    def __init__(self, folder: Path, alias: str, source: Cluster, target: Cluster) -> None:
+        self.source, self.target, self.topic = source, target, f"{alias}-t"
+        self.copied, self.flow = f"{alias}.{alias}-t", f"{alias}->there"
+        self.shell, self.config = Shell(folder), folder / "mm2.properties"
+        lines = (
+            f"clusters = {alias}, there",
+            f"{alias}.bootstrap.servers = {source.bootstrap_servers}",
+            f"there.bootstrap.servers = {target.bootstrap_servers}",
+            f"{self.flow}.enabled = true",
+            f"{self.flow}.topics = {self.topic}",
+            f"{self.flow}.groups = {alias}-.*",
+            "replication.factor = 1",
+            "offset.storage.replication.factor = 1",
+            "emit.heartbeats.enabled = false",
+        )
+        self.config.write_text("\n".join([*lines, ""]))
+
+    async def start(self) -> None:
+        """Make the topic, fill it, start the mirror and wait until it has copied everything."""
+        await create_topics(self.source.bootstrap_servers, {self.topic: 2})
+        for partition in range(2):
+            await produce(self.source, self.topic, partition, numbered(RECORDS))
+        self.shell.start("run", str(self.config))
+        await self.until(lambda flow: flow["records"] == 2 * RECORDS and flow["lag_records"] == 0)
+
+    async def until(self, holds: Any) -> None:
+        """Wait for the status of the flow."""
+        await asyncio.to_thread(self.shell.until, lambda status: holds(status["flows"][0]))
+
+    async def ask(self, *words: str) -> tuple[int, dict[str, Any]]:
+        """Ask for a failover: exit code and answer."""
+        done = await asyncio.to_thread(self.shell, "failover", self.flow, *words, "--json")
+        assert done.stdout, done.stderr
+        return done.returncode, json.loads(done.stdout)
+
+    async def ended(self) -> None:
+        """Wait until the mirror is gone: its last flow has failed over."""
+        assert self.shell.started is not None
+        assert await asyncio.to_thread(self.shell.started.wait, 90) == 0
+
+    async def stored(self, cluster: Cluster, group: str, topic: str) -> dict[int, int | None]:
+        """Return what is committed, as a stock client reads it."""
+        consumer = AIOKafkaConsumer(bootstrap_servers=cluster.bootstrap_servers, group_id=group)
+        await consumer.start()
+        try:
+            return {one: await consumer.committed(KafkaPartition(topic, one)) for one in range(2)}
+        finally:
+            await consumer.stop()
+
+    def end(self) -> None:
+        """End what still runs."""
+        started = self.shell.started
+        if started is not None and started.poll() is None:
+            self.shell("stop")
+            try:
+                started.wait(60)
+            except subprocess.TimeoutExpired:
+                started.kill()
+                started.wait()
+
+
+@pytest.fixture
+def scene(source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path) -> Iterator[Scene]:
+    made = Scene(tmp_path, "moving", source_cluster, target_cluster)
+    try:
+        yield made
+    finally:
+        made.end()
+
+
+async def test_consumers_move_and_come_back(scene: Scene) -> None:
+    await scene.start()
+    await stock.commit(scene.source, "moving-g", scene.topic, {0: 120, 1: RECORDS})
+    await stock.commit(scene.source, "moving-busy", scene.topic, {0: 10})
+    async with stock.joined(scene.target, "moving-busy", scene.copied):
+        code, found = await scene.ask("--timeout", "5")
+    await scene.ended()
+    assert (code, found["drained"], found["stopped"], found["source"]) == (4, True, True, "")
+    (rpo,) = found["rpo"]
+    assert (rpo["records"], rpo["seconds"], rpo["known"]) == (0, 0.0, True)
+    unequal = [stand for stand in found["standing"]["stands"] if stand["why"]]
+    assert [(one["group"], one["why"]) for one in unequal] == [("moving-busy", "the group has members on the target")]
+    (events,) = (await read_topic(scene.target, "raymirror-events.moving.internal")).values()
+    assert any(b'"failed_over"' in (event.key or b"") for event in events)
+    # a group that may be committed for reads on at the exact next record
+    records = await stock.read_from(scene.target, "moving-g", scene.copied, 80)
+    assert [one.value.strip() for one in records] == [b"v%d" % number for number in range(120, 200)]
+    # and back: nothing is written before it is asked for
+    code, found = await scene.ask("--back", "--config", str(scene.config))
+    rows = {(one["group"], one["partition"]): one for one in found["partitions"]}
+    assert code == 0
+    assert (rows["moving-g", 0]["source_offset"], rows["moving-g", 0]["stored"]) == (200, 120)
+    assert rows["moving-g", 0]["commits"]
+    assert rows["moving-g", 1]["settled"]
+    code, found = await scene.ask("--back", "--config", str(scene.config), "--apply")
+    assert (code, found["failed"]) == (0, {})
+    assert await scene.stored(scene.source, "moving-g", scene.topic) == {0: 200, 1: RECORDS}
+    records = await stock.read_from(scene.source, "moving-g", scene.topic, RECORDS - 200)
+    assert [one.value.strip() for one in records] == [b"v%d" % number for number in range(200, RECORDS)]
+
+
+@pytest.fixture
+def lost(target_cluster: Cluster, tmp_path: Path) -> Iterator[Scene]:
+    """A flow whose source is its own, so that it may go away."""
+    with Cluster("lost", tmp_path / "lost") as source:
+        made = Scene(tmp_path, "lost", source, target_cluster)
+        try:
+            yield made
+        finally:
+            made.end()
+
+
+async def test_a_source_that_is_gone(lost: Scene) -> None:
+    await lost.start()
+    await stock.commit(lost.source, "lost-g", lost.topic, {0: 120, 1: 40})
+    reader = {"bootstrap_servers": lost.target.bootstrap_servers, "auto_offset_reset": "earliest"}
+    told = AIOKafkaConsumer("lost.checkpoints.internal", **reader)
+    await told.start()
+    try:
+        async with asyncio.timeout(90):
+            for _ in range(2):
+                await told.getone()
+    finally:
+        await told.stop()
+    await asyncio.to_thread(lost.source.stop)
+    code, found = await lost.ask("--timeout", "5")
+    await lost.ended()
+    assert (code, found["drained"], found["stopped"]) == (4, False, True)
+    assert found["source"]
+    (rpo,) = found["rpo"]
+    assert (rpo["known"], rpo["records"]) == (False, 0)
+    stands = {one["partition"]: one for one in found["standing"]["stands"]}
+    assert {"source does not answer" in one["why"] for one in stands.values()} == {True}
+    assert {one["stored"] == one["target_offset"] for one in stands.values()} == {True}
+    records = await stock.read_from(lost.target, "lost-g", lost.copied, 2 * RECORDS - 160)
+    for partition, first in ((0, 120), (1, 40)):
+        read = [one.value.strip() for one in records if one.partition == partition]
+        assert read == [b"v%d" % number for number in range(first, RECORDS)]

@@ -1,0 +1,91 @@
+"""One flow of a mirror stopped by a failover, the others going on."""
+
+import msgspec
+import pytest
+
+from actors.desk import FlowPlan
+from actors.events import FailedOver, Outcome
+from actors.ports import Vital
+from actors.states import Command, Desired
+from actors.supervisor import Identity, Supervisor, Terms, UnknownFlow
+from policies.model import FlowName
+from tests.unit.actors.fakes import FLOW, Clock, FakeFleet, by_topic, lanes
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def fleet(clock: Clock) -> FakeFleet:
+    return FakeFleet(clock)
+
+
+def advance(supervisor: Supervisor, clock: Clock, seconds: int) -> None:
+    """Let time pass, step by step."""
+    for _ in range(seconds):
+        clock.now_s += 1
+        supervisor.step()
+
+
+def two_flows(fleet: FakeFleet, clock: Clock) -> Supervisor:
+    """A mirror of two flows of which each has a copier."""
+    supervisor = Supervisor(
+        Identity(namespace="raymirror-t", version="0", config_path="mm2.properties", config_digest="d"),
+        [FlowPlan(name=flow, recipe="r1") for flow in (FLOW, FlowName("B", "C"))],
+        fleet=fleet,
+        metadata=fleet,
+        plan=by_topic,
+        clock_s=clock,
+        wall_ms=lambda: int(clock.now_s * 1000),
+        terms=Terms(drain_s=20.0, lease_s=6.0),
+    )
+    fleet.discover(*lanes("a", 1))
+    supervisor.step()
+    for copier in fleet.copiers:
+        copier.life = Vital(state="ready")
+    supervisor.step()
+    supervisor.step()
+    return supervisor
+
+
+OUTCOME = Outcome(records=0, groups=3, unequal=1)
+
+
+def test_a_flow_that_failed_over_ends_alone_and_may_come_back(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = two_flows(fleet, clock)
+    first = next(copier for copier in fleet.copiers if copier.flow == FLOW)
+    supervisor.fail_over(str(FLOW), OUTCOME)
+    supervisor.step()
+    supervisor.step()
+    assert first.calls[-1] == "drain"
+    first.life = Vital(state="closed", last=first.snapshot())
+    advance(supervisor, clock, 3)
+    status = supervisor.status()
+    assert [copier.flow for copier in status.copiers] == ["B->C"]
+    assert [(flow.desired, flow.stalled) for flow in status.flows] == [(Desired.STOPPED, 0), (Desired.RUNNING, 0)]
+    assert "raymirror resume" in status.flows[0].waiting_for
+    assert (status.phase, status.desired) == ("running", Desired.RUNNING)
+    assert fleet.kept[-1].state is Desired.STOPPED
+    (told,) = [event for event in fleet.told if isinstance(event, FailedOver)]
+    assert "with 0 records not copied; of 3 consumer groups 1" in told.text()
+    supervisor.command(Command.RESUME)
+    assert supervisor.status().flows[0].desired is Desired.STOPPED, "it was said to all"
+    supervisor.command(Command.RESUME, str(FLOW))
+    advance(supervisor, clock, 1)
+    assert sorted(copier.flow for copier in supervisor.status().copiers) == ["A->B", "B->C"]
+
+
+def test_a_mirror_ends_with_the_last_flow_that_failed_over(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = two_flows(fleet, clock)
+    for flow in ("A->B", "B->C"):
+        supervisor.fail_over(flow, msgspec.structs.replace(OUTCOME, records=-1))
+    supervisor.step()
+    for copier in fleet.copiers:
+        copier.life = Vital(state="closed", last=copier.snapshot())
+    supervisor.step()
+    assert (supervisor.is_drained, supervisor.desired) == (True, Desired.STOPPED)
+    assert any("nobody knows how many records" in event.text() for event in fleet.told)
+    with pytest.raises(UnknownFlow):
+        supervisor.fail_over("X->Y", OUTCOME)

@@ -1,0 +1,113 @@
+"""What `takeover --check` and `failover` print, and what they tell a script."""
+
+import pytest
+from rich.console import Console
+
+from actors.cli import failover, takeover
+from actors.cli.failover_tables import show_back, show_outcome
+from engine.core.rpo import TopicRpo
+from engine.flow.standing import Stand, Standing
+from engine.flow.takeover_survey import LaneSurvey
+from engine.flow.way_back import BackRow
+from engine.takeover_check import FlowSurvey
+from tests.unit.actors.fakes import lane_progress, lanes
+
+
+def lane(partition: int, **changes: object) -> LaneSurvey:
+    blank = {"topic": "t", "partition": partition, "target_topic": "A.t", "writer": "MM2", "source_next": 9}
+    return LaneSurvey(**{**blank, "source_end": 12, **changes})  # type: ignore[arg-type]
+
+
+def survey(*found: LaneSurvey, active: bool = False, obstacles: tuple[str, ...] = ()) -> FlowSurvey:
+    return FlowSurvey(flow="A->B", mm2_group="A-mm2", mm2_active=active, obstacles=obstacles, lanes=found)
+
+
+def shown(flow: FlowSurvey, capsys: pytest.CaptureFixture[str]) -> str:
+    takeover.show(flow, Console(width=300))
+    return capsys.readouterr().out
+
+
+def test_a_takeover_that_is_ready_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    said = shown(survey(lane(0, behind=5, repeats=5), lane(1, writer="none")), capsys)
+    assert "A->B: 2 partitions" in said
+    assert "append 5 records again" in said
+    assert "has no members" in said
+    assert "ready: raymirror run" in said
+
+
+def test_a_takeover_that_is_not_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    doubtful = [lane(one, again=(3, 4)) for one in range(19)]
+    found = survey(*doubtful, lane(19, gap=(1, 2)), lane(20, trouble="broken"), active=True, obstacles=("no right",))
+    said = shown(found, capsys)
+    assert "source offsets 3 to 4 are copied again and may be there twice" in said
+    assert "source offsets 1 to 2 are gone" in said
+    assert "and 1 more" in said
+    assert "has members: stop MM2" in said
+    assert "in the way: no right" in said
+    assert "ready" not in said
+    told = takeover.as_json(found)
+    assert (told["ready"], told["exact"], told["writers"], told["to_copy"]) == (False, False, {"MM2": 21}, 63)
+
+
+def stand(group: str, why: str) -> Stand:
+    return Stand(group=group, topic="t", partition=0, source_offset=5, target_offset=-1, stored=7, why=why)
+
+
+def test_a_failover_tells_what_is_left(capsys: pytest.CaptureFixture[str]) -> None:
+    rpo = [
+        TopicRpo(topic="whole", partitions=1, records=0, seconds=0.0, known=True),
+        TopicRpo(topic="seen", partitions=1, records=4, seconds=2.0, known=False),
+        TopicRpo(topic="never", partitions=1, records=-1, seconds=-1.0, known=True),
+    ]
+    standing = Standing(
+        groups=60,
+        stands=(*(stand(f"g{one}", "busy") for one in range(51)), stand("ok", "")),
+        failed={"denied": "no right"},
+        not_synced={"shared": "share group"},
+    )
+    show_outcome(rpo, standing, gone="a:1 refused", drained=False, now=False)
+    said = capsys.readouterr().out
+    assert "the source does not answer (a:1 refused)" in said
+    assert "unknown, last seen 4" in said
+    assert "and 1 more partitions" in said
+    assert "group denied: no right" in said
+    assert "group shared: not mirrored: share group" in said
+    assert "60 consumer groups: 8 stand on the target exactly where they stood, 52 do not" in said
+    assert failover.outcome_of(rpo, standing).records == -1
+    assert (failover.outcome_of(rpo[:1], standing).records, failover.outcome_of(rpo, standing).unequal) == (0, 52)
+
+
+@pytest.mark.parametrize(("now", "said"), [(True, "point reached\n"), (False, "not everything was copied in time")])
+def test_a_failover_that_did_not_drain(now: bool, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    show_outcome([], Standing(groups=0, stands=()), gone="", drained=False, now=now)
+    assert said in capsys.readouterr().out
+
+
+def test_the_way_back_is_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    row = BackRow(
+        group="g",
+        topic="t",
+        partition=3,
+        target_offset=9,
+        source_offset=-1,
+        stored=-1,
+        how="stale",
+        why="stale",
+        commits=False,
+    )
+    show_back([row], {"h": "no right"})
+    said = capsys.readouterr().out
+    assert "t-3" in said
+    assert "no: stale" in said
+    assert "group h: no right" in said
+
+
+def test_a_lane_is_still_when_it_is_paused_and_has_nothing_on_its_way() -> None:
+    (name,) = lanes("a", 1)
+    assert failover.is_still(lane_progress(name, state="paused"))
+    assert not failover.is_still(lane_progress(name))
+
+
+def test_an_unfinished_failover_says_how_to_go_on() -> None:
+    assert "raymirror resume 'A->B'" in str(failover.Unfinished("A->B", "refused"))
+    assert failover.Unfinished.exit_code == 1
