@@ -27,7 +27,7 @@ def place(desk: FlowDesk, now_s: float) -> None:
     if not seats or not desk.is_known or not desk.is_kept or _gathers(desk, now_s):
         return
     is_weighed = desk.weights.weigh(desk.reported(), desk.ledger.sets, desk.ledger.owner, now_s)
-    if is_weighed and not any(record.ward for record in desk.records.values()):
+    if is_weighed and not any(record.ward and not record.reason for record in desk.records.values()):
         desk.split_hot()
     copiers = [seat.copier_id for seat in seats]
     apart = place_apart(wards(desk.records, now_s), {**desk.ledger.owner, **desk.ledger.leaving}, copiers)
