@@ -24,7 +24,7 @@ def unfolded(position: Position, blocks: Mapping[int, MapBlock], target_end: int
     start = position.map_start
     while number and not (runs and runs[0].target < target_end):
         block = blocks.get(number - 1)
-        if block is None or not _follows(block.runs, runs):
+        if block is None or not block.runs or not _follows(block.runs, runs[:1]):
             place = runs[0] if runs else MapRun(position.source_next, position.target_next, 0)
             number, start = 0, MapStart(place.source, place.target, first=False)
             break
@@ -41,10 +41,10 @@ def unfolded(position: Position, blocks: Mapping[int, MapBlock], target_end: int
 
 def _follows(runs: Sequence[MapRun], behind: Sequence[MapRun]) -> bool:
     try:
-        check_runs((*runs, *behind[:1]))
+        check_runs((*runs, *behind))
     except ValueError:
         return False
-    return bool(runs)
+    return True
 
 
 def resumed_map(stored: Position | ForeignPosition | None, found: Found, generation: int) -> MapTail:
@@ -63,6 +63,8 @@ def resumed_map(stored: Position | ForeignPosition | None, found: Found, generat
     kept = cut_runs(stored.map_tail, found.source_next) if found.how == REGRESSION else stored.map_tail
     if found.source_next < tail.start.source:
         tail.start = place
+    if not _follows(kept, found.copied):  # content that lies there twice was taken for MM2's: keep what is certain
+        return MapTail(tail.generation, place, 0, ())
     for run in (*kept, *found.copied):
         tail.append(*run)
     return tail

@@ -12,6 +12,7 @@ import pytest
 from deploy.local.cluster import Cluster
 from engine.core.events import CopiedAgain, Resumed
 from engine.errors import ConnectionLost
+from tests.harness.admin import create_topics
 from tests.harness.compare import Read, read_topic
 from tests.harness.load import append, numbered, producer
 from tests.harness.mirror import Mirror, lanes_of
@@ -49,9 +50,10 @@ class Load:
 
 @asynccontextmanager
 async def loaded(pair: tuple[Cluster, Cluster], topic: str) -> AsyncIterator[tuple[Mirror, Load]]:
-    """A topic that only exists on the source, and load on it; everything else is MM2's to create."""
+    """A topic that only exists on the source, and load on it; all but our own topic is MM2's to create."""
     mirror = Mirror(*pair, alias=topic, positions_partitions=25)
     await mirror.topic_on_source(topic, PARTITIONS)
+    await create_topics(mirror.target, {mirror.map_topic: 25}, configs={"cleanup.policy": "compact"})
     mirror.lanes = lanes_of(topic, mirror.copied(topic), PARTITIONS)
     load = Load(mirror, topic)
     async with asyncio.TaskGroup() as group:

@@ -79,6 +79,13 @@ def test_what_mm2_had_copied_behind_its_position_is_in_the_map() -> None:
     assert (ours_first.generation, ours_first.runs) == (5, (RUNS[0], MapRun(95, 45, 8), copied[1]))
 
 
+def test_what_was_found_in_the_wrong_place_begins_the_map_anew() -> None:
+    copied = (MapRun(100, 44, 3),)
+    place = Found(source_next=103, target_next=56, sequence=0, how="MM2", tail_records=3, copied=copied)
+    tail = resumed_map(mapped(2), place, 99)
+    assert (tail.generation, tail.blocks, tail.start, tail.runs) == (5, 0, MapStart(103, 56, first=False), ())
+
+
 def test_a_position_of_the_first_format_begins_one_with_its_tail() -> None:
     at = position(100, 50, 7)
     tail = resumed_map(at, found(at, ours(50, 7, 3)), 99)

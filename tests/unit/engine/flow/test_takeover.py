@@ -3,10 +3,12 @@
 import msgspec
 
 from engine.core.events import CopiedAgain, Resumed
+from engine.core.map_runs import MapStart
 from engine.core.position import encode_key
 from engine.wire.record import Record
 from engine.wire.records import encode_batch
 from policies.model import TopicPartition
+from tests.unit.engine.core.maps import records_of
 from tests.unit.engine.flow.stage import Stage, until
 
 
@@ -50,6 +52,10 @@ async def test_a_hole_in_the_source_moves_the_place_with_it() -> None:
     resumed = await copied(stage)
     assert (resumed.source_offset, resumed.tail_records) == (17, 3)
     assert stage.whole()
+    stored = stage.stored()
+    assert stored.map_start == MapStart(11, stage.targets[0].places()[11], first=False)
+    behind = {source: target for source, target in stage.targets[0].places().items() if source >= 11}
+    assert records_of(stored.map_tail) == behind  # what MM2 copied behind its position is in our map
 
 
 async def test_a_target_that_fits_nowhere_is_copied_again_and_said() -> None:
