@@ -5,7 +5,7 @@ import json
 import sys
 from pathlib import Path
 
-from bench import drain, idle
+from bench import drain, idle, metadata
 from bench.errors import BenchError
 from bench.kafka_peek import PeekError
 from bench.recovery import command as recovery
@@ -13,7 +13,14 @@ from bench.recovery import soak
 from bench.translation import command as translation
 from deploy.local.errors import ClusterError
 
-BENCHES = {"drain": drain, "idle": idle, "recovery": recovery, "soak": soak, "translation": translation}
+BENCHES = {
+    "drain": drain,
+    "idle": idle,
+    "metadata": metadata,
+    "recovery": recovery,
+    "soak": soak,
+    "translation": translation,
+}
 
 
 def main() -> int:

@@ -3,14 +3,11 @@
 import argparse
 import asyncio
 import os
-import signal
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +17,8 @@ from rich.table import Table
 from bench.dataset import Backlog
 from bench.errors import BenchError
 from bench.figures import machine
+from bench.measure import ended, started
+from bench.processes import ProcessTree
 from bench.systems import mm2, raymirror
 from bench.systems.launch import Job, Launch
 from bench.translation.dataset import Dataset, fill
@@ -37,7 +36,6 @@ _PARTITIONS = 4
 _COPY_S = 900.0
 _SETTLE_S = 30.0
 """MM2 tells checkpoints every five seconds here, its last offset syncs within another five: then nothing more comes."""
-_STOP_S = 60.0
 _SHOWN = ("places", "exact", "none", "skipping", "mean", "p50", "p95", "max")
 
 
@@ -112,8 +110,11 @@ class _Bench:
             folder=self._folder / name,
         )
         job.folder.mkdir()
-        started = time.monotonic()
-        with _running(_LAUNCHES[name](job, _settings(alias)), job) as process:
+        began = time.monotonic()
+        with (
+            started(_LAUNCHES[name](job, _settings(alias)), job) as process,
+            ended(process, ProcessTree(process.pid), job),
+        ):
             checkpoints = await self._told(name, alias, process, logs, commits)
         judges = {
             (topic, partition): Judge(log, await read_log(self._target, f"{alias}.{topic}", partition))
@@ -121,7 +122,7 @@ class _Bench:
         }
         figures = judged(judges, commits, checkpoints)
         print(f"{name}: {figures['exact']:,} of {figures['places']:,} exact", flush=True)
-        return {**figures, "wall_s": round(time.monotonic() - started, 1)}
+        return {**figures, "wall_s": round(time.monotonic() - began, 1)}
 
     async def _told(
         self,
@@ -187,29 +188,6 @@ def judged(judges: dict[tuple[str, int], Judge], commits: Commits, checkpoints: 
         "p95": ordered[len(ordered) * 95 // 100],
         "max": ordered[-1],
     }
-
-
-@contextmanager
-def _running(launch: Launch, job: Job) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a system and end it as its user would; a BenchError on the way gets the end of its log."""
-    log = job.folder / "output.log"
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **launch.environment}
-    with log.open("wb") as out:
-        process = subprocess.Popen(
-            launch.command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment, start_new_session=True
-        )
-    try:
-        yield process
-    except BenchError as error:
-        raise BenchError(error.system, f"{error.what}; its output ends: {log.read_text()[-1500:]}") from None
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGTERM)
-        try:
-            process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
 
 
 def _print(found: dict[str, Any]) -> None:

@@ -1,0 +1,214 @@
+"""`metadata`: bytes that a mirror writes beside the records, on both clusters, every internal topic counted."""
+
+import argparse
+import asyncio
+import os
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from aiokafka import AIOKafkaProducer
+from rich.console import Console
+from rich.table import Table
+
+from bench.admin import create_topic
+from bench.dataset import Backlog
+from bench.errors import BenchError
+from bench.figures import machine
+from bench.kafka_peek import KafkaPeek
+from bench.measure import ended, started
+from bench.processes import ProcessTree
+from bench.systems import mm2, raymirror
+from bench.systems.launch import Job, Launch
+from deploy.local.cluster import Cluster, start_clusters
+
+LAUNCHES: dict[str, Callable[[Job], Launch]] = {"raymirror": raymirror.launch, "mm2": mm2.launch_default}
+_TOPIC = "metadata"
+_PARTITIONS, _QUICK_PARTITIONS = 200, 20
+_SECONDS, _QUICK_SECONDS = 600.0, 20.0
+_MIB_PER_S, _QUICK_MIB_PER_S = 20, 2
+_RECORD_BYTES = 1024
+_IN_TRANSACTION_BYTES = 10 * 1024
+_IN_TRANSACTION = 10
+_PRODUCERS = 8
+_READY_S, _DRAIN_S, _SETTLE_S = 180.0, 120.0, 15.0
+"""Settle: MM2 writes the last positions and syncs of partitions that rest within a minute at its defaults."""
+_MIB = 1024 * 1024
+_TRANSACTIONS = "in transactions"
+DATASETS = ("contiguous", _TRANSACTIONS)
+_TOOL = "org.apache.kafka.tools.ProducerPerformance"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of this bench."""
+    parser.add_argument("--systems", default=",".join(LAUNCHES), help=f"comma-separated, of {', '.join(LAUNCHES)}")
+    parser.add_argument("--datasets", default=",".join(DATASETS), help=f"comma-separated, of {', '.join(DATASETS)}")
+    parser.add_argument("--seconds", type=float, help=f"of load (default {_SECONDS:.0f})")
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Run the bench and return its JSON object; raises BenchError, ClusterError."""
+    for chosen, known in ((args.systems, LAUNCHES), (args.datasets, DATASETS)):
+        if unknown := [name for name in chosen.split(",") if name not in known]:
+            raise BenchError("metadata", f"no {', '.join(unknown)}; known: {', '.join(known)}")
+    seconds = args.seconds or (_QUICK_SECONDS if args.quick else _SECONDS)
+    partitions = _QUICK_PARTITIONS if args.quick else _PARTITIONS
+    mib_per_s = _QUICK_MIB_PER_S if args.quick else _MIB_PER_S
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for dataset in args.datasets.split(","):
+        for system in args.systems.split(","):
+            figures = _Scene(system, dataset, partitions, mib_per_s, seconds).run()
+            found.setdefault(dataset, {})[system] = figures
+            print(f"{dataset} {system}: {figures['metadata_bytes']:,} bytes", flush=True)
+    _print(found)
+    first = found[args.datasets.split(",")[0]]
+    return {
+        "bench": "metadata",
+        "systems": first,
+        "ratios": {name: _ratio(systems) for name, systems in found.items() if len(systems) > 1},
+        "datasets": found,
+        "seconds": seconds,
+        "partitions": partitions,
+        "quick": args.quick,
+        "machine": machine(),
+    }
+
+
+def _ratio(systems: dict[str, dict[str, Any]]) -> float:
+    ours, theirs = systems["raymirror"], systems["mm2"]
+    per_mib = [one["metadata_bytes"] / one["logical_mib"] for one in (ours, theirs)]
+    return float(f"{per_mib[0] / per_mib[1]:.4g}")
+
+
+class _Scene:
+    """A pair of clusters of its own, whose cleaner is off, so that what was written is still there to be counted."""
+
+    def __init__(self, system: str, dataset: str, partitions: int, mib_per_s: int, seconds: float) -> None:
+        self._system, self._dataset, self._partitions = system, dataset, partitions
+        self._mib_per_s, self._seconds = mib_per_s, seconds
+
+    def run(self) -> dict[str, Any]:
+        with tempfile.TemporaryDirectory(prefix="raymirror-bench-") as name:
+            folder = Path(name)
+            keep = {"log.cleaner.enable": "false"}
+            source = Cluster("source", folder / "source", overrides=keep, heap_mib=1024)
+            target = Cluster("target", folder / "target", overrides=keep, heap_mib=1024)
+            start_clusters(source, target)
+            try:
+                return self._run(source, target, folder)
+            finally:
+                source.stop()
+                target.stop()
+
+    def _run(self, source: Cluster, target: Cluster, folder: Path) -> dict[str, Any]:
+        asyncio.run(create_topic(source.bootstrap_servers, _TOPIC, self._partitions))
+        job = Job(
+            backlog=Backlog(payload="", codec="none", topic=_TOPIC, counts=(0,), batches=0, wire_bytes=0),
+            source=source.bootstrap_servers,
+            target=target.bootstrap_servers,
+            alias="meta",
+            folder=folder / "job",
+        )
+        job.folder.mkdir()
+        with started(LAUNCHES[self._system](job), job) as process, ended(process, ProcessTree(process.pid), job):
+            with KafkaPeek(job.target) as peek:
+                self._until(lambda: self._ready(peek, job), _READY_S, "the copied topic is not there")
+                before = _beside(folder, job)
+                sent = self._load(source, folder)
+                self._until(lambda: self._count(peek, job) >= sent, _DRAIN_S, "not everything is copied")
+                time.sleep(_SETTLE_S)
+                topics = {topic: size - before.get(topic, 0) for topic, size in _beside(folder, job).items()}
+        record_bytes = _IN_TRANSACTION_BYTES if self._dataset == _TRANSACTIONS else _RECORD_BYTES
+        return {
+            "metadata_bytes": sum(topics.values()),
+            "logical_mib": round(sent * record_bytes / _MIB, 1),
+            "records": sent,
+            "topics": {topic: size for topic, size in sorted(topics.items()) if size},
+        }
+
+    def _until(self, holds: Callable[[], bool], deadline_s: float, what: str) -> None:
+        deadline = time.monotonic() + deadline_s
+        while not holds():
+            if time.monotonic() > deadline:
+                raise BenchError(self._system, f"{what} within {deadline_s:.0f} s")
+            time.sleep(0.5)
+
+    def _ready(self, peek: KafkaPeek, job: Job) -> bool:
+        return len(peek.end_offsets(job.target_topic, self._partitions)) == self._partitions
+
+    def _count(self, peek: KafkaPeek, job: Job) -> int:
+        return sum(peek.count(job.target_topic, partition).records for partition in range(self._partitions))
+
+    def _load(self, source: Cluster, folder: Path) -> int:
+        if self._dataset == _TRANSACTIONS:
+            return asyncio.run(self._transactions(source.bootstrap_servers))
+        rate = self._mib_per_s * _MIB // _RECORD_BYTES
+        count = int(rate * self._seconds)
+        process = source.popen_tool(
+            _TOOL,
+            *("--topic", _TOPIC, "--num-records", str(count), "--record-size", str(_RECORD_BYTES)),
+            *("--throughput", str(rate), "--command-property"),
+            *(f"bootstrap.servers={source.bootstrap_servers}", "linger.ms=100", "batch.size=65536", "acks=all"),
+            log_file=folder / "load.log",
+            heap_mib=1024,
+        )
+        if process.wait(self._seconds * 3 + 120):
+            raise BenchError("load", (folder / "load.log").read_text()[-1000:])
+        return count
+
+    async def _transactions(self, address: str) -> int:
+        """Write transactions of ten records, spread over the partitions, at the rate or as fast as it goes."""
+        per_s = self._mib_per_s * _MIB / (_IN_TRANSACTION * _IN_TRANSACTION_BYTES) / _PRODUCERS
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(self._producer(address, one, per_s)) for one in range(_PRODUCERS)]
+        return sum(task.result() for task in tasks)
+
+    async def _producer(self, address: str, number: int, per_s: float) -> int:
+        client: Any = AIOKafkaProducer(bootstrap_servers=address, transactional_id=f"load-{number}", linger_ms=1)
+        await client.start()
+        began, done = time.monotonic(), 0
+        value = os.urandom(_IN_TRANSACTION_BYTES)
+        try:
+            while time.monotonic() - began < self._seconds:
+                partition = (number + done * _PRODUCERS) % self._partitions
+                await client.begin_transaction()
+                for _ in range(_IN_TRANSACTION):
+                    await client.send(_TOPIC, value, partition=partition)
+                await client.flush()
+                await client.commit_transaction()
+                done += 1
+                await asyncio.sleep(max(0.0, began + done / per_s - time.monotonic()))
+        finally:
+            await client.stop()
+        return done * _IN_TRANSACTION
+
+
+def _beside(folder: Path, job: Job) -> dict[str, int]:
+    """Return the bytes of every topic's segments on both clusters but the copied one's, by cluster and topic."""
+    found: dict[str, int] = {}
+    for segment in folder.glob("*/**/*.log"):
+        topic, _, partition = segment.parent.name.rpartition("-")
+        if partition.isdigit() and topic not in (_TOPIC, job.target_topic) and topic != "__cluster_metadata":
+            where = f"{segment.relative_to(folder).parts[0]} {topic}"
+            found[where] = found.get(where, 0) + segment.stat().st_size
+    return found
+
+
+def _print(found: dict[str, dict[str, dict[str, Any]]]) -> None:
+    table = Table(title="bytes written beside the records")
+    for name in ("dataset", "system", "MiB of records", "bytes", "bytes per MiB", "most in"):
+        table.add_column(name, justify="left" if name in ("dataset", "system", "most in") else "right")
+    for dataset, systems in found.items():
+        for system, figures in systems.items():
+            topics = sorted(figures["topics"].items(), key=lambda one: -one[1])[:3]
+            table.add_row(
+                dataset,
+                system,
+                f"{figures['logical_mib']:,}",
+                f"{figures['metadata_bytes']:,}",
+                f"{figures['metadata_bytes'] / figures['logical_mib']:,.0f}",
+                ", ".join(f"{topic} {size:,}" for topic, size in topics),
+            )
+    Console(width=None if os.isatty(1) else 160).print(table)
