@@ -37,6 +37,7 @@ _READY_S, _DRAIN_S, _SETTLE_S = 180.0, 120.0, 15.0
 """Settle: MM2 writes the last positions and syncs of partitions that rest within a minute at its defaults."""
 _MIB = 1024 * 1024
 _TRANSACTIONS = "in transactions"
+_OF_THE_LOAD = "source __transaction_state"
 DATASETS = ("contiguous", _TRANSACTIONS)
 _TOOL = "org.apache.kafka.tools.ProducerPerformance"
 
@@ -112,14 +113,17 @@ class _Scene:
             folder=folder / "job",
         )
         job.folder.mkdir()
-        with started(LAUNCHES[self._system](job), job) as process, ended(process, ProcessTree(process.pid), job):
-            with KafkaPeek(job.target) as peek:
-                self._until(lambda: self._ready(peek, job), _READY_S, "the copied topic is not there")
-                before = _beside(folder, job)
-                sent = self._load(source, folder)
-                self._until(lambda: self._count(peek, job) >= sent, _DRAIN_S, "not everything is copied")
-                time.sleep(_SETTLE_S)
-                topics = {topic: size - before.get(topic, 0) for topic, size in _beside(folder, job).items()}
+        with (
+            started(LAUNCHES[self._system](job), job) as process,
+            ended(process, ProcessTree(process.pid), job),
+            KafkaPeek(job.target) as peek,
+        ):
+            self._until(lambda: self._ready(peek, job), _READY_S, "the copied topic is not there")
+            before = _beside(folder, job)
+            sent = self._load(source, folder)
+            self._until(lambda: self._count(peek, job) >= sent, _DRAIN_S, "not everything is copied")
+            time.sleep(_SETTLE_S)
+            topics = {topic: size - before.get(topic, 0) for topic, size in _beside(folder, job).items()}
         record_bytes = _IN_TRANSACTION_BYTES if self._dataset == _TRANSACTIONS else _RECORD_BYTES
         return {
             "metadata_bytes": sum(topics.values()),
@@ -193,6 +197,7 @@ def _beside(folder: Path, job: Job) -> dict[str, int]:
         if partition.isdigit() and topic not in (_TOPIC, job.target_topic) and topic != "__cluster_metadata":
             where = f"{segment.relative_to(folder).parts[0]} {topic}"
             found[where] = found.get(where, 0) + segment.stat().st_size
+    found.pop(_OF_THE_LOAD, None)
     return found
 
 
