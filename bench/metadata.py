@@ -194,7 +194,9 @@ def _beside(folder: Path, job: Job) -> dict[str, int]:
     found: dict[str, int] = {}
     for segment in folder.glob("*/**/*.log"):
         topic, _, partition = segment.parent.name.rpartition("-")
-        if partition.isdigit() and topic not in (_TOPIC, job.target_topic) and topic != "__cluster_metadata":
+        if not segment.stem.isdigit() or not partition.isdigit():
+            continue  # what the broker itself logs
+        if topic not in (_TOPIC, job.target_topic, "__cluster_metadata"):
             where = f"{segment.relative_to(folder).parts[0]} {topic}"
             found[where] = found.get(where, 0) + segment.stat().st_size
     found.pop(_OF_THE_LOAD, None)
