@@ -15,10 +15,10 @@ from tests.harness.shell import Shell, write_config
 
 pytestmark = [pytest.mark.integration, pytest.mark.ray]
 
-TOPIC = GROUP = "moving"
+TOPIC = GROUP = "commuter"
 PARTITIONS, RECORDS = 2, 400
 KEYS = (
-    "groups = moving.*",
+    "groups = commuter",
     "sync.group.offsets.enabled = true",
     "sync.group.offsets.interval.seconds = 1",
     "emit.checkpoints.interval.seconds = 1",
