@@ -209,6 +209,8 @@ def _import_ray(*, token: bool) -> Any:
     if token:
         os.environ["RAY_AUTH_MODE"] = "token"
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # Ray starts workers at nice 15, below whatever else is busy on the machine: leases would run out for want of CPU.
+    os.environ.setdefault("RAY_worker_niceness", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # silences a warning about devices we have none of
     import ray
 

@@ -73,6 +73,8 @@ demand_token
 read_settings
 has_option --head "$@" && keep_control_store
 
+# Workers run at nice 15 otherwise, below whatever else is busy on the node: leases would run out for want of CPU.
+export RAY_worker_niceness=${RAY_worker_niceness:-0}
 words=("$@")
 has_option --object-store-memory "$@" || words+=(--object-store-memory=200000000)
 java=$(find_java)
