@@ -96,8 +96,8 @@ async def test_answers_of_five_appended_batches_per_lane_never_come(
             proxy.hold(PRODUCE)
             async with asyncio.timeout(60):
                 await proxy.wait_held(5)
+            await run.until(lambda: all(lane.in_flight == 5 for lane in run.progress().lanes), "five of each lane")
             lanes = run.progress().lanes
-            assert all(lane.in_flight == 5 for lane in lanes)
             if how == "cut":
                 proxy.cut()
                 proxy.release()
