@@ -12,6 +12,8 @@ from engine.core import map_runs
 from engine.core.offset_map import How
 from engine.errors import KafkaRefusal
 from engine.flow.map_reader import MapReader, MapTerms
+from engine.flow.ports import LATEST
+from engine.kafka.gateway import KafkaCluster
 from engine.kafka.internal_topics import MAP_CONFIGS, ensure_internal_topic
 from policies.model import TopicPartition
 from tests.harness.admin import create_topics, partition_count
@@ -25,7 +27,16 @@ _TURNS, _RECORDS, _KEYS = 40, 3, 100
 
 
 async def places(cluster: Cluster, topic: str) -> dict[bytes, int]:
-    """Read a topic of one partition with aiokafka's consumer: offset by value, of the committed records."""
+    """Read a topic of one partition with aiokafka's consumer: offset by value, of the committed records.
+
+    To its high watermark: right behind a commit its marker may not be there yet, and the consumer would end before it.
+    """
+    client = cluster_client("ends", cluster.bootstrap_servers)
+    await client.open()
+    try:
+        end = (await KafkaCluster(client).offsets([TopicPartition(topic, 0)], LATEST))[TopicPartition(topic, 0)]
+    finally:
+        await client.close()
     consumer = AIOKafkaConsumer(
         bootstrap_servers=cluster.bootstrap_servers,
         isolation_level="read_committed",
@@ -37,7 +48,6 @@ async def places(cluster: Cluster, topic: str) -> dict[bytes, int]:
         partition = KafkaPartition(topic, 0)
         consumer.assign([partition])
         await consumer.seek_to_beginning(partition)
-        end = (await consumer.end_offsets([partition]))[partition]
         found: dict[bytes, int] = {}
         async with asyncio.timeout(120):
             while await consumer.position(partition) < end:
