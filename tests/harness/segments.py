@@ -47,7 +47,11 @@ class Batch(NamedTuple):
 def batches(cluster: Cluster, topic: str, partition: int = 0, *, broker: int = 0) -> list[Batch]:
     """Read every batch header of a partition from a broker's segment files, in offset order."""
     folder = cluster.brokers[broker].data_folder / f"{topic}-{partition}"
-    return [one for path in sorted(folder.glob("*.log")) for one in _parse(path.read_bytes())]
+    while True:
+        try:
+            return [one for path in sorted(folder.glob("*.log")) for one in _parse(path.read_bytes())]
+        except FileNotFoundError:
+            continue  # the cleaner put another segment in its place: look again
 
 
 def _parse(data: bytes) -> Iterator[Batch]:
