@@ -5,8 +5,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from deploy.local.cluster import Cluster, start_clusters
+
+# Machines are slow and shared: no property is about time.
+settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shared")
 
 
 @pytest.fixture(autouse=True)
