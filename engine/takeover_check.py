@@ -7,9 +7,8 @@ import msgspec
 
 from engine.errors import KafkaRefusal
 from engine.flow.mm2_presence import Mm2Presence, mm2_presence
-from engine.flow.resumption import Stored
 from engine.flow.starts import StartResolver
-from engine.flow.stored_positions import stored_positions
+from engine.flow.stored_positions import Stored, stored_positions
 from engine.flow.takeover_survey import LaneSurvey, TakeoverSurvey
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.gateway import KafkaCluster

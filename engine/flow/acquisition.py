@@ -31,7 +31,8 @@ from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.gate import Gate
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.ports import Cluster, Producer
-from engine.flow.resumption import Before, Fenced, Resumption, Stored, Unreadable, World
+from engine.flow.resumption import Before, Fenced, Resumption, World
+from engine.flow.stored_positions import Stored, Unreadable
 from engine.flow.terms import FlowTerms
 from engine.tasks import run_all
 from policies.model import TopicPartition

@@ -8,11 +8,12 @@ from engine.core.events import IdentityChanged, SourceGap, TargetGap
 from engine.core.map_blocks import decode_block, read_block_key
 from engine.core.map_resume import map_reaches, unfolded
 from engine.core.map_runs import MapBlock
-from engine.core.position import ForeignPosition, Position, decode_key, decode_value
+from engine.core.position import ForeignPosition, Position
 from engine.core.resume import Found, Tail, TailBatch, Unknown, doubtful, read_tail
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.ports import EARLIEST, LATEST, Cluster, Producer, ProducerState
 from engine.flow.starts import StartResolver
+from engine.flow.stored_positions import Stored, decode_positions
 from engine.flow.takeover import Reach, Takeover
 from engine.flow.terms import FlowTerms
 from engine.tasks import run_all
@@ -20,15 +21,6 @@ from policies.model import TopicPartition
 
 _REGRESSION_WINDOW = 100_000
 """Target offsets read back to find our last batch after the target lost records."""
-
-
-class Unreadable(msgspec.Struct, frozen=True):
-    """A stored position that we must not touch."""
-
-    reason: str
-
-
-Stored = Position | ForeignPosition | Unreadable | None
 
 
 class Before(msgspec.Struct, frozen=True):
@@ -72,16 +64,9 @@ class Resumption:
 
     async def stored(self, drivers: Sequence[LaneDriver]) -> dict[TopicPartition, Stored]:
         """Read the positions of this flow's source from the partitions where these lanes have theirs, last one wins."""
-        found: dict[TopicPartition, Stored] = {}
         partitions = {driver.position_appender.partition.partition for driver in drivers}
-        for key, value in await self._target.read_records(self._terms.positions_topic, partitions):
-            decoded = decode_key(key) if key is not None else None
-            if decoded is not None and decoded[0] == self._terms.flow.source:
-                try:
-                    found[decoded[1]] = decode_value(value)
-                except ValueError as error:
-                    found[decoded[1]] = Unreadable(reason=str(error))
-        return found
+        records = await self._target.read_records(self._terms.positions_topic, partitions)
+        return decode_positions(records, self._terms.flow.source)
 
     async def before(self, drivers: Sequence[LaneDriver]) -> dict[TopicPartition, Before]:
         """Ask what the leaders remember, before any barrier changes it; by source partition."""

@@ -1,11 +1,22 @@
-"""Who wrote the positions of a flow: read as they are stored, before anybody owns a lane."""
+"""Positions as they are stored, whoever wrote them."""
 
+from collections.abc import Iterable
 from enum import Enum
+
+import msgspec
 
 from engine.core.position import ForeignPosition, Position, decode_key, decode_value
 from engine.flow.ports import Cluster
-from engine.flow.resumption import Stored, Unreadable
 from policies.model import TopicPartition
+
+
+class Unreadable(msgspec.Struct, frozen=True):
+    """A stored position that we must not touch."""
+
+    reason: str
+
+
+Stored = Position | ForeignPosition | Unreadable | None
 
 
 class Writer(Enum):
@@ -37,8 +48,15 @@ async def stored_positions(target: Cluster, topic: str, source_alias: str) -> di
     """
     if not await target.leaders([TopicPartition(topic, 0)]):
         return {}
+    return decode_positions(await target.read_records(topic), source_alias)
+
+
+def decode_positions(
+    records: Iterable[tuple[bytes | None, bytes | None]], source_alias: str
+) -> dict[TopicPartition, Stored]:
+    """Decode the positions of a source among the records (key, value) of their topic; the last one of a lane wins."""
     found: dict[TopicPartition, Stored] = {}
-    for key, value in await target.read_records(topic):
+    for key, value in records:
         decoded = decode_key(key) if key is not None else None
         if decoded is not None and decoded[0] == source_alias:
             try:

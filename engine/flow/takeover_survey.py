@@ -14,9 +14,8 @@ from engine.core.position import ForeignPosition, Position
 from engine.core.resume import Found, Tail, Unknown, read_tail
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.ports import EARLIEST, LATEST, Cluster
-from engine.flow.resumption import Stored, Unreadable
 from engine.flow.starts import StartResolver
-from engine.flow.stored_positions import writer_of
+from engine.flow.stored_positions import Stored, Unreadable, writer_of
 from engine.flow.takeover import Reach, Takeover
 from engine.tasks import run_all
 from policies.model import LaneName, TopicPartition

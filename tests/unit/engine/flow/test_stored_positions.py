@@ -3,8 +3,7 @@
 import pytest
 
 from engine.core.position import ForeignPosition, Position, encode_key, encode_value
-from engine.flow.resumption import Unreadable
-from engine.flow.stored_positions import Writer, stored_positions, writer_of
+from engine.flow.stored_positions import Unreadable, Writer, stored_positions, writer_of
 from policies.model import TopicPartition
 from tests.fakes.cluster import FakeCluster
 
