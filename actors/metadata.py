@@ -92,7 +92,6 @@ def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
     from engine.event_keeper import EventKeeper
     from engine.group_keeper import GroupKeeper
     from engine.heartbeat_keeper import HeartbeatKeeper
-    from engine.maps import maps_of
     from engine.runner import TopicKeeper
     from engine.state import Deployment, Holder
     from engine.state_keeper import StateKeeper
@@ -117,7 +116,7 @@ def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
             events=EventKeeper(config, flow, KINDS),
             every_s=flow.refresh_topics_s,
             beats=partial(HeartbeatKeeper, config, flow),
-            groups=GroupKeeper(config, flow, maps_of),
+            groups=GroupKeeper(config, flow),
         )
         for flow in config.flows
     )

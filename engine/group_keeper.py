@@ -8,12 +8,11 @@ from engine.core.group_report import GroupsReport
 from engine.errors import MirrorError
 from engine.flow.checkpoints import CheckpointLog
 from engine.flow.group_keeper import GroupRounds, GroupTerms
-from engine.flow.translations import Maps, Translations
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups import KafkaGroups
 from engine.kafka.internal_topics import ensure_mm2_topic
-from engine.maps import near_of
+from engine.maps import translations_of
 from engine.runner import client_for
 from engine.settings import FlowConfig, MirrorConfig
 
@@ -39,14 +38,13 @@ def group_terms(flow: FlowConfig, *, backwards: bool = False) -> GroupTerms:
 class GroupKeeper:
     """The GroupRounds of a flow: `run` connects and makes the topic first, and tries that again until it can.
 
-    `may_write` is asked before each write; `maps_of` makes the reader of the flow's maps from both clusters.
+    `may_write` is asked before each write.
     """
 
     def __init__(
         self,
         config: MirrorConfig,
         flow: FlowConfig,
-        maps_of: Callable[[FlowConfig, KafkaCluster, KafkaCluster], Maps],
         may_write: Callable[[], bool] = lambda: True,
     ) -> None:
         self._flow = flow
@@ -57,7 +55,7 @@ class GroupKeeper:
             group_terms(flow),
             KafkaGroups(self._source),
             KafkaGroups(self._target),
-            Translations(flow.selection, maps_of(flow, source, target), target, near_of(flow, source, target)),
+            translations_of(flow, source, target),
             CheckpointLog(target, self._topic, flow.request_timeout_s),
             may_write,
         )

@@ -1,7 +1,8 @@
-"""Composition: the exact maps of a flow's lanes, read from what its copiers leave on its clusters."""
+"""Composition: a flow's exact maps, and what translates by them, read from what its copiers leave on its clusters."""
 
 from engine.flow.map_reader import MapReader, MapTerms
 from engine.flow.sync_reader import SyncReader
+from engine.flow.translations import Translations
 from engine.kafka.gateway import KafkaCluster
 from engine.settings import FlowConfig
 
@@ -18,6 +19,7 @@ def maps_of(flow: FlowConfig, source: KafkaCluster, target: KafkaCluster) -> Map
     return MapReader(terms, target, source if syncs.cluster == flow.name.source else target)
 
 
-def near_of(flow: FlowConfig, source: KafkaCluster, target: KafkaCluster) -> SyncReader:
-    """Make the reader of offset syncs as MM2 reads them, for what lies below the maps."""
-    return SyncReader(source if flow.syncs.cluster == flow.name.source else target, flow.syncs.topic)
+def translations_of(flow: FlowConfig, source: KafkaCluster, target: KafkaCluster) -> Translations:
+    """Make what translates commits of a flow: by its exact maps, and below them by offset syncs as MM2 reads them."""
+    near = SyncReader(source if flow.syncs.cluster == flow.name.source else target, flow.syncs.topic)
+    return Translations(flow.selection, maps_of(flow, source, target), target, near)

@@ -3,7 +3,7 @@
 In a process of its own, without Ray: it reads what copiers wrote, and writes nothing but commits.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -13,11 +13,11 @@ from engine.errors import MirrorError
 from engine.flow.checkpoints import CheckpointLog
 from engine.flow.group_keeper import GroupRounds
 from engine.flow.ports import Answers, Offsets
-from engine.flow.translations import Maps, Place, Translations
+from engine.flow.translations import Place
 from engine.group_keeper import group_terms
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups import KafkaGroups
-from engine.maps import near_of
+from engine.maps import translations_of
 from engine.runner import client_for
 from engine.settings import FlowConfig, MirrorConfig
 from policies.groups import GroupState
@@ -108,7 +108,6 @@ class GroupDesk:
         config: MirrorConfig,
         flow: FlowConfig,
         group: str,
-        maps_of: Callable[[FlowConfig, KafkaCluster, KafkaCluster], Maps],
         *,
         backwards: bool = False,
     ) -> None:
@@ -116,9 +115,7 @@ class GroupDesk:
         self._clients = [client_for(config.clusters[alias], CLIENT_ID) for alias in flow.name]
         source, target = (KafkaCluster(client, request_timeout_s=flow.request_timeout_s) for client in self._clients)
         self._source, self._target = (KafkaGroups(client) for client in self._clients)
-        self._translations = Translations(
-            flow.selection, maps_of(flow, source, target), target, near_of(flow, source, target)
-        )
+        self._translations = translations_of(flow, source, target)
         log = CheckpointLog(target, flow.naming.checkpoints_topic(flow.name.source), flow.request_timeout_s)
         terms = group_terms(flow, backwards=backwards)
         self._rounds = GroupRounds(terms, self._source, self._target, self._translations, log)

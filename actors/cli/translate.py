@@ -13,7 +13,6 @@ from actors.cli import exits
 from engine.clock import now_s, pause
 from engine.config import load_config
 from engine.errors import BrokerUnreachable, ConnectionLost, MirrorError
-from engine.maps import maps_of
 from engine.settings import FlowConfig, MirrorConfig
 from engine.translate import GroupDesk, Translated
 
@@ -93,7 +92,7 @@ async def translate(config: MirrorConfig, flow: FlowConfig, args: argparse.Names
     give_up_at_s = now_s() + args.timeout
     hold: bool = args.hold_until_equal
     found: Translated | None = None
-    async with GroupDesk(config, flow, args.group, maps_of, backwards=args.backwards) as desk:
+    async with GroupDesk(config, flow, args.group, backwards=args.backwards) as desk:
         while True:
             try:
                 found = await desk.look(apply=args.apply, stable=hold)

@@ -16,7 +16,6 @@ from engine.core.mm2_records import Checkpoint, decode_checkpoint
 from engine.group_keeper import GroupKeeper
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups import KafkaGroups
-from engine.maps import maps_of
 from engine.properties import parse_properties
 from engine.settings import MirrorConfig
 from policies.groups import GroupState
@@ -55,7 +54,7 @@ def config_of(mirror: Mirror, *lines: str) -> MirrorConfig:
 async def keeping(mirror: Mirror, *lines: str) -> AsyncIterator[GroupKeeper]:
     """Run the group keeper of a mirror's flow."""
     config = config_of(mirror, *lines)
-    keeper = GroupKeeper(config, config.flows[0], maps_of)
+    keeper = GroupKeeper(config, config.flows[0])
     task = asyncio.create_task(keeper.run())
     try:
         yield keeper
