@@ -21,7 +21,7 @@ def prepare(
 ) -> tuple[MirrorConfig, tuple[FlowPreview, ...]]:
     """Read a configuration and ask its clusters; see `engine.preflight.preview`, which says what it raises.
 
-    Raises ConfigError, and Mm2Runs where MM2 still copies a flow.
+    Raises ConfigError, Mm2Runs where MM2 still copies a flow, OtherConnector where its positions lie elsewhere.
     """
     return asyncio.run(_prepare(load_config(path), bear))
 

@@ -126,9 +126,9 @@ class Failover:
         """Make the way back for groups. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""
         if self.gone:
             raise BrokerUnreachable(f"cluster {self._flow.name.source!r}", self.gone)
-        stored = await stored_positions(self.target, self._flow.positions_topic, self._flow.name.source)
+        stored = await stored_positions(self.target, self._flow.positions_topic, self._flow.position_keys)
         topic = self._flow.selection.target_topic
-        lanes = {TopicPartition(topic(lane.topic), lane.partition): lane for lane in stored}
+        lanes = {TopicPartition(topic(lane.topic), lane.partition): lane for lane in stored.lanes}
         return WayBack(
             self._flow.groups.selection,
             lanes,

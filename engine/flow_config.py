@@ -3,6 +3,7 @@
 import re
 
 from engine.core.piece import Limits
+from engine.core.position_keys import CONNECTOR
 from engine.flow.ports import FetchTerms
 from engine.flow_keys import FlowKeys
 from engine.group_config import read_groups
@@ -63,6 +64,7 @@ class FlowReader:
             positions_topic=self._reader.text(
                 keys.storage("offset.storage.topic"), f"mm2-offsets.{self._name.source}.internal"
             ),
+            connector=self._reader.text(keys.flow("raymirror.connector.name"), CONNECTOR),
             positions_partitions=self._number(keys.storage("offset.storage.partitions"), 25, 1),
             positions_replication_factor=self._replicas(keys.storage("offset.storage.replication.factor"), 3),
             flush_s=self._number(keys.worker("offset.flush.interval.ms"), 5_000, 100) / 1000,

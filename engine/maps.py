@@ -13,6 +13,7 @@ def maps_of(flow: FlowConfig, source: KafkaCluster, target: KafkaCluster) -> Map
     terms = MapTerms(
         flow=flow.name,
         positions_topic=flow.positions_topic,
+        position_keys=flow.position_keys,
         positions_partitions=flow.positions_partitions,
         syncs_topic=syncs.topic if syncs.enabled else "",
     )

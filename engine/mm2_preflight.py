@@ -1,4 +1,4 @@
-"""Refuses to begin with a flow that MM2 still copies. Reads both, writes nothing."""
+"""Refuses to begin with a flow that MM2 still copies, or whose positions lie elsewhere. Reads both, writes nothing."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -31,10 +31,26 @@ class Mm2Runs(MirrorError):
         )
 
 
+class OtherConnector(MirrorError):
+    """Positions of a flow are kept under other names: flow, topic, the name that is configured, those found."""
+
+    def __init__(self, flow: str, topic: str, connector: str, others: tuple[str, ...]) -> None:
+        super().__init__(flow, topic, connector, others)
+        self.flow, self.topic, self.connector, self.others = flow, topic, connector, others
+
+    def __str__(self) -> str:
+        names = ", ".join(repr(one) for one in self.others)
+        return (
+            f"flow {self.flow}: topic {self.topic} holds its positions under {names}, none under {self.connector!r}:"
+            f" to go on from there, set {self.flow}.raymirror.connector.name = {self.others[0]}"
+        )
+
+
 async def refuse_running_mm2(config: MirrorConfig, flows: Iterable[FlowName]) -> tuple[ConfigWarning, ...]:
     """Look for MM2 at some flows of a configuration; return what is to be known before they begin.
 
-    A flow that is ours already only gets a warning. Raises Mm2Runs, BrokerUnreachable, ConnectionLost, KafkaRefusal.
+    A flow that is ours already only gets a warning. Raises Mm2Runs, OtherConnector, BrokerUnreachable, ConnectionLost,
+    KafkaRefusal.
     """
     found: list[ConfigWarning] = []
     for flow in flows:
@@ -50,14 +66,16 @@ async def _look(config: MirrorConfig, flow: FlowConfig) -> str:
     try:
         await client.open()
         presence = await mm2_presence(target, KafkaGroups(client, patience_s=_PATIENCE_S), flow.mm2_group)
-        if presence.unknown:
-            return f"cannot tell whether MM2 still runs it: {presence.unknown}"
-        if not presence.active:
-            return ""
-        positions = await stored_positions(target, flow.positions_topic, flow.name.source)
+        positions = await stored_positions(target, flow.positions_topic, flow.position_keys)
     finally:
         await target.close()
-    writers = Counter(writer_of(one) for lane, one in positions.items() if flow.selection.wants(lane.topic))
+    if others := positions.kept_elsewhere(flow.selection.wants):
+        raise OtherConnector(str(flow.name), flow.positions_topic, flow.connector, others)
+    if presence.unknown:
+        return f"cannot tell whether MM2 still runs it: {presence.unknown}"
+    if not presence.active:
+        return ""
+    writers = Counter(writer_of(one) for lane, one in positions.lanes.items() if flow.selection.wants(lane.topic))
     if writers[Writer.MM2]:
         shown = f"{writers[Writer.MM2]} positions in topic {flow.positions_topic} are MM2's"
         raise Mm2Runs(str(flow.name), flow.mm2_group, flow.name.target, shown)

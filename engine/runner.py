@@ -36,6 +36,7 @@ def terms_for(flow: FlowConfig, deployment_id: str) -> FlowTerms:
         flow=flow.name,
         deployment_id=deployment_id,
         positions_topic=flow.positions_topic,
+        connector=flow.connector,
         positions_partitions=flow.positions_partitions,
         buffer_budget_bytes=flow.buffer_budget_bytes,
         flush_s=flow.flush_s,

@@ -4,6 +4,7 @@ from typing import Any
 
 import msgspec
 
+from engine.core.position_keys import CONNECTOR, PositionKeys
 from engine.flow.ports import FetchTerms
 from engine.providers import Providers
 from policies.groups import DEFAULT_GROUPS, DEFAULT_GROUPS_EXCLUDE, GroupSelection
@@ -104,6 +105,8 @@ class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
     max_in_flight: int
     request_timeout_s: float
     positions_topic: str
+    connector: str = CONNECTOR
+    """The name that positions are kept under: MM2's own, or that of a connector in a Connect cluster."""
     positions_partitions: int
     positions_replication_factor: int
     flush_s: float
@@ -121,6 +124,11 @@ class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
     syncs: SyncsConfig
     heartbeats: tuple[HeartbeatConfig, ...] = ()
     """Of this flow, and of pairs of clusters that are no flow and are looked after here."""
+
+    @property
+    def position_keys(self) -> PositionKeys:
+        """Return the keys that positions have."""
+        return PositionKeys(self.name.source, self.connector)
 
 
 class TelemetryConfig(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from engine.flow.takeover_survey import LaneSurvey, TakeoverSurvey
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups import KafkaGroups
+from engine.mm2_preflight import OtherConnector
 from engine.preflight import preview
 from engine.runner import client_for
 from engine.settings import FlowConfig, MirrorConfig
@@ -110,7 +111,10 @@ async def _stored(target: ClusterClient, flow: FlowConfig, obstacles: list[str])
         right = f"set offset.storage.partitions = {len(found.partitions)}"
         obstacles.append(f"topic {topic} has {len(found.partitions)} partitions, and {wanted} are configured; {right}")
     try:
-        return await stored_positions(KafkaCluster(target), topic, flow.name.source)
+        stored = await stored_positions(KafkaCluster(target), topic, flow.position_keys)
     except KafkaRefusal as refusal:
         obstacles.append(str(refusal))
         return {}
+    if others := stored.kept_elsewhere(flow.selection.wants):
+        obstacles.append(str(OtherConnector(str(flow.name), topic, flow.connector, others)))
+    return stored.lanes

@@ -15,7 +15,8 @@ from uuid import UUID
 
 from engine.core.lane import Lane
 from engine.core.outcome import Outcome, OutcomeKind
-from engine.core.position import Position, encode_key
+from engine.core.position import Position
+from engine.core.position_keys import PositionKeys
 from engine.core.position_stream import PositionStream
 from engine.flow.buffers import BufferPool
 from engine.flow.inbox import Inbox, InboxEvents
@@ -86,7 +87,7 @@ class _Wire:
 def _driver(partition: int) -> LaneDriver:
     name = LaneName(TopicPartition(_TOPIC, partition), TopicPartition(f"A.{_TOPIC}", partition))
     lane = Lane(_FLOW, name)
-    stream = PositionStream(lane, encode_key(_FLOW.source, name.source), lambda: 0)
+    stream = PositionStream(lane, PositionKeys(_FLOW.source).encode(name.source), lambda: 0)
     driver = LaneDriver(
         lane, "set", 1, stream, TopicPartition("positions", 0), 0, lambda *_: None, lambda _: None, lambda _: None
     )

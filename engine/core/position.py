@@ -10,11 +10,11 @@ a control or aborted batch, a filter) starts another run, and a run must be dura
 then the target's own batch headers tell exactly which source record the tail ends with. Sequences here never wrap;
 on the wire they do, at 2^31 - 1.
 
-The record is Connect's: key `["MirrorSourceConnector",{"cluster":A,"partition":p,"topic":t}]`, value `{"offset":n}`,
-n the last copied source offset; our extra fields are flat because Connect refuses nested ones. MM2 ignores them, so
-it can take over; a record without them was written by somebody else. The field `raymirror` is the version of the
-format; `core/formats.py` has the rule of versions. Format 2 adds the head of the lane's offset map (`map_...`, see
-`core/offset_map.py`): without it, the map begins at the position.
+The record is Connect's: its key is in `core/position_keys.py`, its value is `{"offset":n}`, n the last copied source
+offset; our extra fields are flat because Connect refuses nested ones. MM2 ignores them, so it can take over; a record
+without them was written by somebody else. The field `raymirror` is the version of the format; `core/formats.py` has the
+rule of versions. Format 2 adds the head of the lane's offset map (`map_...`, see `core/offset_map.py`): without it, the
+map begins at the position.
 """
 
 from bisect import bisect_right
@@ -25,10 +25,8 @@ import msgspec
 from engine.core.formats import check_format
 from engine.core.map_blocks import read_runs_text, runs_text
 from engine.core.map_runs import MapHead, MapRun, MapStart
-from policies.model import TopicPartition
 
 FORMAT_VERSION = 2
-CONNECTOR = "MirrorSourceConnector"
 SEQUENCE_SPAN = 2**31
 """Sequences on the wire are 0 .. 2^31 - 1 and then 0 again (Kafka: DefaultRecordBatch.incrementSequence)."""
 
@@ -131,29 +129,6 @@ class _Value(msgspec.Struct, omit_defaults=True):
     map_target: int = -1
     map_first: bool = False
     map_tail: str = ""
-
-
-def encode_key(source_alias: str, lane: TopicPartition) -> bytes:
-    """Encode the lane's identity byte for byte as MM2 does: member order is part of the key (mm2-contract 2.6)."""
-    partition = {"cluster": source_alias, "partition": lane.partition, "topic": lane.topic}
-    return msgspec.json.encode([CONNECTOR, partition])
-
-
-def decode_key(key: bytes) -> tuple[str, TopicPartition] | None:
-    """Return (source alias, lane) of a source connector's key, None for any other key in the topic."""
-    try:
-        name, where = msgspec.json.decode(key, type=tuple[str, dict[str, str | int]])
-    except msgspec.DecodeError:
-        return None
-    cluster, topic, partition = where.get("cluster"), where.get("topic"), where.get("partition")
-    if (
-        name != CONNECTOR
-        or not isinstance(cluster, str)
-        or not isinstance(topic, str)
-        or not isinstance(partition, int)
-    ):
-        return None
-    return cluster, TopicPartition(topic, partition)
 
 
 def encode_value(position: Position) -> bytes:

@@ -17,7 +17,6 @@ from typing import Any
 from engine.clock import now_s, wall_ms
 from engine.core.events import AnyEvent
 from engine.core.lane import Lane
-from engine.core.position import encode_key
 from engine.core.position_stream import PositionStream
 from engine.core.progress import FlowProgress
 from engine.core.states import State
@@ -202,7 +201,7 @@ class FlowCopier:
     def _driver(self, name: LaneName, partition_set: PartitionSet) -> LaneDriver:
         lane = Lane(self.terms.flow, name, self.terms.limits)
         lane.paused = self._flow_paused or name.source.topic in self._paused
-        key = encode_key(self.terms.flow.source, name.source)
+        key = self.terms.position_keys.encode(name.source)
         partition = TopicPartition(self.terms.positions_topic, partition_for_key(key, self.terms.positions_partitions))
         return LaneDriver(
             lane,

@@ -19,7 +19,8 @@ from engine.core.map_blocks import decode_block, decode_tail, map_topic, read_bl
 from engine.core.map_runs import RUNS_PER_BLOCK, MapHead
 from engine.core.mm2_records import decode_offset_sync
 from engine.core.offset_map import How, OffsetMap, Translation
-from engine.core.position import Position, decode_key, decode_value
+from engine.core.position import Position, decode_value
+from engine.core.position_keys import PositionKeys
 from engine.errors import MirrorError
 from engine.flow.ports import EARLIEST, LATEST, Cluster
 from engine.tasks import run_all
@@ -42,6 +43,7 @@ class MapTerms(msgspec.Struct, frozen=True, kw_only=True):
     flow: FlowName
     positions_topic: str
     positions_partitions: int
+    position_keys: PositionKeys
     syncs_topic: str = ""
     """Empty: no offset syncs are read, and heads are as old as the positions."""
     keep_runs: int = 2_000_000
@@ -111,10 +113,9 @@ class MapReader:
         await run_all(*(read(partition) for partition in grown))
 
     def _position(self, _partition: TopicPartition, record: Record) -> None:
-        key = decode_key(record.key) if record.key is not None else None
-        if key is None or key[0] != self._terms.flow.source:
-            return
-        self._positions[key[1]] = record.value
+        lane = self._terms.position_keys.decode(record.key)
+        if lane is not None:
+            self._positions[lane] = record.value
 
     def _sync(self, _partition: TopicPartition, record: Record) -> None:
         try:

@@ -66,7 +66,7 @@ class Resumption:
         """Read the positions of this flow's source from the partitions where these lanes have theirs, last one wins."""
         partitions = {driver.position_appender.partition.partition for driver in drivers}
         records = await self._target.read_records(self._terms.positions_topic, partitions)
-        return decode_positions(records, self._terms.flow.source)
+        return decode_positions(records, self._terms.position_keys)
 
     async def before(self, drivers: Sequence[LaneDriver]) -> dict[TopicPartition, Before]:
         """Ask what the leaders remember, before any barrier changes it; by source partition."""

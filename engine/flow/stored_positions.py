@@ -1,11 +1,12 @@
 """Positions as they are stored, whoever wrote them."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import Enum
 
 import msgspec
 
-from engine.core.position import ForeignPosition, Position, decode_key, decode_value
+from engine.core.position import ForeignPosition, Position, decode_value
+from engine.core.position_keys import PositionKeys
 from engine.flow.ports import Cluster
 from policies.model import TopicPartition
 
@@ -41,26 +42,40 @@ def writer_of(stored: Stored) -> Writer:
             return Writer.NONE
 
 
-async def stored_positions(target: Cluster, topic: str, source_alias: str) -> dict[TopicPartition, Stored]:
+class PositionsFound(msgspec.Struct, frozen=True):
+    """What a positions topic holds of a source: under our name, and which lanes under other connectors' names."""
+
+    lanes: dict[TopicPartition, Stored] = {}
+    others: dict[str, set[TopicPartition]] = {}
+
+    def kept_elsewhere(self, wanted: Callable[[str], bool]) -> tuple[str, ...]:
+        """Return the connectors that have positions of wanted topics where none is kept under our name."""
+        if any(wanted(lane.topic) for lane in self.lanes):
+            return ()
+        return tuple(sorted(name for name, lanes in self.others.items() if any(wanted(lane.topic) for lane in lanes)))
+
+
+async def stored_positions(target: Cluster, topic: str, keys: PositionKeys) -> PositionsFound:
     """Read every position of a source; nothing where the topic is not there yet.
 
     Raises ConnectionLost, BrokerUnreachable, KafkaRefusal.
     """
     if not await target.leaders([TopicPartition(topic, 0)]):
-        return {}
-    return decode_positions(await target.read_records(topic), source_alias)
+        return PositionsFound()
+    records = await target.read_records(topic)
+    return PositionsFound(decode_positions(records, keys), keys.others(key for key, _ in records))
 
 
 def decode_positions(
-    records: Iterable[tuple[bytes | None, bytes | None]], source_alias: str
+    records: Iterable[tuple[bytes | None, bytes | None]], keys: PositionKeys
 ) -> dict[TopicPartition, Stored]:
-    """Decode the positions of a source among the records (key, value) of their topic; the last one of a lane wins."""
+    """Decode a source's positions among the records (key, value) of their topic; the last one of a lane wins."""
     found: dict[TopicPartition, Stored] = {}
     for key, value in records:
-        decoded = decode_key(key) if key is not None else None
-        if decoded is not None and decoded[0] == source_alias:
+        lane = keys.decode(key)
+        if lane is not None:
             try:
-                found[decoded[1]] = decode_value(value)
+                found[lane] = decode_value(value)
             except ValueError as error:
-                found[decoded[1]] = Unreadable(reason=str(error))
+                found[lane] = Unreadable(reason=str(error))
     return found

@@ -3,6 +3,7 @@
 import msgspec
 
 from engine.core.piece import Limits
+from engine.core.position_keys import CONNECTOR, PositionKeys
 from engine.flow.ports import FetchTerms
 from policies.model import FlowName
 
@@ -22,6 +23,8 @@ class FlowTerms(msgspec.Struct, frozen=True, kw_only=True):
     flow: FlowName
     deployment_id: str
     positions_topic: str
+    connector: str = CONNECTOR
+    """The name that positions are kept under."""
     positions_partitions: int = 25
     buffer_budget_bytes: int = 64 * 1024 * 1024
     flush_s: float = 5.0
@@ -42,6 +45,11 @@ class FlowTerms(msgspec.Struct, frozen=True, kw_only=True):
     drain_s: float = 20.0
     syncs: SyncTerms | None = None
     """None: no offset syncs are written."""
+
+    @property
+    def position_keys(self) -> PositionKeys:
+        """Return the keys that positions have."""
+        return PositionKeys(self.flow.source, self.connector)
 
     def transactional_id(self, topic: str, partition: int) -> str:
         """Name the lane's producer: the same for every owner there will ever be, so that the next fences the last."""

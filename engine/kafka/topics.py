@@ -123,7 +123,9 @@ class Topics:
     async def _highest_epoch(self) -> int:
         """Return the highest assignment epoch written, so that the next one is above it."""
         highest = 0
-        for _key, value in await read_topic(self._target, self._flow.positions_topic):
+        for key, value in await read_topic(self._target, self._flow.positions_topic):
+            if self._flow.position_keys.decode(key) is None:
+                continue
             try:
                 position = decode_value(value)
             except ValueError:

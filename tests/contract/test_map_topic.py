@@ -7,7 +7,8 @@ from engine.core.map_blocks import block_key, encode_block, map_topic
 from engine.core.map_runs import MapBlock, MapRun, MapStart
 from engine.core.offset_map import How, Translation
 from engine.core.outcome import Outcome, OutcomeKind
-from engine.core.position import Position, encode_key, encode_value
+from engine.core.position import Position, encode_value
+from engine.core.position_keys import PositionKeys
 from engine.flow.map_reader import MapReader, MapTerms
 from engine.flow.ports import Producer
 from engine.wire.codecs import ZSTD
@@ -64,7 +65,7 @@ class Owner:
             map_first=True,
             map_tail=runs,
         )
-        return encode_key(self.alias, LANE), encode_value(made)
+        return PositionKeys(self.alias).encode(LANE), encode_value(made)
 
 
 async def test_blocks_are_fenced_and_read_back(stage: Stage) -> None:
@@ -72,7 +73,9 @@ async def test_blocks_are_fenced_and_read_back(stage: Stage) -> None:
     positions = await stage.target({"cleanup.policy": "compact"})
     stage.name = map_topic(alias)
     blocks = await stage.target({"cleanup.policy": "compact"})
-    terms = MapTerms(flow=FlowName(alias, "b"), positions_topic=alias, positions_partitions=2)
+    terms = MapTerms(
+        flow=FlowName(alias, "b"), position_keys=PositionKeys(alias), positions_topic=alias, positions_partitions=2
+    )
     reader = MapReader(terms, stage.port)
     former = await Owner(stage, alias, blocks, positions).acquire()
     for where, pair in ((blocks, former.block(0, 1, FIRST)), (positions, former.position(1, 0, FIRST))):

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from engine.core.map_blocks import map_topic
-from engine.core.position import Position, encode_key, encode_value
+from engine.core.position import Position, encode_value
+from engine.core.position_keys import PositionKeys
 from engine.state import events_topic, state_topic
 from policies.model import FlowName, TopicPartition
 from policies.naming import DefaultNaming
@@ -62,7 +63,7 @@ def test_mm2_looks_a_position_up_by_the_key_that_we_write(java: Any, converter: 
     key.append("MirrorSourceConnector")
     key.append(where)
     found = converter.fromConnectData("mm2-offsets.A.internal", None, key)
-    assert bytes(found) == encode_key("A", TopicPartition("t.x", partition))
+    assert bytes(found) == PositionKeys("A").encode(TopicPartition("t.x", partition))
 
 
 @pytest.mark.parametrize("topic", OURS)

@@ -7,7 +7,8 @@ import pytest
 
 from deploy.local.cluster import Cluster
 from engine.core.events import Resumed
-from engine.core.position import ForeignPosition, decode_key, decode_value
+from engine.core.position import ForeignPosition, decode_value
+from engine.core.position_keys import PositionKeys
 from engine.errors import ConnectionLost
 from policies.model import TopicPartition
 from tests.harness import groups as stock
@@ -44,7 +45,8 @@ async def all_there(mirror: Mirror) -> bool:
             records = await target.read_records(mirror.positions_topic)
         except ConnectionLost:  # a topic that was just created
             return False
-    written = [decode_value(value) for key, value in records if key is not None and decode_key(key) is not None]
+    keys = PositionKeys(mirror.flow.source)
+    written = [decode_value(value) for key, value in records if keys.decode(key) is not None]
     return ForeignPosition(offset=FIRST - 1) in written
 
 

@@ -10,6 +10,7 @@ from aiokafka import TopicPartition as KafkaPartition
 from deploy.local.cluster import Cluster
 from engine.core import map_runs
 from engine.core.offset_map import How
+from engine.core.position_keys import PositionKeys
 from engine.errors import KafkaRefusal
 from engine.flow.map_reader import MapReader, MapTerms
 from engine.flow.ports import LATEST
@@ -108,6 +109,7 @@ async def test_the_map_is_rebuilt_from_topics_after_kills(mirror: Mirror, monkey
             flow=mirror.flow,
             positions_topic=mirror.positions_topic,
             positions_partitions=partitions,
+            position_keys=PositionKeys(mirror.flow.source),
             keep_runs=1,
         )
         reader = MapReader(terms, cluster)

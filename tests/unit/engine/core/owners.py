@@ -15,7 +15,8 @@ from engine.core.map_resume import resumed_map
 from engine.core.map_runs import MapStart, MapTail
 from engine.core.outcome import UNKNOWN_OUTCOME, Outcome
 from engine.core.piece import Limits, Piece
-from engine.core.position import Position, encode_key
+from engine.core.position import Position
+from engine.core.position_keys import PositionKeys
 from engine.core.position_stream import PositionStream
 from engine.core.resume import Found, Tail, TailBatch, read_tail
 from engine.core.states import State
@@ -110,7 +111,7 @@ class Owner:
     def __init__(self, world: World, assignment_epoch: int, *, watches: bool) -> None:
         self.world, self.assignment_epoch = world, assignment_epoch
         self.lane = Lane(FLOW, NAME, Limits(queue_bytes=3000, max_runs=6, max_map_runs=12))
-        self.positions = PositionStream(self.lane, encode_key("A", NAME.source), lambda: NOW_MS)
+        self.positions = PositionStream(self.lane, PositionKeys("A").encode(NAME.source), lambda: NOW_MS)
         self.blocks = BlockStream(self.lane, lambda: NOW_MS)
         if world.aged and not self.remembers:
             self.lane.forgets_before_ms = NOW_MS - EXPIRATION_MS // 2

@@ -11,17 +11,13 @@ from engine.core.map_runs import MapHead, MapRun, MapStart
 from engine.core.position import (
     ForeignPosition,
     Position,
-    decode_key,
     decode_value,
-    encode_key,
     encode_value,
     stretches,
 )
 from engine.errors import NewerFormat
-from policies.model import TopicPartition
 from tests.unit.engine.core.positions import position
 
-KEY = b'["MirrorSourceConnector",{"cluster":"A","partition":0,"topic":"t"}]'
 FULL = Position(
     source_next=124,
     target_next=50,
@@ -52,39 +48,6 @@ GOLDEN = GOLDEN_1.replace(b'"raymirror":1', b'"raymirror":2').replace(
     b"}",
     b',"map_generation":9,"map_blocks":2,"map_source":100,"map_target":20,"map_first":true,"map_tail":"BNwBRggCAhA="}',
 )
-
-
-def test_the_key_is_mm2s_byte_for_byte() -> None:
-    assert encode_key("A", TopicPartition("t", 0)) == KEY
-    assert decode_key(KEY) == ("A", TopicPartition("t", 0))
-
-
-def test_a_key_is_utf8_without_escapes_as_connect_writes_it() -> None:
-    assert encode_key("Zürich/1", TopicPartition("t", 12)) == (
-        '["MirrorSourceConnector",{"cluster":"Zürich/1","partition":12,"topic":"t"}]'.encode()
-    )
-
-
-@pytest.mark.parametrize(
-    "key",
-    [
-        b'["MirrorCheckpointConnector",{"partition":0,"topic":"A.t","group":"g"}]',
-        b'["MirrorHeartbeatConnector",{"sourceClusterAlias":"A","targetClusterAlias":"B"}]',
-        b'["MirrorSourceConnector",{"cluster":"A","partition":"0","topic":"t"}]',
-        b'["MirrorSourceConnector",{"cluster":1,"partition":0,"topic":"t"}]',
-        b'["MirrorSourceConnector",{"cluster":"A","partition":0}]',
-        b'["MirrorSourceConnector",{"cluster":"A","partition":true,"topic":"t"}]',
-        b'["MirrorSourceConnector",{"cluster":"A","partition":0.5,"topic":"t"}]',
-        b'["MirrorSourceConnector",null]',
-        b'["MirrorSourceConnector"]',
-        b'{"a":1}',
-        b"connector-x",
-        b"",
-        b"\xff\xfe",
-    ],
-)
-def test_other_keys_of_the_topic_are_not_ours(key: bytes) -> None:
-    assert decode_key(key) is None
 
 
 def test_the_value_is_golden() -> None:

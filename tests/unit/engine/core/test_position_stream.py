@@ -5,14 +5,15 @@ import pytest
 from engine.core.actions import Fail, Reacquire, Retry
 from engine.core.events import PositionRefused
 from engine.core.outcome import Outcome
-from engine.core.position import decode_value, encode_key
+from engine.core.position import decode_value
+from engine.core.position_keys import PositionKeys
 from engine.core.position_stream import PositionStream, PositionWrite
 from engine.core.states import State
 from engine.wire.batch import read_header
 from engine.wire.records import decode_records
 from tests.unit.engine.core.lanes import NAME, K, Played, start
 
-KEY = encode_key("A", NAME.source)
+KEY = PositionKeys("A").encode(NAME.source)
 APPENDED = Outcome(K.APPENDED, 7)
 
 

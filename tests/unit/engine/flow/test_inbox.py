@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 from engine.core.lane import Lane
 from engine.core.piece import Limits
-from engine.core.position import encode_key
+from engine.core.position_keys import PositionKeys
 from engine.core.position_stream import PositionStream
 from engine.core.states import State
 from engine.errors import BrokerUnreachable, WireError
@@ -27,7 +27,7 @@ BUFFER = 4 * 1024 * 1024
 def driver_of(partition: int) -> LaneDriver:
     name = LaneName(TopicPartition("t", partition), TopicPartition("A.t", partition))
     lane = Lane(FLOW, name, Limits(queue_bytes=1))
-    stream = PositionStream(lane, encode_key("A", name.source), lambda: 0)
+    stream = PositionStream(lane, PositionKeys("A").encode(name.source), lambda: 0)
     driver = LaneDriver(
         lane, "s", 1, stream, TopicPartition("p", 0), 0, lambda _d, _a: None, lambda _d: None, lambda _d: None
     )

@@ -9,6 +9,7 @@ from engine.core.map_runs import MapBlock
 from engine.core.mm2_records import OffsetSync, encode_offset_sync
 from engine.core.offset_map import How
 from engine.core.position import Position
+from engine.core.position_keys import PositionKeys
 from engine.errors import ConnectionLost
 from engine.flow import map_reader
 from engine.flow.map_reader import MapReader, MapTerms
@@ -52,7 +53,12 @@ class Holes(Stage):
 
     def reader(self, keep_runs: int = 1000) -> MapReader:
         terms = MapTerms(
-            flow=FLOW, positions_topic=POSITIONS, positions_partitions=1, syncs_topic=SYNCS, keep_runs=keep_runs
+            flow=FLOW,
+            positions_topic=POSITIONS,
+            positions_partitions=1,
+            position_keys=PositionKeys(FLOW.source),
+            syncs_topic=SYNCS,
+            keep_runs=keep_runs,
         )
         return MapReader(terms, self.b)
 

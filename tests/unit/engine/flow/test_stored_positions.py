@@ -2,8 +2,9 @@
 
 import pytest
 
-from engine.core.position import ForeignPosition, Position, encode_key, encode_value
-from engine.flow.stored_positions import Unreadable, Writer, stored_positions, writer_of
+from engine.core.position import ForeignPosition, Position, encode_value
+from engine.core.position_keys import PositionKeys
+from engine.flow.stored_positions import PositionsFound, Unreadable, Writer, stored_positions, writer_of
 from policies.model import TopicPartition
 from tests.fakes.cluster import FakeCluster
 
@@ -39,17 +40,17 @@ class Positions(FakeCluster):
 async def test_the_last_of_each_lane_counts_and_tells_who_wrote_it() -> None:
     cluster = Positions(
         [
-            (encode_key("A", lane(0)), b'{"offset":3}'),
-            (encode_key("A", lane(0)), encode_value(OURS)),
-            (encode_key("A", lane(1)), b'{"offset":4}'),
-            (encode_key("A", lane(2)), b"nonsense"),
-            (encode_key("A", lane(3)), None),
-            (encode_key("C", lane(4)), b'{"offset":4}'),
+            (PositionKeys("A").encode(lane(0)), b'{"offset":3}'),
+            (PositionKeys("A").encode(lane(0)), encode_value(OURS)),
+            (PositionKeys("A").encode(lane(1)), b'{"offset":4}'),
+            (PositionKeys("A").encode(lane(2)), b"nonsense"),
+            (PositionKeys("A").encode(lane(3)), None),
+            (PositionKeys("C").encode(lane(4)), b'{"offset":4}'),
             (b"something else", b"{}"),
             (None, b"{}"),
         ]
     )
-    found = await stored_positions(cluster, TOPIC, "A")
+    found = (await stored_positions(cluster, TOPIC, PositionKeys("A"))).lanes
     assert isinstance(found[lane(0)], Position)
     assert found[lane(1)] == ForeignPosition(offset=4)
     assert isinstance(found[lane(2)], Unreadable)
@@ -61,8 +62,19 @@ async def test_the_last_of_each_lane_counts_and_tells_who_wrote_it() -> None:
     }
 
 
+async def test_positions_that_another_connector_keeps_are_told_where_none_is_ours() -> None:
+    elsewhere: list[tuple[bytes | None, bytes | None]] = [(PositionKeys("A", "dr").encode(lane(0)), b'{"offset":3}')]
+    found = await stored_positions(Positions(elsewhere), TOPIC, PositionKeys("A"))
+    assert found.lanes == {}
+    assert found.kept_elsewhere(lambda _topic: True) == ("dr",)
+    assert found.kept_elsewhere(lambda _topic: False) == ()
+    both = [*elsewhere, (PositionKeys("A").encode(lane(1)), b'{"offset":3}')]
+    found = await stored_positions(Positions(both), TOPIC, PositionKeys("A"))
+    assert found.kept_elsewhere(lambda _topic: True) == ()
+
+
 async def test_a_topic_that_is_not_there_holds_none() -> None:
-    assert await stored_positions(FakeCluster("b"), TOPIC, "A") == {}
+    assert await stored_positions(FakeCluster("b"), TOPIC, PositionKeys("A")) == PositionsFound()
 
 
 @pytest.mark.parametrize("stored", [OURS, ForeignPosition(offset=1), Unreadable(reason="x"), None])

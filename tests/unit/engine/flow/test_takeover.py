@@ -4,7 +4,7 @@ import msgspec
 
 from engine.core.events import CopiedAgain, Resumed
 from engine.core.map_runs import MapStart
-from engine.core.position import encode_key
+from engine.core.position_keys import PositionKeys
 from engine.wire.record import Record
 from engine.wire.records import encode_batch
 from policies.model import TopicPartition
@@ -20,7 +20,7 @@ def mm2_copied(stage: Stage, offsets: list[int], position: int | None) -> None:
         stage.targets[0].append(bytes(encode_batch([by_offset[offset]], 0)))
     if position is None:
         return
-    key = encode_key("A", TopicPartition("t", 0))
+    key = PositionKeys("A").encode(TopicPartition("t", 0))
     value = b'{"offset":%d}' % position
     stage.positions.append(bytes(encode_batch([Record(0, 0, key, value, ())], 0)))
 

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from engine.core.events import Resumed
-from engine.core.position import encode_key
+from engine.core.position_keys import PositionKeys
 from engine.errors import ConnectionLost, KafkaRefusal
 from engine.flow.starts import StartResolver
 from engine.flow.stored_positions import stored_positions
@@ -17,7 +17,7 @@ from tests.unit.engine.flow.stage import FLOW, POSITIONS, Stage, lane_name, unti
 
 
 def mm2_position(stage: Stage, offset: int) -> None:
-    key = encode_key("A", TopicPartition("t", 0))
+    key = PositionKeys("A").encode(TopicPartition("t", 0))
     stage.positions.append(bytes(encode_batch([Record(0, 0, key, b'{"offset":%d}' % offset, ())], 0)))
 
 
@@ -32,8 +32,8 @@ def mm2_copies(stage: Stage, first: int, end: int) -> None:
 async def survey(stage: Stage, lanes: int = 1) -> list[LaneSurvey]:
     starts = StartResolver(stage.a, lambda _topic: Earliest())
     look = TakeoverSurvey(stage.a, stage.b, starts, read_committed=False)
-    stored = await stored_positions(stage.b, POSITIONS, FLOW.source)
-    return await look.look([lane_name(one) for one in range(lanes)], stored)
+    stored = await stored_positions(stage.b, POSITIONS, PositionKeys(FLOW.source))
+    return await look.look([lane_name(one) for one in range(lanes)], stored.lanes)
 
 
 async def ours_begins(stage: Stage) -> Resumed:
@@ -182,7 +182,7 @@ async def test_a_target_that_lost_what_we_had_copied() -> None:
 async def test_a_position_that_nobody_can_read() -> None:
     stage = Stage()
     stage.sources[0].data(3)
-    key = encode_key("A", TopicPartition("t", 0))
+    key = PositionKeys("A").encode(TopicPartition("t", 0))
     stage.positions.append(bytes(encode_batch([Record(0, 0, key, b"nonsense", ())], 0)))
     (found,) = await survey(stage)
     assert found.writer == "unreadable"
