@@ -120,7 +120,7 @@ class Mirror:
     ) -> None:
         self.source, self.target = source, target
         self.flow = FlowName(alias, "b")
-        self.positions_topic = f"mm2-offsets.{alias}.internal"
+        self.positions_topic = terms.pop("positions_topic", f"mm2-offsets.{alias}.internal")
         self.map_topic = map_topic(alias)
         self.start = start
         self.epoch = 0
