@@ -131,7 +131,7 @@ class CopierShell:
         before, self._followed = self._followed, orders
         wanted = {group.set_id: group for group in orders.sets or ()}
         for set_id in self._held.keys() - wanted.keys():
-            self._spawn_release(set_id)
+            self._spawn_release(set_id, self._held[set_id])
         self._follow_pause(before, orders)  # first, so that a paused topic's new lane does not fetch
         # the newest first: a lane that goes over to one is not let go by the set that it was in
         for set_id, group in sorted(wanted.items(), key=lambda item: -item[1].epoch):
@@ -143,12 +143,13 @@ class CopierShell:
         self._take_sample()
         self._tell_news()
 
-    def _spawn_release(self, set_id: str) -> None:
+    def _spawn_release(self, set_id: str, leaving: PartitionSet) -> None:
         if self._group is not None:
-            self._group.create_task(self._release(set_id))
+            self._group.create_task(self._release(set_id, leaving))
 
-    async def _release(self, set_id: str) -> None:
-        leaving = self._held[set_id]
+    async def _release(self, set_id: str, leaving: PartitionSet) -> None:
+        if self._held.get(set_id) is not leaving:
+            return  # an earlier release has ended, or the set was given back, before this one began
         await self._engine.release(set_id)
         if self._held.get(set_id) is leaving:  # else it was given back meanwhile
             self._held = {kept: group for kept, group in self._held.items() if kept != set_id}

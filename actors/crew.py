@@ -44,12 +44,14 @@ class Crew:
             return True
         sighting = self._sighting(seat, vital)
         verdict = judge(sighting, self._limits)
-        if verdict in (Verdict.SLOW, Verdict.LOST) or vital.state == "lost":
+        if verdict in (Verdict.SLOW, Verdict.LOST) or (vital.state == "lost" and verdict is not Verdict.DEAD):
             seat.silent_because = vital.cause or reason(sighting, self._limits)
         else:
             seat.silent_because = ""
-        if vital.state == "lost" or (verdict is Verdict.SLOW and self._clock_s() - seat.reported_at_s > self._lease_s):
-            seat.port.hush()  # its lease is to run out
+        if seat.has_spoken and (
+            vital.state == "lost" or (verdict is Verdict.SLOW and self._clock_s() - seat.reported_at_s > self._lease_s)
+        ):
+            seat.port.hush()  # its lease is to run out; who waits for a node has none
         if verdict not in (Verdict.DEAD, Verdict.LOST, Verdict.HUNG):
             return False
         self._unexpected(desk, seat, vital.cause or reason(sighting, self._limits), blameless=vital.blameless)
@@ -61,10 +63,12 @@ class Crew:
         return Sighting(
             now_s=self._clock_s(),
             started_s=seat.started_at_s,
-            last_report_s=seat.reported_at_s if seat.report is not None or unheard else None,
+            answered_s=seat.answered_at_s,
+            last_report_s=seat.reported_at_s if seat.has_spoken else None,
             beat_changed_s=seat.beat_at_s,
             lease_until_s=max(seat.port.granted_until_s, seat.started_at_s + self._lease_s if unheard else 0.0),
-            died=vital.state in ("dead", "closed"),
+            # a lease is granted in answer to a report: whoever never gave one may write nothing, wherever it is
+            died=vital.state in ("dead", "closed") or (vital.state == "lost" and not seat.has_spoken),
         )
 
     def _unexpected(self, desk: FlowDesk, seat: Seat, cause: str, *, blameless: bool) -> None:

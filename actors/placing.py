@@ -7,7 +7,6 @@ wanted. Only a few sets are on their way at a time, so that a flow never waits f
 from collections.abc import Set as AbstractSet
 
 from actors.desk import FlowDesk
-from actors.states import CopierState
 from policies.assignment import balance
 from policies.flapping import place_apart, waiting, wards
 
@@ -97,8 +96,6 @@ def _gathers(desk: FlowDesk, now_s: float) -> bool:
     if desk.ledger.owner:
         return False
     on_their_way = [
-        seat
-        for seat in desk.seats.values()
-        if seat.state is CopierState.STARTING and now_s - seat.started_at_s < GATHER_S
+        seat for seat in desk.seats.values() if not seat.has_spoken and now_s - seat.started_at_s < GATHER_S
     ]
     return len(desk.open_seats()) < desk.copiers_wanted and bool(on_their_way)

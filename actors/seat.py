@@ -18,6 +18,8 @@ class Seat:
         self.port = port
         self.state = CopierState.STARTING
         self.started_at_s = at_s
+        self.answered_at_s: float | None = None
+        """When it was first seen to have started; its first report comes a moment later."""
         self.drain_asked_at_s: float | None = None
         self.reported_at_s = at_s
         self.beat_at_s = at_s
@@ -52,9 +54,15 @@ class Seat:
         return self.port.trouble or self.silent_because or waits_for
 
     @property
+    def has_spoken(self) -> bool:
+        """Whether it may have a lease: it has reported, to this supervisor or, for all we know, to an earlier one."""
+        return self.report is not None or self.is_adopted
+
+    @property
     def is_open(self) -> bool:
-        """Whether it answers and may be given sets."""
-        return self.state is CopierState.READY and self.introduced and not self.empties
+        """Whether it reports and may be given sets."""
+        is_heard = self.report is not None and self.introduced
+        return self.state is CopierState.READY and is_heard and not self.empties
 
     @property
     def follows(self) -> bool:
@@ -64,6 +72,12 @@ class Seat:
             and self.report is not None
             and (self.report.term, self.report.version) == (self.orders.term, self.orders.version)
         )
+
+    def answer(self, at_s: float) -> None:
+        """Note that its process answers."""
+        if self.answered_at_s is None:
+            self.answered_at_s = at_s
+        self.sign(Sign.ANSWERED)
 
     def sign(self, sign: Sign) -> None:
         """Move along the table."""

@@ -138,7 +138,7 @@ class Supervisor:
     def _hear(self, desk: FlowDesk) -> None:
         for seat in desk.seats.values():
             if seat.port.vital().state == "ready":
-                seat.sign(Sign.ANSWERED)
+                seat.answer(self._clock_s())
             for report in seat.port.reports():
                 self._settle_term(report)
                 seat.take(report, self._clock_s())

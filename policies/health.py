@@ -6,7 +6,8 @@ The first line that fits:
 | --- | --- | --- |
 | its process has ended, for certain | DEAD | free at once |
 | no report yet, started less than `start_s` ago | OK | it has no lease, so it copies nothing yet |
-| no report yet, started earlier | SLOW | better given to others; it has nothing to lose |
+| no report yet, though it answered `mute_s` ago | HUNG | it has none, and another is started |
+| no report yet, started earlier | SLOW | it has none: it waits for a CPU or a node |
 | its lease and the margin have run out | LOST | free: it has stopped itself, or the brokers refuse what it sends |
 | its data loop stood still for `hung_s` up to its last report | HUNG | end its process, then they are free |
 | no report for `late_s`, its lease holds | SLOW | its own: nobody else may touch them |
@@ -36,6 +37,8 @@ class HealthLimits(msgspec.Struct, frozen=True, kw_only=True):
 
     start_s: float = 60.0
     """A process starts in seconds; more than this is waiting for a free CPU or a new node."""
+    mute_s: float = 60.0
+    """The first report follows the first answer within a second; here the machine may be starting much else."""
     late_s: float = 3.0
     hung_s: float = 10.0
     """Longer than the garbage collector, a large batch to re-encode or a busy machine holds a loop up."""
@@ -44,7 +47,9 @@ class HealthLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sighting(msgspec.Struct, frozen=True, kw_only=True):
-    """What was seen of one copier until `now_s`. `last_report_s` is None before its first report."""
+    """What was seen of one copier until `now_s`. `answered_s` is None until its process has answered at all,
+    `last_report_s` until its first report.
+    """
 
     now_s: float
     started_s: float
@@ -54,6 +59,7 @@ class Sighting(msgspec.Struct, frozen=True, kw_only=True):
     lease_until_s: float
     """Until when its lease can last at most, by all that was ever said to it, answered or not."""
     died: bool = False
+    answered_s: float | None = None
 
 
 def judge(sighting: Sighting, limits: HealthLimits) -> Verdict:
@@ -61,6 +67,8 @@ def judge(sighting: Sighting, limits: HealthLimits) -> Verdict:
     if sighting.died:
         return Verdict.DEAD
     if sighting.last_report_s is None:
+        if sighting.answered_s is not None and sighting.now_s - sighting.answered_s > limits.mute_s:
+            return Verdict.HUNG
         return Verdict.OK if sighting.now_s - sighting.started_s <= limits.start_s else Verdict.SLOW
     if sighting.now_s > sighting.lease_until_s + limits.margin_s:
         return Verdict.LOST
@@ -77,6 +85,8 @@ def reason(sighting: Sighting, limits: HealthLimits) -> str:
     if verdict is Verdict.LOST:
         return f"its lease ran out {sighting.now_s - sighting.lease_until_s:.1f} s ago"
     if sighting.last_report_s is None:
+        if verdict is Verdict.HUNG:
+            return "it has started, and never reported"
         waited_s = sighting.now_s - sighting.started_s
         return f"started {waited_s:.0f} s ago and has not answered yet" if verdict is Verdict.SLOW else ""
     if verdict is Verdict.HUNG:

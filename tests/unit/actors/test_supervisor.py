@@ -28,6 +28,8 @@ def test_sets_wait_for_the_copiers_first_answer(fleet: FakeFleet, clock: Clock) 
     assert "copier to start" in supervisor.status().flows[0].waiting_for
     fleet.copiers[0].life = Vital(state="ready")
     supervisor.step()
+    assert fleet.copiers[0].calls == [], "it has started, and reports a moment later"
+    supervisor.step()
     assert fleet.copiers[0].calls == ["assign A->B/a @1 x2"]
     assert supervisor.status().phase == "running"
 
@@ -76,7 +78,7 @@ def test_the_sets_of_a_dead_copier_move_at_a_higher_epoch(fleet: FakeFleet, cloc
     assert fleet.retired == [first.copier_id]
     assert second.copier_id != first.copier_id
     second.life = Vital(state="ready")
-    supervisor.step()
+    advance(supervisor, clock, 2)
     assert second.calls == ["assign A->B/a @3 x2", "assign A->B/b @4 x1"]
     status = supervisor.status()
     assert status.flows[0].records == 70, "what the dead one had counted is kept"
@@ -109,7 +111,7 @@ def test_an_assignment_that_was_not_heard_is_said_again(fleet: FakeFleet, clock:
     assert copier.calls == []
     assert "deaf" in supervisor.status().flows[0].waiting_for
     copier.deaf = False
-    supervisor.step()
+    advance(supervisor, clock, 2)
     assert copier.calls == ["assign A->B/a @1 x2"]
     assert supervisor.status().flows[0].waiting_for == ""
 

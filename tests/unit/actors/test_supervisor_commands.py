@@ -7,7 +7,7 @@ from actors.ports import Vital
 from actors.states import Command, CopierState, Desired, IllegalCommand
 from actors.supervisor import UnknownFlow
 from tests.unit.actors.fakes import Clock, FakeFleet, lanes, make
-from tests.unit.actors.mirrors import started
+from tests.unit.actors.mirrors import advance, started
 
 
 def test_pause_and_resume_reach_the_copier_once(fleet: FakeFleet, clock: Clock) -> None:
@@ -53,7 +53,7 @@ def test_a_new_copier_of_a_paused_flow_is_paused_before_it_is_assigned(fleet: Fa
     fleet.copiers[0].life = Vital(state="dead", cause="killed")
     supervisor.step()
     fleet.copiers[1].life = Vital(state="ready")
-    supervisor.step()
+    advance(supervisor, clock, 2)
     assert fleet.copiers[1].calls[0] == "pause *"
     assert fleet.copiers[1].calls[1].startswith("assign")
 

@@ -43,7 +43,7 @@ def test_a_paused_flow_stays_paused_under_a_new_supervisor(fleet: FakeFleet, clo
     fleet.discover(*lanes("a", 1), kept=Kept(state=Desired.PAUSED))
     supervisor.step()
     fleet.copiers[0].life = Vital(state="ready")
-    supervisor.step()
+    advance(supervisor, clock, 2)
     assert fleet.copiers[0].calls == ["pause *", "assign A->B/a @1 x1"]
 
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from policies.health import HealthLimits, Sighting, Verdict, judge, reason
 
 LIMITS = HealthLimits(start_s=60.0, late_s=3.0, hung_s=10.0, margin_s=1.0)
+WAITED = "started 61 s ago and has not answered yet"
 WELL = Sighting(now_s=100.0, started_s=0.0, last_report_s=99.0, beat_changed_s=99.0, lease_until_s=105.0)
 
 
@@ -36,7 +37,13 @@ WELL = Sighting(now_s=100.0, started_s=0.0, last_report_s=99.0, beat_changed_s=9
         (
             {"last_report_s": None, "lease_until_s": 0.0, "started_s": 39.0},
             Verdict.SLOW,
-            "started 61 s ago and has not answered yet",
+            WAITED,
+        ),
+        ({"last_report_s": None, "lease_until_s": 0.0, "started_s": 39.0, "answered_s": 40.0}, Verdict.SLOW, WAITED),
+        (
+            {"last_report_s": None, "lease_until_s": 0.0, "answered_s": 39.0},
+            Verdict.HUNG,
+            "it has started, and never reported",
         ),
     ],
 )
@@ -55,6 +62,7 @@ SIGHTINGS = st.builds(
     beat_changed_s=SECONDS,
     lease_until_s=SECONDS,
     died=st.booleans(),
+    answered_s=st.none() | SECONDS,
 )
 
 
