@@ -18,7 +18,6 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from bench.errors import BenchError
 from bench.figures import machine
 from bench.recovery.command import end_in_order
-from bench.recovery.ends import ClusterEnds
 from bench.recovery.fault import nothing
 from bench.recovery.judging import end_load, judge, wait_drained
 from bench.recovery.opening import FLOWING_S, Size, opened, wait_flowing
@@ -32,12 +31,12 @@ _SETTINGS = {"replication.factor": "1", "offset.storage.replication.factor": "1"
 _CALM_S = 4.0
 _QUIET_S = 5.0
 _GROWN = 20
-"""Records of a partition after which it flows: a takeover's markers are no progress."""
+"""Records for each partition that a new mirror has copied when it is said to copy."""
 HOWS = ("stop", "kill")
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """One change of releases: which follows, how the former one ended, seconds from then until all partitions flow."""
+    """One change: which release follows, how the former one ended, seconds from then until it copies everything."""
 
     to: str
     how: str
@@ -140,17 +139,23 @@ def _turn(scene: Scene, name: str, code: Path, how: str) -> Turn:
         scene.mirror.process.kill()
         scene.mirror.process.wait()
     scene.mirror.restart(code)
-    _wait_grown(scene)
+    _wait_copying(scene)
     return Turn(to=name, how=how, flowing_s=round(time.monotonic() - began_at, 2))
 
 
-def _wait_grown(scene: Scene) -> None:
-    with contextlib.closing(ClusterEnds(scene.stage.target.bootstrap_servers)) as ends:
-        before = ends.read(scene.target_topic, scene.partitions)
+def _wait_copying(scene: Scene) -> None:
+    """Wait for the new mirror's own word: the target alone does not tell whose the records are, a killed mirror's
+    copiers write on for some seconds.
+    """
+    since_ms = time.time() * 1000
 
-        def grown() -> bool:
-            scene.mirror.require_running()
-            now = ends.read(scene.target_topic, scene.partitions)
-            return all(end > base + _GROWN for end, base in zip(now, before, strict=True))
+    def copying() -> bool:
+        scene.mirror.require_running()
+        status = scene.mirror.status()
+        if not status or status["at_ms"] < since_ms:
+            return False
+        (flow,) = status["flows"]
+        all_copy = flow["lane_states"].get("copying") == flow["lanes"] == scene.partitions
+        return bool(all_copy and flow["records"] >= _GROWN * scene.partitions)
 
-        scene.until(grown, "records flow everywhere again", FLOWING_S)
+    scene.until(copying, "the new mirror copies every partition", FLOWING_S)
