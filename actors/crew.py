@@ -48,8 +48,9 @@ class Crew:
             seat.silent_because = vital.cause or reason(sighting, self._limits)
         else:
             seat.silent_because = ""
-        if vital.state == "lost" or (verdict is Verdict.SLOW and self._clock_s() - seat.reported_at_s > self._lease_s):
-            seat.port.hush()  # its lease is to run out
+        silent = verdict is Verdict.SLOW and self._clock_s() - seat.reported_at_s > self._lease_s
+        if vital.state == "lost" or (silent and sighting.lease_until_s):
+            seat.port.hush()  # its lease is to run out; one that has none yet is only waited for: for a node, perhaps
         if verdict not in (Verdict.DEAD, Verdict.LOST, Verdict.HUNG):
             return False
         self._unexpected(desk, seat, vital.cause or reason(sighting, self._limits), blameless=vital.blameless)
@@ -58,13 +59,15 @@ class Crew:
     def _sighting(self, seat: Seat, vital: Vital) -> Sighting:
         # an earlier supervisor may have granted a lease just before this one began
         unheard = seat.report is None and seat.is_adopted
+        lease_until_s = max(seat.port.granted_until_s, seat.started_at_s + self._lease_s if unheard else 0.0)
         return Sighting(
             now_s=self._clock_s(),
             started_s=seat.started_at_s,
             last_report_s=seat.reported_at_s if seat.report is not None or unheard else None,
             beat_changed_s=seat.beat_at_s,
-            lease_until_s=max(seat.port.granted_until_s, seat.started_at_s + self._lease_s if unheard else 0.0),
-            died=vital.state in ("dead", "closed"),
+            lease_until_s=lease_until_s,
+            # one that its node took along before it had a lease has nothing that might go on
+            died=vital.state in ("dead", "closed") or (vital.state == "lost" and not lease_until_s),
         )
 
     def _unexpected(self, desk: FlowDesk, seat: Seat, cause: str, *, blameless: bool) -> None:
