@@ -6,6 +6,7 @@ import time
 import msgspec
 
 from actors import config_ref
+from actors.deeds import Deed
 from actors.desk import FlowPlan
 from actors.events import Outcome
 from actors.fleet import HEAD, RayFleet
@@ -119,7 +120,13 @@ class SupervisorShell:
             wall_ms=lambda: time.time_ns() // 1_000_000,
             terms=Terms(drain_s=self._spec.drain_s),
             heard=self._count,
+            done=self._trace,
         )
+
+    def _trace(self, deed: Deed) -> None:
+        known = {"flow": str(deed.flow), "about": deed.about, "giver": deed.giver, "taker": deed.taker}
+        filled = {name: text for name, text in known.items() if text}
+        self._tracing.record(deed.name, deed.ended_s - deed.began_s, **filled)
 
     async def _ready(self) -> Supervisor:
         """Give the supervisor; raises what ended its rounds, so that no caller waits for a dead loop."""

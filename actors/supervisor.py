@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from actors.crew import Crew
+from actors.deeds import Deed, Deeds
 from actors.desk import FlowDesk, FlowPlan, Plan
 from actors.events import CopierDrainedBadly, FailedOver, FlowGone, FlowTroubled, Outcome, SetMoved, TopicGone
 from actors.logs import log_event
@@ -87,6 +88,7 @@ class Supervisor:
         wall_ms: Callable[[], int],
         terms: Terms,
         heard: Callable[[EventLine], None] = lambda _: None,
+        done: Callable[[Deed], None] = lambda _: None,
     ) -> None:
         self.identity = identity
         self.desired = Desired.RUNNING
@@ -105,6 +107,7 @@ class Supervisor:
             flow.name: Scaler(self._desks[flow.name], self._tallies[flow.name], flow.scaling, self._note)
             for flow in flows
         }
+        self._deeds = {name: Deeds(desk, done) for name, desk in self._desks.items()}
         self._crew = Crew(fleet, clock_s, terms.lease_s, self._note)
         for port in fleet.find_copiers():
             desk = self._desks.get(port.flow)
@@ -134,6 +137,7 @@ class Supervisor:
             if desk.is_kept:
                 self._remember(desk)
             self._tallies[desk.flow].mark(self._clock_s())
+            self._deeds[desk.flow].look(self._clock_s())
 
     def _hear(self, desk: FlowDesk) -> None:
         for seat in desk.seats.values():
@@ -168,7 +172,7 @@ class Supervisor:
             seat.take(msgspec.structs.replace(seat.report, progress=last), self._clock_s())
             self._note(*last.events, logged=True)
         self._tallies[desk.flow].bury(seat)
-        desk.ledger.vacate(seat.copier_id)
+        self._deeds[desk.flow].lost(seat.copier_id, desk.ledger.vacate(seat.copier_id), self._clock_s())
         del desk.seats[seat.copier_id]
         self._fleet.retire(seat.port)
 

@@ -9,7 +9,7 @@ from bench import drain, idle, metadata
 from bench.errors import BenchError
 from bench.kafka_peek import PeekError
 from bench.recovery import command as recovery
-from bench.recovery import soak
+from bench.recovery import outage, soak, upgrade
 from bench.translation import command as translation
 from deploy.local.errors import ClusterError
 
@@ -17,9 +17,11 @@ BENCHES = {
     "drain": drain,
     "idle": idle,
     "metadata": metadata,
+    "outage": outage,
     "recovery": recovery,
     "soak": soak,
     "translation": translation,
+    "upgrade": upgrade,
 }
 
 

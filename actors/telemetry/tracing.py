@@ -1,11 +1,13 @@
 """Spans of control-plane work (a start, a move, a drain), sent to the OTLP collector; nothing where there is none.
 
 tracing = open_tracing(config.telemetry, mirror="A-B", version="1.0")
-with tracing.span("move set", set_id="A->B/017", to="copier-2"):
+with tracing.span("supervisor step", term=3):
     ...
+tracing.record("move set", took_s=0.8, set="A->B/017", taker="copier-2")  # what is over already
 tracing.close()
 """
 
+import time
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
@@ -21,6 +23,9 @@ class Tracing(Protocol):
     def span(self, name: str, **attributes: Attribute) -> Span:
         """Measure what is done within; an error that leaves it is noted."""
 
+    def record(self, name: str, took_s: float, **attributes: Attribute) -> None:
+        """Note what is over now and took so long."""
+
     def close(self) -> None:
         """Send what is left, for a bounded time."""
 
@@ -31,6 +36,9 @@ class NoTracing:
     def span(self, name: str, **attributes: Attribute) -> Span:
         """Do nothing around what is done within."""
         return nullcontext()
+
+    def record(self, name: str, took_s: float, **attributes: Attribute) -> None:
+        """Note nothing."""
 
     def close(self) -> None:
         """There is nothing to close."""
@@ -55,6 +63,12 @@ class OtlpTracing:
     def span(self, name: str, **attributes: Attribute) -> Span:
         """Measure what is done within; an error that leaves it is noted."""
         return self._tracer.start_as_current_span(name, attributes=attributes)
+
+    def record(self, name: str, took_s: float, **attributes: Attribute) -> None:
+        """Note what is over now and took so long."""
+        ended_ns = time.time_ns()
+        span = self._tracer.start_span(name, attributes=attributes, start_time=ended_ns - int(took_s * 1e9))
+        span.end(ended_ns)
 
     def close(self) -> None:
         """Send what is left, for a bounded time."""

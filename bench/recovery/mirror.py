@@ -52,8 +52,9 @@ class MirrorRun:
         self._words = ["run", str(config), "--name", "bench", "--json"]
         self.process = self._start()
 
-    def restart(self) -> None:
-        """Start the command again after it was killed; what it prints goes on in the same file."""
+    def restart(self, code: Path = _ROOT) -> None:
+        """Start the command again after it ended, of another checkout too; what it prints goes on in the same file."""
+        self.env["PYTHONPATH"] = str(code)
         self.process = self._start()
 
     def _start(self) -> "subprocess.Popen[bytes]":

@@ -35,13 +35,23 @@ async def ensure_internal_topic(
     missing = found is None or not found.partitions
     if missing and await create_topic(client, topic, partitions, replication_factor, configs):
         return True
-    if found is not None and found.partitions and len(found.partitions) != partitions:
-        count = "one partition" if partitions == 1 else f"{partitions} partitions"
-        right = f"delete it, or make it anew with {count} and {_POLICY}={configs[_POLICY]}"
-        what = f"has {len(found.partitions)} partitions, needed is {partitions}"
-        raise KafkaRefusal(f"topic {topic} on cluster {client.alias!r}", _INVALID_PARTITIONS, what, right)
+    if found is not None and found.partitions:
+        check_partitions(client, topic, len(found.partitions), partitions, made_anew(partitions, configs))
     await check_policy(client, topic, configs)
     return False
+
+
+def made_anew(partitions: int, configs: dict[str, str]) -> str:
+    """Advise what to do with a topic that has another number of partitions."""
+    count = "one partition" if partitions == 1 else f"{partitions} partitions"
+    return f"delete it, or make it anew with {count} and {_POLICY}={configs[_POLICY]}"
+
+
+def check_partitions(client: ClusterClient, topic: str, found: int, partitions: int, right: str) -> None:
+    """Refuse a topic of another number of partitions. Raises KafkaRefusal with what would be `right`."""
+    if found != partitions:
+        what = f"has {found} partitions, needed is {partitions}"
+        raise KafkaRefusal(f"topic {topic} on cluster {client.alias!r}", _INVALID_PARTITIONS, what, right)
 
 
 async def check_policy(client: ClusterClient, topic: str, configs: dict[str, str]) -> None:

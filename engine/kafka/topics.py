@@ -1,5 +1,7 @@
 """Discovery: which topics a flow copies, and target topics made to fit, topic by topic."""
 
+from uuid import UUID
+
 from engine.clock import wall_ms
 from engine.core.events import AnyEvent, Mm2TopicFailed, TopicCreated, TopicFailed, TopicWarning
 from engine.core.map_blocks import map_topic
@@ -12,9 +14,10 @@ from engine.kafka.faults import UNKNOWN_TOPIC_OR_PARTITION
 from engine.kafka.internal_topics import (
     MAP_CONFIGS,
     POSITIONS_CONFIGS,
+    check_partitions,
     check_policy,
-    ensure_internal_topic,
     ensure_mm2_topic,
+    made_anew,
 )
 from engine.kafka.logs import oldest_timestamp_ms, read_topic
 from engine.settings import FlowConfig
@@ -30,7 +33,7 @@ class Topics:
         self._source = source
         self._target = target
         self._highest: int | None = None
-        self._positions_checked = False
+        self._checked: dict[str, UUID] = {}
         self._compared: set[str] = set()
         self._failed: dict[str, str] = {}
         self._syncs_ready = False
@@ -49,8 +52,7 @@ class Topics:
 
     async def step(self) -> Discovery:
         """Look once. Raises ConnectionLost, BrokerUnreachable; KafkaRefusal where positions or map topic do not fit."""
-        await self._ensure_positions_topic()
-        await self._ensure_map_topic()
+        await self._ensure_own_topics()
         source = await self._source.metadata(None)
         await self._ensure_syncs_topic()
         topics = sorted(topic for topic, meta in source.topics.items() if not meta.is_internal and self._wants(topic))
@@ -75,34 +77,27 @@ class Topics:
         remote = self._remote(topic)
         return [LaneName(TopicPartition(topic, p), TopicPartition(remote, p)) for p in range(partitions)]
 
-    async def _ensure_positions_topic(self) -> None:
-        flow = self._flow
-        found = (await self._target.metadata([flow.positions_topic])).topics.get(flow.positions_topic)
-        if found is None or not found.partitions:
-            await create_topic(
-                self._target,
-                flow.positions_topic,
-                flow.positions_partitions,
-                flow.positions_replication_factor,
-                POSITIONS_CONFIGS,
-            )
-        elif len(found.partitions) != flow.positions_partitions:
-            raise KafkaRefusal(
-                f"topic {flow.positions_topic} on cluster {flow.name.target!r}",
-                37,
-                f"has {len(found.partitions)} partitions, the configuration says {flow.positions_partitions}",
-                f"set offset.storage.partitions = {len(found.partitions)}",
-            )
-        elif not self._positions_checked:
-            await check_policy(self._target, flow.positions_topic, POSITIONS_CONFIGS)
-            self._positions_checked = True
+    async def _ensure_own_topics(self) -> None:
+        """Positions and map: blocks lie on the partition of the same number as the lane's position, so both are alike.
 
-    async def _ensure_map_topic(self) -> None:
-        """Blocks lie on the partition of the same number as the lane's position: the counts must be alike."""
+        One question a round tells whether they are there; the policy is looked at once for each topic id.
+        """
         flow = self._flow
-        topic, partitions = map_topic(flow.name.source), flow.positions_partitions
-        replicas = flow.positions_replication_factor
-        await ensure_internal_topic(self._target, topic, replicas, MAP_CONFIGS, partitions=partitions)
+        partitions, replicas = flow.positions_partitions, flow.positions_replication_factor
+        positions, blocks = flow.positions_topic, map_topic(flow.name.source)
+        described = await self._target.metadata([positions, blocks])
+        for topic, configs in ((positions, POSITIONS_CONFIGS), (blocks, MAP_CONFIGS)):
+            found = described.topics.get(topic)
+            if found is None or not found.partitions:
+                await create_topic(self._target, topic, partitions, replicas, configs)
+                continue
+            there = len(found.partitions)
+            as_it_is = f"set offset.storage.partitions = {there}"
+            right = as_it_is if topic == positions else made_anew(partitions, configs)
+            check_partitions(self._target, topic, there, partitions, right)
+            if self._checked.get(topic) != found.topic_id:
+                await check_policy(self._target, topic, configs)
+                self._checked[topic] = found.topic_id
 
     async def _ensure_syncs_topic(self) -> None:
         """Make the offset-syncs topic, on whichever cluster it is; copying does not wait for it."""

@@ -39,13 +39,15 @@ def write_properties(
 
 
 class LiveMirror:
-    """A running `raymirror run`. `folder` gets its output and its state, `env` says which Ray it uses."""
+    """A running `raymirror run`. `folder` gets its output and its state, `env` says which Ray it uses, `code` whose
+    code runs.
+    """
 
-    def __init__(self, folder: Path, config: Path, *words: str, env: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, config: Path, *words: str, env: Mapping[str, str], code: Path = ROOT) -> None:
         number = len(list(folder.glob("run*.jsonl"))) + 1
         self._errors = folder / f"run{number}.err"
         self._lines = folder / f"run{number}.jsonl"
-        self.env = {**env, "XDG_STATE_HOME": str(folder / "state"), "PYTHONPATH": str(ROOT)}
+        self.env = {**env, "XDG_STATE_HOME": str(folder / "state"), "PYTHONPATH": str(code)}
         self._read_from = 0
         with self._lines.open("wb") as out, self._errors.open("wb") as err:
             command = [sys.executable, "-m", "actors", "run", str(config), "--json", *words]

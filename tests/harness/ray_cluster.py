@@ -37,9 +37,10 @@ class RayCluster:
 
     With `token=True` it demands a token of its own, which stands in a file that `env` names, and its nodes are started
     by `deploy/ray/start-node.sh`; without, everyone on this machine may use it. With `dashboard=True` it takes `jobs`.
+    `code`: where its nodes and their clients have our packages from.
     """
 
-    def __init__(self, folder: Path, *, token: bool = False, dashboard: bool = False) -> None:
+    def __init__(self, folder: Path, *, token: bool = False, dashboard: bool = False, code: Path = ROOT) -> None:
         self.folder = folder
         self.nodes: list[RayNode] = []
         self._token, self._dashboard = token, dashboard
@@ -48,6 +49,7 @@ class RayCluster:
         self._temp = Path(tempfile.mkdtemp(prefix="rc-", dir="/tmp"))
         folder.mkdir(parents=True, exist_ok=True)
         self.env = ray_env() | {
+            "PYTHONPATH": f"{code}:{ROOT}",  # what starts and looks after nodes is in the clone
             "RAY_ADDRESS": self.address,
             "RAY_API_SERVER_ADDRESS": f"http://{HOST}:{self._dashboard_port}",
         }
@@ -253,9 +255,15 @@ def by_name(nodes: list[NodeSeen]) -> dict[str, NodeSeen]:
 
 @contextmanager
 def ray_cluster(
-    folder: Path, nodes: Sequence[float] = (), *, head_cpus: float = 0, token: bool = False, dashboard: bool = False
+    folder: Path,
+    nodes: Sequence[float] = (),
+    *,
+    head_cpus: float = 0,
+    token: bool = False,
+    dashboard: bool = False,
+    code: Path = ROOT,
 ) -> Iterator[RayCluster]:
     """Start a cluster whose further nodes have so many CPUs each; all of it is ended at the end."""
-    with contextlib.closing(RayCluster(folder, token=token, dashboard=dashboard)) as cluster:
+    with contextlib.closing(RayCluster(folder, token=token, dashboard=dashboard, code=code)) as cluster:
         cluster.start(nodes, head_cpus=head_cpus)
         yield cluster

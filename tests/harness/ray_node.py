@@ -25,7 +25,7 @@ class RayNode:
 
     def __init__(self, name: str, command: Sequence[str], env: Mapping[str, str], log_file: Path, temp: Path) -> None:
         self.name, self.log_file, self.temp = name, log_file, temp
-        self._command, self._env = list(command), {**env, "PYTHONPATH": str(ROOT)}
+        self._command, self._env = list(command), dict(env)
         self._tries = 0
         self._started = False
         self._keeper = self._spawn()

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
+from actors.deeds import Deed
 from actors.desk import FlowPlan, Plan
 from actors.messages import Orders, Report
 from actors.ports import Found, Kept, Vital
@@ -221,7 +222,13 @@ def by_topic(
 
 
 def make(
-    fleet: FakeFleet, clock: Clock, copiers: int = 1, recipe: str = "r1", most: int = 0, plan: Plan = by_topic
+    fleet: FakeFleet,
+    clock: Clock,
+    copiers: int = 1,
+    recipe: str = "r1",
+    most: int = 0,
+    plan: Plan = by_topic,
+    done: Callable[[Deed], None] = lambda _: None,
 ) -> Supervisor:
     """Make a supervisor of one flow over a fake fleet."""
     return Supervisor(
@@ -233,4 +240,5 @@ def make(
         clock_s=clock,
         wall_ms=lambda: int(clock.now_s * 1000),
         terms=Terms(drain_s=20.0, lease_s=6.0),
+        done=done,
     )

@@ -1,7 +1,7 @@
 """Copiers that are silent, lost or stuck, and sets that wait until nobody can write to them any more."""
 
 from actors.ports import Vital
-from tests.unit.actors.fakes import Clock, FakeFleet
+from tests.unit.actors.fakes import Clock, FakeFleet, lanes, make
 from tests.unit.actors.mirrors import adopt, advance, started
 
 
@@ -60,3 +60,29 @@ def test_a_set_moves_only_when_it_was_let_go(fleet: FakeFleet, clock: Clock) -> 
     for _ in range(3):
         supervisor.step()
     assert sorted(fresh.sets) == ["A->B/a", "A->B/b"]
+
+
+def test_a_copier_that_waits_long_for_a_node_is_spoken_to_when_it_comes(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = make(fleet, clock)
+    fleet.discover(*lanes("a", 2))
+    advance(supervisor, clock, 200)
+    (late,) = fleet.copiers
+    assert not late.hushed, "it has no lease that is to run out"
+    late.life = Vital(state="ready")
+    advance(supervisor, clock, 3)
+    assert late.sets.keys() == {"A->B/a"}
+    advance(supervisor, clock, 20)
+    assert fleet.retired == []
+
+
+def test_a_copier_whose_node_is_lost_before_it_answered_is_replaced_at_once(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = make(fleet, clock)
+    fleet.discover(*lanes("a", 2))
+    supervisor.step()
+    fleet.copiers[0].life = Vital(state="lost", cause="its node")
+    advance(supervisor, clock, 2)
+    first, second = fleet.copiers
+    assert fleet.retired == [first.copier_id]
+    second.life = Vital(state="ready")
+    advance(supervisor, clock, 2)
+    assert second.sets.keys() == {"A->B/a"}

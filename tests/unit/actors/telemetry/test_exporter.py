@@ -297,6 +297,7 @@ async def test_spans_reach_the_collector() -> None:
         tracing = open_tracing(TelemetryConfig(otlp_endpoint=endpoint), mirror="raymirror-A-B", version="1.2")
         with tracing.span("move set", set_id="A->B/000", to="copier-2"), tracing.span("drain"):
             pass
+        tracing.record("take over set", 2.5, about="A->B/001")
         await asyncio.to_thread(tracing.close)
         spans = [
             span
@@ -305,7 +306,8 @@ async def test_spans_reach_the_collector() -> None:
             for scope in resource.scope_spans
             for span in scope.spans
         ]
-    inner, outer = sorted(spans, key=lambda span: span.name)
+    inner, outer, over = sorted(spans, key=lambda span: span.name)
+    assert (over.name, over.end_time_unix_nano - over.start_time_unix_nano) == ("take over set", 2_500_000_000)
     assert (inner.name, outer.name, inner.parent_span_id) == ("drain", "move set", outer.span_id)
     assert {pair.key: pair.value.string_value for pair in outer.attributes} == {"set_id": "A->B/000", "to": "copier-2"}
 
@@ -314,4 +316,5 @@ def test_without_a_collector_a_span_is_nothing() -> None:
     tracing = open_tracing(TelemetryConfig(), mirror="m", version="1")
     assert isinstance(tracing, NoTracing)
     with tracing.span("start", copier="c"):
+        tracing.record("move set", 1.0)
         tracing.close()

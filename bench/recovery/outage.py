@@ -1,0 +1,164 @@
+"""`outage`: the target is away for a long time under load: how much is logged, is the copy exact afterwards?"""
+
+import argparse
+import collections
+import contextlib
+import logging
+import os
+import signal
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from actors.connect import OWNER, SESSION_PREFIX
+from bench.errors import BenchError
+from bench.figures import machine
+from bench.recovery.command import end_in_order
+from bench.recovery.ends import ClusterEnds
+from bench.recovery.fault import nothing
+from bench.recovery.judging import end_load, judge, wait_drained
+from bench.recovery.opening import Size, opened, wait_flowing
+from bench.recovery.scene import Scene
+from bench.recovery.stage import Stage, StageKind
+
+MOST_BYTES = 5_000_000
+_MINUTES, _QUICK_MINUTES = 30.0, 1.0
+_PER_S = 100
+_CALM_S = 5.0
+_BACK_S = 600.0
+_LOG_FOLDER = Path("raymirror") / "logs"
+_SETTINGS = {
+    "replication.factor": "1",
+    "offset.storage.replication.factor": "1",
+    "emit.heartbeats.enabled": "true",  # what fails once a second by default is to be heard of here
+}
+_WORKER_FILES = ("worker-*", "python-core-worker-*")
+"""What Ray keeps of our actors: what they print, and what its own part of their processes logs."""
+
+
+class Logged(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes in files at one moment. `rotated`: files of ours that were begun anew, so that bytes may be gone."""
+
+    ours: int
+    ray_of_our_actors: int
+    rest_of_ray: int
+    rotated: int
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of this bench."""
+    parser.add_argument("--minutes", type=float, help=f"that the target is away (default {_MINUTES:.0f}, quick 1)")
+    parser.add_argument("--per-s", type=int, default=_PER_S, help=f"records per second (default {_PER_S})")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave the logs here")
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Run the outage and return its JSON object; `failed`: too much was logged, or the copy is not exact."""
+    signal.signal(signal.SIGTERM, end_in_order)
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    minutes = args.minutes or (_QUICK_MINUTES if args.quick else _MINUTES)
+    size = Size(partitions=8 if args.quick else 40, per_s=args.per_s)
+    with tempfile.TemporaryDirectory(prefix="rmo-") as name:
+        folder = (args.keep or Path(name)) / "outage"
+        folder.mkdir(parents=True)
+        with contextlib.closing(Stage(StageKind(target_brokers=1), Path(name) / "clusters")) as stage:
+            found = _outage(stage, size, folder, minutes * 60)
+    figures = ", ".join(f"{key} {value}" for key, value in found.items() if not isinstance(value, dict))
+    print(f"{minutes:g} minutes without the target: {figures}", flush=True)
+    return {
+        "bench": "outage",
+        "systems": {"raymirror": found},
+        "ratios": {},
+        "minutes": minutes,
+        "size": msgspec.to_builtins(size),
+        "machine": machine(),
+        "failed": found["failed"],
+    }
+
+
+def _outage(stage: Stage, size: Size, folder: Path, seconds: float) -> dict[str, Any]:
+    with opened(stage, size, folder, "outage", ray=None, properties=_SETTINGS, prepare=nothing) as scene:
+        wait_flowing(scene)
+        scene.stay(_CALM_S)
+        before, texts_before = _logged(scene, folder), _events(folder)
+        (broker,) = stage.target.brokers
+        broker.kill()
+        scene.stay(seconds)
+        after, texts_after = _logged(scene, folder), _events(folder)
+        broker.launch(stage.target.heap_mib)
+        broker.wait_ready(alive=1)
+        back_s = _wait_copied(scene)
+        sent = end_load(scene)
+        wait_drained(scene, scene.partitions)
+        *_, difference = judge(scene, scene.partitions, folder)
+    grown = {
+        key: value - msgspec.structs.asdict(before)[key]
+        for key, value in msgspec.structs.asdict(after).items()
+        if key != "rotated"
+    }
+    logged = grown["ours"] + grown["ray_of_our_actors"]
+    return {
+        "logged_bytes": logged,
+        **{f"{key}_bytes": value for key, value in grown.items()},
+        "rotated_files": after.rotated,
+        "log_lines_by_event": dict(texts_after - texts_before),
+        "log_lines": (texts_after - texts_before).total(),
+        "back_s": round(back_s, 2),
+        "sent": sent,
+        **msgspec.structs.asdict(difference),
+        "failed": logged >= MOST_BYTES or after.rotated > 0 or not difference.is_whole or bool(scene.failures),
+    }
+
+
+def _logged(scene: Scene, folder: Path) -> Logged:
+    """Add up what is in the files: our own logs, what the command printed to stderr, and Ray's folder."""
+    files = _own_files(folder)
+    session = _session_logs(scene.mirror.process.pid)
+    everything = {file for file in session.rglob("*") if file.is_file() and not file.is_symlink()}
+    workers = {file for pattern in _WORKER_FILES for file in session.glob(pattern)} & everything
+    return Logged(
+        ours=_bytes(files) + _bytes({folder / "run.err"}),
+        ray_of_our_actors=_bytes(workers),
+        rest_of_ray=_bytes(everything - workers),
+        rotated=sum(file.suffix != ".jsonl" for file in files),
+    )
+
+
+def _own_files(folder: Path) -> set[Path]:
+    return {file for file in (folder.parent / "state" / _LOG_FOLDER).rglob("*") if file.is_file()}
+
+
+def _bytes(files: set[Path]) -> int:
+    return sum(file.stat().st_size for file in files)
+
+
+def _session_logs(pid: int) -> Path:
+    """Find the folder of the local Ray that a process owns. Raises BenchError."""
+    for owner in Path(tempfile.gettempdir()).glob(f"{SESSION_PREFIX}*/{OWNER}"):
+        if owner.read_text().split()[:1] == [str(pid)]:
+            return Path(os.path.realpath(owner.parent / "session_latest")) / "logs"
+    raise BenchError("outage", f"no Ray folder of process {pid}")
+
+
+def _events(folder: Path) -> "collections.Counter[str]":
+    """Count the lines of our logs by their kind of event; those that are none under `-`."""
+    lines = [line for file in _own_files(folder) for line in file.read_bytes().splitlines()]
+    return collections.Counter(msgspec.json.decode(line)["event"] or "-" for line in lines)
+
+
+def _wait_copied(scene: Scene) -> float:
+    """Wait until the target has what the source has now; give the seconds. Raises BenchError."""
+    source, target = (ClusterEnds(side.bootstrap_servers) for side in (scene.stage.source, scene.stage.target))
+    began_at = time.monotonic()
+    with contextlib.closing(source), contextlib.closing(target):
+        wanted = source.read(scene.topic, scene.partitions)
+
+        def there() -> bool:
+            ends = target.read(scene.target_topic, scene.partitions)
+            return all(end >= want for end, want in zip(ends, wanted, strict=True))
+
+        scene.until(there, "everything is copied", _BACK_S)
+    return time.monotonic() - began_at
