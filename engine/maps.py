@@ -6,6 +6,8 @@ from engine.flow.translations import Translations
 from engine.kafka.gateway import KafkaCluster
 from engine.settings import FlowConfig
 
+_SYNCS_SINCE_S = 300.0
+
 
 def maps_of(flow: FlowConfig, source: KafkaCluster, target: KafkaCluster) -> MapReader:
     """Make the reader of a flow's maps; it reads offset syncs where the flow writes any."""
@@ -16,6 +18,7 @@ def maps_of(flow: FlowConfig, source: KafkaCluster, target: KafkaCluster) -> Map
         position_keys=flow.position_keys,
         positions_partitions=flow.positions_partitions,
         syncs_topic=syncs.topic if syncs.enabled else "",
+        syncs_since_s=max(_SYNCS_SINCE_S, 3 * flow.flush_s),
     )
     return MapReader(terms, target, source if syncs.cluster == flow.name.source else target)
 

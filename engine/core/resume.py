@@ -104,7 +104,7 @@ def doubtful(position: Position, tail: Tail) -> bool:
     last = position.target_next - 1
     across = [batch for batch in tail.batches if batch.base_offset <= last < batch.next_offset]
     return tail.end <= last or any(
-        batch.next_offset > position.target_next or (batch.is_control and not _mine(position, batch))
+        batch.next_offset > position.target_next or (batch.is_control and not is_mine(position, batch))
         for batch in across
     )
 
@@ -119,7 +119,8 @@ def _is_mapped(runs: Sequence[MapRun], target_offset: int) -> bool:
     return at >= 0 and target_offset < runs[at].target + runs[at].count
 
 
-def _mine(position: Position, batch: TailBatch) -> bool:
+def is_mine(position: Position, batch: TailBatch) -> bool:
+    """Whether a batch is of the position's producer epoch."""
     return (batch.producer_id, batch.producer_epoch) == (position.producer_id, position.producer_epoch)
 
 
@@ -128,8 +129,8 @@ def _last_of_ours(position: Position, tail: Tail) -> int | Unknown | None:
     last: int | None = None
     offset = -1
     for batch in tail.batches:
-        if not batch.is_control and _mine(position, batch):
-            first = _unwrap(position, batch)
+        if not batch.is_control and is_mine(position, batch):
+            first = unwrap(position, batch)
             if last is not None and first > last and batch.base_offset == offset:
                 return Unknown(expected=position.target_next, found=batch.base_offset, cause=_MISSING)
             last = first + batch.record_span
@@ -146,8 +147,8 @@ def _broken(position: Position, tail: Tail) -> Unknown | None:
     offset: int | None = position.target_next if tail.log_start <= position.target_next else None
     sequence = position.sequence
     for batch in tail.batches:
-        if _mine(position, batch) and not batch.is_control:
-            first = _unwrap(position, batch)
+        if is_mine(position, batch) and not batch.is_control:
+            first = unwrap(position, batch)
             if first < sequence or (first > sequence and batch.base_offset == offset):
                 cause = "batches of ours are there twice at this offset" if first < sequence else _MISSING
                 return Unknown(expected=position.target_next, found=batch.base_offset, cause=cause)
@@ -156,7 +157,8 @@ def _broken(position: Position, tail: Tail) -> Unknown | None:
     return None
 
 
-def _unwrap(position: Position, batch: TailBatch) -> int:
+def unwrap(position: Position, batch: TailBatch) -> int:
+    """Return a batch's sequence as the position counts, which never wraps."""
     ahead = (batch.base_sequence - position.sequence) % SEQUENCE_SPAN
     return position.sequence + (ahead if ahead < _FORWARD else ahead - SEQUENCE_SPAN)
 
@@ -168,8 +170,8 @@ def _walk(position: Position, tail: Tail) -> tuple[int, tuple[tuple[int, int], .
     for batch in tail.batches:
         if batch.is_control:
             continue
-        if _mine(position, batch):
-            sequence = max(sequence, _unwrap(position, batch) + batch.record_span)
+        if is_mine(position, batch):
+            sequence = max(sequence, unwrap(position, batch) + batch.record_span)
         else:
             _extend(foreign, batch)
     return sequence, tuple(foreign)
@@ -206,9 +208,9 @@ def _copied(position: Position, tail: Tail) -> tuple[MapRun, ...]:
     """Return which source records the tail's batches of ours hold, and where."""
     runs: list[MapRun] = []
     for batch in tail.batches:
-        if _mine(position, batch) and not batch.is_control:
+        if is_mine(position, batch) and not batch.is_control:
             target = batch.base_offset
-            for source, count in stretches(position.runs, _unwrap(position, batch), batch.record_span):
+            for source, count in stretches(position.runs, unwrap(position, batch), batch.record_span):
                 runs.append(MapRun(source, target, count))
                 target += count
     return join_runs(runs)
@@ -269,7 +271,7 @@ def _regressed(position: Position, tail: Tail, ours: int | None) -> Found | Unkn
 def _of_our_id(position: Position, batch: TailBatch, ours: int | None) -> bool:
     """Whether a batch is of the position's epoch or, where none of those is left, of an older one of its id."""
     if ours is not None:
-        return _mine(position, batch)
+        return is_mine(position, batch)
     return batch.producer_id == position.producer_id and batch.producer_epoch < position.producer_epoch
 
 

@@ -1,5 +1,7 @@
 """What a copier does now and then: positions flushed, ids kept alive, old records and eaten copies noticed."""
 
+from collections.abc import Callable
+
 from engine.clock import now_s, pause, wall_ms
 from engine.core.states import State
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
@@ -29,6 +31,7 @@ class Cadence:
         remedies: Remedies,
         gate: Gate,
         spawn: Spawn,
+        no_syncs: Callable[[], bool],
     ) -> None:
         self.beat = 0
         self._terms = terms
@@ -38,7 +41,9 @@ class Cadence:
         self._remedies = remedies
         self._gate = gate
         self._spawn = spawn
+        self._no_syncs = no_syncs
         self._keep_alive_s = terms.keep_alive_s
+        self._look_s = min(terms.flush_s, terms.untold_s)
         self._expiry_s: float | None = None
 
     def tick(self) -> None:
@@ -52,17 +57,18 @@ class Cadence:
 
     async def run(self) -> None:
         """Tick until cancelled."""
-        flushed_at = now_s()
+        flushed_at = looked_at = now_s()
         while True:
             await pause(_TICK_S if self._gate.is_open else _SHUT_TICK_S)
             self.tick()
             now = now_s()
             self._gate.notice()
             self.mark_old()
-            due = now - flushed_at >= self._terms.flush_s
-            flushed_at = now if due else flushed_at
-            self._flush(everything=due)
-            if due:
+            flush, look = now - flushed_at >= self._terms.flush_s, now - looked_at >= self._look_s
+            flushed_at = now if flush else flushed_at
+            self._flush(everything=flush, untold=look)
+            if look:
+                looked_at = now
                 self._spawn(self._look_for_eaten())
                 self._routes.close_unused()
             self._keep_all_alive(now)
@@ -74,8 +80,13 @@ class Cadence:
             for driver in self._drivers.values():
                 driver.lane.forgets_before_ms = before_ms
 
-    def _flush(self, *, everything: bool) -> None:
-        dirty = [driver for driver in self._drivers.values() if everything or self._much_copied(driver)]
+    def _flush(self, *, everything: bool, untold: bool) -> None:
+        all_untold = untold and self._no_syncs()
+        dirty = [
+            driver
+            for driver in self._drivers.values()
+            if everything or all_untold or self._much_copied(driver) or (untold and self._copied_nothing(driver))
+        ]
         for driver in dirty:
             driver.positions.flush_asked = True
             driver.flushed_bytes = driver.lane.wire_bytes
@@ -84,13 +95,17 @@ class Cadence:
     def _much_copied(self, driver: LaneDriver) -> bool:
         return driver.lane.wire_bytes - driver.flushed_bytes >= self._terms.flush_bytes
 
+    def _copied_nothing(self, driver: LaneDriver) -> bool:
+        """Whether the map has no record that an offset sync could name: all that came was skipped."""
+        return driver.lane.map is not None and not driver.lane.map.pending
+
     async def _look_for_eaten(self) -> None:
         """Compare the target's log starts with the positions, once per lane until it recovers."""
         drivers = [d for d in self._drivers.values() if d.lane.state is State.COPYING and d.lane.records]
         try:
             starts = await self._target.offsets([d.name.target for d in drivers], EARLIEST) if drivers else {}
         except (ConnectionLost, BrokerUnreachable, KafkaRefusal):
-            return  # asked again at the next flush
+            return  # asked again at the next look
         for driver in drivers:
             eaten = starts[driver.name.target] >= driver.lane.target_next
             if eaten and not driver.eaten_told:

@@ -94,7 +94,9 @@ class FlowCopier:
             self._tell,
             self._owned,
         )
-        self.cadence = Cadence(terms, target, self.drivers, self.routes, self._remedies, self._gate, self._spawn)
+        self.cadence = Cadence(
+            terms, target, self.drivers, self.routes, self._remedies, self._gate, self._spawn, self._no_syncs
+        )
         self._sets = Sets(
             self.drivers,
             self.routes,
@@ -116,6 +118,10 @@ class FlowCopier:
         self._paused: set[str] = set()
         self._flow_paused = False
         self._turns = count()
+
+    def _no_syncs(self) -> bool:
+        """Whether nobody is told where the lanes are but by their positions."""
+        return self._syncs is None or bool(self._syncs.trouble)
 
     # --- life ------------------------------------------------------------------------------------------------
 

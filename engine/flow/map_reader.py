@@ -28,8 +28,8 @@ from engine.wire.record import Record
 from policies.model import FlowName, TopicPartition
 
 _AT_ONCE = 8
-_SYNCS_SINCE_MS = 300_000
-"""Older syncs tell less than the positions, which are written more often than that."""
+_LAST_SYNCS = 50_000
+"""Records looked at where nothing is young enough: nobody writes any more, and these were the last."""
 _LEAST_RUNS = 2 * RUNS_PER_BLOCK
 """Of one lane: what was just read back must outlast the question."""
 _UNKNOWN = Translation(How.STALE)
@@ -46,6 +46,8 @@ class MapTerms(msgspec.Struct, frozen=True, kw_only=True):
     position_keys: PositionKeys
     syncs_topic: str = ""
     """Empty: no offset syncs are read, and heads are as old as the positions."""
+    syncs_since_s: float = 300.0
+    """Older syncs tell less than the positions, which are written more often than that."""
     keep_runs: int = 2_000_000
 
 
@@ -80,7 +82,8 @@ class MapReader:
             await self._read(self._target, positions, self._position)
             if self._terms.syncs_topic:
                 syncs = [TopicPartition(self._terms.syncs_topic, 0)]
-                await self._read(self._syncs, syncs, self._sync, since_ms=wall_ms() - _SYNCS_SINCE_MS)
+                since_ms = wall_ms() - int(self._terms.syncs_since_s * 1000)
+                await self._read(self._syncs, syncs, self._sync, since_ms=since_ms)
             topic = map_topic(self._terms.flow.source)
             await self._read(self._target, [TopicPartition(topic, number) for number in range(count)], self._block)
             self._apply()
@@ -98,7 +101,8 @@ class MapReader:
         fresh = [one for one in grown if one not in self._read_to and since_ms != EARLIEST]
         if fresh:
             since = await cluster.offsets(fresh, since_ms)
-            starts |= {one: at if at >= 0 else ends[one] for one, at in since.items()}
+            for one, at in since.items():
+                starts[one] = at if at >= 0 else max(starts[one], ends[one] - _LAST_SYNCS)
         at_once = asyncio.Semaphore(_AT_ONCE)
 
         async def read(partition: TopicPartition) -> None:

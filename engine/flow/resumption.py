@@ -14,6 +14,7 @@ from engine.flow.lane_driver import LaneDriver
 from engine.flow.ports import EARLIEST, LATEST, Cluster, Producer, ProducerState
 from engine.flow.starts import StartResolver
 from engine.flow.stored_positions import Stored, decode_positions
+from engine.flow.tail import tail_headers
 from engine.flow.takeover import Reach, Takeover
 from engine.flow.terms import FlowTerms
 from engine.tasks import run_all
@@ -189,7 +190,7 @@ class Resumption:
         first = stored.target_next - (before.end < stored.target_next or not successor)
         batches: Sequence[TailBatch] = ()
         if end >= stored.target_next:
-            batches = await self._target.read_headers(target, max(start, first), end)
+            batches = await tail_headers(self._target, target, stored, max(start, first), end)
         if doubtful(stored, Tail(log_start=start, end=end, batches=tuple(batches))):
             batches = await self._target.read_headers(target, max(start, end - _REGRESSION_WINDOW), end)
         markers = sum(1 for batch in batches if batch.is_control and batch.base_offset >= before.end)

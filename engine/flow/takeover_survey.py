@@ -16,6 +16,7 @@ from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.ports import EARLIEST, LATEST, Cluster
 from engine.flow.starts import StartResolver
 from engine.flow.stored_positions import Stored, Unreadable, writer_of
+from engine.flow.tail import tail_headers
 from engine.flow.takeover import Reach, Takeover
 from engine.tasks import run_all
 from policies.model import LaneName, TopicPartition
@@ -168,7 +169,7 @@ class TakeoverSurvey:
             lost = f"the target ends at {ends.target_end}, and {stored.target_next} was acknowledged: it lost records"
             return msgspec.structs.replace(blank, trouble=lost)
         first = max(ends.target_start, stored.target_next)
-        batches = tuple(await self._target.read_headers(lane.target, first, ends.target_end))
+        batches = tuple(await tail_headers(self._target, lane.target, stored, first, ends.target_end))
         found = read_tail(stored, Tail(log_start=ends.target_start, end=ends.target_end, batches=batches))
         if isinstance(found, Unknown):
             return msgspec.structs.replace(blank, trouble=f"target offset {found.found}: {found.cause}")

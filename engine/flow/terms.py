@@ -27,7 +27,10 @@ class FlowTerms(msgspec.Struct, frozen=True, kw_only=True):
     """The name that positions are kept under."""
     positions_partitions: int = 25
     buffer_budget_bytes: int = 64 * 1024 * 1024
-    flush_s: float = 5.0
+    flush_s: float = 60.0
+    """How often a position is written that nothing else asks for."""
+    untold_s: float = 5.0
+    """The same for lanes whose place no offset sync tells."""
     flush_bytes: int = 16 * 1024 * 1024
     fetch: FetchTerms = FetchTerms()
     partition_fetch_bytes: int = 512 * 1024

@@ -238,7 +238,7 @@ def test_the_place_that_wins_is_mm2s(java: Any, places: tuple[str, ...]) -> None
     assert ours.refresh_topics_s in (typed.getLong("refresh.topics.interval.seconds"), 5)
     assert ours.positions_topic == worker["offset.storage.topic"]
     assert ours.positions_partitions == int(worker.get("offset.storage.partitions", 25))
-    assert ours.flush_s == int(worker.get("offset.flush.interval.ms", 5000)) / 1000
+    assert ours.flush_s == int(worker.get("offset.flush.interval.ms", 60000)) / 1000
 
 
 @pytest.mark.full  # MM2 looks through its class path each time

@@ -25,7 +25,7 @@ def test_defaults() -> None:
         25,
         3,
     )
-    assert (found.flush_s, found.max_in_flight, found.request_timeout_s) == (5.0, 5, 30.0)
+    assert (found.flush_s, found.max_in_flight, found.request_timeout_s) == (60.0, 5, 30.0)
     assert (found.copiers, found.buffer_budget_bytes, found.stop_on_foreign_writer) == (1, 64 * MIB, True)
     assert found.starts.start_for("t") == Earliest()
     assert found.configs_exclude.matches("min.insync.replicas")
@@ -79,7 +79,7 @@ def test_storage_keys_of_the_top_level_win() -> None:
 def test_the_flush_interval_counts_at_the_target_cluster_only() -> None:
     assert flow("B.offset.flush.interval.ms = 1000\n").flush_s == 1.0
     found = mirror("offset.flush.interval.ms = 1000\n")
-    assert found.flows[0].flush_s == 5.0
+    assert found.flows[0].flush_s == 60.0
     assert "offset.flush.interval.ms" in str(found.warnings[0])
 
 

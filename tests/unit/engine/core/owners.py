@@ -20,6 +20,7 @@ from engine.core.position_keys import PositionKeys
 from engine.core.position_stream import PositionStream
 from engine.core.resume import Found, Tail, TailBatch, read_tail
 from engine.core.states import State
+from engine.core.tail_end import from_end
 from engine.wire.batch import read_header
 from engine.wire.records import reencode
 from policies.model import FlowName, LaneName, TopicPartition
@@ -177,11 +178,20 @@ class Owner:
         if stored is None:
             found = Found(source_next=0, target_next=log.end, sequence=0, how="start", tail_records=0)
         else:
-            tail = Tail(log_start=0, end=log.end, batches=tuple(log.headers(stored.target_next)))
-            read = read_tail(stored, tail)
+            batches = tuple(log.headers(stored.target_next))
+            read = read_tail(stored, Tail(log_start=0, end=log.end, batches=batches))
             assert isinstance(read, Found), read
             found = read
+            self._know_from_end(stored, batches, found)
         self.own(found.source_next, self.epoch, 0, barrier_done=True, known=resumed_map(stored, found, 1))
+
+    def _know_from_end(self, stored: Position, batches: tuple[TailBatch, ...], found: Found) -> None:
+        """Whatever part of the tail tells the rest of it must tell it right."""
+        for at in range(1, len(batches)):
+            whole = from_end(stored, batches[at:])
+            if whole is not None:
+                self.world.count("tails from their end")
+                assert read_tail(stored, Tail(log_start=0, end=self.world.target.end, batches=whole)) == found
 
     def own(
         self, source_next: int, epoch: int, sequence: int, *, barrier_done: bool, known: MapTail | None = None

@@ -191,6 +191,8 @@ async def test_old_syncs_are_left_alone() -> None:
     head = msgspec.structs.replace(stage.stored().map_head, source_next=10_000)
     key, value = encode_offset_sync(OffsetSync("t", 0, 1, 1, encode_tail(head)))
     stage.syncs.append(bytes(encode_batch([Record(0, 1_000, key, value)], 0)))
+    key, value = encode_offset_sync(OffsetSync("another", 0, 1, 1))
+    stage.syncs.append(bytes(encode_batch([Record(0, NOW_MS, key, value)], 0)))
     reader = stage.reader()
     await reader.follow()
     assert reader.head(LANE) == stage.stored().map_head
@@ -209,8 +211,9 @@ async def test_nothing_is_known_of_what_nobody_wrote() -> None:
 
 async def test_a_position_that_cannot_be_read_hides_its_lane() -> None:
     stage = await played(3, partitions=2)
-    newest = next(b for b in reversed(stage.positions.batches) if b.payload and b'"partition":0' in b.payload)
-    newest.payload = newest.payload.replace(b'"raymirror":2', b'"raymirror":9')
+    newest = next(one for one in reversed(stage.positions.records()) if b'"partition":0' in (one.key or b""))
+    newer = msgspec.structs.replace(newest, value=(newest.value or b"").replace(b'"raymirror":2', b'"raymirror":9'))
+    stage.positions.append(bytes(encode_batch([newer], 0)))
     reader = stage.reader()
     await reader.follow()
     assert "newer raymirror" in reader.unreadable[LANE]
@@ -276,3 +279,19 @@ async def test_the_map_survives_a_target_that_lost_blocks_of_it() -> None:
     for one in (reader, stage.reader()):
         await one.follow()
         await stage.judge(one)
+
+
+async def test_the_last_syncs_of_one_who_is_long_gone_are_read() -> None:
+    """Nobody has written for longer than syncs matter: the newest still tell more than the last position."""
+    stage = await played(2)
+    stage.sources[0].data(4)
+    stage.a.grow()
+    stored = stage.stored()
+    ahead = msgspec.structs.replace(
+        stored.map_head, source_next=stored.source_next + 4, target_next=stored.target_next + 4
+    )
+    key, value = encode_offset_sync(OffsetSync("t", 0, 1, 1, encode_tail(ahead)))
+    stage.syncs.append(bytes(encode_batch([Record(0, 1_000, key, value)], 0)))
+    reader = stage.reader()
+    await reader.follow()
+    assert reader.head(LANE) == ahead

@@ -1,5 +1,6 @@
 """Who owns a lane, and who else writes to its target."""
 
+import msgspec
 import pytest
 
 from engine.core.actions import Inspect
@@ -14,6 +15,7 @@ from engine.core.events import (
 )
 from engine.core.states import State
 from engine.flow.ports import Leader
+from engine.wire.encode import encode_batch
 from policies.model import TopicPartition
 from tests.fakes.brokers import turns
 from tests.unit.engine.flow.stage import Stage, until
@@ -142,8 +144,9 @@ async def test_an_unreadable_position_stops_its_own_lane() -> None:
     stage.assign(only=[0])
     async with stage.running():
         await until(stage.whole)
-    newer = stage.positions.batches[-1]
-    newer.payload = newer.payload.replace(b'"raymirror":2', b'"raymirror":9')
+    newest = stage.positions.records()[-1]
+    newer = msgspec.structs.replace(newest, value=(newest.value or b"").replace(b'"raymirror":2', b'"raymirror":9'))
+    stage.positions.append(bytes(encode_batch([newer], 0)))
     stage.copier = stage.new_copier()
     stage.assign(epoch=2)
     async with stage.running():

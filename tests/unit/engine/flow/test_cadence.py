@@ -1,0 +1,56 @@
+"""When positions are written that the copying itself does not ask for."""
+
+import msgspec
+
+from engine.flow.ports import Leader
+from policies.model import TopicPartition
+from tests.unit.engine.flow.stage import TERMS, Stage, until
+from tests.unit.engine.flow.test_syncs import TOPIC, SyncStage
+
+SELDOM = msgspec.structs.replace(TERMS, flush_s=1000.0, untold_s=0.05)
+
+
+def synced() -> SyncStage:
+    stage = SyncStage()
+    stage.copier = stage.new_copier(msgspec.structs.replace(stage.terms, flush_s=1000.0, untold_s=0.05))
+    return stage
+
+
+async def test_without_syncs_positions_tell_how_far_a_lane_is() -> None:
+    stage = Stage()
+    stage.copier = stage.new_copier(SELDOM)
+    stage.sources[0].data(3)
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.positions.records() and stage.stored().source_next == 3)
+
+
+async def test_a_lane_that_syncs_tell_of_writes_no_position_until_it_leaves() -> None:
+    stage = synced()
+    stage.sources[0].data(3)
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.whole() and stage.at_end() and stage.answered())
+        beats = stage.copier.cadence.beat
+        await until(lambda: stage.copier.cadence.beat > beats + 3)
+        assert stage.stored().source_next == 0
+    assert stage.stored().source_next == 3
+
+
+async def test_what_no_sync_can_tell_the_position_does() -> None:
+    """All that came was aborted: there is no record that a sync could name."""
+    stage = synced()
+    stage.sources[0].aborted_data(2, 7)
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.positions.records() and stage.stored().source_next == 3)
+
+
+async def test_while_syncs_cannot_be_written_positions_tell_it() -> None:
+    stage = synced()
+    stage.home.leader[TopicPartition(TOPIC, 0)] = Leader(-1, 0, "id")
+    stage.sources[0].data(3)
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.positions.records() and stage.stored().source_next == 3)
+    assert stage.whole()
