@@ -24,8 +24,6 @@ _SYNCS_TOPIC_KEYS = ("offset-syncs.topic.location", "offset-syncs.topic.replicat
 _AS_MANY = 0
 """MM2's default of 3 replicas, or as many as the cluster has brokers, where it has fewer."""
 _MOST_COPIERS = 10_000
-_UNTOLD_S = 5.0
-"""Where no offset sync tells how far a lane is, its position must."""
 _DRAIN_S = 600
 _CALM_S = 900
 _REFRESH_S = 5
@@ -46,8 +44,6 @@ class FlowReader:
         """Return the flow's configuration."""
         keys, topics, exclude = self.keys, self._patterns("topics", DEFAULT_TOPICS), self._patterns("topics.exclude")
         naming, copiers, heartbeat = self._naming(), self._copiers(), self.heartbeat()
-        flush = keys.worker("offset.flush.interval.ms")
-        flush_s = self._number(flush, 60_000, 100) / 1000
         self._note_what_is_otherwise_here()
         return FlowConfig(
             name=self._name,
@@ -71,8 +67,7 @@ class FlowReader:
             connector=self._reader.text(keys.flow("raymirror.connector.name"), CONNECTOR),
             positions_partitions=self._number(keys.storage("offset.storage.partitions"), 25, 1),
             positions_replication_factor=self._replicas(keys.storage("offset.storage.replication.factor"), 3),
-            flush_s=flush_s,
-            untold_s=flush_s if self._reader.has(flush) else _UNTOLD_S,
+            flush_s=self._number(keys.worker("offset.flush.interval.ms"), 60_000, 100) / 1000,
             copiers=copiers[0],
             most_copiers=copiers[1],
             target_drain_s=float(self._number(keys.flow("raymirror.target.drain.seconds"), _DRAIN_S, 1)),

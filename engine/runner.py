@@ -40,7 +40,6 @@ def terms_for(flow: FlowConfig, deployment_id: str) -> FlowTerms:
         positions_partitions=flow.positions_partitions,
         buffer_budget_bytes=flow.buffer_budget_bytes,
         flush_s=flow.flush_s,
-        untold_s=flow.untold_s,
         fetch=flow.fetch,
         partition_fetch_bytes=flow.partition_fetch_bytes,
         limits=Limits(max_in_flight=flow.max_in_flight),

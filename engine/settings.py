@@ -110,8 +110,6 @@ class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
     positions_partitions: int
     positions_replication_factor: int
     flush_s: float
-    untold_s: float
-    """As `flush_s`, for lanes whose place no offset sync tells."""
     copiers: int
     most_copiers: int
     target_drain_s: float

@@ -30,7 +30,7 @@ class FlowTerms(msgspec.Struct, frozen=True, kw_only=True):
     flush_s: float = 60.0
     """How often a position is written that nothing else asks for."""
     untold_s: float = 5.0
-    """The same for lanes whose place no offset sync tells."""
+    """The same for lanes whose place no offset sync tells, where it is less."""
     flush_bytes: int = 16 * 1024 * 1024
     fetch: FetchTerms = FetchTerms()
     partition_fetch_bytes: int = 512 * 1024

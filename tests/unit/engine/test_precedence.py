@@ -212,7 +212,6 @@ def test_every_setting_of_a_flow_is_in_the_table() -> None:
         "positions_partitions",
         "positions_replication_factor",
         "flush_s",
-        "untold_s",
         "copiers",
         "most_copiers",
         "target_drain_s",
