@@ -55,7 +55,7 @@ class ConnectWorker:
             "config.storage.replication.factor": "1",
             "status.storage.replication.factor": "1",
             "offset.flush.interval.ms": "1000",
-            "plugin.discovery": "only_scan",
+            "plugin.discovery": "service_load",
         }
         file.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()))
         self._process = start_tool(_MAIN_CLASS, str(file), log_file=self.log, heap_mib=512, flags=SERVER_FLAGS)

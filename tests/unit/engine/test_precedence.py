@@ -113,6 +113,7 @@ KEYS: list[Row] = [
         lambda found: found.starts.start_for("t"),
         (Latest(), Earliest()),
     ),
+    ("raymirror.connector.name", FLOW, ("x", "y"), lambda found: found.connector, ("x", "y")),
     ("offset.storage.topic", STORAGE, ("x", "y"), lambda found: found.positions_topic, ("x", "y")),
     ("offset.storage.partitions", STORAGE, ("4", "5"), lambda found: found.positions_partitions, (4, 5)),
     (
@@ -209,6 +210,7 @@ def test_every_setting_of_a_flow_is_in_the_table() -> None:
         "request_timeout_s",
         "mm2_group",
         "positions_topic",
+        "connector",
         "positions_partitions",
         "positions_replication_factor",
         "flush_s",
