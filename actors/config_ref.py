@@ -1,4 +1,8 @@
-"""The configuration by reference: a path and a digest, read again by each actor."""
+"""The configuration by reference: a path and a digest, read again by each actor.
+
+A file that is edited while the mirror runs changes nothing until `raymirror run` is given it: whoever is started anew,
+also by Ray, works with the settings of the start. Only passwords are read from the file as it is.
+"""
 
 import hashlib
 import os
@@ -7,8 +11,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from actors.messages import ConfigRef
-from engine.config import load_config
-from engine.errors import MirrorError
+from engine.config import plain_settings, read_config, read_kept
+from engine.errors import ConfigError, MirrorError
+from engine.properties import Properties, parse_properties
 from engine.settings import MirrorConfig
 
 IN_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"
@@ -16,7 +21,7 @@ IN_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 
 
 class ConfigChanged(MirrorError):
-    """The file is not the one the mirror was started with."""
+    """The file is not the one the mirror was started with, and what stood in that one was not kept."""
 
     def __init__(self, path: str, expected: str, found: str) -> None:
         super().__init__(path, expected, found)
@@ -45,15 +50,19 @@ class ConfigMissing(MirrorError):
 
 
 def refer(path: Path) -> ConfigRef:
-    """Make a reference to a configuration file. Raises OSError.
+    """Make a reference to a configuration file. Raises OSError, ConfigError.
 
     In a Ray job, a file below the working directory is named from there: every node has a copy of that directory, and
     each may have it elsewhere.
     """
     absolute = path.resolve()
-    digest = hashlib.sha256(absolute.read_bytes()).hexdigest()
+    data = absolute.read_bytes()
     shipped = is_shipped(path, os.environ)
-    return ConfigRef(path=str(absolute.relative_to(Path.cwd()) if shipped else absolute), digest=digest)
+    return ConfigRef(
+        path=str(absolute.relative_to(Path.cwd()) if shipped else absolute),
+        digest=hashlib.sha256(data).hexdigest(),
+        kept=plain_settings(_parse(data, str(absolute))),
+    )
 
 
 def is_shipped(path: Path, env: Mapping[str, str]) -> bool:
@@ -63,11 +72,33 @@ def is_shipped(path: Path, env: Mapping[str, str]) -> bool:
 
 def load(ref: ConfigRef) -> MirrorConfig:
     """Read the configuration a reference names. Raises ConfigMissing, ConfigChanged, ConfigError."""
-    path = Path(ref.path)
+    data = _read(ref)
+    digest = hashlib.sha256(data).hexdigest()
+    if digest == ref.digest:
+        return read_config(_parse(data, ref.path))
+    if not ref.kept:
+        raise ConfigChanged(ref.path, ref.digest, digest)
     try:
-        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        present = _parse(data, ref.path)
+    except ConfigError:
+        present = Properties(ref.path, {}, ())  # half written, say: a password that is missing is missed below
+    return read_kept(ref.kept, present)
+
+
+def is_edited(ref: ConfigRef) -> bool:
+    """Whether the file is another one now than the one the mirror was started with."""
+    try:
+        return hashlib.sha256(_read(ref)).hexdigest() != ref.digest
+    except (OSError, ConfigMissing):
+        return True
+
+
+def _read(ref: ConfigRef) -> bytes:
+    try:
+        return Path(ref.path).read_bytes()
     except FileNotFoundError:
         raise ConfigMissing(ref.path, socket.gethostname()) from None
-    if digest != ref.digest:
-        raise ConfigChanged(ref.path, ref.digest, digest)
-    return load_config(path)
+
+
+def _parse(data: bytes, file: str) -> Properties:
+    return parse_properties(data.decode("iso-8859-1"), file)

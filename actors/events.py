@@ -145,6 +145,19 @@ class FailedOver(Event, frozen=True, kw_only=True, tag="failed_over"):
         )
 
 
+class ConfigEdited(Event, frozen=True, kw_only=True, tag="config_edited"):
+    """The configuration file is not what it was when the mirror was started."""
+
+    severity: ClassVar[str] = "warning"
+    path: str
+
+    def text(self) -> str:
+        return (
+            f"{self.path} was edited: the mirror goes on with the settings that it was started with (only passwords are"
+            f" read from the file as it is); to apply the new ones: raymirror run {self.path}"
+        )
+
+
 class FlowTroubled(Event, frozen=True, kw_only=True, tag="flow_troubled"):
     """Discovery, or what is remembered of a flow, fails."""
 
@@ -166,6 +179,7 @@ KINDS: tuple[type[Event], ...] = (
     Scaled,
     FlowTroubled,
     FailedOver,
+    ConfigEdited,
 )
 
 _known: list[Any] = [*typing.get_args(AnyEvent), *KINDS]

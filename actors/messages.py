@@ -1,6 +1,7 @@
 """What crosses between actors: references and names to start with, orders and reports while they run.
 
-Never a secret and never the configuration itself: what a new actor is handed stays readable in Ray's control store.
+Never a secret: what a new actor is handed stays readable in Ray's control store. Of the configuration it is handed what
+may be read by anyone; passwords each actor reads from the file.
 """
 
 import msgspec
@@ -10,10 +11,15 @@ from policies.model import FlowName, PartitionSet
 
 
 class ConfigRef(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the configuration is and the sha256 of its bytes; actors read it themselves."""
+    """Where the configuration is and the sha256 of its bytes; actors read it themselves.
+
+    `kept`: its settings as they stood in the file when the mirror was started, without what may hold a password: the
+    mirror goes on with them when the file is edited.
+    """
 
     path: str
     digest: str
+    kept: dict[str, str] = {}
 
 
 class CopierSpec(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Mapping
 from itertools import pairwise, permutations, starmap
 from pathlib import Path
 
@@ -10,9 +11,9 @@ import msgspec
 from engine.errors import ConfigError
 from engine.flow_config import TOPIC_NAME, FlowReader
 from engine.flow_keys import FlowKeys
-from engine.properties import Properties, load_properties
+from engine.properties import Properties, Property, load_properties
 from engine.property_reader import PropertyReader
-from engine.secrets import SECURITY_KEYS, check_security
+from engine.secrets import SECURITY_KEYS, check_security, is_secret
 from engine.settings import ClusterConfig, ConfigWarning, FlowConfig, HeartbeatConfig, MirrorConfig
 from engine.telemetry_config import read_telemetry
 from engine.unread import explain
@@ -37,7 +38,29 @@ def load_config(path: Path) -> MirrorConfig:
 
 def read_config(properties: Properties) -> MirrorConfig:
     """Check parsed properties. Raises ConfigError."""
+    return _read(PropertyReader(properties), properties)
+
+
+def plain_settings(properties: Properties) -> dict[str, str]:
+    """Give what is honoured as it stands in the file, placeholders too, but nothing that may hold a password in clear.
+
+    Raises ConfigError.
+    """
     reader = PropertyReader(properties)
+    _read(reader, properties)
+    unread = set(reader.unread())
+    found = {key: entry.value for key, entry in properties.entries.items()}
+    return {key: value for key, value in found.items() if key not in unread and not is_secret(key)}
+
+
+def read_kept(kept: Mapping[str, str], present: Properties) -> MirrorConfig:
+    """Read settings that `plain_settings` gave, with the passwords of the file as it is now. Raises ConfigError."""
+    entries = {key: Property(key, value, present.line(key)) for key, value in kept.items()}
+    entries |= {key: entry for key, entry in present.entries.items() if is_secret(key)}
+    return read_config(Properties(present.file, entries, ()))
+
+
+def _read(reader: PropertyReader, properties: Properties) -> MirrorConfig:
     aliases = _aliases(reader)
     clusters = {alias: _cluster(reader, alias) for alias in aliases}
     _check_flow_keys(reader, aliases)

@@ -22,11 +22,18 @@ SECURITY_KEYS = (
     "ssl.endpoint.identification.algorithm",
 )
 """Client settings that are honoured, at top level or under a cluster's alias."""
+SECRET_KEYS = ("sasl.jaas.config", "ssl.key.password")
+"""Those of them that may hold a password in clear."""
 
 _T = TypeVar("_T")
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _JAAS_FIELD = re.compile(r"\b(username|password)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|'([^']*)'|([^\s;\"']+))")
+
+
+def is_secret(key: str) -> bool:
+    """Whether a key of the file, under an alias or not, may hold a password in clear."""
+    return any(key == secret or key.endswith(f".{secret}") for secret in SECRET_KEYS)
 
 
 def check_security(cluster: ClusterConfig) -> None:
