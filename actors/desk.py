@@ -89,13 +89,10 @@ class FlowDesk:
         self._started_ms = started_ms
 
     def command(self, command: Command, topics: tuple[str, ...] = ()) -> None:
-        """Change what is wanted. Raises IllegalCommand, UnknownTopic."""
+        """Change what is wanted, of topics that `known_of` gave. Raises IllegalCommand."""
         # a flow that was stopped by itself may go on, for its mirror has not ended
         is_back = command is Command.RESUME and not topics
         state = Desired.RUNNING if is_back else desired_after(self.wanted.state, command)
-        for topic in topics:
-            if topic not in self.topics() and topic not in self.wanted.paused_topics:
-                raise UnknownTopic(topic, str(self.flow))
         wake = self.wanted.wake + (command is Command.RESUME)
         if command is Command.RESUME:
             self.release()
@@ -105,6 +102,11 @@ class FlowDesk:
         paused = self.wanted.paused_topics
         paused = paused | set(topics) if command is Command.PAUSE else paused - set(topics)
         self.wanted = Wanted(state=self.wanted.state, paused_topics=frozenset(paused), wake=wake)
+
+    def known_of(self, topics: tuple[str, ...]) -> tuple[str, ...]:
+        """Give those of the topics that the flow copies, or that are paused in it."""
+        known = self.topics() | self.wanted.paused_topics if topics else frozenset()
+        return tuple(topic for topic in topics if topic in known)
 
     def kept(self, at_ms: int) -> Kept:
         """Say what is to be remembered at an instant of Unix time."""
@@ -133,7 +135,8 @@ class FlowDesk:
         """Take what Metadata found: new lanes join sets, lanes that are gone leave theirs. Name the topics that are
         gone, with the partitions they had. Sets are planned once what is remembered of them was read.
         """
-        self.failure, self.taken, self.groups = found.failure, found.taken, found.groups
+        self.failure, self.groups = found.failure, found.groups
+        self.taken = self.taken or found.taken  # a metadata actor that is new does not know it yet
         if found.kept is not None and not self.is_kept:
             self.is_kept = True
             self._recall(found.kept, now_s)
@@ -204,6 +207,11 @@ class FlowDesk:
         """Try what is in quarantine now, because the operator says so."""
         for set_id in self.quarantined():
             self.records = released(self.records, set_id)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the flow is not to be copied here: it was stopped, or it is not ours."""
+        return bool(self.taken) or self.wanted.state is Desired.STOPPED
 
     @property
     def _pattern(self) -> PartitionSet:

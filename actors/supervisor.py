@@ -13,8 +13,17 @@ import msgspec
 
 from actors.crew import Crew
 from actors.deeds import Deed, Deeds
-from actors.desk import FlowDesk, FlowPlan, Plan
-from actors.events import CopierDrainedBadly, FailedOver, FlowGone, FlowTroubled, Outcome, SetMoved, TopicGone
+from actors.desk import FlowDesk, FlowPlan, Plan, UnknownTopic
+from actors.events import (
+    ConfigEdited,
+    CopierDrainedBadly,
+    FailedOver,
+    FlowGone,
+    FlowTroubled,
+    Outcome,
+    SetMoved,
+    TopicGone,
+)
 from actors.logs import log_event
 from actors.messages import Orders, Report
 from actors.placing import place
@@ -94,9 +103,10 @@ class Supervisor:
         self.desired = Desired.RUNNING
         self.term = wall_ms()
         self.refused = ""
-        """Why this mirror may not run: somebody else mirrors one of its flows."""
+        """Why this mirror has ended: of its flows none is left, because others mirror them."""
         self._leads = False
         self._draining = False
+        self._is_edited = False
         self._desks = {flow.name: FlowDesk(flow, plan, identity.started_ms) for flow in flows}
         self._tallies = {name: Tally(desk) for name, desk in self._desks.items()}
         self._fleet, self._metadata = fleet, metadata
@@ -127,7 +137,7 @@ class Supervisor:
                 self._bury(desk, seat)
         for desk in self._desks.values():
             self._look(desk)
-            if self._draining or desk.wanted.state is Desired.STOPPED:
+            if self._draining or desk.is_over:
                 self._drain(desk)
             else:
                 self._scalers[desk.flow].look(self._clock_s(), self._wall_ms())
@@ -180,20 +190,20 @@ class Supervisor:
         found = self._metadata.found(desk.flow)
         if found.failure and found.failure != desk.failure:
             self._note(FlowTroubled(flow=desk.flow, what=found.failure))
-        if found.taken and not self.refused:
+        if found.taken and not desk.taken:
             self._note(FlowTroubled(flow=desk.flow, what=found.taken))
-            self.refused = found.taken
-            self.drain()
         for topic, partitions in desk.take(found, self._clock_s()).items():
             self._note(TopicGone(flow=desk.flow, topic=topic, partitions=partitions))
         self._note(*found.events)
-        if not self._draining and all(one.wanted.state is Desired.STOPPED for one in self._desks.values()):
-            self.desired = Desired.STOPPED
+        if not self._draining and all(one.is_over for one in self._desks.values()):
+            self.refused = next((one.taken for one in self._desks.values() if one.taken), "")
+            if not self.refused:
+                self.desired = Desired.STOPPED
             self.drain()
 
     def _drain(self, desk: FlowDesk) -> None:
         for seat in list(desk.seats.values()):
-            if seat.state is CopierState.STARTING:
+            if seat.state is CopierState.STARTING and not seat.is_adopted:
                 self._bury(desk, seat)  # it holds nothing, and may never answer
             elif seat.drain_asked_at_s is None:
                 seat.ask_drain(self._clock_s())
@@ -235,8 +245,14 @@ class Supervisor:
         # what is said to all is not meant for a flow that was stopped by itself
         everyone = [desk for desk in self._desks.values() if desk.wanted.state is not Desired.STOPPED]
         desks = [self._desk(flow)] if flow is not None else everyone
+        copied = {desk.flow: desk.known_of(topics) for desk in desks}  # all is checked before anything is changed
+        for topic in topics:
+            if not any(topic in known for known in copied.values()):
+                raise UnknownTopic(topic, ", ".join(str(desk.flow) for desk in desks))
         for desk in desks:
-            desk.command(command, topics)
+            if topics and not copied[desk.flow]:
+                continue
+            desk.command(command, copied[desk.flow])
             desk.wanted_at_ms = self._wall_ms()
             self._remember(desk)
         if flow is None and not topics:
@@ -264,6 +280,13 @@ class Supervisor:
         for seat in there:
             seat.is_outdated = True
         return len(there)
+
+    def see_edited(self, *, edited: bool) -> None:
+        """Say once that the configuration file is not what it was, each time it becomes another."""
+        if edited and not self._is_edited:
+            for flow in self._desks:
+                self._note(ConfigEdited(flow=flow, path=self.identity.config_path))
+        self._is_edited = edited
 
     def drain(self) -> None:
         """End the copying in order, whatever is wanted afterwards."""
