@@ -27,6 +27,14 @@ def names_in(namespace: str) -> list[str]:
     return sorted(actor["name"] for actor in actors if actor["namespace"] == namespace)
 
 
+def find_actor(name: str, namespace: str) -> Any | None:
+    """Give the named actor; None where it has ended since it was listed."""
+    try:
+        return ray.get_actor(name, namespace=namespace)
+    except ValueError:
+        return None
+
+
 async def bounded(actor: str, name: str, ref: Awaitable[Any], timeout_s: float = CALL_TIMEOUT_S) -> Any:
     """Await an actor call for a bounded time. Raises CopierUnreachable."""
     try:

@@ -120,8 +120,10 @@ class RayConnection:
             shutil.rmtree(self._temp, ignore_errors=True)
 
 
-def start_local(cpus: int, folder: Path | None = None) -> RayConnection:
-    """Start a Ray of our own with so many logical CPUs, whatever the cores; in `folder`, if its path is short."""
+def start_local(cpus: int, memory: int = 0, folder: Path | None = None) -> RayConnection:
+    """Start a Ray of our own with so many logical CPUs, whatever the cores, and so many bytes of logical memory,
+    whatever the machine has (0: what Ray finds); in `folder`, if its path is short.
+    """
     ray = _import_ray(token=True)
     base = str(folder) if folder is not None else tempfile.gettempdir()
     home = Path(base if len(base) + 13 <= SHORT_PATH else "/tmp")
@@ -138,6 +140,7 @@ def start_local(cpus: int, folder: Path | None = None) -> RayConnection:
                 log_to_driver=False,
                 logging_level="ERROR",
                 _temp_dir=str(temp),
+                _memory=memory or None,
             )
             break
         except Exception as error:  # Ray raises a plain one

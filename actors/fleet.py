@@ -6,13 +6,13 @@ one, while a parked call tells its death in 20 ms, and a copier that comes back 
 
 import asyncio
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 import ray
 
-from actors.calls import actor_class, names_in
+from actors.calls import actor_class, find_actor, names_in
 from actors.copier import CopierShell
 from actors.messages import CopierSpec, MirrorSpec
 from actors.ports import CopierPort
@@ -44,10 +44,13 @@ class RayFleet:
     """The copiers of one mirror. Runs inside the supervisor actor, on its loop.
 
     `changed` is set when a copier has answered for the first time, has news or has ended: then a step is due at once.
+    `memory`: bytes that a copier of a flow asks for; 0: none.
     """
 
-    def __init__(self, spec: MirrorSpec, group: asyncio.TaskGroup, changed: asyncio.Event) -> None:
-        self._spec = spec
+    def __init__(
+        self, spec: MirrorSpec, memory: Mapping[FlowName, int], group: asyncio.TaskGroup, changed: asyncio.Event
+    ) -> None:
+        self._spec, self._memory = spec, memory
         self._group, self._changed = group, changed
         self._watched: list[RayCopier] = []
 
@@ -57,13 +60,14 @@ class RayFleet:
         for name in names_in(self._spec.namespace):
             kind, _, rest = name.partition("/")
             if kind == COPIER:
-                handle = ray.get_actor(name, namespace=self._spec.namespace)
+                handle = find_actor(name, self._spec.namespace)
                 source, target, _ = rest.split("/")
-                found.append(self._watch(handle, FlowName(source, target), name))
+                if handle is not None:
+                    found.append(self._watch(handle, FlowName(source, target), name))
         return found
 
     def start_copier(self, flow: FlowName, recipe: str) -> CopierPort:
-        """Begin starting a copier actor on one CPU."""
+        """Begin starting a copier actor on one CPU, with the memory that it asks for."""
         copier_id = f"{COPIER}/{flow.source}/{flow.target}/{uuid.uuid4().hex[:8]}"
         spec = CopierSpec(
             config=self._spec.config,
@@ -79,6 +83,7 @@ class RayFleet:
             namespace=self._spec.namespace,
             lifetime="detached",
             num_cpus=1,
+            memory=self._memory[flow] or None,
             max_restarts=0,
             max_task_retries=0,
         ).remote(msgspec.msgpack.encode(spec))

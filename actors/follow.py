@@ -10,6 +10,7 @@ from types import FrameType
 from actors.mirror import Mirror, MirrorLost
 from actors.status import MirrorStatus
 from actors.view import View
+from engine.errors import MirrorError
 
 SHOW_S = 1.0
 DRAIN_MARGIN_S = 10.0  # beyond the copiers' own drain bound
@@ -42,14 +43,14 @@ def follow(
 ) -> MirrorStatus | None:
     """Show the mirror once a second until it has stopped, a signal came or `until` is content; give the last status.
 
-    Raises MirrorLost when the supervisor is silent for a minute.
+    Raises MirrorLost, or what ends one supervisor after the other, when none has answered for a minute.
     """
     status, heard_at_s = None, time.monotonic()
     while True:
         try:
             status = mirror.follow()
             heard_at_s = time.monotonic()
-        except MirrorLost as lost:
+        except MirrorError as lost:
             _bear(mirror, lost, view, time.monotonic() - heard_at_s)
         else:
             view.show(status)
@@ -59,7 +60,7 @@ def follow(
             return status
 
 
-def _bear(mirror: Mirror, lost: MirrorLost, view: View, silent_s: float) -> None:
+def _bear(mirror: Mirror, lost: MirrorError, view: View, silent_s: float) -> None:
     if silent_s > LOST_S:
         raise lost
     view.say(f"{lost}; the copiers go on; asked again for {LOST_S:.0f} s")

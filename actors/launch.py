@@ -13,6 +13,7 @@ from actors import config_ref, session
 from actors.connect import RayConnection, attach, start_local
 from actors.messages import MirrorSpec
 from actors.mirror import Mirror, start
+from actors.needs import memory_of
 from engine.clock import wall_ms
 from engine.errors import MirrorError
 from engine.settings import MirrorConfig
@@ -28,6 +29,8 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
     spec: MirrorSpec
     address: str
     copiers: int
+    memory: int
+    """Bytes that all copiers may ask for together."""
     flows: tuple[str, ...]
 
 
@@ -59,16 +62,19 @@ def plan_launch(
         ),
         address=address or os.environ.get("RAY_ADDRESS", ""),
         copiers=sum(flow.most_copiers for flow in config.flows),
+        memory=sum(memory_of(flow) * (flow.most_copiers + SPARE_CPUS) for flow in config.flows),
         flows=tuple(str(flow.name) for flow in config.flows),
     )
 
 
 def connect(plan: LaunchPlan, folder: Path | None = None) -> RayConnection:
-    """Reach the Ray the plan names, or start one with a CPU for each copier and some to spare.
+    """Reach the Ray the plan names, or start one with a CPU and memory for each copier and some to spare.
 
     Raises RayUnreachable, OtherRelease, RayNotStarted.
     """
-    return attach(plan.address, local=False) if plan.address else start_local(plan.copiers + SPARE_CPUS, folder)
+    if plan.address:
+        return attach(plan.address, local=False)
+    return start_local(plan.copiers + SPARE_CPUS, plan.memory, folder)
 
 
 @contextmanager

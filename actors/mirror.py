@@ -1,8 +1,10 @@
 """A mirror seen from the command line's process: started or joined, asked, told, and waited for."""
 
+import contextlib
 import time
 import uuid
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -15,8 +17,16 @@ from actors.status import MirrorStatus, decode_status
 from engine.errors import MirrorError
 
 CALL_TIMEOUT_S = 15.0
+START_S = 60.0
+"""A supervisor's process on a busy machine takes its time to begin."""
+OTHERS_S = 5.0
+"""How long other mirrors of the Ray cluster are asked whether they copy a flow."""
+FAILED_S = 15.0
+"""How long a supervisor that does not answer as it should is asked again: Ray starts one that has failed anew."""
 POLL_S = 0.2
 NAME_FREE_S = 15.0
+
+_T = TypeVar("_T")
 
 
 class MirrorLost(MirrorError):
@@ -55,9 +65,17 @@ class Mirror:
         self._handle = handle
         self._follower = uuid.uuid4().hex
 
-    def status(self, *, lanes: bool = False) -> MirrorStatus:
-        """Ask how everything is. Raises MirrorLost."""
-        return decode_status(self._get(self._handle.status.remote(lanes)))
+    def status(self, *, lanes: bool = False, timeout_s: float = CALL_TIMEOUT_S) -> MirrorStatus:
+        """Ask how everything is. Raises MirrorLost, and what the supervisor raised where its run has failed."""
+        return self.told(self.ask(lanes=lanes), timeout_s)
+
+    def ask(self, *, lanes: bool = False) -> Any:
+        """Ask how everything is, and wait for nothing: `told` takes what this gives."""
+        return self._handle.status.remote(lanes)
+
+    def told(self, asked: Any, timeout_s: float = CALL_TIMEOUT_S) -> MirrorStatus:
+        """Give the answer to `ask`. Raises as `status` does."""
+        return decode_status(self._get(asked, timeout_s))
 
     def follow(self) -> MirrorStatus:
         """Ask how everything is, and be counted as one who follows the mirror. Raises MirrorLost."""
@@ -97,13 +115,24 @@ class Mirror:
         return False
 
     def retire(self) -> None:
-        """End the supervisor and leave its copiers to the next one. Raises MirrorLost."""
-        self._get(self._handle.hand_over.remote())
+        """End the supervisor and leave its copiers to the next one."""
+        with contextlib.suppress(MirrorError):  # one that cannot hand over is ended all the same: copiers follow terms
+            self._get(self._handle.hand_over.remote())
         self.kill()
 
     def kill(self) -> None:
         """End the supervisor."""
         self.connection.ray.kill(self._handle)
+
+    def end_all(self) -> None:
+        """End every process of the mirror, the supervisor first; positions are durable, nothing is given back."""
+        from actors.calls import find_actor, names_in
+        from actors.fleet import SUPERVISOR
+
+        for name in sorted(names_in(self.namespace), key=lambda name: name != SUPERVISOR):
+            handle = find_actor(name, self.namespace)
+            if handle is not None:
+                self.connection.ray.kill(handle)
 
     def find_again(self) -> None:
         """Take the supervisor that has the name now: a changed configuration brings a new one."""
@@ -114,11 +143,11 @@ class Mirror:
         except ValueError as error:
             raise MirrorLost(self.namespace, "it has ended") from error
 
-    def _get(self, ref: Any) -> Any:
+    def _get(self, ref: Any, timeout_s: float = CALL_TIMEOUT_S) -> Any:
         from ray.exceptions import RayError, RayTaskError
 
         try:
-            return self.connection.ray.get(ref, timeout=CALL_TIMEOUT_S)
+            return self.connection.ray.get(ref, timeout=timeout_s)
         except RayTaskError as error:
             if isinstance(error.cause, MirrorError):
                 raise error.cause from None
@@ -139,34 +168,66 @@ def running(connection: RayConnection) -> dict[str, Mirror]:
     return {space: Mirror(connection, ray.get_actor(SUPERVISOR, namespace=space), space) for space in spaces}
 
 
+def patiently(ask: Callable[[], _T], within_s: float) -> _T:
+    """Ask a supervisor until it answers: one that has failed is started anew by Ray. Raises what it said last."""
+    give_up_at = time.monotonic() + within_s
+    while True:
+        try:
+            return ask()
+        except MirrorError:
+            if time.monotonic() > give_up_at:
+                raise
+        time.sleep(POLL_S)
+
+
 def start(connection: RayConnection, spec: MirrorSpec, flows: tuple[str, ...]) -> tuple[Mirror, str]:
     """Start a mirror's supervisor, or join the one that runs; say what was done.
 
     One of the same version and configuration is joined; another one is replaced, and its copiers are taken over: only
-    those change whose settings or code did. Raises FlowTaken, MirrorLost, and what the supervisor raised at its start.
+    those change whose settings or code did. So is one that has failed. Raises FlowTaken, MirrorLost, and what the
+    supervisor raised at its start; it is ended then.
     """
     from actors.fleet import start_supervisor
     from actors.shell import SupervisorShell
 
     mirrors = running(connection)
     known = mirrors.pop(spec.namespace, None)
-    _refuse_taken(mirrors, flows)
+    refuse_taken(connection, mirrors, flows)
     done = "started"
     if known is not None:
-        status = known.status()
-        if status.phase in ("draining", "stopped"):
-            known.wait_stopped(spec.drain_s)
+        try:
+            status = patiently(known.status, FAILED_S)
+        except MirrorError as failure:
             known.kill()
-        elif (status.version, status.config_digest) == (spec.version, spec.config.digest):
-            return known, "joined"
+            done = f"took over from a supervisor that had failed ({failure})"
         else:
-            spec = msgspec.structs.replace(spec, instance_id=status.instance_id)  # it stays the same mirror
-            known.retire()
-            done = f"took over from version {status.version}, configuration {status.config_digest[:12]}"
+            if (status.version, status.config_digest) == (spec.version, spec.config.digest) and _goes_on(status):
+                return known, "joined"
+            spec, done = _end_former(known, status, spec)
         _wait_name_free(connection, spec.namespace)
     mirror = Mirror(connection, start_supervisor(SupervisorShell, spec), spec.namespace)
-    mirror.status()
+    try:
+        mirror.status(timeout_s=START_S)
+    except MirrorError:
+        mirror.kill()
+        raise
     return mirror, done
+
+
+def _goes_on(status: MirrorStatus) -> bool:
+    return status.phase not in ("draining", "stopped")
+
+
+def _end_former(known: Mirror, status: MirrorStatus, spec: MirrorSpec) -> tuple[MirrorSpec, str]:
+    """End the supervisor of the namespace; say as what the next one begins."""
+    if not _goes_on(status):
+        with contextlib.suppress(MirrorError):  # what it could not end in order, the next one finds
+            known.wait_stopped(spec.drain_s)
+        known.kill()
+        return spec, "started"
+    known.retire()
+    done = f"took over from version {status.version}, configuration {status.config_digest[:12]}"
+    return msgspec.structs.replace(spec, instance_id=status.instance_id), done  # it stays the same mirror
 
 
 def _wait_name_free(connection: RayConnection, namespace: str) -> None:
@@ -178,12 +239,22 @@ def _wait_name_free(connection: RayConnection, namespace: str) -> None:
         time.sleep(POLL_S)
 
 
-def _refuse_taken(others: dict[str, Mirror], flows: tuple[str, ...]) -> None:
-    for namespace, other in others.items():
-        status = other.status()
-        for flow in status.flows:
-            if flow.flow in flows and status.phase != "stopped":
-                raise FlowTaken(flow.flow, namespace)
+def refuse_taken(connection: RayConnection, others: dict[str, Mirror], flows: tuple[str, ...]) -> None:
+    """Refuse flows that another mirror of this Ray cluster copies. Raises FlowTaken.
+
+    One that does not answer bars nobody: if it copies all the same, the flow's state topic will tell.
+    """
+    asked = {namespace: other.ask() for namespace, other in others.items()}
+    if asked:
+        connection.ray.wait(list(asked.values()), num_returns=len(asked), timeout=OTHERS_S)
+    for namespace, ref in asked.items():
+        try:
+            status = others[namespace].told(ref, timeout_s=0.1)
+        except (MirrorError, msgspec.DecodeError):
+            continue
+        taken = next((flow.flow for flow in status.flows if flow.flow in flows and status.phase != "stopped"), None)
+        if taken is not None:
+            raise FlowTaken(taken, namespace)
 
 
 def join(connection: RayConnection, place: MirrorPlace) -> Mirror:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import ray
 
-from actors.calls import actor_class, bounded, names_in
+from actors.calls import actor_class, bounded, find_actor, names_in
 from actors.events import pack
 from actors.messages import MirrorSpec
 from actors.metadata import MetadataShell
@@ -21,6 +21,7 @@ ASK_S = 1.0
 RESTART_S = 30.0  # an actor older than this that fails a call is replaced
 AGAIN_S = 2.0  # one that has died is replaced sooner
 EVENTS_KEPT = 1000
+SETTLE_S = 5.0
 METADATA = "metadata"
 
 
@@ -32,6 +33,8 @@ class RayMetadata:
         self._found = {flow: Found(serial=0) for flow in flows}
         self._events: dict[FlowName, deque[AnyEvent]] = {flow: deque(maxlen=EVENTS_KEPT) for flow in flows}
         self._to_keep: dict[FlowName, Kept] = {}
+        self._to_write = {flow: asyncio.Event() for flow in flows}
+        self._written = asyncio.Event()
         self._to_tell: dict[FlowName, deque[Event]] = {flow: deque(maxlen=EVENTS_KEPT) for flow in flows}
         self._base = dict.fromkeys(flows, 0)
         self._actor: Any = None
@@ -49,6 +52,21 @@ class RayMetadata:
     def keep(self, flow: FlowName, kept: Kept) -> None:
         """Have it written down, as soon as somebody can."""
         self._to_keep[flow] = kept
+        self._to_write[flow].set()
+        self._written.clear()
+
+    @property
+    def owed(self) -> tuple[FlowName, ...]:
+        """The flows of which something is to be written down and is not."""
+        return tuple(self._to_keep)
+
+    async def wait_written(self, within_s: float) -> None:
+        """Wait until nothing is owed, or for so long."""
+        if not self._to_keep:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._written.wait()
 
     def tell(self, event: Event) -> None:
         """Have an event written down; the oldest are dropped while nobody can."""
@@ -56,21 +74,23 @@ class RayMetadata:
             self._to_tell[event.flow].append(event)
 
     async def run(self) -> None:
-        """Ask, for as long as the mirror lives."""
+        """Ask, and write down, for as long as the mirror lives."""
         try:
-            while True:
-                await self._round()
-                await asyncio.sleep(ASK_S)
+            async with asyncio.TaskGroup() as group:
+                for flow in self._found:
+                    group.create_task(self._write(flow))
+                group.create_task(self._ask_all())
         finally:
             self.end()
 
     async def settle(self) -> None:
-        """Write down what is not written yet, as far as that is possible."""
+        """Write down what is not written yet, as far as that is possible; `run` goes on meanwhile."""
+        await self.wait_written(SETTLE_S)
         with contextlib.suppress(CopierUnreachable):
-            await self._write_kept()
-            for flow in self._found:
-                await self._ask(flow)
-            await bounded(METADATA, "close", self._actor.close.remote())
+            if self._actor is not None:
+                for flow in self._found:
+                    await self._ask(flow)
+                await bounded(METADATA, "close", self._actor.close.remote())
 
     def end(self) -> None:
         """Kill the actor; it holds nothing."""
@@ -78,11 +98,15 @@ class RayMetadata:
             ray.kill(self._actor)
             self._actor = None
 
+    async def _ask_all(self) -> None:
+        while True:
+            await self._round()
+            await asyncio.sleep(ASK_S)
+
     async def _round(self) -> None:
         if self._actor is None:
             self._find_or_start()
         try:
-            await self._write_kept()
             for flow in self._found:
                 await self._ask(flow)
             self._answered = True
@@ -95,22 +119,40 @@ class RayMetadata:
             for flow, found in self._found.items():
                 self._found[flow] = msgspec.structs.replace(found, failure=str(unreachable))
 
-    async def _write_kept(self) -> None:
-        for flow, kept in list(self._to_keep.items()):
-            data = msgspec.msgpack.encode(kept)
-            try:
-                await bounded(METADATA, "keep", self._actor.keep.remote(flow.source, flow.target, data))
-            except CopierUnreachable:
-                continue  # still owed: the topic may be away; whether the actor is, the next question tells
-            if self._to_keep.get(flow) is kept:
-                del self._to_keep[flow]
+    async def _write(self, flow: FlowName) -> None:
+        """Write down what is owed of one flow, beside the others: a target that is away holds up nobody else."""
+        while True:
+            await self._to_write[flow].wait()
+            self._to_write[flow].clear()
+            if not await self._write_once(flow):
+                await asyncio.sleep(ASK_S)
+                self._to_write[flow].set()
+            elif not self._to_keep:
+                self._written.set()
+
+    async def _write_once(self, flow: FlowName) -> bool:
+        """Whether what is owed of a flow is written; if not, it is still owed: the topic may be away, or the actor."""
+        kept = self._to_keep.get(flow)
+        if kept is None or self._actor is None:
+            return kept is None
+        data = msgspec.msgpack.encode(kept)
+        try:
+            await bounded(METADATA, "keep", self._actor.keep.remote(flow.source, flow.target, data))
+        except CopierUnreachable:
+            return False
+        if self._to_keep.get(flow) is kept:
+            del self._to_keep[flow]
+        return True
 
     async def _ask(self, flow: FlowName) -> None:
         told = tuple(self._to_tell[flow])
-        call = self._actor.found.remote(flow.source, flow.target, pack(told))
-        data = await bounded(METADATA, "found", call)
-        for _ in told:
-            self._to_tell[flow].popleft()
+        self._to_tell[flow].clear()
+        try:
+            data = await bounded(METADATA, "found", self._actor.found.remote(flow.source, flow.target, pack(told)))
+        except CopierUnreachable:
+            # in front of what came meanwhile; of too many, the oldest are dropped
+            self._to_tell[flow] = deque([*told, *self._to_tell[flow]], maxlen=EVENTS_KEPT)
+            raise
         found = msgspec.msgpack.decode(data, type=Found)
         self._events[flow].extend(found.events)
         known = self._found[flow]
@@ -126,7 +168,9 @@ class RayMetadata:
         self._answered = False
         for name in names_in(self._spec.namespace):
             if name.startswith(METADATA):
-                handle = ray.get_actor(name, namespace=self._spec.namespace)
+                handle = find_actor(name, self._spec.namespace)
+                if handle is None:
+                    continue
                 if name.startswith(self._mark) and self._actor is None and not self._looked:
                     self._actor = handle
                 else:

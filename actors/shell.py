@@ -1,9 +1,16 @@
-"""The supervisor actor: a thin shell around `actors.supervisor.Supervisor`, on one event loop."""
+"""The supervisor actor: a thin shell around `actors.supervisor.Supervisor`, on one event loop.
+
+A task that fails ends no process, and Ray starts again only processes that have ended. So where the rounds fail, this
+one ends itself a moment later, and the next leads the copiers on.
+"""
 
 import asyncio
+import os
 import time
+from collections.abc import Callable
 
 import msgspec
+import ray
 
 from actors import config_ref
 from actors.deeds import Deed
@@ -12,20 +19,30 @@ from actors.events import Outcome
 from actors.fleet import HEAD, RayFleet
 from actors.logs import log_sentence, setup_logging
 from actors.messages import MirrorSpec
+from actors.needs import memory_of
 from actors.plan import plan_sets
 from actors.ray_metadata import RayMetadata
 from actors.recipe import recipe_of
 from actors.states import Command
 from actors.status import EventLine, MirrorStatus, encode_status
-from actors.supervisor import Identity, Supervisor, Terms
+from actors.supervisor import Identity, Replaced, Supervisor, Terms
 from actors.telemetry.exporter import Exporter
 from actors.telemetry.tracing import NoTracing, Tracing, open_tracing
 from engine.clock import now_s
+from engine.errors import MirrorError
 from engine.settings import MirrorConfig
-from engine.tasks import join
+from engine.tasks import first_cause, join
 from policies.scaling import ScalingLimits
 
 STEP_S = 1.0
+CONFIG_LOOK_S = 10.0
+"""Between two looks whether the configuration file was edited."""
+END_S, END_AGAIN_S = 0.5, 5.0
+"""From a failure to the end of the process: whoever asked hears of it. Longer for one that had not lived for long."""
+LIVED_S = 30.0
+FAILED = 1
+REMEMBER_S = 8.0
+"""How long a command waits until what is wanted is written down; less than commands wait for their answer."""
 FOLLOWS_S = 5.0
 """Who has asked within this time follows the mirror; it asks once a second."""
 
@@ -33,7 +50,7 @@ FOLLOWS_S = 5.0
 class SupervisorShell:
     """The one supervisor of a mirror: named, detached, restarted by Ray."""
 
-    def __init__(self, spec: bytes) -> None:
+    def __init__(self, spec: bytes, end: Callable[[int], object] = os._exit) -> None:
         self._spec = msgspec.msgpack.decode(spec, type=MirrorSpec)
         self._logs = setup_logging(self._spec.namespace, "supervisor")
         self._nudge = asyncio.Event()
@@ -42,19 +59,29 @@ class SupervisorShell:
         self._followers: dict[str, float] = {}
         self._handed_over = False
         self._exporter: Exporter | None = None
+        self._metadata: RayMetadata | None = None
         self._tracing: Tracing = NoTracing()
+        self._began_s = now_s()
+        self._end = end
         self._task = asyncio.get_running_loop().create_task(self._run())
+        self._task.add_done_callback(self._ended)
 
     async def _run(self) -> None:
         try:
             config = config_ref.load(self._spec.config)
             async with asyncio.TaskGroup() as group:
                 metadata = RayMetadata(self._spec, tuple(flow.name for flow in config.flows), HEAD)
-                fleet = RayFleet(self._spec, group, self._nudge)
+                memory = {flow.name: memory_of(flow) for flow in config.flows}
+                fleet = RayFleet(self._spec, memory, group, self._nudge)
                 self._tracing = open_tracing(config.telemetry, mirror=self._spec.namespace, version=self._spec.version)
                 self._exporter = Exporter(config.telemetry, look=self._look, tell=log_sentence)
                 self._supervisor = self._make(config, fleet, metadata)
-                helpers = [group.create_task(metadata.run()), group.create_task(self._exporter.run())]
+                self._metadata = metadata
+                helpers = [
+                    group.create_task(metadata.run()),
+                    group.create_task(self._exporter.run()),
+                    group.create_task(self._watch_config(self._supervisor)),
+                ]
                 self._begun.set()
                 try:
                     await self._rounds(self._supervisor)
@@ -63,10 +90,34 @@ class SupervisorShell:
                     for helper in helpers:
                         helper.cancel()
                     fleet.leave()
-                    self._logs.close()
         finally:
             self._tracing.close()
             self._begun.set()  # also when it failed: callers then get the error instead of waiting
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Close the logs; where the rounds failed and another process may do better, end this one."""
+        failure = None if task.cancelled() else task.exception()
+        if failure is not None:
+            cause = first_cause(failure)
+            ends = self._may_do_better(cause)
+            then = "Ray starts it again" if ends else "nobody leads from here any more"
+            log_sentence("error", f"the supervisor failed: {type(cause).__name__}: {cause}; {then}")
+            if ends:
+                wait_s = END_S if now_s() - self._began_s > LIVED_S else END_AGAIN_S
+                asyncio.get_running_loop().call_later(wait_s, self._end, FAILED)
+        self._logs.close()
+
+    def _may_do_better(self, cause: BaseException) -> bool:
+        """Whether Ray is to start it again. A mirror that could not even begin is for whoever starts it to mend."""
+        if isinstance(cause, Replaced):
+            return False
+        return self._supervisor is not None or not isinstance(cause, MirrorError) or _was_restarted()
+
+    async def _watch_config(self, supervisor: Supervisor) -> None:
+        while True:
+            edited = await asyncio.to_thread(config_ref.is_edited, self._spec.config)
+            supervisor.see_edited(edited=edited)
+            await asyncio.sleep(CONFIG_LOOK_S)
 
     async def _rounds(self, supervisor: Supervisor) -> None:
         while not supervisor.is_drained and not self._handed_over:
@@ -144,19 +195,31 @@ class SupervisorShell:
         status = (await self._ready()).status(lanes=lanes)
         if status.phase == "stopped" and not self._task.done():
             status = msgspec.structs.replace(status, phase="draining")  # the flows are not given back yet
-        return encode_status(status)
+        return encode_status(self._with_owed(status))
 
     async def command(self, command: str, flow: str | None, topics: tuple[str, ...]) -> bytes:
-        """Carry a command out in the next step, which begins now; give the status before it."""
+        """Carry a command out in the next step, which begins now; give the status once it is remembered, or a while
+        later with the flows of which it is not.
+        """
         supervisor = await self._ready()
         supervisor.command(Command(command), flow, topics)
+        await self._remembered()
+        return encode_status(self._with_owed(supervisor.status()))
+
+    async def _remembered(self) -> None:
+        """Have a step at once, and wait a while until what is wanted is written down."""
         self._nudge.set()
-        return encode_status(supervisor.status())
+        if self._metadata is not None:
+            await self._metadata.wait_written(REMEMBER_S)
+
+    def _with_owed(self, status: MirrorStatus) -> MirrorStatus:
+        owed = self._metadata.owed if self._metadata is not None else ()
+        return msgspec.structs.replace(status, unremembered=tuple(map(str, owed)))
 
     async def fail_over(self, flow: str, outcome: bytes) -> None:
         """Stop one flow, and tell what its failover left (an `actors.events.Outcome`)."""
         (await self._ready()).fail_over(flow, msgspec.msgpack.decode(outcome, type=Outcome))
-        self._nudge.set()
+        await self._remembered()
 
     async def drain(self) -> None:
         """End in order; the desired state stays as it is."""
@@ -186,3 +249,7 @@ class SupervisorShell:
         """Give no orders any more: another supervisor takes the copiers over."""
         self._handed_over = True
         self._nudge.set()
+
+
+def _was_restarted() -> bool:
+    return ray.is_initialized() and bool(ray.get_runtime_context().was_current_actor_reconstructed)

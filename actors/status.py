@@ -108,6 +108,8 @@ class MirrorStatus(msgspec.Struct, frozen=True, kw_only=True):
     events: tuple[EventLine, ...]
     instance_id: str = ""
     refused: str = ""
+    unremembered: tuple[str, ...] = ()
+    """Flows of which what is wanted is not written to their target yet: told after a command, and at the end."""
     lanes: tuple[LaneProgress, ...] = ()
     topics: tuple[TopicStatus, ...] = ()
     """Given together with the lanes."""

@@ -6,8 +6,10 @@ import time
 
 from actors.cli import exits
 from actors.cli.asking import add_place_arguments, running_mirror
+from actors.cli.commanding import warn_unremembered
 from actors.session import process_start
 from actors.states import Command
+from engine.errors import MirrorError
 
 HELP = "drain a running mirror, wait until it is gone; it stays stopped"
 POLL_S = 0.1
@@ -20,19 +22,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Stop it, in order. Exit code 1 if it is not gone in time. Raises NoMirror."""
+    """Stop it, in order. Raises NoMirror.
+
+    Exit code 1 if it is not gone in time, or what is written down does not say that it was stopped.
+    """
     with running_mirror(args) as (mirror, place):
-        mirror.command(Command.STOP)
+        from actors.mirror import patiently
+
+        try:
+            status = patiently(lambda: mirror.command(Command.STOP), args.timeout)
+        except MirrorError as failure:
+            mirror.end_all()
+            print(
+                f"the supervisor has failed ({failure}): all processes of the mirror were ended, and that it is stopped"
+                " could not be written down: who starts it again finds it running, or paused, as it was",
+                file=sys.stderr,
+            )
+            return exits.FAILED
         if not place.pid:  # no `run` process of this machine follows it and ends it
             if not mirror.wait_stopped(args.timeout):
                 print(f"still draining after {args.timeout:.0f} s; see: raymirror status", file=sys.stderr)
                 return exits.FAILED
+            status = mirror.status()
             mirror.kill()
     if place.pid and not _gone(place.pid, place.pid_start, args.timeout):
         print(f"process {place.pid} still runs after {args.timeout:.0f} s; see: raymirror status", file=sys.stderr)
         return exits.FAILED
     print("stopped")
-    return exits.OK
+    return warn_unremembered(status)
 
 
 def _gone(pid: int, pid_start: int, timeout_s: float) -> bool:

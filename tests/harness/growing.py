@@ -18,6 +18,7 @@ from tests.harness.compare import assert_identical, read_topic
 from tests.harness.live import DEADLINE_S, LiveMirror, write_properties
 from tests.harness.load import append, numbered, producer
 from tests.harness.ray_cluster import RayCluster
+from tests.harness.ray_node import RayNode
 
 ROUND_S = 0.2
 
@@ -32,6 +33,7 @@ class GrowingMirror:
         self.alias, self.partitions = alias, partitions
         self.topic, self.copied, self.flow = f"{alias}-topic", f"{alias}.{alias}-topic", f"{alias}->calm"
         self.runs: list[LiveMirror] = []
+        self.config = folder / "mm2.properties"
         self._folder = folder
         self._rounds = 0
 
@@ -44,7 +46,7 @@ class GrowingMirror:
         """`raymirror run` with so many copiers; a mirror that runs already is changed to that."""
         clusters = {self.alias: self.source, "calm": self.target}
         settings = {"raymirror.copiers": str(copiers), "tasks.max": str(copiers)}
-        config = write_properties(self._folder / "mm2.properties", clusters, {self.flow: self.topic}, settings)
+        config = write_properties(self.config, clusters, {self.flow: self.topic}, settings)
         self.runs.append(LiveMirror(self._folder, config, env=self.ray.env))
 
     def close(self) -> None:
@@ -124,5 +126,10 @@ class GrowingMirror:
         return {lane["lane"][1] for lane in lanes if lane["set_id"] in set_ids}
 
     def processes(self, shell: str) -> list[psutil.Process]:
-        """Find the processes of an actor class on the head node."""
-        return [one for one in self.ray.head.workers() if "".join(one.cmdline()).startswith(f"ray::{shell}")]
+        """Find the processes of an actor class, on all nodes."""
+        return [one for node in self.ray.nodes for one in actors_on(node, shell)]
+
+
+def actors_on(node: RayNode, shell: str) -> list[psutil.Process]:
+    """Find the processes of an actor class on a node."""
+    return [one for one in node.workers() if "".join(one.cmdline()).startswith(f"ray::{shell}")]

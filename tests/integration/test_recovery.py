@@ -1,9 +1,12 @@
 """A mirror on a real Ray whose processes come and go while records keep coming: nothing lost, nothing twice.
 
-The tests are steps of one story, in order: a second copier joins, a copier is killed, the supervisor is killed.
+The tests are steps of one story, in order: a second copier joins, a copier is killed, the supervisor is killed, its
+rounds fail, the configuration file is spoiled.
 """
 
 import asyncio
+import subprocess
+import sys
 from collections.abc import Iterator
 
 import pytest
@@ -78,3 +81,47 @@ async def test_a_killed_supervisor_comes_back_and_moves_nothing(story: GrowingMi
     assert {one.pid for one in story.processes("CopierShell")} == copiers
     assert story.owners() == owners
     assert await story.epochs() == before
+
+
+def spoil_rounds(story: GrowingMirror) -> None:
+    """Have the rounds of the supervisor raise, in its own process."""
+    command = [sys.executable, "-m", "tests.harness.ray_fail", story.live.status["namespace"]]
+    subprocess.run(command, env=story.live.env, check=True, capture_output=True, timeout=600)
+
+
+async def test_a_supervisor_whose_rounds_fail_is_started_again(story: GrowingMirror) -> None:
+    async with story.growing():
+        await story.until_grown()
+        owners, before = story.owners(), await story.epochs()
+        copiers = {one.pid for one in story.processes("CopierShell")}
+        (failed,) = story.processes("SupervisorShell")
+        up_s = story.live.status["up_s"]
+        await asyncio.to_thread(spoil_rounds, story)
+        await story.until(
+            lambda: story.live.status["up_s"] < up_s and story.is_shared_by(2), "the next one leads the copiers"
+        )
+        await story.until_grown()
+    (supervisor,) = story.processes("SupervisorShell")
+    assert supervisor.pid != failed.pid
+    assert {one.pid for one in story.processes("CopierShell")} == copiers
+    assert story.owners() == owners
+    assert await story.epochs() == before
+
+
+async def test_a_file_that_was_edited_ends_no_healing(story: GrowingMirror) -> None:
+    """A copier, then the supervisor are killed while the file says something else: both go on as they began."""
+    async with story.growing():
+        await story.until_grown()
+        story.config.write_text("clusters = elsewhere\n")
+        owners = story.owners()
+        victim, *_ = story.processes("CopierShell")
+        victim.kill()
+        await story.until(lambda: story.is_shared_by(2) and story.owners().keys() != owners.keys(), "two copiers again")
+        (supervisor,) = story.processes("SupervisorShell")
+        up_s = story.live.status["up_s"]
+        supervisor.kill()
+        await story.until(
+            lambda: story.live.status["up_s"] < up_s and story.is_shared_by(2), "the next one leads the copiers"
+        )
+        await story.until_grown()
+        await story.until(lambda: story.live.told(f"{story.config} was edited"), "the edit is told")

@@ -1,0 +1,94 @@
+"""`pause` and `stop`: reported done when it is written down; a supervisor that has failed does not stand in the way."""
+
+import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+import pytest
+
+from actors.cli import commanding, exits, stop
+from actors.mirror import MirrorLost
+from actors.session import MirrorPlace
+from actors.states import Command
+from actors.status import MirrorStatus
+from tests.unit.actors.fakes import Clock, FakeFleet
+from tests.unit.actors.mirrors import started
+
+
+class FakeMirror:
+    """Answers commands with a status, or fails."""
+
+    def __init__(self, status: MirrorStatus, *, failed: bool = False) -> None:
+        self.answer, self.failed = status, failed
+        self.calls: list[str] = []
+
+    def command(self, command: Command, flow: str | None = None, topics: tuple[str, ...] = ()) -> MirrorStatus:
+        self.calls.append(command.value)
+        if self.failed:
+            raise MirrorLost("n", "RuntimeError: a bug")
+        return self.answer
+
+    def wait_stopped(self, _timeout_s: float) -> bool:
+        return True
+
+    def status(self) -> MirrorStatus:
+        return self.answer
+
+    def kill(self) -> None:
+        self.calls.append("kill")
+
+    def end_all(self) -> None:
+        self.calls.append("end all")
+
+
+@pytest.fixture
+def status(fleet: FakeFleet, clock: Clock) -> MirrorStatus:
+    return started(fleet, clock).status()
+
+
+def meet(monkeypatch: pytest.MonkeyPatch, module: Any, mirror: FakeMirror) -> None:
+    """Have commands find this mirror, on a Ray cluster."""
+
+    @contextmanager
+    def running_mirror(_args: argparse.Namespace) -> Iterator[tuple[FakeMirror, MirrorPlace]]:
+        yield mirror, MirrorPlace(address="h:1", namespace="n", local=False)
+
+    monkeypatch.setattr(module, "running_mirror", running_mirror)
+
+
+ARGS = argparse.Namespace(flow=None, topics=(), timeout=0.0)
+
+
+def test_what_is_remembered_is_done(
+    status: MirrorStatus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mirror = FakeMirror(status)
+    meet(monkeypatch, commanding, mirror)
+    assert commanding.say(Command.PAUSE, ARGS) == exits.OK
+    meet(monkeypatch, stop, mirror)
+    assert stop.run(ARGS) == exits.OK
+    assert mirror.calls == ["pause", "stop", "kill"]
+    assert capsys.readouterr() == ("pause: every flow\nstopped\n", "")
+
+
+def test_what_could_not_be_written_down_is_said(
+    status: MirrorStatus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mirror = FakeMirror(msgspec.structs.replace(status, unremembered=("A->B",)))
+    meet(monkeypatch, commanding, mirror)
+    meet(monkeypatch, stop, mirror)
+    for run in (lambda: commanding.say(Command.PAUSE, ARGS), lambda: stop.run(ARGS)):
+        assert run() == exits.FAILED
+        assert "not remembered yet for A->B" in capsys.readouterr().err
+
+
+def test_a_mirror_whose_supervisor_has_failed_is_stopped(
+    status: MirrorStatus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mirror = FakeMirror(status, failed=True)
+    meet(monkeypatch, stop, mirror)
+    assert stop.run(ARGS) == exits.FAILED
+    assert mirror.calls[-1] == "end all"
+    assert "RuntimeError: a bug" in capsys.readouterr().err
