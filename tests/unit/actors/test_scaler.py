@@ -14,11 +14,13 @@ RATE = 1_000_000
 
 
 class Backlog:
-    """Lag in bytes that copiers drain, and what they report of it."""
+    """Lag in bytes that copiers drain, and what they report of it. A copier's node takes `node_s` to come."""
 
-    def __init__(self, fleet: FakeFleet, clock: Clock, lag_bytes: int) -> None:
+    def __init__(self, fleet: FakeFleet, clock: Clock, lag_bytes: int, node_s: float = 0.0) -> None:
         self.fleet, self.clock, self.lag = fleet, clock, lag_bytes
         self.copied: dict[str, int] = {}
+        self._node_s = node_s
+        self._asked_s: dict[str, float] = {}
 
     def ready(self) -> list[FakeCopier]:
         return [copier for copier in self.fleet.copiers if copier.life.state == "ready"]
@@ -26,7 +28,8 @@ class Backlog:
     def second(self, supervisor: Supervisor) -> None:
         self.clock.now_s += 1
         for copier in self.fleet.copiers:
-            if copier.life.state == "starting":
+            asked_s = self._asked_s.setdefault(copier.copier_id, self.clock())
+            if copier.life.state == "starting" and self.clock() >= asked_s + self._node_s:
                 copier.life = Vital(state="ready")
             if copier.orders.drain and copier.life.state == "ready":
                 copier.life = Vital(state="closed", last=copier.snapshot())
@@ -90,3 +93,18 @@ def test_a_flow_that_is_not_known_yet_keeps_its_number() -> None:
         supervisor.step()
     assert len(fleet.copiers) == 2
     assert not [event for event in fleet.told if event.flow == FLOW and type(event).__name__ == "Scaled"]
+
+
+def test_copiers_whose_nodes_take_minutes_to_come_are_of_use_when_they_are_there() -> None:
+    clock = Clock()
+    fleet = FakeFleet(clock)
+    supervisor = make(fleet, clock, copiers=1, most=4)
+    fleet.discover(*(lane for topic in "abcd" for lane in lanes(topic, 1)))
+    backlog = Backlog(fleet, clock, lag_bytes=20_000 * RATE, node_s=240.0)
+    for _ in range(3000):
+        backlog.second(supervisor)
+    assert len(fleet.copiers) == 4, "none was started in place of another"
+    assert sorted(len(copier.sets) for copier in backlog.ready()) == [1, 1, 1, 1], "each has its share"
+    assert not any(copier.hushed for copier in fleet.copiers)
+    reasons = [event.text() for event in fleet.told if type(event).__name__ == "Scaled"]
+    assert not any("bottleneck" in reason for reason in reasons), reasons
