@@ -1,14 +1,22 @@
 """The supervisor's shell where its run fails: a process that may do better next time ends, and Ray starts another."""
 
 import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
-from actors.config_ref import ConfigMissing
+from actors.config_ref import ConfigMissing, refer
 from actors.messages import ConfigRef, MirrorSpec
+from actors.ports import Kept
 from actors.shell import FAILED, SupervisorShell
+from actors.status import MirrorStatus, decode_status
 from actors.supervisor import Replaced
+from engine.clock import pause
+from policies.model import FlowName
+from tests.unit.actors.fakes import FLOW, Clock, FakeFleet, lanes
 
 SPEC = msgspec.msgpack.encode(
     MirrorSpec(
@@ -62,3 +70,98 @@ async def test_a_mirror_that_cannot_begin_is_left_to_who_starts_it() -> None:
 async def test_a_mirror_that_had_begun_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("actors.shell._was_restarted", lambda: True)
     assert await ended(ConfigMissing("/c", "node")) == [FAILED], "the file may be there again in a moment"
+
+
+class FakeMetadata(FakeFleet):
+    """A RayMetadata without an actor; what is to be kept is owed as long as the target is away."""
+
+    def __init__(self, *_words: object) -> None:
+        super().__init__(Clock())
+        self.discover(*lanes("a", 1))
+        self.owed: tuple[FlowName, ...] = ()
+        self.away = False
+        self.settled = False
+
+    def keep(self, flow: FlowName, kept: Kept) -> None:
+        super().keep(flow, kept)
+        self.owed = (flow,) if self.away else ()
+
+    async def run(self) -> None:
+        await asyncio.get_running_loop().create_future()
+
+    async def wait_written(self, _within_s: float) -> None:
+        return
+
+    async def settle(self) -> None:
+        self.settled = True
+
+
+class Stage:
+    """A shell that runs as in its actor, around a fleet and a metadata actor that are none."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+        self.file = folder / "mm2.properties"
+        self.file.write_text(
+            "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
+        )
+        self.metadata = FakeMetadata()
+        self.codes: list[int] = []
+        fleet: Any = FakeFleet(Clock())
+        fleet.leave = lambda: None
+        monkeypatch.setattr("actors.shell.STEP_S", 0.01)
+        monkeypatch.setattr("actors.shell.CONFIG_LOOK_S", 0.01)
+        monkeypatch.setattr("actors.shell.RayFleet", lambda *_words: fleet)
+        monkeypatch.setattr("actors.shell.RayMetadata", lambda *_words: self.metadata)
+        spec = MirrorSpec(config=refer(self.file), namespace="raymirror-t", version="0", deployment_id="x", drain_s=1.0)
+        self.shell = SupervisorShell(msgspec.msgpack.encode(spec), end=self.codes.append)
+
+    async def status(self) -> MirrorStatus:
+        return decode_status(await self.shell.status())
+
+    async def until(self, holds: Callable[[MirrorStatus], bool]) -> None:
+        async with asyncio.timeout(60):
+            while not holds(await self.status()):
+                await pause(0.01)
+
+    async def end(self) -> None:
+        """Drain; the run ends in order."""
+        await self.shell.drain()
+        async with asyncio.timeout(60):
+            await self.shell._task
+
+
+async def test_an_edited_file_is_told_and_changes_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    stage = Stage(monkeypatch, tmp_path)
+    await stage.until(lambda status: status.flows[0].desired == "running")
+    stage.file.write_text("clusters = elsewhere\n")
+    await stage.until(lambda status: any("was edited" in event.text for event in status.events))
+    assert [flow.flow for flow in (await stage.status()).flows] == ["A->B"]
+    await stage.end()
+    assert (stage.metadata.settled, stage.codes) == (True, [])
+
+
+async def test_a_command_says_what_is_not_remembered_yet(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    stage = Stage(monkeypatch, tmp_path)
+    stage.metadata.away = True
+    assert decode_status(await stage.shell.command("pause", None, ())).unremembered == (str(FLOW),)
+    stage.metadata.away = False
+    assert decode_status(await stage.shell.command("resume", None, ())).unremembered == ()
+    await stage.end()
+
+
+async def test_rounds_that_fail_end_the_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    stage = Stage(monkeypatch, tmp_path)
+    await stage.until(lambda status: status.flows[0].desired == "running")
+
+    def step() -> None:
+        raise ValueError("a bug")
+
+    assert stage.shell._supervisor is not None
+    monkeypatch.setattr(stage.shell._supervisor, "step", step)
+    async with asyncio.timeout(60):
+        await asyncio.wait([stage.shell._task])
+        while not stage.codes:
+            await pause(0.01)
+    with pytest.raises(ValueError, match="a bug"):
+        await stage.shell.status()
+    assert stage.codes == [FAILED]
