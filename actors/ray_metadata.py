@@ -33,6 +33,7 @@ class RayMetadata:
         self._found = {flow: Found(serial=0) for flow in flows}
         self._events: dict[FlowName, deque[AnyEvent]] = {flow: deque(maxlen=EVENTS_KEPT) for flow in flows}
         self._to_keep: dict[FlowName, Kept] = {}
+        self._said: dict[FlowName, Kept] = {}
         self._to_write = {flow: asyncio.Event() for flow in flows}
         self._written = asyncio.Event()
         self._to_tell: dict[FlowName, deque[Event]] = {flow: deque(maxlen=EVENTS_KEPT) for flow in flows}
@@ -51,7 +52,7 @@ class RayMetadata:
 
     def keep(self, flow: FlowName, kept: Kept) -> None:
         """Have it written down, as soon as somebody can."""
-        self._to_keep[flow] = kept
+        self._to_keep[flow] = self._said[flow] = kept
         self._to_write[flow].set()
         self._written.clear()
 
@@ -181,6 +182,8 @@ class RayMetadata:
 
     def _start(self) -> None:
         self._base = {flow: found.serial for flow, found in self._found.items()}  # a new actor counts from 0
+        for flow, kept in self._said.items():
+            self.keep(flow, kept)  # where the state topic may not be read, it knows only what it is told
         remote = actor_class(MetadataShell)
         self._actor = remote.options(
             name=f"{self._mark}/{self._started_at_s:.3f}",  # a killed actor's name is freed a moment later
