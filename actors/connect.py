@@ -25,6 +25,13 @@ SESSION_PREFIX = "ray-"
 OWNER = "raymirror-owner"
 STARTS = 2
 """How often a local Ray is started: it gives its own parts 30 s, which a busy machine may not."""
+UNWATCHED = {
+    "RAY_event_stats": "0",
+    "RAY_enable_metrics_collection": "0",
+    "RAY_metrics_report_interval_ms": "600000",
+    "RAY_task_events_report_interval_ms": "0",
+}
+"""A local Ray has no dashboard: what its processes would count for one is a fifth of what an idle actor costs."""
 
 
 class RayUnreachable(MirrorError):
@@ -124,6 +131,8 @@ def start_local(cpus: int, memory: int = 0, folder: Path | None = None) -> RayCo
     """Start a Ray of our own with so many logical CPUs, whatever the cores, and so many bytes of logical memory,
     whatever the machine has (0: what Ray finds); in `folder`, if its path is short.
     """
+    for name, value in UNWATCHED.items():
+        os.environ.setdefault(name, value)
     ray = _import_ray(token=True)
     base = str(folder) if folder is not None else tempfile.gettempdir()
     home = Path(base if len(base) + 13 <= SHORT_PATH else "/tmp")

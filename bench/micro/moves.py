@@ -1,6 +1,6 @@
 """How long a partition stands still when its set moves: 8 busy lanes from one copier to another, three-broker target.
 
-`python -m bench.micro.moves [--moves 20] [--per-s 4000]`. Two copiers in one process, as the supervisor's orders move
+`python -m bench.micro.moves [--moves 20] [--per-s 2000]`. Two copiers in one process, as the supervisor's orders move
 sets: released, then given to the other at a higher epoch. Replication factor 3, two in-sync replicas. Pauses are seen
 from outside by the high watermarks (50 ms), markers of barriers not counted; both sides are compared at the end.
 """
@@ -76,6 +76,16 @@ async def _until_owned(run: Run, copier: FlowCopier) -> None:
     await run.until(owned, "every lane has its owner", _READY_S)
 
 
+async def _until_copied(runs: tuple[Run, Run], sent: int) -> None:
+    """Wait until all that the source holds is acknowledged, whoever copied it."""
+
+    def copied() -> bool:
+        places = [lane.source_next for run in runs for lane in run.copier.progress().lanes]
+        return sum(places) == sent
+
+    await runs[0].until(copied, f"{sent} records are copied", _END_S)
+
+
 @contextlib.asynccontextmanager
 async def _copiers(mirror: Mirror) -> AsyncIterator[tuple[Run, Run]]:
     """Two copiers, the first with all lanes."""
@@ -115,8 +125,8 @@ async def _run(stage: Stage, folder: Path, moves: int, per_s: int) -> tuple[floa
             found = await _moves(mirror, runs, moves)
             until = time.monotonic()
             load.say("end")
-            await asyncio.to_thread(load.hear, _END_S)
-            await asyncio.sleep(_CALM_S)
+            sent = (await asyncio.to_thread(load.hear, _END_S))["sent"]
+            await _until_copied(runs, sum(sent.values()))
         watch.end_input()
         await asyncio.to_thread(watch.hear, _END_S)
     return calm_from, found, until
@@ -148,7 +158,7 @@ def main() -> None:
     """Measure and print; the last line is one JSON object."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--moves", type=int, default=20)
-    parser.add_argument("--per-s", type=int, default=4000)
+    parser.add_argument("--per-s", type=int, default=2000)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="rmm-") as name:
         folder = Path(name)

@@ -25,7 +25,7 @@ from policies.model import TopicPartition
 
 _DEFAULT_BATCH_BYTES = 1_048_588
 """Kafka's default of max.message.bytes, where the target does not let us ask."""
-_WAVE_S = 0.5
+_WAVE_S = 0.15
 """How long lanes behind their barrier wait for the others that were fenced with them."""
 _PATIENCE_S = 5.0
 _FEW = 32

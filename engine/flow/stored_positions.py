@@ -71,9 +71,13 @@ def decode_positions(
 ) -> dict[TopicPartition, Stored]:
     """Decode a source's positions among the records (key, value) of their topic; the last one of a lane wins."""
     found: dict[TopicPartition, Stored] = {}
-    for key, value in records:
+    seen: set[bytes | None] = set()
+    for key, value in reversed(list(records)):
+        if key in seen:
+            continue  # of thousands, most have been overtaken: they are not opened
+        seen.add(key)
         lane = keys.decode(key)
-        if lane is not None:
+        if lane is not None and lane not in found:
             try:
                 found[lane] = decode_value(value)
             except ValueError as error:

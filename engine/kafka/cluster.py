@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
+from zlib import crc32
 
 import msgspec
 from aiokafka.protocol.api import Request
@@ -23,6 +24,7 @@ from policies.model import TopicPartition
 _METADATA_KEY, _METADATA_WITH_EPOCHS, _METADATA_WITH_IDS = 3, 7, 12
 _TRANSACTION = 1
 _RECENT_S = 1.0
+_COORDINATOR_WAYS = 4
 NO_ID = UUID(int=0)
 
 
@@ -79,8 +81,8 @@ class ClusterClient:
         self._bootstrap = bootstrap
         self._options = options
         self._brokers: dict[int, BrokerAddress] = {}
-        self._control: dict[int, Connection] = {}
-        self._locks: dict[int, asyncio.Lock] = {}
+        self._control: dict[tuple[int, int], Connection] = {}
+        self._locks: dict[tuple[int, int], asyncio.Lock] = {}
         self._coordinators: dict[str, int] = {}
         self._turn = itertools.count()
         self._asking = asyncio.Lock()
@@ -166,12 +168,16 @@ class ClusterClient:
             raise BrokerUnreachable(f"broker {node} of cluster {self.alias!r}", "not in the cluster's metadata")
         return await Connection.open(address.host, address.port, self._options)
 
-    async def control(self, node: int) -> Connection:
-        """Return the shared control connection to a broker, opening it when needed. Raises BrokerUnreachable."""
-        async with self._locks.setdefault(node, asyncio.Lock()):
-            connection = self._control.get(node)
+    async def control(self, node: int, way: int = 0) -> Connection:
+        """Return a shared control connection to a broker, opening it when needed. Raises BrokerUnreachable.
+
+        A broker handles one request per connection at a time: what it takes long over goes another `way`.
+        """
+        address = node, way
+        async with self._locks.setdefault(address, asyncio.Lock()):
+            connection = self._control.get(address)
             if connection is None or connection.closed.is_set():
-                connection = self._control[node] = await self.open_connection(node)
+                connection = self._control[address] = await self.open_connection(node)
             return connection
 
     async def any_connection(self) -> Connection:
@@ -190,12 +196,16 @@ class ClusterClient:
         return await (self.control(controller) if controller in self._brokers else self.any_connection())
 
     async def coordinator_call(self, transactional_id: str, request: Request[Any]) -> Any:
-        """Send a request to the coordinator of a transactional id, whose place is remembered until it fails."""
+        """Send a request to the coordinator of a transactional id, whose place is remembered until it fails.
+
+        Its answers wait for replicas, so ids share out the ways; one id keeps to one, and to the order of its requests.
+        """
+        way = 1 + crc32(transactional_id.encode()) % _COORDINATOR_WAYS
         try:
             node = self._coordinators.get(transactional_id)
             if node is None:
                 node = self._coordinators[transactional_id] = await self._find_coordinator(transactional_id)
-            return await (await self.control(node)).call(request)
+            return await (await self.control(node, way)).call(request)
         except (ConnectionLost, BrokerUnreachable):
             self.forget_coordinator(transactional_id)
             raise

@@ -29,6 +29,8 @@ TRANSACTION_TIMEOUT_MS = 60_000
 _DESCRIBE_KEY = 65
 _POLL_S = 0.01
 _POLL_MAX_S = 0.25
+_POLL_GROWTH = 1.4
+"""Each look is so much later than the one before: what is over is seen at most 40 % late."""
 _PATIENCE_S = 60.0
 _DONE = "CompleteAbort"
 
@@ -84,7 +86,7 @@ async def _patiently(client: ClusterClient, transactional_id: str, build: Any) -
             if code != CONCURRENT_TRANSACTIONS:
                 client.forget_coordinator(transactional_id)
             await asyncio.sleep(pause_s)
-            pause_s = min(_POLL_MAX_S, pause_s * 2)
+            pause_s = min(_POLL_MAX_S, pause_s * _POLL_GROWTH)
 
 
 def _worst(answer: Any) -> int:
@@ -124,7 +126,7 @@ async def _complete(
             if code not in COORDINATOR_RETRY and code != NONE:
                 raise KafkaRefusal(f"transactional id {transactional_id}", code, error_name(code), _advice(code))
             await asyncio.sleep(pause_s)
-            pause_s = min(_POLL_MAX_S, pause_s * 2)
+            pause_s = min(_POLL_MAX_S, pause_s * _POLL_GROWTH)
 
 
 async def _can_describe(client: ClusterClient) -> bool:

@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+
 from engine.core.lane import Lane
 from engine.core.piece import Limits
 from engine.core.position_keys import PositionKeys
@@ -24,15 +26,16 @@ TERMS = FetchTerms(max_wait_s=0.5)
 BUFFER = 4 * 1024 * 1024
 
 
-def driver_of(partition: int) -> LaneDriver:
+def driver_of(partition: int, *, owned: bool = True) -> LaneDriver:
     name = LaneName(TopicPartition("t", partition), TopicPartition("A.t", partition))
     lane = Lane(FLOW, name, Limits(queue_bytes=1))
     stream = PositionStream(lane, PositionKeys("A").encode(name.source), lambda: 0)
     driver = LaneDriver(
         lane, "s", 1, stream, TopicPartition("p", 0), 0, lambda _d, _a: None, lambda _d: None, lambda _d: None
     )
-    lane.own(position(0, 0), barrier_done=True)
-    lane.on_position_durable(lane.plan_version)
+    if owned:
+        lane.own(position(0, 0), barrier_done=True)
+        lane.on_position_durable(lane.plan_version)
     driver.source_leader = Leader(1, 9, "id")
     return driver
 
@@ -140,6 +143,17 @@ async def test_lanes_without_room_or_without_a_target_are_not_asked_for() -> Non
     async with running(desk):
         assert desk.asked() == [[2]]
         assert desk.brokers[0].terms[0].max_wait_s < TERMS.max_wait_s  # a lane only waits for room: answer soon
+
+
+@pytest.mark.parametrize(("since_s", "is_patient"), [(0.0, False), (60.0, True)])
+async def test_a_lane_that_was_just_given_to_us_is_awaited_for_a_moment(since_s: float, is_patient: bool) -> None:
+    desk = Desk(1)
+    coming = driver_of(1, owned=False)
+    coming.given_at_s -= since_s
+    desk.drivers.append(coming)
+    async with running(desk):
+        assert desk.asked() == [[0]]
+        assert (desk.brokers[0].terms[0].max_wait_s == TERMS.max_wait_s) is is_patient
 
 
 async def test_with_nothing_to_ask_for_it_waits_to_be_woken_without_holding_memory() -> None:
