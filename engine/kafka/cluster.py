@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from uuid import UUID
+from zlib import crc32
 
 import msgspec
 from aiokafka.protocol.api import Request
@@ -23,6 +24,7 @@ from policies.model import TopicPartition
 _METADATA_KEY, _METADATA_WITH_EPOCHS, _METADATA_WITH_IDS = 3, 7, 12
 _TRANSACTION = 1
 _RECENT_S = 1.0
+_BESIDE = 4
 NO_ID = UUID(int=0)
 
 
@@ -72,15 +74,19 @@ class Metadata(msgspec.Struct, frozen=True):
 
 
 class ClusterClient:
-    """Connections and metadata of one cluster. Control requests share one connection per broker."""
+    """Connections and metadata of one cluster. Control requests share one connection per broker.
+
+    A broker handles one request per connection at a time. What waits for replicas, or reads much, and is asked for
+    many lanes at once, goes over some connections beside it (`beside`).
+    """
 
     def __init__(self, alias: str, bootstrap: list[tuple[str, int]], options: HandshakeOptions) -> None:
         self.alias = alias
         self._bootstrap = bootstrap
         self._options = options
         self._brokers: dict[int, BrokerAddress] = {}
-        self._control: dict[int, Connection] = {}
-        self._locks: dict[int, asyncio.Lock] = {}
+        self._control: dict[tuple[int, int], Connection] = {}
+        self._locks: dict[tuple[int, int], asyncio.Lock] = {}
         self._coordinators: dict[str, int] = {}
         self._turn = itertools.count()
         self._asking = asyncio.Lock()
@@ -168,10 +174,17 @@ class ClusterClient:
 
     async def control(self, node: int) -> Connection:
         """Return the shared control connection to a broker, opening it when needed. Raises BrokerUnreachable."""
-        async with self._locks.setdefault(node, asyncio.Lock()):
-            connection = self._control.get(node)
+        return await self._shared(node, 0)
+
+    async def beside(self, node: int, name: str) -> Connection:
+        """Return one of the connections beside it, the same for the same name. Raises BrokerUnreachable."""
+        return await self._shared(node, 1 + crc32(name.encode()) % _BESIDE)
+
+    async def _shared(self, node: int, turn: int) -> Connection:
+        async with self._locks.setdefault((node, turn), asyncio.Lock()):
+            connection = self._control.get((node, turn))
             if connection is None or connection.closed.is_set():
-                connection = self._control[node] = await self.open_connection(node)
+                connection = self._control[node, turn] = await self.open_connection(node)
             return connection
 
     async def any_connection(self) -> Connection:
@@ -195,7 +208,7 @@ class ClusterClient:
             node = self._coordinators.get(transactional_id)
             if node is None:
                 node = self._coordinators[transactional_id] = await self._find_coordinator(transactional_id)
-            return await (await self.control(node)).call(request)
+            return await (await self.beside(node, transactional_id)).call(request)
         except (ConnectionLost, BrokerUnreachable):
             self.forget_coordinator(transactional_id)
             raise
