@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable
 
 import msgspec
 
-from engine.clock import pause
+from engine.clock import now_s, pause
 from engine.core.intake import take_in
 from engine.core.states import State
 from engine.errors import BrokerUnreachable, ConnectionLost, WireError
@@ -16,7 +16,9 @@ from engine.flow.ports import FetchAnswer, FetchTerms, Slice, SourceBroker, Want
 from policies.model import TopicPartition
 
 _SHORT_WAIT_S = 0.02
-"""How long a fetch may wait at the broker while another lane is only waiting for room to clear."""
+"""How long a fetch may wait at the broker while another lane is only waiting for room to clear, or for its owner."""
+_SOON_S = 3.0
+"""A lane without an owner is soon there; one that takes longer may wait for a fetch to end."""
 
 
 class InboxEvents(msgspec.Struct, frozen=True):
@@ -115,7 +117,7 @@ class Inbox:
                 continue
             if lane.wants_fetch:
                 wanted[self._want(driver)] = driver
-            elif lane.state is State.COPYING and not lane.paused:
+            elif _is_soon_ready(driver):
                 patient = False
         if len(wanted) > 1:
             self._turn = (self._turn + 1) % len(wanted)
@@ -206,3 +208,10 @@ class Inbox:
             self._meter.fetched(lane.pieces.tail_ms, lane.fetched - before)
             # Perhaps of a batch not acknowledged yet, so too high: that may find a divergence early, never miss one.
             lane.source_leader_epoch = max(lane.source_leader_epoch, epoch)
+
+
+def _is_soon_ready(driver: LaneDriver) -> bool:
+    """Whether a lane that cannot be fetched now will want to be in a moment."""
+    if driver.lane.state is State.ACQUIRING:
+        return now_s() - driver.given_at_s < _SOON_S
+    return driver.lane.state is State.COPYING and not driver.lane.paused
