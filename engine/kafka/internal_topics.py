@@ -19,9 +19,9 @@ EVENTS_CONFIGS = {
     "segment.ms": str(24 * _HOUR_MS),
 }
 """Everything for a day, then the last of each kind per subject for a week."""
-POSITIONS_CONFIGS = {_POLICY: "compact", "segment.bytes": str(16 << 20)}
+POSITIONS_CONFIGS = {_POLICY: "compact", "segment.bytes": str(1 << 20)}
 """Every new owner of a lane reads its partition to the end, and the cleaner leaves the active segment alone."""
-MAP_CONFIGS = {_POLICY: "compact"}
+MAP_CONFIGS = {_POLICY: "compact", "segment.bytes": str(16 << 20)}
 
 
 async def ensure_internal_topic(

@@ -50,7 +50,12 @@ async def test_a_long_tail_costs_one_batch(mirror: Mirror) -> None:
     assert await assert_identical(mirror.source, mirror.target, "long", copied) == _ROUNDS * _RECORDS + 10
     async with mirror.asking_target() as cluster:
         partitions = mirror.terms.positions_partitions
-        terms = MapTerms(flow=mirror.flow, positions_topic=mirror.positions_topic, positions_partitions=partitions)
+        terms = MapTerms(
+            flow=mirror.flow,
+            positions_topic=mirror.positions_topic,
+            position_keys=mirror.terms.position_keys,
+            positions_partitions=partitions,
+        )
         reader = MapReader(terms, cluster)
         await reader.follow()
         lane = TopicPartition("long", 0)

@@ -51,6 +51,7 @@ async def test_blocks_of_deleted_records_are_removed(mirror: Mirror, monkeypatch
         terms = MapTerms(
             flow=mirror.flow,
             positions_topic=mirror.positions_topic,
+            position_keys=mirror.terms.position_keys,
             positions_partitions=mirror.terms.positions_partitions,
         )
         reader = MapReader(terms, cluster)
