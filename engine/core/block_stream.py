@@ -3,35 +3,52 @@
 from engine.core.events import AnyEvent, LaneRefused
 from engine.core.fenced_stream import FencedStream, Write
 from engine.core.map_blocks import block_key, encode_block, map_topic
+from engine.core.map_runs import MapTail
 
 _ZSTD = 4
+_MOST_REMOVED = 200
 
 
 class BlockWrite(Write, kw_only=True):
-    """Some blocks on their way; `blocks`: how many are durable once these are."""
+    """Some blocks on their way; `blocks`: how many are durable once these are; `removed`: tombstones instead."""
 
     blocks: int
+    removed: int = 0
 
 
 class BlockStream(FencedStream[BlockWrite]):
-    """Writes the blocks of a lane's map as they fill up."""
+    """Writes the blocks of a lane's map as they fill up, and removes those that retention has made useless."""
 
     what = "offset map"
 
     @property
     def due(self) -> bool:
         """Whether a block is full; none goes before a position of its generation, which readers would wait for."""
-        return self._lane.map is not None and self._lane.announced and self._lane.map.has_sealed
+        known = self._lane.map
+        return known is not None and self._lane.announced and (known.has_sealed or bool(known.eaten))
 
     def _make(self) -> BlockWrite:
         lane = self._lane
         assert lane.map is not None
         sealed = lane.map.sealed()
+        if not sealed:
+            return self._removal(lane.map)
         records = [(block_key(lane.flow.source, lane.name.source, one.number), encode_block(one)) for one in sealed]
         return BlockWrite(payload=self._encode(records, _ZSTD), record_count=len(sealed), blocks=sealed[-1].number + 1)
 
+    def _removal(self, known: MapTail) -> BlockWrite:
+        lane, numbers = self._lane, known.eaten[:_MOST_REMOVED]
+        tombstones = [(block_key(lane.flow.source, lane.name.source, number), None) for number in numbers]
+        count = len(tombstones)
+        return BlockWrite(
+            payload=self._encode(tombstones, _ZSTD), record_count=count, blocks=known.blocks, removed=count
+        )
+
     def _durable(self, write: BlockWrite) -> None:
         assert self._lane.map is not None
+        del self._lane.map.eaten[: write.removed]
+        if write.removed:
+            return
         self._lane.map.on_durable(write.blocks)
         self._lane.position_version += 1  # the next one counts them
 

@@ -99,8 +99,8 @@ class FencedStream(ABC, Generic[W]):
         self._lane.fail()
         return Fail(self._refusal(outcome.error_code, outcome.message or outcome.kind.value))
 
-    def _encode(self, records: Sequence[tuple[bytes, bytes]], codec: int) -> bytearray:
-        """Encode (key, value) pairs as one batch of the lane's producer."""
+    def _encode(self, records: Sequence[tuple[bytes, bytes | None]], codec: int) -> bytearray:
+        """Encode (key, value) pairs as one batch of the lane's producer; None is a tombstone."""
         producer_id, epoch = self._lane.producer
         now = self._wall_ms()
         return encode_batch(

@@ -147,8 +147,7 @@ class Lane:
         known = self._map
         return msgspec.structs.replace(
             self._owned(),
-            map_blocks=known.blocks,
-            map_tail=known.runs,
+            **known.fields,
             source_next=self._source_next,
             target_next=self._target_next,
             sequence=self._sequence,

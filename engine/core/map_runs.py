@@ -5,7 +5,7 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -95,6 +95,8 @@ class MapTail:
         self.blocks = blocks
         self._closed = list(runs[:-1])
         self._source, self._target, self._count = runs[-1] if runs else (-1, -1, 0)
+        self.eaten: list[int] = []
+        """Blocks to be removed: the position that no longer counts on them is durable."""
 
     @property
     def pending(self) -> int:
@@ -107,6 +109,13 @@ class MapTail:
         if not self._count:
             return ()
         return (*self._closed, MapRun(self._source, self._target, self._count))
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What a position says of the map, by the names of its fields."""
+        source, target, first = self.start.source, self.start.target, self.start.first
+        place = {"map_source": source, "map_target": target, "map_first": first}
+        return {**place, "map_blocks": self.blocks, "map_tail": self.runs}
 
     def append(self, source: int, target: int, count: int) -> None:
         """Add consecutive records that the target acknowledged, right behind what is there or with a gap between."""

@@ -121,6 +121,14 @@ class OffsetMap:
         self._drop(block.number)
         self.load(block)
 
+    def remove_block(self, number: int) -> None:
+        """A block was removed from the log, because its records are gone from the target."""
+        if number < self.blocks:
+            self._drop(number)
+            self._places[number] = -1
+            if self.head is not None and number < self.head.blocks:
+                self._first = max(self._first, number + 1)
+
     def load(self, block: MapBlock) -> None:
         """Keep the runs of a block that was read back."""
         if block.number not in self._loaded:
@@ -156,6 +164,7 @@ class OffsetMap:
         Raises ValueError for runs that cannot be.
         """
         if not self.wants(head):
+            self._begin_later(head, start)
             return False
         check_runs(head.runs)
         self.head = head
@@ -169,6 +178,13 @@ class OffsetMap:
         if head.runs and self._first < head.blocks and not self._fits(head):
             self._first, self._checked = head.blocks, 0  # looked at again with the next head
         return True
+
+    def _begin_later(self, head: MapHead, start: MapStart | None) -> None:
+        """Take the start of a map whose lower blocks are gone with their records, from a head that says no more."""
+        if self.head is None or self.start is None or start is None or head.generation != self.head.generation:
+            return
+        if (start.source, start.first) > (self.start.source, self.start.first):
+            self.start = start
 
     def _fits(self, head: MapHead) -> bool:
         last = (column[head.blocks - 1] for column in self._anchors)
@@ -188,14 +204,17 @@ class OffsetMap:
         """Where answers begin; None before there is a head."""
         if self.head is None or self.start is None:
             return None
-        if self._first == 0:
-            return self.start
-        if self._first < self.head.blocks:
+        found = self._first_known(self.head)
+        return self.start if self._first == 0 or self.start.source >= found.source else found
+
+    def _first_known(self, head: MapHead) -> MapStart:
+        """Return where the blocks and runs that are known begin."""
+        if self._first < head.blocks:
             sources, targets = self._anchors
             return MapStart(sources[self._first], targets[self._first], first=False)
-        if self.head.runs:
-            return MapStart(self.head.runs[0].source, self.head.runs[0].target, first=False)
-        return MapStart(self.head.source_next, self.head.target_next, first=False)
+        if head.runs:
+            return MapStart(head.runs[0].source, head.runs[0].target, first=False)
+        return MapStart(head.source_next, head.target_next, first=False)
 
     def translate(self, source_offset: int) -> Translation:
         """Return the target offset of the first copied record at or behind a source offset."""

@@ -47,6 +47,10 @@ class PositionStream(FencedStream[PositionWrite]):
         """Whether the newest position is durable."""
         return self._pending is None and self._durable_version == self._lane.position_version
 
+    def is_durable(self, version: int) -> bool:
+        """Whether a position of this version or a newer one is durable."""
+        return self._durable_version >= version
+
     @property
     def due(self) -> bool:
         """Whether appends wait for a position, or a changed one was asked for."""

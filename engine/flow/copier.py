@@ -28,6 +28,7 @@ from engine.flow.gate import Gate
 from engine.flow.inbox import InboxEvents
 from engine.flow.joining import Joining
 from engine.flow.lane_driver import LaneDriver
+from engine.flow.map_retention import MapRetention
 from engine.flow.meter import FlowMeter
 from engine.flow.ports import Cluster
 from engine.flow.remedies import Remedies
@@ -58,6 +59,7 @@ class FlowCopier:
         self._gate = Gate(self._go_on)
         self._meter = FlowMeter()
         self._ends = SourceEnds(source, self.drivers)
+        self._map_retention = MapRetention(terms, target, self.drivers, lambda drivers: self.routes.kick(drivers))
         self._remedies = Remedies(
             terms, source, target, lambda: self.routes, self._spawn, self._tell, lambda _: self._joining.look()
         )
@@ -134,6 +136,7 @@ class FlowCopier:
                 group.create_task(self._joining.run())
                 group.create_task(self.cadence.run())
                 group.create_task(self._ends.run())
+                group.create_task(self._map_retention.run())
                 if self._syncs is not None:
                     group.create_task(self._syncs.run())
                 await self._drained.wait()

@@ -17,8 +17,8 @@ from policies.model import TopicPartition
 
 _SHORT_WAIT_S = 0.02
 """How long a fetch may wait at the broker while another lane is only waiting for room to clear, or for its owner."""
-_COMING_S = 2.0
-"""So long a lane that was given to us is awaited: a longer wait of the others would add to the pause of its move."""
+_SOON_S = 3.0
+"""A lane without an owner is soon there; one that takes longer may wait for a fetch to end."""
 
 
 class InboxEvents(msgspec.Struct, frozen=True):
@@ -117,7 +117,7 @@ class Inbox:
                 continue
             if lane.wants_fetch:
                 wanted[self._want(driver)] = driver
-            elif (lane.state is State.COPYING and not lane.paused) or _is_coming(driver):
+            elif _is_soon_ready(driver):
                 patient = False
         if len(wanted) > 1:
             self._turn = (self._turn + 1) % len(wanted)
@@ -210,5 +210,8 @@ class Inbox:
             lane.source_leader_epoch = max(lane.source_leader_epoch, epoch)
 
 
-def _is_coming(driver: LaneDriver) -> bool:
-    return driver.lane.state is State.ACQUIRING and now_s() - driver.given_at_s < _COMING_S
+def _is_soon_ready(driver: LaneDriver) -> bool:
+    """Whether a lane that cannot be fetched now will want to be in a moment."""
+    if driver.lane.state is State.ACQUIRING:
+        return now_s() - driver.given_at_s < _SOON_S
+    return driver.lane.state is State.COPYING and not driver.lane.paused

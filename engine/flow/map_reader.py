@@ -131,11 +131,15 @@ class MapReader:
 
     def _block(self, partition: TopicPartition, record: Record) -> None:
         key = read_block_key(record.key)
-        if key is None or record.value is None or key[0] != self._terms.flow.source:
+        if key is None or key[0] != self._terms.flow.source:
             return
         _, lane, number = key
         known = self._maps.setdefault(lane, OffsetMap())
         before = known.loaded_runs
+        if record.value is None:
+            known.remove_block(number)
+            self._loaded += known.loaded_runs - before
+            return
         try:
             known.add_block(decode_block(number, record.value), record.offset)
         except ValueError:
@@ -193,6 +197,8 @@ class MapReader:
         known = self._maps[lane]
         for number in blocks:
             at, before = known.place(number), known.loaded_runs
+            if at < 0:
+                continue  # removed meanwhile, with the records that it named
             async for records in self._target.read_log(self._lies_on[lane], at, at + 1, committed=True):
                 for record in records:
                     if record.value is not None:

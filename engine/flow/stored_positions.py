@@ -70,16 +70,17 @@ def decode_positions(
     records: Iterable[tuple[bytes | None, bytes | None]], keys: PositionKeys
 ) -> dict[TopicPartition, Stored]:
     """Decode a source's positions among the records (key, value) of their topic; the last one of a lane wins."""
-    found: dict[TopicPartition, Stored] = {}
-    seen: set[bytes | None] = set()
-    for key, value in reversed(list(records)):
-        if key in seen:
-            continue  # of thousands, most have been overtaken: they are not opened
-        seen.add(key)
-        lane = keys.decode(key)
-        if lane is not None and lane not in found:
-            try:
-                found[lane] = decode_value(value)
-            except ValueError as error:
-                found[lane] = Unreadable(reason=str(error))
-    return found
+    lanes: dict[bytes | None, TopicPartition | None] = {}  # a key is there once a minute, until it is compacted away
+    last: dict[TopicPartition, bytes | None] = {}
+    for key, value in records:
+        lane = lanes[key] if key in lanes else lanes.setdefault(key, keys.decode(key))
+        if lane is not None:
+            last[lane] = value
+    return {lane: _decoded(value) for lane, value in last.items()}
+
+
+def _decoded(value: bytes | None) -> Stored:
+    try:
+        return decode_value(value)
+    except ValueError as error:
+        return Unreadable(reason=str(error))

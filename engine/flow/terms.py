@@ -42,6 +42,8 @@ class FlowTerms(msgspec.Struct, frozen=True, kw_only=True):
     """The isolation level that an MM2 with this configuration copies with."""
     keep_alive_s: float = 3600.0
     takeover_wait_s: float = 30.0
+    map_retention_s: float = 3600.0
+    """How often blocks of the map are looked for whose records the target no longer has."""
     held_after_s: float = 5.0
     refused_retry_s: float = 5.0
     request_timeout_s: float = 30.0

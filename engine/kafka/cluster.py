@@ -24,7 +24,7 @@ from policies.model import TopicPartition
 _METADATA_KEY, _METADATA_WITH_EPOCHS, _METADATA_WITH_IDS = 3, 7, 12
 _TRANSACTION = 1
 _RECENT_S = 1.0
-_COORDINATOR_WAYS = 4
+_BESIDE = 4
 NO_ID = UUID(int=0)
 
 
@@ -74,7 +74,11 @@ class Metadata(msgspec.Struct, frozen=True):
 
 
 class ClusterClient:
-    """Connections and metadata of one cluster. Control requests share one connection per broker."""
+    """Connections and metadata of one cluster. Control requests share one connection per broker.
+
+    A broker handles one request per connection at a time. What waits for replicas, or reads much, and is asked for
+    many lanes at once, goes over some connections beside it (`beside`).
+    """
 
     def __init__(self, alias: str, bootstrap: list[tuple[str, int]], options: HandshakeOptions) -> None:
         self.alias = alias
@@ -168,16 +172,19 @@ class ClusterClient:
             raise BrokerUnreachable(f"broker {node} of cluster {self.alias!r}", "not in the cluster's metadata")
         return await Connection.open(address.host, address.port, self._options)
 
-    async def control(self, node: int, way: int = 0) -> Connection:
-        """Return a shared control connection to a broker, opening it when needed. Raises BrokerUnreachable.
+    async def control(self, node: int) -> Connection:
+        """Return the shared control connection to a broker, opening it when needed. Raises BrokerUnreachable."""
+        return await self._shared(node, 0)
 
-        A broker handles one request per connection at a time: what it takes long over goes another `way`.
-        """
-        address = node, way
-        async with self._locks.setdefault(address, asyncio.Lock()):
-            connection = self._control.get(address)
+    async def beside(self, node: int, name: str) -> Connection:
+        """Return one of the connections beside it, the same for the same name. Raises BrokerUnreachable."""
+        return await self._shared(node, 1 + crc32(name.encode()) % _BESIDE)
+
+    async def _shared(self, node: int, turn: int) -> Connection:
+        async with self._locks.setdefault((node, turn), asyncio.Lock()):
+            connection = self._control.get((node, turn))
             if connection is None or connection.closed.is_set():
-                connection = self._control[address] = await self.open_connection(node)
+                connection = self._control[node, turn] = await self.open_connection(node)
             return connection
 
     async def any_connection(self) -> Connection:
@@ -198,14 +205,14 @@ class ClusterClient:
     async def coordinator_call(self, transactional_id: str, request: Request[Any]) -> Any:
         """Send a request to the coordinator of a transactional id, whose place is remembered until it fails.
 
-        Its answers wait for replicas, so ids share out the ways; one id keeps to one, and to the order of its requests.
+        Its answers wait for replicas, so ids share out the connections; one id keeps to one, and to the order of its
+        requests.
         """
-        way = 1 + crc32(transactional_id.encode()) % _COORDINATOR_WAYS
         try:
             node = self._coordinators.get(transactional_id)
             if node is None:
                 node = self._coordinators[transactional_id] = await self._find_coordinator(transactional_id)
-            return await (await self.control(node, way)).call(request)
+            return await (await self.beside(node, transactional_id)).call(request)
         except (ConnectionLost, BrokerUnreachable):
             self.forget_coordinator(transactional_id)
             raise

@@ -52,7 +52,7 @@ class _Log:
         with self._client.believing([partition.topic]):
             if leader < 0:
                 raise ConnectionLost(f"{partition} on cluster {self._client.alias!r} has no leader")
-            broker = KafkaSourceBroker(await self._client.control(leader), ids, lasting=False)
+            broker = KafkaSourceBroker(await self._client.beside(leader, str(partition)), ids, lasting=False)
             answer = await broker.fetch([wanted], terms, _Fresh())
             found = answer.slices[0]
             if found.fault is not None and found.fault.retry:

@@ -45,8 +45,12 @@ def test_the_first_position_is_written_at_once_as_the_lanes_own_producer() -> No
     assert played.lane.position.map_start == start().map_start
     assert stream.next_write() is None
     assert not stream.settled
+    version = played.lane.position_version
+    assert not stream.is_durable(version)
     assert stream.on_outcome(write, APPENDED) is None
     assert stream.settled
+    assert stream.is_durable(version)
+    assert not stream.is_durable(version + 1)
     assert not played.lane.plan_needed
 
 

@@ -12,6 +12,7 @@ from engine.core.position_keys import PositionKeys
 from engine.core.position_stream import PositionStream
 from engine.core.states import State
 from engine.errors import BrokerUnreachable, WireError
+from engine.flow import inbox
 from engine.flow.buffers import BufferPool
 from engine.flow.inbox import Inbox, InboxEvents
 from engine.flow.lane_driver import LaneDriver
@@ -318,3 +319,13 @@ async def test_a_throttled_broker_is_not_asked_at_once() -> None:
         await turns()
         assert len(desk.asked()) == 1
         assert desk.pool.used_bytes == 0
+
+
+async def test_a_lane_that_was_just_given_keeps_no_fetch_waiting_for_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    for soon_s, wait_s in ((100.0, 0.02), (0.0, TERMS.max_wait_s)):
+        monkeypatch.setattr(inbox, "_SOON_S", soon_s)
+        desk = Desk()
+        desk.drivers[1].lane.disown()
+        async with running(desk):
+            assert desk.asked() == [[0, 2]] or desk.asked() == [[2, 0]]
+            assert desk.brokers[0].terms[0].max_wait_s == wait_s

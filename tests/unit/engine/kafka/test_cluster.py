@@ -1,5 +1,8 @@
 """Metadata that many lanes share is asked for once a second, and anew when a leader was wrong."""
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from engine.errors import BrokerUnreachable, ConnectionLost
@@ -56,3 +59,45 @@ async def test_a_topic_that_was_not_there_may_be_there_now() -> None:
     assert (await client.recent(["t"])).topics["t"].partitions == {}
     client.missing = set()
     assert (await client.recent(["t"])).topics["t"].partitions != {}
+
+
+class Open:
+    """A connection that does nothing but close."""
+
+    def __init__(self) -> None:
+        self.closed = asyncio.Event()
+
+    async def close(self) -> None:
+        self.closed.set()
+
+
+class Connecting(Client):
+    """A client that counts its connections."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened: list[tuple[int, Open]] = []
+
+    async def open_connection(self, node: int) -> Any:
+        self.opened.append((node, Open()))
+        return self.opened[-1][1]
+
+
+async def test_a_few_connections_lie_beside_the_shared_one() -> None:
+    client = Connecting()
+    shared = await client.control(1)
+    beside = [await client.beside(1, f"lane-{number}") for number in range(100)]
+    assert shared not in beside
+    assert [await client.beside(1, f"lane-{number}") for number in range(100)] == beside
+    assert len(client.opened) == 1 + cluster._BESIDE
+    assert await client.beside(2, "lane-0") not in beside
+    assert await client.control(1) is shared
+    await client.close()
+    assert all(one.closed.is_set() for _, one in client.opened)
+
+
+async def test_a_connection_that_was_lost_is_opened_anew() -> None:
+    client = Connecting()
+    lost = await client.beside(1, "lane")
+    await lost.close()
+    assert await client.beside(1, "lane") is not lost

@@ -1,0 +1,112 @@
+"""Removes blocks of the offset map whose records the target's retention has eaten, at a slow pace.
+
+First the position says that the map begins later, then the lane's own fenced producer writes the tombstones: a reader
+never misses a block that it should count on, and an owner that was replaced removes nothing.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from engine.clock import now_s, pause
+from engine.core.map_blocks import decode_block, read_block_key
+from engine.core.map_retention import eaten
+from engine.core.map_runs import MapBlock, MapTail
+from engine.core.states import State
+from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.flow.lane_driver import LaneDriver
+from engine.flow.ports import EARLIEST, Cluster
+from engine.flow.terms import FlowTerms
+from policies.model import TopicPartition
+
+_DURABLE_S = 30.0
+_LOOK_S = 0.1
+
+_Blocks = dict[TopicPartition, dict[int, MapBlock]]
+
+
+class MapRetention:
+    """Looks after the blocks of one copier's lanes."""
+
+    def __init__(
+        self,
+        terms: FlowTerms,
+        target: Cluster,
+        drivers: dict[TopicPartition, LaneDriver],
+        kick: Callable[[Sequence[LaneDriver]], None],
+    ) -> None:
+        self._terms = terms
+        self._target = target
+        self._drivers = drivers
+        self._kick = kick
+        self._seen: dict[TopicPartition, int] = {}
+
+    async def run(self) -> None:
+        """Look now and then, until cancelled."""
+        while True:
+            await pause(self._terms.map_retention_s)
+            await self.look()
+
+    async def look(self) -> None:
+        """Look once at all lanes; what fails is looked at again the next time."""
+        drivers = {lane: driver for lane, driver in self._drivers.items() if _known(driver) is not None}
+        self._seen = {lane: start for lane, start in self._seen.items() if lane in drivers}
+        try:
+            targets = [driver.name.target for driver in drivers.values()]
+            starts = await self._target.offsets(targets, EARLIEST) if targets else {}
+            grouped: defaultdict[TopicPartition, dict[LaneDriver, int]] = defaultdict(dict)
+            for lane, driver in drivers.items():
+                start, known = starts[driver.name.target], _known(driver)
+                if known is not None and start >= known.start.target and self._seen.get(lane) != start:
+                    grouped[driver.block_appender.partition][driver] = start
+            for partition, group in grouped.items():
+                await self._clean(partition, group)
+        except (ConnectionLost, BrokerUnreachable, KafkaRefusal):
+            return
+
+    async def _clean(self, partition: TopicPartition, group: dict[LaneDriver, int]) -> None:
+        """Let the lanes that have their blocks on one partition begin their maps later, then remove the blocks."""
+        blocks = await self._blocks(partition)
+        begun: dict[LaneDriver, tuple[MapTail, int, tuple[int, ...]]] = {}
+        for driver, log_start in group.items():
+            known = _known(driver)
+            found = None if known is None else eaten(blocks.get(driver.name.source, {}), known, log_start)
+            self._seen[driver.name.source] = log_start
+            if known is not None and found is not None:
+                known.start = found.start
+                driver.lane.position_version += 1
+                driver.positions.flush_asked = True
+                begun[driver] = known, driver.lane.position_version, found.numbers
+        self._kick(list(begun))
+        give_up_at = now_s() + _DURABLE_S
+        while begun and now_s() < give_up_at:
+            for driver, (known, version, numbers) in list(begun.items()):
+                if _known(driver) is not known:
+                    del begun[driver]  # the next owner finds them again
+                elif driver.positions.is_durable(version):
+                    del begun[driver]
+                    known.eaten += [number for number in numbers if number not in known.eaten]
+                    self._kick([driver])
+            await pause(_LOOK_S)
+        for driver in begun:
+            self._seen.pop(driver.name.source, None)
+
+    async def _blocks(self, partition: TopicPartition) -> _Blocks:
+        """Read the blocks of this source's lanes on one partition; what cannot be read is left alone."""
+        found: _Blocks = defaultdict(dict)
+        for key, value in await self._target.read_records(partition.topic, {partition.partition}):
+            place = read_block_key(key)
+            if place is None or place[0] != self._terms.flow.source:
+                continue
+            _, lane, number = place
+            found[lane].pop(number, None)
+            if value is not None:
+                try:
+                    found[lane][number] = decode_block(number, value)
+                except ValueError:
+                    continue
+        return found
+
+
+def _known(driver: LaneDriver) -> MapTail | None:
+    """Return the map of a lane that is owned and has said so."""
+    return driver.lane.map if driver.lane.state is State.COPYING and driver.lane.announced else None
