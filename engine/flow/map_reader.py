@@ -65,6 +65,8 @@ class MapReader:
         self._tails: dict[TopicPartition, bytes] = {}
         self._loaded = 0
         self._busy = asyncio.Lock()
+        self.generations = 0
+        """How often a lane that was known went over to another generation: it has a new owner."""
         self.unreadable: dict[TopicPartition, str] = {}
         """Why nothing is known of a lane although something is written: its last position is none that we read."""
 
@@ -154,7 +156,11 @@ class MapReader:
                 self.unreadable[lane] = str(error)
                 continue
             if isinstance(position, Position):  # after one of MM2's, our map is still true as far as it goes
-                self._maps.setdefault(lane, OffsetMap()).follow(position.map_head, position.map_start)
+                known = self._maps.setdefault(lane, OffsetMap())
+                before = known.head
+                known.follow(position.map_head, position.map_start)
+                if before is not None and known.head is not None:
+                    self.generations += known.head.generation != before.generation
         self._positions.clear()
         for lane, tail in list(self._tails.items()):
             if self._followed(lane, tail):
@@ -184,6 +190,11 @@ class MapReader:
             before = known.loaded_runs
             known.thin(share)
             self._loaded += known.loaded_runs - before
+
+    @property
+    def size_bytes(self) -> int:
+        """The memory of all maps, as far as it is anchors (32 bytes a block) and runs (24 bytes)."""
+        return 32 * sum(known.blocks for known in self._maps.values()) + 24 * self._loaded
 
     async def recall(self, lane: TopicPartition, blocks: Collection[int]) -> None:
         """Read blocks of one lane back into memory; they stay for the questions that follow at once.
