@@ -12,6 +12,7 @@ each write.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 
@@ -21,7 +22,7 @@ from engine.core.events import AnyEvent
 from engine.core.group_report import GroupsReport
 from engine.errors import MirrorError
 from engine.flow.checkpoints import CheckpointLog, News
-from engine.flow.commit_reader import CommitReader, Hints
+from engine.flow.commit_reader import Hints
 from engine.flow.group_commits import GroupCommits
 from engine.flow.group_notes import GroupNotes
 from engine.flow.owed import Owed
@@ -61,6 +62,16 @@ class GroupTerms(msgspec.Struct, frozen=True, kw_only=True):
     backwards: bool = False
 
 
+class HintsOfCommits(Protocol):
+    """What is needed of `engine.flow.commit_reader.CommitReader`."""
+
+    why_not: str
+
+    def take(self) -> Hints: ...
+    async def wait(self, most_s: float) -> None: ...
+    async def run(self) -> None: ...
+
+
 class GroupRounds:
     """The rounds and turns of one flow's groups; `reader` tells commits as they are made, None where that is off."""
 
@@ -72,7 +83,7 @@ class GroupRounds:
         translations: Translations,
         log: CheckpointLog,
         may_write: Callable[[], bool] = lambda: True,
-        reader: CommitReader | None = None,
+        reader: HintsOfCommits | None = None,
     ) -> None:
         self.terms = terms
         self.report = GroupsReport()

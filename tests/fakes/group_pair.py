@@ -7,6 +7,7 @@ import pytest
 from engine.core.mm2_records import Checkpoint, decode_checkpoint
 from engine.flow import group_commits, group_keeper
 from engine.flow.checkpoints import CheckpointLog
+from engine.flow.commit_reader import Hints, Seen
 from engine.flow.group_keeper import GroupRounds, GroupTerms
 from engine.flow.translations import Translations
 from policies.groups import GroupSelection
@@ -34,6 +35,7 @@ class Pair:
         self.terms = terms
         self.ours = True
         self.now_s = 1000.0
+        self.reader: FakeReader | None = None
         self.keeper = self.restart()
         self.maps.tell(LANE, [(0, 0, 400), (500, 400, 100)], ends=(600, 500))
 
@@ -43,7 +45,9 @@ class Pair:
         terms = GroupTerms(flow=FLOW, selection=GroupSelection(), **{**fast, **self.terms})
         translations = Translations(TopicSelection(FLOW, DefaultNaming()), self.maps, self.cluster)
         checkpoints = CheckpointLog(self.cluster, CHECKPOINTS, 5.0)
-        self.keeper = GroupRounds(terms, self.source, self.target, translations, checkpoints, lambda: self.ours)
+        self.keeper = GroupRounds(
+            terms, self.source, self.target, translations, checkpoints, lambda: self.ours, self.reader
+        )
         return self.keeper
 
     def checkpoints(self) -> list[Checkpoint]:
@@ -64,7 +68,39 @@ class Pair:
         """Take the events of one kind."""
         return [event for event in self.keeper.take_events() if isinstance(event, kind)]
 
+    def read_commits(self) -> "FakeReader":
+        """Let another keeper take hints of commits from a reader that a test fills."""
+        self.reader = FakeReader()
+        self.restart()
+        return self.reader
+
     def hold_clock(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Let the keeper's time be `now_s`."""
         for module in (group_keeper, group_commits):
             monkeypatch.setattr(module, "now_s", lambda: self.now_s)
+
+
+class FakeReader:
+    """A reader of commits: what a test puts in is taken next."""
+
+    def __init__(self) -> None:
+        self.why_not = ""
+        self.seen: Seen = {}
+        self.missed = True
+        self.since_ms = -1
+
+    def see(self, group: str, offsets: dict[TopicPartition, int], since_ms: int = 0) -> None:
+        """Hint at commits."""
+        self.seen.setdefault(group, {}).update(offsets)
+        self.since_ms = since_ms
+
+    def take(self) -> Hints:
+        hints = Hints(self.seen, self.missed, self.since_ms)
+        self.seen, self.missed, self.since_ms = {}, False, -1
+        return hints
+
+    async def wait(self, most_s: float) -> None:
+        del most_s
+
+    async def run(self) -> None:
+        return None
