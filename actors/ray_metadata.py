@@ -32,6 +32,7 @@ class RayMetadata:
         self._found = {flow: Found(serial=0) for flow in flows}
         self._events: dict[FlowName, deque[AnyEvent]] = {flow: deque(maxlen=EVENTS_KEPT) for flow in flows}
         self._to_keep: dict[FlowName, Kept] = {}
+        self._said: dict[FlowName, Kept] = {}
         self._to_tell: dict[FlowName, deque[Event]] = {flow: deque(maxlen=EVENTS_KEPT) for flow in flows}
         self._base = dict.fromkeys(flows, 0)
         self._actor: Any = None
@@ -48,7 +49,7 @@ class RayMetadata:
 
     def keep(self, flow: FlowName, kept: Kept) -> None:
         """Have it written down, as soon as somebody can."""
-        self._to_keep[flow] = kept
+        self._to_keep[flow] = self._said[flow] = kept
 
     def tell(self, event: Event) -> None:
         """Have an event written down; the oldest are dropped while nobody can."""
@@ -137,6 +138,7 @@ class RayMetadata:
 
     def _start(self) -> None:
         self._base = {flow: found.serial for flow, found in self._found.items()}  # a new actor counts from 0
+        self._to_keep = dict(self._said)  # where the state topic may not be read, it knows only what it is told
         remote = actor_class(MetadataShell)
         self._actor = remote.options(
             name=f"{self._mark}/{self._started_at_s:.3f}",  # a killed actor's name is freed a moment later
