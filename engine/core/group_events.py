@@ -59,7 +59,7 @@ class GroupRefused(GroupEvent, frozen=True, kw_only=True, tag="group_refused"):
         return f"{self.group}: {self.what}"
 
 
-class CommitsNotRead(Event, frozen=True, kw_only=True, tag="commits_not_read"):
+class CommitsNotRead(GroupEvent, frozen=True, kw_only=True, tag="commits_not_read"):
     """Commits of groups cannot be read as they are made, so groups are polled."""
 
     severity: ClassVar[str] = "warning"
@@ -67,4 +67,4 @@ class CommitsNotRead(Event, frozen=True, kw_only=True, tag="commits_not_read"):
     why: str
 
     def text(self) -> str:
-        return f"consumer groups are polled every {self.every_s:g} s: commits are not read as they are made: {self.why}"
+        return f"{self.group}: polled every {self.every_s:g} s: commits are not read as they are made: {self.why}"

@@ -24,6 +24,8 @@ class GroupsReport(msgspec.Struct, frozen=True, kw_only=True):
     commits: int = 0
     not_synced: dict[str, str] = {}
     failed: dict[str, str] = {}
+    failing: int = 0
+    """How many groups `failed` names, and those that it has no room for."""
     trouble: str = ""
     """Why the last round was none; empty when all is well."""
     on_commit: bool = False

@@ -64,7 +64,7 @@ class GroupNotes:
             self._read_at_s = self._now_s()
         elif self._now_s() - self._read_at_s >= patience_s:
             self._read_at_s = float("inf")
-            self.say(CommitsNotRead(flow=self._flow, every_s=every_s, why=why_not))
+            self.say(CommitsNotRead(flow=self._flow, group=_ALL, every_s=every_s, why=why_not))
 
     def left(self, groups: dict[str, str]) -> None:
         """Note the groups that are not mirrored, with why."""
@@ -123,6 +123,7 @@ class GroupNotes:
             without={how: count for (there, how), count in total.items() if not there},
             checkpoints=self.told,
             not_synced=dict(list(self.not_synced.items())[:_NAMED]),
+            failing=len(self.failed),
             failed=dict(list(self.failed.items())[:_NAMED]),
             latency=self.latency.snapshot(),
             commit_latency=self.commit_latency.snapshot(),

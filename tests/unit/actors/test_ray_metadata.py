@@ -8,9 +8,8 @@ import msgspec
 import pytest
 
 from actors import ray_metadata
-from actors.config_ref import ConfigRef
-from actors.messages import MirrorSpec
-from actors.ports import Found, Kept
+from actors.messages import ConfigRef, MirrorSpec
+from actors.ports import CopierUnreachable, Found, Kept
 from actors.ray_metadata import RayMetadata
 from actors.states import Desired
 from policies.model import FlowName
@@ -32,7 +31,7 @@ class FakeActor:
 
     async def _found(self, *_asked: object) -> bytes:
         if self.dead:
-            raise ray_metadata.CopierUnreachable("metadata", "found", "ActorDiedError")
+            raise CopierUnreachable("metadata", "found", "ActorDiedError")
         return msgspec.msgpack.encode(Found(serial=1))
 
 
@@ -69,7 +68,7 @@ async def test_an_actor_that_replaces_another_is_told_what_is_wanted(monkeypatch
         ("AGAIN_S", -1.0),
     ):
         monkeypatch.setattr(ray_metadata, name, value)
-    monkeypatch.setattr(ray_metadata.ray, "kill", lambda _actor: None)
+    monkeypatch.setattr("ray.kill", lambda _actor: None)
     spec = MirrorSpec(
         namespace="raymirror-m",
         config=ConfigRef(path="mm2.properties", digest="d" * 64),
