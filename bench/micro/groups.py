@@ -3,8 +3,9 @@
 A mirror as its users start it copies a steady load; every group commits offsets of every partition on the source, over
 and over, and the checkpoints topic on the target is followed. Told are the time from a commit to the last of its
 checkpoints, by group, and the CPU of the mirror's metadata actor, which does all of this. `--polled` switches the
-reading of commits off. In the end the mirror is stopped, and a process of its own brings all groups to where they should be on
-the target, as a failover does (`hold`): its time, CPU and memory, when nothing is committed there, and when all is.
+reading of commits off. In the end the mirror is stopped, and a process of its own brings all groups to where they
+should be on the target, as a failover does (`hold`): its time, CPU and memory, when nothing is committed there yet, and
+when all is.
 """
 
 import argparse

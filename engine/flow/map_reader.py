@@ -96,6 +96,8 @@ class MapReader:
         """Read what is new in some partitions; those that do not exist (yet) are left out."""
         led = list(await cluster.leaders(partitions))
         ends = await cluster.offsets(led, LATEST) if led else {}
+        for one in [one for one in led if one in self._read_to and ends[one] < self._read_to[one][0]]:
+            del self._read_to[one]  # somebody deleted the topic, or the cluster lost its end: all that is there is news
         grown = [one for one in led if one not in self._read_to or self._read_to[one][1] < ends[one]]
         if not grown:
             return
