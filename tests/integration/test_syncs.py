@@ -159,7 +159,7 @@ async def test_an_offset_syncs_topic_that_was_deleted_is_made_by_the_next_round(
 
     async def until_there(*, there: bool) -> None:
         async with asyncio.timeout(60):
-            while bool((await client.metadata([SYNCS])).topics[SYNCS].partitions) is not there:
+            while bool((await client.metadata([SYNCS])).topics[SYNCS].partitions) is not there:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
 
     try:
