@@ -34,7 +34,7 @@ from policies.model import FlowName, TopicPartition
 
 _BREATH = 100
 """Groups in a row, some milliseconds: others live on this loop too."""
-_GATHER_S = 0.25
+_GATHER_S = 0.5
 """Between two turns at least, and twice what the last one took: at most a third of a core."""
 _STRANGERS_S = 1.0
 """Between two looks for groups that commit and are not known yet."""
@@ -154,11 +154,13 @@ class GroupRounds:
     async def _rest(self, started_s: float, until_s: float) -> None:
         """Wait for the next turn: the next round of a keeper that polls, else the next thing to do."""
         reader = self._reader
-        if reader is None or not self._reads:
+        if reader is None:
             await pause(max(0.0, until_s - now_s()))
             return
         await pause(max(_GATHER_S, 2.0 * (now_s() - started_s)))
-        left_s = min(until_s, self._owed.next_at_s()) - now_s()
+        if self._reads:
+            until_s = min(until_s, self._owed.next_at_s())
+        left_s = until_s - now_s()
         if left_s > 0.0 and self.may_write():
             await reader.wait(left_s)
 

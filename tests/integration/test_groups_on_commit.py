@@ -10,9 +10,10 @@ from deploy.local.cluster import Cluster
 from engine.core.commit_records import TOPIC
 from engine.flow import commit_reader
 from engine.group_keeper import GroupKeeper
+from engine.preflight import preview
 from policies.model import TopicPartition
 from tests.harness import groups as stock
-from tests.harness.keeping import Sides, keeping, rounds, until
+from tests.harness.keeping import Sides, config_of, keeping, rounds, until
 from tests.harness.load import numbered, produce, producer
 from tests.harness.mirror import Mirror
 
@@ -167,6 +168,10 @@ async def test_without_the_right_to_read_commits_groups_are_polled(
         assert f"grant Read on topic {TOPIC}" in report.polled_because
         assert (await sides.checkpoints())[group, 0][0] == 10
         assert (await sides.source.offsets([group])).found[group] == {TopicPartition(topic, 0): (10, "")}
+        (asked,) = await preview(config_of(mirror))
+        assert "TopicAuthorizationFailed" in asked.polled
         await deny(guarded_source, "--remove")
         await reading(keeper)
+        (asked,) = await preview(config_of(mirror))
+        assert asked.polled == ""
         assert keeper.report.polled_because == ""

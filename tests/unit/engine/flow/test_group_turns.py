@@ -249,4 +249,27 @@ async def test_what_happens_while_the_flow_is_not_ours_is_made_up_for(monkeypatc
         await told.pair.keeper.run()
     assert told.pair.committed("g2") == 30
     assert told.asked[0] == ["g0", "g1", "g2"]
-    assert waits[0] == pytest.approx(4.75)
+    assert waits[0] == pytest.approx(4.5)
+
+
+async def test_a_reader_that_begins_is_not_waited_for_until_the_next_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = await Told.make(monkeypatch)
+    waits: list[float] = []
+
+    async def wait(most_s: float) -> None:
+        waits.append(most_s)
+        told.pair.now_s += 1.0  # then there is news
+        told.reader.why_not = ""
+        if len(waits) == 2:
+            raise Enough
+
+    async def pause(seconds: float) -> None:
+        told.pair.now_s += seconds
+
+    monkeypatch.setattr(group_keeper, "pause", pause)
+    monkeypatch.setattr(told.reader, "wait", wait)
+    told.reader.why_not = "not begun"
+    with pytest.raises(Enough):
+        await told.pair.keeper.run()
+    assert waits[0] == pytest.approx(899.5)
+    assert told.pair.keeper.report.on_commit
