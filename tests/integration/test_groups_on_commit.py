@@ -166,7 +166,7 @@ async def test_without_the_right_to_read_commits_groups_are_polled(
         assert not report.on_commit
         assert "TopicAuthorizationFailed" in report.polled_because
         assert f"grant Read on topic {TOPIC}" in report.polled_because
-        assert (await sides.checkpoints())[group, 0][0] == 10
+        await until_told(keeper, sides, {(group, 0): 10})
         assert (await sides.source.offsets([group])).found[group] == {TopicPartition(topic, 0): (10, "")}
         (asked,) = await preview(config_of(mirror))
         assert "TopicAuthorizationFailed" in asked.polled
