@@ -130,10 +130,14 @@ class FlowWatch:
         self.memory = Memory(watch.state)
         self._found = Found(serial=0)
         self._failures = 0
-        self._is_stopped = False
         self._events: deque[AnyEvent] = deque(maxlen=EVENTS_KEPT)
         if watch.groups is not None:
-            watch.groups.may_write = lambda: self.memory.holds and not self._is_stopped
+            watch.groups.may_write = self._may_write_groups
+
+    def _may_write_groups(self) -> bool:
+        """Whether groups may be written for: the flow is ours, and what is remembered does not say that it stopped."""
+        kept = self.memory.kept
+        return self.memory.holds and (kept is None or kept.state is not Desired.STOPPED)
 
     async def run(self) -> None:
         """Look, for as long as the actor lives. Raises only on a bug."""
@@ -179,7 +183,6 @@ class FlowWatch:
 
     async def keep(self, kept: Kept) -> None:
         """Write down what is wanted; the groups of a flow that is stopped are left alone. Raises MirrorError."""
-        self._is_stopped = kept.state is Desired.STOPPED
         await self.memory.keep(kept)
 
     def take(self) -> Found:

@@ -139,9 +139,10 @@ def groups_text(flow: FlowStatus) -> str:
         (report.active, "active on the target"),
         (report.ahead, "offsets ahead on the target"),
         (len(report.not_synced), "of a kind that is not mirrored"),
-        (len(report.failed), "failing"),
+        (report.failing, "failing"),
     ):
         parts += [f"{count:,} {what}"] if count else []
+    parts += [f"polled: {report.polled_because}"] if report.polled_because else []
     return "groups: " + ", ".join([*parts, report.trouble] if report.trouble else parts)
 
 

@@ -10,13 +10,12 @@ import msgspec
 from engine.clock import now_s, pause
 from engine.errors import BrokerUnreachable, ConnectionLost
 from engine.flow.checkpoints import CheckpointLog
-from engine.flow.group_keeper import GroupRounds
+from engine.flow.group_commits import GroupCommits
 from engine.flow.ports import LATEST
 from engine.flow.standing import GroupStands, Standing, stand_by_checkpoints
 from engine.flow.stored_positions import stored_positions
 from engine.flow.translations import Translations
 from engine.flow.way_back import WayBack
-from engine.group_keeper import group_terms
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups import KafkaGroups
 from engine.maps import maps_of
@@ -113,13 +112,13 @@ class Failover:
 
     def _stands(self, *, commit: bool) -> GroupStands:
         translations = Translations(self._flow.selection, self.maps, self.target)
-        rounds = GroupRounds(group_terms(self._flow), self.source_groups, self.target_groups, translations, self._log)
+        commits = GroupCommits(self._flow.name, self.target_groups, translations)
         return GroupStands(
             self._flow.groups.selection,
             self.source_groups,
             self.target_groups,
             translations,
-            rounds.commit if commit else None,
+            commits.commit if commit else None,
         )
 
     async def way_back(self, *, backwards: bool) -> WayBack:

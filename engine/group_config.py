@@ -34,6 +34,7 @@ def read_groups(reader: PropertyReader, keys: FlowKeys) -> GroupConfig:
         checkpoints=switch("emit.checkpoints.enabled", default=True),
         checkpoints_s=every("emit.checkpoints.interval.seconds"),
         checkpoints_replication_factor=_replicas(reader, keys.flow("checkpoints.topic.replication.factor")),
+        on_commit=switch("raymirror.groups.on.commit", default=True),
         commits=switch("sync.group.offsets.enabled", default=False),
         commits_s=every("sync.group.offsets.interval.seconds"),
     )

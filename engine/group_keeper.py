@@ -7,6 +7,7 @@ from engine.core.events import AnyEvent
 from engine.core.group_report import GroupsReport
 from engine.errors import MirrorError
 from engine.flow.checkpoints import CheckpointLog
+from engine.flow.commit_reader import CommitReader
 from engine.flow.group_keeper import GroupRounds, GroupTerms
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.gateway import KafkaCluster
@@ -35,6 +36,10 @@ def group_terms(flow: FlowConfig, *, backwards: bool = False) -> GroupTerms:
     )
 
 
+def _reader(flow: FlowConfig, source: KafkaCluster, terms: GroupTerms) -> CommitReader:
+    return CommitReader(source, lambda group: terms.selection.why_not(group) is None, flow.selection.wants)
+
+
 class GroupKeeper:
     """The GroupRounds of a flow: `run` connects and makes the topic first, and tries that again until it can.
 
@@ -50,14 +55,16 @@ class GroupKeeper:
         self._flow = flow
         self._source, self._target = self._client(config, flow.name.source), self._client(config, flow.name.target)
         source, target = (KafkaCluster(one, request_timeout_s=flow.request_timeout_s) for one in self._clients)
+        terms = group_terms(flow)
         self._topic = flow.naming.checkpoints_topic(flow.name.source)
         self._rounds = GroupRounds(
-            group_terms(flow),
+            terms,
             KafkaGroups(self._source),
             KafkaGroups(self._target),
             translations_of(flow, source, target),
             CheckpointLog(target, self._topic, flow.request_timeout_s),
             may_write,
+            _reader(flow, source, terms) if flow.groups.on_commit else None,
         )
 
     def _client(self, config: MirrorConfig, alias: str) -> ClusterClient:

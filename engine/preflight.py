@@ -5,15 +5,18 @@ from contextlib import AsyncExitStack
 
 import msgspec
 
+from engine.core.commit_records import TOPIC as COMMITS_TOPIC
 from engine.core.map_blocks import map_topic
-from engine.errors import BrokerUnreachable, MirrorError
+from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, MirrorError
+from engine.flow.ports import LATEST
 from engine.kafka.admin import create_topic
 from engine.kafka.cluster import ClusterClient, Metadata
+from engine.kafka.gateway import KafkaCluster
 from engine.kafka.internal_topics import MAP_CONFIGS, POSITIONS_CONFIGS, check_policy
 from engine.runner import client_for
 from engine.settings import FlowConfig, MirrorConfig
 from engine.tasks import run_all
-from policies.model import FlowName
+from policies.model import FlowName, TopicPartition
 from policies.topology import colliding_targets, find_loop
 
 CLIENT_ID = "raymirror-check"
@@ -29,11 +32,12 @@ class TopicPreview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FlowPreview(msgspec.Struct, frozen=True, kw_only=True):
-    """What one flow would copy."""
+    """What one flow would copy; `polled` is why commits of groups will not be read as they are made."""
 
     flow: FlowName
     topics: tuple[TopicPreview, ...]
     left_out: int
+    polled: str = ""
 
 
 class TopicCollision(MirrorError):
@@ -103,7 +107,31 @@ async def preview(
         _refuse_loops(config, flows)
         for flow, previewed in zip(present, flows, strict=True):
             await _try_creating(clients[flow.name.target], flow, previewed, metadata[flow.name.target])
-        return flows
+        return tuple(
+            [
+                msgspec.structs.replace(one, polled=await _polled(clients[name], flow, metadata[name]))
+                for flow, one in zip(present, flows, strict=True)
+                for name in [flow.name.source]
+            ]
+        )
+
+
+async def _polled(client: ClusterClient, flow: FlowConfig, source: Metadata) -> str:
+    """Return why groups will be polled where that is not asked for; a topic that is not there yet tells nothing."""
+    groups, described = flow.groups, source.topics.get(COMMITS_TOPIC)
+    asked = groups.on_commit and (groups.checkpoints or groups.commits)
+    if not asked or described is None or not described.partitions:
+        return ""
+    first, cluster = TopicPartition(COMMITS_TOPIC, 0), KafkaCluster(client)
+    try:
+        end = (await cluster.offsets([first], LATEST))[first]
+        async for _ in cluster.read_log(first, end, end + 1, committed=False):
+            break
+    except KafkaRefusal as refusal:
+        return str(refusal)
+    except ConnectionLost:
+        return ""
+    return ""
 
 
 def _preview_flow(flow: FlowConfig, metadata: dict[str, Metadata]) -> FlowPreview:

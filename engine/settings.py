@@ -58,6 +58,8 @@ class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
     checkpoints_s: float = 5.0
     checkpoints_replication_factor: int = 0
     """As of heartbeats."""
+    on_commit: bool = True
+    """Whether commits are read from `__consumer_offsets` as they are made, where we may."""
     commits: bool = False
     commits_s: float = 5.0
 

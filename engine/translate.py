@@ -10,11 +10,9 @@ from typing import Any, Self, TypeVar
 import msgspec
 
 from engine.errors import MirrorError
-from engine.flow.checkpoints import CheckpointLog
-from engine.flow.group_keeper import GroupRounds
+from engine.flow.group_commits import GroupCommits
 from engine.flow.ports import Answers, Offsets
 from engine.flow.translations import Place
-from engine.group_keeper import group_terms
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups import KafkaGroups
 from engine.maps import translations_of
@@ -116,9 +114,7 @@ class GroupDesk:
         source, target = (KafkaCluster(client, request_timeout_s=flow.request_timeout_s) for client in self._clients)
         self._source, self._target = (KafkaGroups(client) for client in self._clients)
         self._translations = translations_of(flow, source, target)
-        log = CheckpointLog(target, flow.naming.checkpoints_topic(flow.name.source), flow.request_timeout_s)
-        terms = group_terms(flow, backwards=backwards)
-        self._rounds = GroupRounds(terms, self._source, self._target, self._translations, log)
+        self._commits = GroupCommits(flow.name, self._target, self._translations, backwards=backwards)
 
     async def __aenter__(self) -> Self:
         try:
@@ -135,7 +131,6 @@ class GroupDesk:
         await self._close()
 
     async def _close(self) -> None:
-        await self._rounds.close()
         for client in self._clients:
             await client.close()
 
@@ -150,7 +145,7 @@ class GroupDesk:
             raise UnknownGroup(self._group, self._flow.name.source)
         places = await self._translations.places({self._group: commits})
         if apply:
-            failed = await self._rounds.commit(places)
+            failed = await self._commits.commit(places)
             if failed:
                 raise GroupFailed(self._group, failed[self._group])
         stored = await self._ask(self._target.offsets([self._group]))

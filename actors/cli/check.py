@@ -37,6 +37,8 @@ def show(flow: FlowPreview) -> None:
     """Print what a flow would copy."""
     partitions = sum(topic.partitions for topic in flow.topics)
     print(f"{flow.flow}: {len(flow.topics)} topics, {partitions} partitions; {flow.left_out} topics left out")
+    if flow.polled:
+        print(f"note: {flow.flow}: consumer groups will be polled, not looked at when they commit: {flow.polled}")
     table = Table("source topic", "target topic", "partitions", "target")
     for topic in flow.topics[:TOPICS_SHOWN]:
         table.add_row(topic.source, topic.target, str(topic.partitions), "there" if topic.exists else "will be created")

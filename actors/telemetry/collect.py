@@ -9,6 +9,7 @@ from actors.states import Desired
 from actors.status import MirrorStatus
 from actors.telemetry import families as f
 from actors.telemetry.families import Family
+from actors.telemetry.group_series import group_series
 from engine.core.progress import LaneProgress
 from engine.core.tally import Histogram
 
@@ -85,6 +86,8 @@ def collect(
     _counters(series, status, detail, partitions)
     _flows(series, status)
     _copiers(series, status)
+    for family, labels, value in group_series(status):
+        series[family][labels] = value
     for key, count in events.items():
         series[f.EVENTS][key] = count
     series[f.INFO][(status.namespace.removeprefix("raymirror-"), status.version)] = 1

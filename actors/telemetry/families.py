@@ -89,6 +89,43 @@ COPIER_PARTITIONS = _by_flow("copier_partitions", Kind.GAUGE, "{partition}", "Pa
 COPIER_BUFFER_BYTES = _by_flow(
     "copier_buffer_bytes", Kind.GAUGE, "By", "Receive buffers that a copier holds just now.", "copier"
 )
+GROUPS = _by_flow("groups", Kind.GAUGE, "{group}", "Consumer groups that are mirrored.")
+GROUP_OFFSETS = _by_flow(
+    "group_offsets", Kind.GAUGE, "{partition}", "Committed offsets that have an answer on the target.", "how"
+)
+GROUP_OFFSETS_WITHHELD = _by_flow(
+    "group_offsets_withheld", Kind.GAUGE, "{partition}", "Committed offsets without an answer yet.", "why"
+)
+GROUP_OFFSETS_AHEAD = _by_flow(
+    "group_offsets_ahead", Kind.GAUGE, "{partition}", "Offsets that are further on the target, and are left there."
+)
+GROUPS_ACTIVE = _by_flow(
+    "groups_active_on_target", Kind.GAUGE, "{group}", "Groups with members on the target, for which none commits."
+)
+GROUPS_FAILED = _by_flow(
+    "groups_failed", Kind.GAUGE, "{group}", "Groups that could not be read on the source or committed for."
+)
+GROUPS_AGE = _by_flow("groups_age_seconds", Kind.GAUGE, "s", "Since groups were last looked at.")
+GROUPS_ON_COMMIT = _by_flow(
+    "groups_on_commit", Kind.GAUGE, "1", "1 where commits are read as they are made, 0 where groups are polled."
+)
+CHECKPOINTS = _by_flow("checkpoints_total", Kind.COUNTER, "{checkpoint}", "Checkpoints that the target acknowledged.")
+GROUP_COMMITS = _by_flow("group_commits_total", Kind.COUNTER, "{partition}", "Offsets committed on the target.")
+CHECKPOINT_LATENCY = _by_flow(
+    "checkpoint_latency_seconds",
+    Kind.HISTOGRAM,
+    "s",
+    "From the begin of the look at groups that found it to a checkpoint's acknowledgement.",
+)
+GROUP_COMMIT_LATENCY = _by_flow(
+    "group_commit_latency_seconds",
+    Kind.HISTOGRAM,
+    "s",
+    "From a group's commit on the source to its checkpoints and commits on the target, where commits are read.",
+)
+OFFSET_MAP_BYTES = _by_flow(
+    "offset_map_bytes", Kind.GAUGE, "By", "Exact offset maps in memory where groups are translated."
+)
 EVENTS = _by_flow("events_total", Kind.COUNTER, "{event}", "Events by severity.", "severity")
 INFO = _of_mirror("info", Kind.GAUGE, "1", "Always 1; which mirror this is.", "mirror", "version")
 UP_SECONDS = _of_mirror("up_seconds", Kind.GAUGE, "s", "Since the supervisor began.")
@@ -104,8 +141,24 @@ EXPORT_FAILURES = _of_mirror(
 )
 
 LANE_FAMILIES = (LAG_RECORDS, LAG_BYTES, LAG_SECONDS, RECORDS, RECORD_BYTES, DELAY)
+GROUP_FAMILIES = (
+    GROUPS,
+    GROUP_OFFSETS,
+    GROUP_OFFSETS_WITHHELD,
+    GROUP_OFFSETS_AHEAD,
+    GROUPS_ACTIVE,
+    GROUPS_FAILED,
+    GROUPS_AGE,
+    GROUPS_ON_COMMIT,
+    CHECKPOINTS,
+    GROUP_COMMITS,
+    CHECKPOINT_LATENCY,
+    GROUP_COMMIT_LATENCY,
+    OFFSET_MAP_BYTES,
+)
 FAMILIES = (
     *LANE_FAMILIES,
+    *GROUP_FAMILIES,
     REPLICATION_LATENCY,
     RECORD_AGE,
     APPEND_LATENCY,

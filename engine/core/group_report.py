@@ -2,6 +2,8 @@
 
 import msgspec
 
+from engine.core.tally import Histogram
+
 
 class GroupsReport(msgspec.Struct, frozen=True, kw_only=True):
     """One round. `how` counts partitions by how their offsets were found, `without` those without an answer, by why.
@@ -22,5 +24,17 @@ class GroupsReport(msgspec.Struct, frozen=True, kw_only=True):
     commits: int = 0
     not_synced: dict[str, str] = {}
     failed: dict[str, str] = {}
+    failing: int = 0
+    """How many groups `failed` names, and those that it has no room for."""
     trouble: str = ""
     """Why the last round was none; empty when all is well."""
+    on_commit: bool = False
+    """Whether commits are read as they are made; else groups are polled."""
+    polled_because: str = ""
+    """Why they are not, where that is wanted."""
+    latency: Histogram = Histogram()
+    """From the begin of the look that found them to the acknowledgement, by checkpoint (MM2: checkpoint-latency-ms)."""
+    commit_latency: Histogram = Histogram()
+    """From the first commit that is news to when all of its group is told and committed, where commits are read."""
+    map_bytes: int = 0
+    """Memory of the exact maps."""

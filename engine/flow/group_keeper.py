@@ -1,58 +1,53 @@
-"""The consumer groups of one flow, mirrored in rounds: found, read, translated, told as checkpoints, committed for.
+"""The consumer groups of one flow, mirrored: found, read, translated, told as checkpoints, committed for.
 
     look for groups -> read their commits on the source -> follow the maps -> look at the target's ends -> translate
       -> checkpoints that are news -> commits on the target, where the table of `policies/groups.py` says so
 
+A round takes all groups through this. Where commits are read as they are made (`flow/commit_reader.py`), a turn takes
+those that have just committed, and those that something is owed to (`flow/owed.py`); a round then comes once a minute,
+and at once where something may have been missed. Without that, every turn is a round.
+
 One keeper writes for all groups of a flow, and only while `may_write` says that the flow is ours: it is asked before
-each write. Before it commits for some groups it asks for their members, then reads what is stored there, then commits:
-a consumer that came and went in between is seen, and one that is there is the broker's to protect, which refuses us.
+each write.
 """
 
-import asyncio
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 
 from engine.clock import now_s, pause, wall_ms
-from engine.core.events import AnyEvent, GroupClamped, GroupNotSynced, GroupRefused, GroupWentBack
+from engine.core.commit_records import UNTOLD
+from engine.core.events import AnyEvent
 from engine.core.group_report import GroupsReport
-from engine.errors import BrokerUnreachable, ConnectionLost, GroupActive, KafkaRefusal, MirrorError
+from engine.errors import MirrorError
 from engine.flow.checkpoints import CheckpointLog, News
-from engine.flow.ports import Groups, Offsets, Stored
-from engine.flow.translations import CLAMPED, Place, Translations
-from policies.groups import (
-    BACKWARDS,
-    GroupSelection,
-    Ours,
-    Told,
-    Why,
-    barred,
-    renew_after_s,
-    sync_every_s,
-    tells,
-    unsupported,
-    wanted,
-)
+from engine.flow.commit_reader import Hints
+from engine.flow.group_commits import GroupCommits
+from engine.flow.group_notes import GroupNotes
+from engine.flow.owed import Owed
+from engine.flow.ports import Groups, Offsets
+from engine.flow.translations import Place, Translations
+from engine.tasks import run_all
+from policies.groups import GroupSelection, Told, sync_every_s, tells, unsupported
 from policies.model import FlowName, TopicPartition
 
-_AT_ONCE = 200
-"""Groups whose members are asked for before their commits: few, so that the commits come soon after."""
-_COMMITS_AT_ONCE = 100
 _BREATH = 100
 """Groups in a row, some milliseconds: others live on this loop too."""
-_NAMED = 20
-"""Groups named in a report or in events of one round; the rest is counted."""
-_EVENTS = 1_000
-_ALL = "consumer groups"
-_TOLD_AFTER = 3
-"""Failed rounds in a row: brokers that restart take a few seconds."""
-
-Wish = tuple[Place, Why]
+_GATHER_S = 0.5
+"""Between two turns at least, and twice what the last one took: at most a third of a core."""
+_STRANGERS_S = 1.0
+"""Between two looks for groups that commit and are not known yet."""
+_OWED_S = 5.0
+_NONE = (UNTOLD, "")
+_NO_HINTS = Hints({}, missed=False, since_ms=-1)
 
 
 class GroupTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """The terms of one flow's groups; seconds between two looks, two rounds of checkpoints, two of commits."""
+    """The terms of one flow's groups; seconds between two looks, two rounds of checkpoints, two of commits.
+
+    `sweep_s`: between two rounds while commits are read as they are made.
+    """
 
     flow: FlowName
     selection: GroupSelection
@@ -62,12 +57,23 @@ class GroupTerms(msgspec.Struct, frozen=True, kw_only=True):
     checkpoints_s: float = 5.0
     commits: bool = False
     commits_s: float = 5.0
+    sweep_s: float = 60.0
     retry_s: float = 2.0
     backwards: bool = False
 
 
+class HintsOfCommits(Protocol):
+    """What is needed of `engine.flow.commit_reader.CommitReader`."""
+
+    why_not: str
+
+    def take(self) -> Hints: ...
+    async def wait(self, most_s: float) -> None: ...
+    async def run(self) -> None: ...
+
+
 class GroupRounds:
-    """The rounds of one flow's groups."""
+    """The rounds and turns of one flow's groups; `reader` tells commits as they are made, None where that is off."""
 
     def __init__(
         self,
@@ -77,22 +83,30 @@ class GroupRounds:
         translations: Translations,
         log: CheckpointLog,
         may_write: Callable[[], bool] = lambda: True,
+        reader: HintsOfCommits | None = None,
     ) -> None:
         self.terms = terms
         self.report = GroupsReport()
         self.may_write = may_write
-        self._source, self._target = source, target
+        self._source = source
         self._translations = translations
         self._log = log
-        self._groups: list[str] = []
-        self._ours: dict[str, dict[TopicPartition, Ours]] = {}
-        self._retention_s: float | None = None
-        self._looked_at_s = self._committed_at_s = float("-inf")
-        self._events: deque[AnyEvent] = deque(maxlen=_EVENTS)
-        self._not_synced: dict[str, str] = {}
-        self._failed: dict[str, str] = {}
-        self._clamped: dict[str, int] = {}
-        self._told = self._commits = self._active = self._ahead = self._failures = 0
+        self._reader = reader
+        self._notes = GroupNotes(terms.flow, lambda: now_s())
+        self._commits = GroupCommits(
+            terms.flow,
+            target,
+            translations,
+            lambda: self.may_write(),
+            self._notes.say,
+            backwards=terms.backwards,
+        )
+        self._groups: dict[str, None] = {}
+        self._strangers = False
+        self._owed = Owed()
+        self._all_owed = False
+        self._generations = 0
+        self._looked_at_s = self._committed_at_s = self._swept_at_s = float("-inf")
 
     @property
     def idle(self) -> bool:
@@ -101,91 +115,164 @@ class GroupRounds:
 
     def take_events(self) -> tuple[AnyEvent, ...]:
         """Hand over what happened since the last call."""
-        events = tuple(self._events)
-        self._events.clear()
-        return events
+        return self._notes.take_events()
 
     async def open(self) -> None:
         """Read the checkpoints that are there: what a former keeper told, and committed. Raises MirrorError."""
         if self.terms.checkpoints:
             await self._log.read()
-            for group, told in self._log.told.items():
-                self._ours[group] = {where: Ours(one.source, one.target) for where, one in told.items()}
+            self._commits.remember(self._log.told)
         if self.terms.commits:
-            self._retention_s = await self._target.retention_s()
+            await self._commits.open()
 
     async def run(self) -> None:
-        """Make rounds until cancelled, once opened; a round that fails is told as trouble and made again."""
+        """Mirror until cancelled, once opened; what fails is told as trouble and made again."""
         if self.idle:
             return
+        if self._reader is None:
+            await self._turns()
+        else:
+            await run_all(self._reader.run(), self._turns())
+
+    async def _turns(self) -> None:
         while True:
             started_s = now_s()
             every_s = self._every_s
             if self.may_write():
                 try:
-                    await self.step()
+                    await self.turn()
                 except (MirrorError, OSError, TimeoutError) as failure:
+                    self._all_owed = True  # what was taken as hints is lost with it
                     self.trouble(str(failure))
                     every_s = min(every_s, self.terms.retry_s)
-            await pause(max(0.0, started_s + every_s - now_s()))
+                    await pause(max(0.0, started_s + every_s - now_s()))
+                    continue
+            else:
+                self._all_owed = True
+            await self._rest(started_s, started_s + every_s)
+
+    async def _rest(self, started_s: float, until_s: float) -> None:
+        """Wait for the next turn: the next round of a keeper that polls, else the next thing to do."""
+        reader = self._reader
+        if reader is None:
+            await pause(max(0.0, until_s - now_s()))
+            return
+        await pause(max(_GATHER_S, 2.0 * (now_s() - started_s)))
+        if self._reads:
+            until_s = min(until_s, self._owed.next_at_s())
+        left_s = until_s - now_s()
+        if left_s > 0.0 and self.may_write():
+            await reader.wait(left_s)
 
     def trouble(self, what: str) -> None:
         """Tell that no round was made, and why; an event when it lasts, one for each stretch of it."""
         self.report = msgspec.structs.replace(self.report, trouble=what)
-        self._failures += 1
-        if self._failures == _TOLD_AFTER:
-            what = f"not mirrored, tried again: {what}"
-            self._events.append(GroupRefused(flow=self.terms.flow, group=_ALL, what=what))
+        self._notes.trouble(what)
+
+    @property
+    def _reads(self) -> bool:
+        """Whether commits are read as they are made."""
+        return self._reader is not None and not self._reader.why_not
 
     @property
     def _every_s(self) -> float:
-        """Return the seconds from the begin of one round to the next."""
+        """Return the seconds from the begin of one round to the next, where they are polled."""
         terms = self.terms
         asked = [terms.checkpoints_s] if terms.checkpoints else []
         return min([*asked, self._commits_every_s] if terms.commits else asked)
 
     @property
     def _commits_every_s(self) -> float:
-        return sync_every_s(self.terms.commits_s, self._retention_s)
+        return sync_every_s(self.terms.commits_s, self._commits.retention_s)
 
-    async def step(self) -> None:
+    @property
+    def _sweep_s(self) -> float:
+        return sync_every_s(max(self.terms.sweep_s, self._every_s), self._commits.retention_s)
+
+    # --- rounds and turns ----------------------------------------------------------------------------------
+
+    async def turn(self) -> None:
+        """Make a round where one is due, else look at the groups that have something new. Raises as `step` does."""
+        hints = _NO_HINTS if self._reader is None else self._reader.take()
+        self._all_owed |= hints.missed
+        if self._reader is not None:
+            self._notes.reads(self._reader.why_not, self._every_s, self.terms.sweep_s / 2)
+        for group in hints.seen:
+            self._owed.moved(group, hints.since_ms)
+        passed_s = now_s() - self._swept_at_s
+        due_s = (self._every_s * 0.9 if self._all_owed else self._sweep_s) if self._reads else 0.0
+        if passed_s >= due_s:
+            await self.step(hints)
+        else:
+            await self._some(hints)
+
+    async def step(self, hints: Hints = _NO_HINTS) -> None:
         """Make one round. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal; single groups fail alone."""
         started_s, at_ms = now_s(), wall_ms()
         if started_s - self._looked_at_s >= (self.terms.refresh_s if self.terms.refresh else float("inf")):
             await self._look()
-            self._looked_at_s = started_s
-        answers = await self._source.offsets(self._groups)
+        commit = self._reads or started_s - self._committed_at_s >= self._commits_every_s * 0.9
+        if commit:
+            self._committed_at_s = started_s
+        await self._mirror(list(self._groups), hints, started_s, at_ms, commit=commit)
+        self._swept_at_s, self._all_owed = started_s, False
+
+    async def _some(self, hints: Hints) -> None:
+        """Take the groups that committed through a round, and those that something is owed to. Raises as `step`."""
+        started_s, at_ms = now_s(), wall_ms()
+        self._strangers |= any(one not in self._groups and one not in self._notes.not_synced for one in hints.seen)
+        new: set[str] = set()
+        since_s = started_s - self._looked_at_s
+        if self.terms.refresh and since_s >= (_STRANGERS_S if self._strangers else self.terms.refresh_s):
+            new = await self._look()
+        due = hints.seen.keys() | self._owed.due(started_s)
+        for gone in () if self._strangers else due - self._groups.keys():
+            self._owed.settle(gone)
+        await self._mirror(sorted((due & self._groups.keys()) | new), hints, started_s, at_ms, commit=True)
+
+    async def _mirror(self, groups: list[str], hints: Hints, started_s: float, at_ms: int, *, commit: bool) -> None:
+        answers = await self._source.offsets(groups)
         failed = dict(answers.failed)
         places = await self._translations.places(answers.found)
-        self._note_clamped(places)
+        self._notes.clamped(places)
         if self.terms.checkpoints and self.may_write():
-            self._told += await self._log.tell(await self._news(places), at_ms)
-        if self.terms.commits and started_s - self._committed_at_s >= self._commits_every_s * 0.9:
-            self._committed_at_s = started_s
-            failed |= await self.commit(places)
-        self._note_failed(failed)
-        self.report = self._reported(places, at_ms, now_s() - started_s)
-        self._failures = 0
+            told = await self._log.tell(await self._news(places), at_ms)
+            self._notes.told += told
+            self._notes.latency.add((now_s() - started_s) * 1000, told)
+        if self.terms.commits and commit:
+            failed |= await self._commits.commit(places)
+        self._notes.looked(groups, places, failed)
+        self._note_owed(groups, answers.found, hints)
+        if self._translations.generations != self._generations:
+            self._generations = self._translations.generations
+            self._all_owed = True  # a lane has a new owner, who may have found that the target lost records
+        self.report = self._reported(at_ms, now_s() - started_s)
+        self._notes.well()
 
     # --- which groups --------------------------------------------------------------------------------------
 
-    async def _look(self) -> None:
-        groups: list[str] = []
+    async def _look(self) -> set[str]:
+        """Look for groups; return those that are new."""
+        at_s = now_s()
+        groups: dict[str, None] = {}
         left: dict[str, str] = {}
         for listing in await self._source.list_groups():
             if self.terms.selection.why_not(listing.group) is not None:
                 continue
             why = unsupported(listing.protocol_type, listing.kind)
             if why is None:
-                groups.append(listing.group)
+                groups[listing.group] = None
             else:
                 left[listing.group] = why
-        for group in list(left.keys() - self._not_synced.keys())[:_NAMED]:
-            self._events.append(GroupNotSynced(flow=self.terms.flow, group=group, why=left[group]))
-        for gone in set(self._groups).difference(groups):
-            self._ours.pop(gone, None)
-            self._clamped.pop(gone, None)
-        self._groups, self._not_synced = groups, left
+        for gone in self._groups.keys() - groups.keys():
+            self._commits.forget(gone)
+            self._owed.settle(gone)
+            self._notes.gone(gone)
+        new = groups.keys() - self._groups.keys()
+        self._notes.left(left)
+        self._groups, self._strangers = groups, False
+        self._looked_at_s = at_s
+        return new
 
     # --- checkpoints ---------------------------------------------------------------------------------------
 
@@ -213,141 +300,32 @@ class GroupRounds:
         head = self._translations.lost(place.lane, known.target) if known is not None else None
         return None if head is None else Told(head.source_next, head.target_next, place.metadata)
 
-    # --- commits -------------------------------------------------------------------------------------------
+    # --- what is owed and told ----------------------------------------------------------------------------
 
-    async def commit(self, places: Mapping[str, Sequence[Place]]) -> dict[str, str]:
-        """Commit what is wanted of some groups; return those that failed and why. Raises as `step` does."""
-        stored = await self._target.offsets([group for group, rows in places.items() if rows])
-        failed = dict(stored.failed)
-        self._ahead = self._active = 0
-        due: list[str] = []
-        for number, (group, there) in enumerate(stored.found.items()):
-            if number % _BREATH == 0:
-                await pause(0.0)
-            if self._wishes(group, places[group], there):
-                due.append(group)
-        for at in range(0, len(due), _AT_ONCE):
-            if not self.may_write():
-                break
-            failed |= await self._commit_some(due[at : at + _AT_ONCE], places)
-        return failed
+    def _note_owed(self, groups: Sequence[str], found: Mapping[str, Offsets], hints: Hints) -> None:
+        """Keep the groups that are not where they should be: an answer may come, members may leave, brokers come back.
 
-    async def _commit_some(self, groups: Sequence[str], places: Mapping[str, Sequence[Place]]) -> dict[str, str]:
-        states = await self._target.states(groups)
-        free = [group for group, state in states.found.items() if barred(state) is None]
-        self._active += len(states.found) - len(free)
-        stored = await self._target.offsets(free)
-        failed = states.failed | stored.failed
-        at_once = asyncio.Semaphore(_COMMITS_AT_ONCE)
+        So too those whose coordinator did not yet tell what their log did.
+        """
+        at_s, most_s, notes = now_s(), min(self._every_s, _OWED_S), self._notes
+        for group in groups:
+            kept = notes.waits(group) or group in notes.failed or group in self._commits.active or self._log.trouble
+            seen = {} if kept else hints.seen.get(group, {})
+            if kept or any(offset not in (UNTOLD, found[group].get(lane, _NONE)[0]) for lane, offset in seen.items()):
+                self._owed.again(group, at_s, most_s)
+            elif (since_ms := self._owed.settle(group)) is not None:
+                notes.commit_latency.add(wall_ms() - since_ms)
 
-        async def one(group: str, wishes: dict[TopicPartition, Wish]) -> None:
-            async with at_once:
-                why = await self._commit_one(group, wishes)
-                if why:
-                    failed[group] = why
-
-        async with asyncio.TaskGroup() as tasks:
-            for group, there in stored.found.items():
-                if wishes := self._wishes(group, places[group], there, count=False):
-                    tasks.create_task(one(group, wishes))
-        return failed
-
-    def _wishes(
-        self, group: str, rows: Iterable[Place], stored: Offsets, *, count: bool = True
-    ) -> dict[TopicPartition, Wish]:
-        """Return what is to be committed for a group, by target partition."""
-        wishes: dict[TopicPartition, Wish] = {}
-        ours = self._ours.get(group, {})
-        renew_s, at_s = renew_after_s(self._retention_s), now_s()
-        for place in rows:
-            there, mine = stored.get(place.target), ours.get(place.target)
-            source, offset = place.source_offset, place.offset
-            if offset < 0:
-                head = self._translations.lost(place.lane, there[0]) if there is not None else None
-                if head is None or mine is None:
-                    continue
-                source, offset = mine.source, head.target_next
-                place = place._replace(offset=offset)
-            age_s = None if mine is None or mine.at_s is None else at_s - mine.at_s
-            why = wanted(
-                None if there is None else there[0],
-                source,
-                offset,
-                mine,
-                age_s=age_s,
-                renew_after_s=renew_s,
-                backwards=self.terms.backwards,
-                exact=place.exact,
-            )
-            if why.commits:
-                wishes[place.target] = place, why
-            elif why is Why.TARGET_AHEAD and count:
-                self._ahead += 1
-        return wishes
-
-    async def _commit_one(self, group: str, wishes: Mapping[TopicPartition, Wish]) -> str:
-        """Commit for one group; return why it failed, empty where it did not."""
-        if not self.may_write():
-            return ""
-        rows: dict[TopicPartition, Stored] = {
-            where: (place.offset, place.metadata) for where, (place, _) in wishes.items()
-        }
-        try:
-            refused = await self._target.commit(group, rows)
-        except GroupActive:
-            self._active += 1
-            return ""
-        except (KafkaRefusal, ConnectionLost, BrokerUnreachable) as failure:
-            return str(failure)
-        ours, at_s = self._ours.setdefault(group, {}), now_s()
-        back: Counter[Why] = Counter()
-        for where, (place, why) in wishes.items():
-            if where not in refused:
-                ours[where] = Ours(place.source_offset, place.offset, at_s)
-                self._commits += 1
-                back[why] += why in BACKWARDS
-        for why, count in (+back).items():
-            self._events.append(GroupWentBack(flow=self.terms.flow, group=group, partitions=count, why=why.value))
-        return "; ".join(f"commit of {where} on the target: {why}" for where, why in list(refused.items())[:3])
-
-    # --- what is told --------------------------------------------------------------------------------------
-
-    def _note_clamped(self, places: Mapping[str, Sequence[Place]]) -> None:
-        told = 0
-        for group, rows in places.items():
-            count = sum(place.how == CLAMPED for place in rows)
-            if count > self._clamped.get(group, 0) and told < _NAMED:
-                told += 1
-                self._events.append(GroupClamped(flow=self.terms.flow, group=group, partitions=count))
-                self._clamped[group] = count
-            elif not count:
-                self._clamped.pop(group, None)
-
-    def _note_failed(self, failed: dict[str, str]) -> None:
-        new = [group for group, what in failed.items() if group not in self._failed]
-        for group in new[:_NAMED]:
-            self._events.append(GroupRefused(flow=self.terms.flow, group=group, what=failed[group]))
-        self._failed = failed
-
-    def _reported(self, places: Mapping[str, Sequence[Place]], at_ms: int, round_s: float) -> GroupsReport:
-        how: Counter[str] = Counter()
-        without: Counter[str] = Counter()
-        for rows in places.values():
-            for place in rows:
-                (how if place.offset >= 0 else without)[place.how] += 1
-        return GroupsReport(
-            at_ms=at_ms,
-            round_s=round_s,
-            groups=len(self._groups),
-            how=dict(how),
-            without=dict(without),
-            active=self._active,
-            ahead=self._ahead,
-            checkpoints=self._told,
-            commits=self._commits,
-            not_synced=dict(list(self._not_synced.items())[:_NAMED]),
-            failed=dict(list(self._failed.items())[:_NAMED]),
+    def _reported(self, at_ms: int, round_s: float) -> GroupsReport:
+        return msgspec.structs.replace(
+            self._notes.report(at_ms, round_s, len(self._groups)),
+            active=len(self._commits.active),
+            ahead=sum(self._commits.ahead.values()),
+            commits=self._commits.made,
             trouble=self._log.trouble,
+            on_commit=self._reads,
+            polled_because="" if self._reader is None else self._reader.why_not,
+            map_bytes=self._translations.map_bytes,
         )
 
     async def close(self) -> None:

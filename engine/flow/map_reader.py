@@ -65,6 +65,8 @@ class MapReader:
         self._tails: dict[TopicPartition, bytes] = {}
         self._loaded = 0
         self._busy = asyncio.Lock()
+        self.generations = 0
+        """How often a lane that was known went over to another generation: it has a new owner."""
         self.unreadable: dict[TopicPartition, str] = {}
         """Why nothing is known of a lane although something is written: its last position is none that we read."""
 
@@ -94,6 +96,8 @@ class MapReader:
         """Read what is new in some partitions; those that do not exist (yet) are left out."""
         led = list(await cluster.leaders(partitions))
         ends = await cluster.offsets(led, LATEST) if led else {}
+        for one in [one for one in led if one in self._read_to and ends[one] < self._read_to[one][0]]:
+            del self._read_to[one]  # somebody deleted the topic, or the cluster lost its end: all that is there is news
         grown = [one for one in led if one not in self._read_to or self._read_to[one][1] < ends[one]]
         if not grown:
             return
@@ -158,7 +162,11 @@ class MapReader:
                 self.unreadable[lane] = str(error)
                 continue
             if isinstance(position, Position):  # after one of MM2's, our map is still true as far as it goes
-                self._maps.setdefault(lane, OffsetMap()).follow(position.map_head, position.map_start)
+                known = self._maps.setdefault(lane, OffsetMap())
+                before = known.head
+                known.follow(position.map_head, position.map_start)
+                if before is not None and known.head is not None:
+                    self.generations += known.head.generation != before.generation
         self._positions.clear()
         for lane, tail in list(self._tails.items()):
             if self._followed(lane, tail):
@@ -188,6 +196,11 @@ class MapReader:
             before = known.loaded_runs
             known.thin(share)
             self._loaded += known.loaded_runs - before
+
+    @property
+    def size_bytes(self) -> int:
+        """The memory of all maps, as far as it is anchors (32 bytes a block) and runs (24 bytes)."""
+        return 32 * sum(known.blocks for known in self._maps.values()) + 24 * self._loaded
 
     async def recall(self, lane: TopicPartition, blocks: Collection[int]) -> None:
         """Read blocks of one lane back into memory; they stay for the questions that follow at once.

@@ -25,6 +25,8 @@ class SyncReader:
         if where not in await self._cluster.leaders([where]):
             return
         end = (await self._cluster.offsets([where], LATEST))[where]
+        if end < self._next:
+            self._next = 0  # another topic of this name
         start = max(self._next, (await self._cluster.offsets([where], EARLIEST))[where])
         async for records in self._cluster.read_log(where, start, end, committed=True):
             for record in records:

@@ -42,6 +42,14 @@ class Maps(Protocol):
     def head(self, lane: TopicPartition) -> MapHead | None:
         """Return where the copy of a lane ends, None where that is not known."""
 
+    @property
+    def generations(self) -> int:
+        """A number that grows whenever a lane that is known goes over to another generation."""
+
+    @property
+    def size_bytes(self) -> int:
+        """The memory of all maps, as far as it is runs and anchors."""
+
 
 class Near(Protocol):
     """Answers that are near, where the exact map does not reach."""
@@ -79,6 +87,16 @@ class Translations:
         self._target = target
         self._targets: dict[TopicPartition, TopicPartition | None] = {}
         self._ends: dict[TopicPartition, tuple[int, int]] = {}
+
+    @property
+    def generations(self) -> int:
+        """A number that grows whenever a lane has a new owner: what it found may change answers given before."""
+        return self._maps.generations
+
+    @property
+    def map_bytes(self) -> int:
+        """The memory of the maps."""
+        return self._maps.size_bytes
 
     async def places(self, commits: Mapping[str, Offsets]) -> dict[str, list[Place]]:
         """Translate the commits of groups; partitions that the flow does not copy are left out.

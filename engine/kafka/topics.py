@@ -36,7 +36,6 @@ class Topics:
         self._checked: dict[str, UUID] = {}
         self._compared: set[str] = set()
         self._failed: dict[str, str] = {}
-        self._syncs_ready = False
         self._untold: list[AnyEvent] = []
         """What happened in rounds that then failed: told with the first that does not."""
 
@@ -100,9 +99,9 @@ class Topics:
                 self._checked[topic] = found.topic_id
 
     async def _ensure_syncs_topic(self) -> None:
-        """Make the offset-syncs topic, on whichever cluster it is; copying does not wait for it."""
+        """Make the offset-syncs topic, on whichever cluster it is, anew where it was deleted; copying does not wait."""
         syncs, name = self._flow.syncs, self._flow.name
-        if not syncs.enabled or self._syncs_ready:
+        if not syncs.enabled:
             return
         client = self._source if syncs.cluster == name.source else self._target
         try:
@@ -112,8 +111,8 @@ class Topics:
                 self._failed[syncs.topic] = str(refusal)
                 what = str(refusal)
                 self._untold.append(Mm2TopicFailed(flow=name, topic=syncs.topic, cluster=syncs.cluster, what=what))
-            return
-        self._syncs_ready = True
+        else:
+            self._failed.pop(syncs.topic, None)
 
     async def _highest_epoch(self) -> int:
         """Return the highest assignment epoch written, so that the next one is above it."""

@@ -54,6 +54,14 @@ class FakeMaps:
         self.maps |= self.waiting
         self.waiting = {}
 
+    @property
+    def generations(self) -> int:
+        return sum(known.head.generation for known in self.maps.values() if known.head is not None)
+
+    @property
+    def size_bytes(self) -> int:
+        return 24 * len(self.maps)
+
     def translate(self, lane: TopicPartition, source_offset: int) -> Translation:
         return self.maps.get(lane, _NO_MAP).translate(source_offset)
 

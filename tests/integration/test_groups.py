@@ -1,123 +1,19 @@
 """Consumer groups between real clusters: stock consumers stopped on the source read on, exactly, on the target."""
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Self
 
 import pytest
 
 from deploy.local.cluster import Cluster
-from engine.clock import now_s
-from engine.config import read_config
-from engine.core.group_report import GroupsReport
-from engine.core.mm2_records import Checkpoint, decode_checkpoint
-from engine.group_keeper import GroupKeeper
-from engine.kafka.gateway import KafkaCluster
-from engine.kafka.groups import KafkaGroups
-from engine.properties import parse_properties
-from engine.settings import MirrorConfig
 from policies.groups import GroupState
 from policies.model import TopicPartition
 from tests.harness import groups as stock
 from tests.harness.admin import delete_records
+from tests.harness.keeping import POLLED, Sides, keeping, rounds, until, until_equal
 from tests.harness.load import Sent, numbered, produce, producer
-from tests.harness.mirror import Mirror, cluster_client
+from tests.harness.mirror import Mirror
 
 pytestmark = pytest.mark.integration
-DEADLINE_S = 60.0
-
-
-def config_of(mirror: Mirror, *lines: str) -> MirrorConfig:
-    """Configure a mirror's flow, rounds every second."""
-    alias = mirror.flow.source
-    text = [
-        f"clusters = {alias}, b",
-        f"{alias}.bootstrap.servers = {mirror.source_servers}",
-        f"b.bootstrap.servers = {mirror.target_servers}",
-        f"{alias}->b.enabled = true",
-        f"groups = {alias}.*",
-        f"offset.storage.partitions = {mirror.terms.positions_partitions}",
-        "offset.storage.replication.factor = 1",
-        "checkpoints.topic.replication.factor = 1",
-        "sync.group.offsets.enabled = true",
-        "sync.group.offsets.interval.seconds = 1",
-        "emit.checkpoints.interval.seconds = 1",
-        "refresh.groups.interval.seconds = 1",
-        *lines,
-    ]
-    return read_config(parse_properties("\n".join([*text, ""]), "mm2.properties"))
-
-
-@asynccontextmanager
-async def keeping(mirror: Mirror, *lines: str) -> AsyncIterator[GroupKeeper]:
-    """Run the group keeper of a mirror's flow."""
-    config = config_of(mirror, *lines)
-    keeper = GroupKeeper(config, config.flows[0])
-    task = asyncio.create_task(keeper.run())
-    try:
-        yield keeper
-        assert not task.done(), task
-    finally:
-        task.cancel()
-        await asyncio.wait([task])
-        await keeper.close()
-
-
-async def until(holds: Callable[[], Any], what: Callable[[], object], deadline_s: float = DEADLINE_S) -> None:
-    """Wait until something holds."""
-    give_up_at = now_s() + deadline_s
-    while True:
-        found = holds()
-        if asyncio.iscoroutine(found):
-            found = await found
-        if found:
-            return
-        assert now_s() < give_up_at, what()
-        await asyncio.sleep(0.05)
-
-
-async def rounds(keeper: GroupKeeper, count: int = 2) -> GroupsReport:
-    """Wait for whole rounds that began after this call."""
-    seen: set[int] = set()
-
-    def enough() -> bool:
-        seen.add(keeper.report.at_ms)
-        return len(seen) > count
-
-    await until(enough, lambda: keeper.report)
-    return keeper.report
-
-
-class Sides:
-    """Groups of both clusters, and the checkpoints."""
-
-    def __init__(self, mirror: Mirror) -> None:
-        self._mirror = mirror
-        self._clients = [cluster_client("a", mirror.source_servers), cluster_client("b", mirror.target_servers)]
-        self.source, self.target = (KafkaGroups(client) for client in self._clients)
-
-    async def __aenter__(self) -> Self:
-        for client in self._clients:
-            await client.open()
-        return self
-
-    async def __aexit__(self, *_error: object) -> None:
-        for client in self._clients:
-            await client.close()
-
-    async def stored(self, group: str) -> dict[int, int]:
-        """Return what the target has for a group, by partition."""
-        (offsets,) = (await self.target.offsets([group])).found.values()
-        return {where.partition: offset for where, (offset, _) in offsets.items()}
-
-    async def checkpoints(self) -> dict[tuple[str, int], tuple[int, int]]:
-        """Return the last checkpoint of each group and partition: offsets on both sides."""
-        topic = f"{self._mirror.flow.source}.checkpoints.internal"
-        records = await KafkaCluster(self._clients[1]).read_records(topic)
-        found: list[Checkpoint] = [decode_checkpoint(*record) for record in records]
-        return {(one.group, one.partition): (one.source_offset, one.target_offset) for one in found}
 
 
 async def test_consumers_read_on_where_they_were(mirror: Mirror) -> None:
@@ -138,7 +34,7 @@ async def test_consumers_read_on_where_they_were(mirror: Mirror) -> None:
     await produce(mirror.source, topic, 4, numbered(10, first=10))
     # 10 and 11 of partition 2 are an aborted record and its marker; what lies behind 10 of partition 4 is not copied.
     await stock.commit(mirror.source, group, topic, {0: 37, 1: 100, 2: 11, 3: 0, 4: 15})
-    async with keeping(mirror) as keeper, Sides(mirror) as sides:
+    async with keeping(mirror, POLLED) as keeper, Sides(mirror) as sides:
         report = await rounds(keeper)
         assert (sum(report.how.values()), report.without) == (4, {"beyond": 1})
         stored = await sides.stored(group)
@@ -165,7 +61,7 @@ async def test_an_application_moves_and_skips_and_repeats_nothing(mirror: Mirror
     copied = await mirror.topic(topic, 3)
     for partition in range(3):
         await produce(mirror.source, topic, partition, numbered(200, first=1000 * partition))
-    async with mirror.run() as run, keeping(mirror) as keeper, Sides(mirror) as sides:
+    async with mirror.run() as run, keeping(mirror, POLLED) as keeper, Sides(mirror) as sides:
         await run.until_copied()
         before = await stock.read_from(mirror.source, group, topic, 250)
         (committed,) = (await sides.source.offsets([group])).found.values()
@@ -176,20 +72,11 @@ async def test_an_application_moves_and_skips_and_repeats_nothing(mirror: Mirror
     assert values == sorted(b"v%d" % (1000 * partition + n) for partition in range(3) for n in range(200))
 
 
-async def until_equal(sides: Sides, group: str, partitions: int) -> None:
-    """Wait until the target has an offset for so many partitions."""
-
-    async def equal() -> bool:
-        return len(await sides.stored(group)) == partitions
-
-    await until(equal, lambda: f"{group}: no offsets on the target")
-
-
 async def test_a_group_with_members_on_the_target_is_not_touched(mirror: Mirror) -> None:
     topic = group = mirror.flow.source
     copied = await mirror.topic(topic)
     await produce(mirror.source, topic, 0, numbered(50))
-    async with mirror.run() as run, keeping(mirror) as keeper, Sides(mirror) as sides:
+    async with mirror.run() as run, keeping(mirror, POLLED) as keeper, Sides(mirror) as sides:
         await run.until_copied()
         async with stock.joined(mirror.target, group, copied):
             await stock.commit(mirror.source, group, topic, {0: 20})
@@ -206,7 +93,7 @@ async def test_a_group_that_goes_back_is_followed_and_one_that_read_on_is_left(m
     back, ahead = f"{topic}-back", f"{topic}-ahead"
     copied = await mirror.topic(topic)
     await produce(mirror.source, topic, 0, numbered(50))
-    async with mirror.run() as run, keeping(mirror) as keeper, Sides(mirror) as sides:
+    async with mirror.run() as run, keeping(mirror, POLLED) as keeper, Sides(mirror) as sides:
         await run.until_copied()
         for group in (back, ahead):
             await stock.commit(mirror.source, group, topic, {0: 40})
@@ -229,7 +116,7 @@ async def test_what_retention_ate_on_the_target_is_clamped(mirror: Mirror) -> No
         await run.until_copied()
     await delete_records(mirror.target, copied, {0: 30})
     await stock.commit(mirror.source, group, topic, {0: 5})
-    async with keeping(mirror) as keeper, Sides(mirror) as sides:
+    async with keeping(mirror, POLLED) as keeper, Sides(mirror) as sides:
         report = await rounds(keeper)
         assert report.how == {"log start": 1}
         assert await sides.stored(group) == {0: 30}
@@ -244,7 +131,7 @@ async def test_another_keeper_tells_nothing_twice(mirror: Mirror) -> None:
         await run.until_copied()
     await stock.commit(mirror.source, group, topic, {0: 20})
     for told in (1, 0):
-        async with keeping(mirror) as keeper:
+        async with keeping(mirror, POLLED) as keeper:
             assert (await rounds(keeper)).checkpoints == told
 
 
@@ -279,7 +166,7 @@ async def test_kafkas_own_consumer_moves(mirror: Mirror, tmp_path: Path) -> None
     copied = await mirror.topic(topic, 2)
     for partition in range(2):
         await produce(mirror.source, topic, partition, numbered(100, first=100 * partition))
-    async with mirror.run() as run, keeping(mirror) as keeper, Sides(mirror) as sides:
+    async with mirror.run() as run, keeping(mirror, POLLED) as keeper, Sides(mirror) as sides:
         before = await console(mirror.source, group, topic, tmp_path / "source.log", 200)
         for partition in range(2):
             await produce(mirror.source, topic, partition, numbered(50, first=1000 + 50 * partition))

@@ -13,10 +13,10 @@ from engine.errors import ConnectionLost
 from policies.model import TopicPartition
 from tests.harness import groups as stock
 from tests.harness.admin import create_topics
+from tests.harness.keeping import POLLED, Sides, keeping, rounds
 from tests.harness.load import numbered, produce
 from tests.harness.mirror import Mirror, lanes_of
 from tests.harness.mm2 import Mm2, mm2_properties
-from tests.integration.test_groups import Sides, keeping, rounds
 
 pytestmark = [pytest.mark.integration, pytest.mark.full]
 
@@ -68,7 +68,7 @@ async def test_groups_below_and_above_the_takeover(
         await produce(mirror.source, topic, 0, numbered(MORE, first=FIRST))
         await run.until_copied()
     await stock.commit(mirror.source, above, topic, {0: FIRST + 33})
-    async with keeping(mirror) as keeper, Sides(mirror) as sides:
+    async with keeping(mirror, POLLED) as keeper, Sides(mirror) as sides:
         report = await rounds(keeper)
         assert report.how == {"MM2 sync": 1, "run": 1}, report
         near = (await sides.stored(below))[0]

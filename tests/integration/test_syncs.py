@@ -17,9 +17,11 @@ from engine.kafka.admin import describe_topic_configs
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.internal_topics import ensure_mm2_topic
 from engine.kafka.logs import read_topic
+from engine.runner import TopicKeeper
 from policies.model import FlowName
 from tests.harness.admin import create_topics, delete_topic
 from tests.harness.compare import assert_identical
+from tests.harness.keeping import config_of
 from tests.harness.load import numbered, produce
 from tests.harness.mirror import Mirror, cluster_client
 
@@ -147,4 +149,27 @@ async def test_heartbeats_go_on_in_a_topic_that_was_made_anew(target_cluster: Cl
             running.cancel()
     finally:
         await reader.close()
+        await client.close()
+
+
+async def test_an_offset_syncs_topic_that_was_deleted_is_made_by_the_next_round(mirror: Mirror) -> None:
+    config = config_of(mirror)
+    keeper, client = TopicKeeper(config, config.flows[0]), cluster_client("source", mirror.source_servers)
+    await client.open()
+
+    async def until_there(*, there: bool) -> None:
+        async with asyncio.timeout(60):
+            while bool((await client.metadata([SYNCS])).topics[SYNCS].partitions) is not there:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+
+    try:
+        await keeper.open()
+        await keeper.step()
+        await until_there(there=True)
+        await delete_topic(mirror.source, SYNCS)
+        await until_there(there=False)
+        await keeper.step()
+        await until_there(there=True)
+    finally:
+        await keeper.close()
         await client.close()

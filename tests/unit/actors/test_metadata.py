@@ -279,6 +279,18 @@ async def test_groups_are_mirrored_while_the_flow_is_ours_and_told() -> None:
     await look(shell, lambda found: found.kept is not None and groups.allowed[-1])
 
 
+async def test_a_new_actor_reads_that_a_flow_is_stopped_and_leaves_its_groups_alone() -> None:
+    FakeState.topic[DESIRED] = DesiredState(state="stopped", at_ms=5)
+    groups, keeper = FakeGroups(), FakeKeeper([Seen(lanes("t", 1))])
+    watch = Watch(flow=FLOW, keeper=keeper, state=FakeState, events=FakeEvents(), every_s=0.01, groups=groups)
+    shell = MetadataShell(SPEC, make=lambda spec: (watch,))
+    await look(shell, lambda found: found.kept is not None and len(groups.allowed) > 3)
+    assert not any(groups.allowed)
+    await shell.keep("A", "B", msgspec.msgpack.encode(Kept(state=Desired.RUNNING, at_ms=6)))
+    assert groups.may_write()
+    await shell.close()
+
+
 async def test_groups_of_a_stopped_flow_are_left_alone_until_it_runs_again() -> None:
     groups, keeper = FakeGroups(), FakeKeeper([Seen(lanes("t", 1))])
     watch = Watch(flow=FLOW, keeper=keeper, state=FakeState, events=FakeEvents(), every_s=0.01, groups=groups)

@@ -138,12 +138,15 @@ def test_groups_say_how_many_and_what_is_missing() -> None:
         ahead=4,
         not_synced={"s": "share group"},
         failed={"g": "x"},
+        failing=30,
+        polled_because="grant Read",
         trouble="connection lost: b:1",
     )
     of = msgspec.structs.replace(flow(), groups=report)
     assert groups_text(of) == (
         "groups: 1,200 mirrored, 5,007 offsets translated, 3 without an answer (beyond), 2 active on the target,"
-        " 4 offsets ahead on the target, 1 of a kind that is not mirrored, 1 failing, connection lost: b:1"
+        " 4 offsets ahead on the target, 1 of a kind that is not mirrored, 30 failing,"
+        " polled: grant Read, connection lost: b:1"
     )
     out = io.StringIO()
     Console(file=out, width=400).print(render(status(of=of)))

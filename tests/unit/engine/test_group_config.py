@@ -12,6 +12,7 @@ def test_defaults() -> None:
     assert found == GroupConfig()
     assert (found.refresh_s, found.checkpoints_s, found.commits_s) == (5.0, 5.0, 5.0)
     assert (found.refresh, found.checkpoints, found.commits) == (True, True, False)
+    assert found.on_commit
     assert found.checkpoints_replication_factor == 0
     assert found.selection.why_not("connect-x") == "in groups.exclude"
 
@@ -21,7 +22,8 @@ def test_every_key_reaches_its_setting_and_the_flow_wins() -> None:
         "groups = a.*, b\nA->B.groups.exclude = ab\nrefresh.groups.enabled = false\n"
         "refresh.groups.interval.seconds = 11\nemit.checkpoints.enabled = false\n"
         "A->B.emit.checkpoints.interval.seconds = 12\nemit.checkpoints.interval.seconds = 99\n"
-        "sync.group.offsets.enabled = true\nsync.group.offsets.interval.seconds = 13\n"
+        "raymirror.groups.on.commit = false\nsync.group.offsets.enabled = true\n"
+        "sync.group.offsets.interval.seconds = 13\n"
         "checkpoints.topic.replication.factor = -1\n"
         "group.filter.class = org.apache.kafka.connect.mirror.DefaultGroupFilter\n"
     ).groups
@@ -33,6 +35,7 @@ def test_every_key_reaches_its_setting_and_the_flow_wins() -> None:
         checkpoints=False,
         checkpoints_s=12.0,
         checkpoints_replication_factor=-1,
+        on_commit=False,
         commits=True,
         commits_s=13.0,
     )

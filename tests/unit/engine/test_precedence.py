@@ -164,6 +164,7 @@ KEYS: list[Row] = [
     ("refresh.groups.interval.seconds", FLOW, ("7", "8"), lambda found: found.groups.refresh_s, (7.0, 8.0)),
     ("emit.checkpoints.enabled", FLOW, ("false", "true"), lambda found: found.groups.checkpoints, (False, True)),
     ("emit.checkpoints.interval.seconds", FLOW, ("7", "8"), lambda found: found.groups.checkpoints_s, (7.0, 8.0)),
+    ("raymirror.groups.on.commit", FLOW, ("false", "true"), lambda found: found.groups.on_commit, (False, True)),
     ("sync.group.offsets.enabled", FLOW, ("true", "false"), lambda found: found.groups.commits, (True, False)),
     ("sync.group.offsets.interval.seconds", FLOW, ("7", "8"), lambda found: found.groups.commits_s, (7.0, 8.0)),
     (

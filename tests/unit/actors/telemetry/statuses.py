@@ -6,6 +6,7 @@ import msgspec
 
 from actors.states import CopierState, Desired
 from actors.status import CopierStatus, FlowStatus, MirrorStatus, TopicStatus
+from engine.core.group_report import GroupsReport
 from engine.core.progress import LaneProgress
 from engine.core.tally import Histogram, Tally
 from tests.unit.actors.fakes import lane_progress, lanes
@@ -53,6 +54,24 @@ def unowned(topic: str = "t", partition: int = 0, *, flow: str = "A->B") -> Lane
     return msgspec.structs.replace(nobody, records=0, wire_bytes=0, lag_bytes=-1)
 
 
+def group_report() -> GroupsReport:
+    return GroupsReport(
+        at_ms=NOW_MS - 1500,
+        groups=9,
+        how={"run": 5, "end": 2},
+        without={"beyond": 3},
+        active=4,
+        ahead=6,
+        checkpoints=70,
+        commits=80,
+        failing=1,
+        on_commit=True,
+        latency=histogram(3.0),
+        commit_latency=histogram(4.0),
+        map_bytes=4096,
+    )
+
+
 def flow_status(name: str = "A->B", **changes: object) -> FlowStatus:
     plain = FlowStatus(
         flow=name,
@@ -74,6 +93,7 @@ def flow_status(name: str = "A->B", **changes: object) -> FlowStatus:
         append_latency=histogram(3.0, 4.0),
         replication_latency=histogram(30.0, 90_000_000.0),
         record_age=histogram(20.0),
+        groups=group_report(),
     )
     return msgspec.structs.replace(plain, **changes)
 

@@ -7,8 +7,17 @@ from actors.states import Desired
 from actors.status import MirrorStatus
 from actors.telemetry import families as f
 from actors.telemetry.collect import Collected, Detail, PartitionCounters, collect, detail_of
-from actors.telemetry.families import FAMILIES, Family, Kind
-from tests.unit.actors.telemetry.statuses import copier, flow_status, lane, mirror_status, topic_status, unowned
+from actors.telemetry.families import FAMILIES, GROUP_FAMILIES, Family, Kind
+from engine.core.group_report import GroupsReport
+from tests.unit.actors.telemetry.statuses import (
+    copier,
+    flow_status,
+    histogram,
+    lane,
+    mirror_status,
+    topic_status,
+    unowned,
+)
 
 
 def series(
@@ -144,3 +153,26 @@ def test_a_partition_that_is_gone_is_forgotten() -> None:
 def test_a_table_entry_is_a_value() -> None:
     assert msgspec.structs.replace(f.LAG_BYTES) == f.LAG_BYTES
     assert isinstance(f.LAG_BYTES, Family)
+
+
+def test_groups_are_told_once_they_were_looked_at() -> None:
+    for nothing in (None, GroupsReport()):
+        found = series(mirror_status(flows=[flow_status(groups=nothing)]))
+        assert all(not found[family] for family in GROUP_FAMILIES)
+    found = series(mirror_status(flows=[flow_status(), flow_status("A->C", groups=None)]))
+    told = {
+        f.GROUPS: 9,
+        f.GROUP_OFFSETS_AHEAD: 6,
+        f.GROUPS_ACTIVE: 4,
+        f.GROUPS_FAILED: 1,
+        f.GROUPS_AGE: 1.5,
+        f.GROUPS_ON_COMMIT: 1,
+        f.CHECKPOINTS: 70,
+        f.GROUP_COMMITS: 80,
+        f.CHECKPOINT_LATENCY: histogram(3.0),
+        f.GROUP_COMMIT_LATENCY: histogram(4.0),
+        f.OFFSET_MAP_BYTES: 4096,
+    }
+    assert {family: found[family] for family in told} == {family: {("A->B",): value} for family, value in told.items()}
+    assert found[f.GROUP_OFFSETS] == {("A->B", "run"): 5, ("A->B", "end"): 2}
+    assert found[f.GROUP_OFFSETS_WITHHELD] == {("A->B", "beyond"): 3}

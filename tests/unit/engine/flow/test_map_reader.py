@@ -186,6 +186,21 @@ async def test_a_sync_of_another_owner_waits_for_its_position() -> None:
     assert reader.head(LANE) == newer
 
 
+async def test_syncs_in_a_topic_that_was_made_anew_are_read() -> None:
+    stage = await played(3)
+    known = stage.stored().map_head
+    reader = stage.reader()
+    for _ in range(3):
+        stage.sync(b"")
+    await reader.follow()
+    stage.b.targets[TopicPartition(SYNCS, 0)] = another = TargetLog()
+    stage.sync(encode_tail(msgspec.structs.replace(known, source_next=known.source_next + 1)), another)
+    await reader.follow()
+    head = reader.head(LANE)
+    assert head is not None
+    assert head.source_next == known.source_next + 1
+
+
 async def test_old_syncs_are_left_alone() -> None:
     stage = await played(3)
     head = msgspec.structs.replace(stage.stored().map_head, source_next=10_000)

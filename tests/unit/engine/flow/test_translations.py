@@ -160,6 +160,14 @@ async def test_below_the_map_mm2s_syncs_are_near_and_never_ahead(desk: Desk) -> 
     assert await desk.ask(near=45) == {"near": (80, CLAMPED)}
 
 
+async def test_syncs_in_a_topic_that_was_made_anew_are_read(desk: Desk) -> None:
+    desk.sync((10, 12), (20, 24))
+    assert await desk.ask(g=21) == {"g": (25, NEAR)}
+    del desk.target.targets[TopicPartition(SYNCS, 0)]
+    desk.sync((20, 30))
+    assert await desk.ask(g=21) == {"g": (31, NEAR)}
+
+
 async def test_a_lane_that_we_never_copied_is_known_from_mm2s_syncs(desk: Desk) -> None:
     desk.sync((10, 12))
     assert await desk.ask(g=11) == {"g": (13, NEAR)}

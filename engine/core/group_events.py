@@ -1,0 +1,70 @@
+"""What a mirror says aloud of consumer groups."""
+
+from typing import ClassVar
+
+from engine.core.event_base import Event
+
+
+class GroupEvent(Event, frozen=True, kw_only=True):
+    """An event of one consumer group."""
+
+    group: str
+
+    @property
+    def about(self) -> str:
+        """Name the group."""
+        return self.group
+
+
+class GroupNotSynced(GroupEvent, frozen=True, kw_only=True, tag="group_not_synced"):
+    """A group whose offsets mean something else than a consumer's: they stay on the source."""
+
+    why: str
+
+    def text(self) -> str:
+        return f"{self.group}: not mirrored: {self.why}"
+
+
+class GroupWentBack(GroupEvent, frozen=True, kw_only=True, tag="group_went_back"):
+    """A group's commits on the target were taken back, because the group, or the target's log, had gone back."""
+
+    severity: ClassVar[str] = "warning"
+    partitions: int
+    why: str
+
+    def text(self) -> str:
+        return f"{self.group}: offsets of {self.partitions} partitions taken back on the target: {self.why}"
+
+
+class GroupClamped(GroupEvent, frozen=True, kw_only=True, tag="group_clamped"):
+    """The target no longer has what a group would read next: its commits there begin at the log start."""
+
+    severity: ClassVar[str] = "warning"
+    partitions: int
+
+    def text(self) -> str:
+        return (
+            f"{self.group}: the target no longer has the next record of {self.partitions} partitions; its offset there"
+            " is the log start (retention on the target is shorter than the group's lag)"
+        )
+
+
+class GroupRefused(GroupEvent, frozen=True, kw_only=True, tag="group_refused"):
+    """A group that could not be read on the source, or committed for on the target; the others go on."""
+
+    severity: ClassVar[str] = "error"
+    what: str
+
+    def text(self) -> str:
+        return f"{self.group}: {self.what}"
+
+
+class CommitsNotRead(GroupEvent, frozen=True, kw_only=True, tag="commits_not_read"):
+    """Commits of groups cannot be read as they are made, so groups are polled."""
+
+    severity: ClassVar[str] = "warning"
+    every_s: float
+    why: str
+
+    def text(self) -> str:
+        return f"{self.group}: polled every {self.every_s:g} s: commits are not read as they are made: {self.why}"

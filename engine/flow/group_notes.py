@@ -1,0 +1,130 @@
+"""What is noted of a flow's groups and told: events, each once, and the report of the last look."""
+
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from engine.core.events import AnyEvent, CommitsNotRead, GroupClamped, GroupNotSynced, GroupRefused
+from engine.core.group_report import GroupsReport
+from engine.core.offset_map import How
+from engine.core.tally import Tally
+from engine.flow.translations import CLAMPED, Place
+from policies.model import FlowName
+
+_NAMED = 20
+"""Groups named in a report or in events of one round; the rest is counted."""
+_EVENTS = 1_000
+_ALL = "consumer groups"
+_TOLD_AFTER = 3
+"""Failed rounds in a row: brokers that restart take a few seconds."""
+
+
+class GroupNotes:
+    """The notes of one flow; `now_s` is the keeper's clock."""
+
+    def __init__(self, flow: FlowName, now_s: Callable[[], float]) -> None:
+        self._flow = flow
+        self._now_s = now_s
+        self._events: deque[AnyEvent] = deque(maxlen=_EVENTS)
+        self.not_synced: dict[str, str] = {}
+        """Groups of a kind that is not mirrored, and why."""
+        self._clamped: dict[str, int] = {}
+        self._how: dict[str, Counter[tuple[bool, str]]] = {}
+        self._total: Counter[tuple[bool, str]] = Counter()
+        self._read_at_s = now_s()
+        self._failures = 0
+        self.failed: dict[str, str] = {}
+        """Groups that could not be looked at, or committed for, and why."""
+        self.latency, self.commit_latency = Tally(), Tally()
+        self.told = 0
+        """Checkpoints."""
+
+    def say(self, event: AnyEvent) -> None:
+        """Keep an event until it is taken."""
+        self._events.append(event)
+
+    def take_events(self) -> tuple[AnyEvent, ...]:
+        """Hand over what happened since the last call."""
+        events = tuple(self._events)
+        self._events.clear()
+        return events
+
+    def trouble(self, what: str) -> None:
+        """Note that nothing could be done; an event when it lasts, one for each stretch of it."""
+        self._failures += 1
+        if self._failures == _TOLD_AFTER:
+            self.say(GroupRefused(flow=self._flow, group=_ALL, what=f"not mirrored, tried again: {what}"))
+
+    def well(self) -> None:
+        """Note that it could."""
+        self._failures = 0
+
+    def reads(self, why_not: str, every_s: float, patience_s: float) -> None:
+        """Note whether commits are read as they are made; said once where they are not for so long."""
+        if not why_not:
+            self._read_at_s = self._now_s()
+        elif self._now_s() - self._read_at_s >= patience_s:
+            self._read_at_s = float("inf")
+            self.say(CommitsNotRead(flow=self._flow, group=_ALL, every_s=every_s, why=why_not))
+
+    def left(self, groups: dict[str, str]) -> None:
+        """Note the groups that are not mirrored, with why."""
+        for group in list(groups.keys() - self.not_synced.keys())[:_NAMED]:
+            self.say(GroupNotSynced(flow=self._flow, group=group, why=groups[group]))
+        self.not_synced = groups
+
+    def gone(self, group: str) -> None:
+        """Forget a group."""
+        self._clamped.pop(group, None)
+        self.failed.pop(group, None)
+        self._count(group, ())
+
+    def looked(self, groups: Iterable[str], places: Mapping[str, Sequence[Place]], failed: Mapping[str, str]) -> None:
+        """Note what a look at some groups found."""
+        new = [group for group in failed if group not in self.failed]
+        for group in new[:_NAMED]:
+            self.say(GroupRefused(flow=self._flow, group=group, what=failed[group]))
+        for group in groups:
+            self.failed.pop(group, None)
+        self.failed.update(failed)
+        for group, rows in places.items():
+            self._count(group, rows)
+
+    def _count(self, group: str, rows: Sequence[Place]) -> None:
+        """Count how the offsets of a group were found, in place of what was counted of it before."""
+        self._total.subtract(self._how.pop(group, {}))
+        if rows:
+            self._how[group] = Counter((place.offset >= 0, place.how) for place in rows)
+            self._total.update(self._how[group])
+
+    def waits(self, group: str) -> bool:
+        """Whether an answer may come that is not there yet."""
+        return any(not there and how != How.BEFORE.value for there, how in self._how.get(group, ()))
+
+    def clamped(self, places: Mapping[str, Sequence[Place]]) -> None:
+        """Say which groups begin at the log start of the target, where retention was faster."""
+        told = 0
+        for group, rows in places.items():
+            count = sum(place.how == CLAMPED for place in rows)
+            if count > self._clamped.get(group, 0) and told < _NAMED:
+                told += 1
+                self.say(GroupClamped(flow=self._flow, group=group, partitions=count))
+                self._clamped[group] = count
+            elif not count:
+                self._clamped.pop(group, None)
+
+    def report(self, at_ms: int, round_s: float, groups: int) -> GroupsReport:
+        """Report; what others know is filled in by the keeper."""
+        total = +self._total
+        return GroupsReport(
+            at_ms=at_ms,
+            round_s=round_s,
+            groups=groups,
+            how={how: count for (there, how), count in total.items() if there},
+            without={how: count for (there, how), count in total.items() if not there},
+            checkpoints=self.told,
+            not_synced=dict(list(self.not_synced.items())[:_NAMED]),
+            failing=len(self.failed),
+            failed=dict(list(self.failed.items())[:_NAMED]),
+            latency=self.latency.snapshot(),
+            commit_latency=self.commit_latency.snapshot(),
+        )

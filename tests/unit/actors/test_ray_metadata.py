@@ -1,0 +1,90 @@
+"""The supervisor's line to the metadata actor, without Ray: what an actor that replaces another is told."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from actors import ray_metadata
+from actors.messages import ConfigRef, MirrorSpec
+from actors.ports import CopierUnreachable, Found, Kept
+from actors.ray_metadata import RayMetadata
+from actors.states import Desired
+from policies.model import FlowName
+
+FLOW = FlowName("A", "B")
+DEADLINE_S = 30.0
+
+
+class FakeActor:
+    """An actor that notes what it is told to keep, and may die."""
+
+    def __init__(self) -> None:
+        self.kept: list[Kept] = []
+        self.dead = False
+        self.keep, self.found = Remote(self._keep), Remote(self._found)
+
+    async def _keep(self, _source: str, _target: str, kept: bytes) -> None:
+        self.kept.append(msgspec.msgpack.decode(kept, type=Kept))
+
+    async def _found(self, *_asked: object) -> bytes:
+        if self.dead:
+            raise CopierUnreachable("metadata", "found", "ActorDiedError")
+        return msgspec.msgpack.encode(Found(serial=1))
+
+
+class Remote:
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self.remote = call
+
+
+class Started:
+    """What `actor_class` gives: each start is another actor."""
+
+    def __init__(self) -> None:
+        self.actors: list[FakeActor] = []
+
+    def options(self, **_options: object) -> "Started":
+        return self
+
+    def remote(self, _spec: bytes) -> FakeActor:
+        self.actors.append(FakeActor())
+        return self.actors[-1]
+
+
+async def test_an_actor_that_replaces_another_is_told_what_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = Started()
+
+    async def direct(_who: str, _what: str, call: Any) -> Any:
+        return await call
+
+    for name, value in (
+        ("actor_class", lambda _shell: started),
+        ("names_in", lambda _namespace: []),
+        ("bounded", direct),
+        ("ASK_S", 0.001),
+        ("AGAIN_S", -1.0),
+    ):
+        monkeypatch.setattr(ray_metadata, name, value)
+    monkeypatch.setattr("ray.kill", lambda _actor: None)
+    spec = MirrorSpec(
+        namespace="raymirror-m",
+        config=ConfigRef(path="mm2.properties", digest="d" * 64),
+        deployment_id="d",
+        instance_id="i",
+        version="1",
+        drain_s=1.0,
+    )
+    line = RayMetadata(spec, (FLOW,), {})
+    line.keep(FLOW, Kept(state=Desired.STOPPED, at_ms=5))
+    async with asyncio.TaskGroup() as tasks, asyncio.timeout(DEADLINE_S):
+        task = tasks.create_task(line.run())
+        while not (started.actors and started.actors[0].kept):  # noqa: ASYNC110 - nobody is told of it
+            await asyncio.sleep(0.001)
+        started.actors[0].dead = True
+        while not (len(started.actors) > 1 and started.actors[1].kept):  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        task.cancel()
+    assert started.actors[1].kept == [Kept(state=Desired.STOPPED, at_ms=5)]
