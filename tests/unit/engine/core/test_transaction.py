@@ -135,7 +135,9 @@ def test_an_append_in_the_place_of_the_marker_is_a_loss() -> None:
 @pytest.mark.parametrize(
     ("now_s", "caught_up", "over"), [(50.5, True, False), (51.1, True, True), (51.1, False, False), (60.6, False, True)]
 )
-def test_a_busy_lane_commits_once_in_an_interval_and_an_idle_one_soon(now_s: float, caught_up: bool, over: bool) -> None:
+def test_a_busy_lane_commits_once_in_an_interval_and_an_idle_one_soon(
+    now_s: float, caught_up: bool, over: bool
+) -> None:
     play = Play()
     play.played.answer(play.feed(50.0), K.APPENDED, 50)
     play.finish(50.0)
