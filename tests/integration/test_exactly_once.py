@@ -166,7 +166,7 @@ async def _until_seen(mirror: Mirror, lanes: list[LaneName], count: int) -> dict
                 try:
                     end = (await target.offsets([lane.target], LATEST))[lane.target]
                     async for records in target.read_log(lane.target, 0, end, committed=True):
-                        keys += [int(record.key or b"") for record in records]
+                        keys += [int((record.key or b"k")[1:]) for record in records]
                 except (ConnectionLost, BrokerUnreachable):
                     await asyncio.sleep(0.1)  # the metadata still name the dead broker
     return seen
