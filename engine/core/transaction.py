@@ -134,7 +134,7 @@ class CommittedPositions(PositionStream):
         if self._lane.state not in OWNED:
             return None
         if self.stage is Stage.CLOSED and self._wanted:
-            self.stage, self._began_s = Stage.BEGINNING, now_s
+            self.stage = Stage.BEGINNING
             self.with_records = self.whole or self._has_records
             return Step.BEGIN
         if self.stage is Stage.OPEN and self._is_over(now_s, caught_up):
@@ -164,9 +164,9 @@ class CommittedPositions(PositionStream):
         calm = now_s - self._ended_s >= self._every_s / _CALM
         return lane.draining or self.whole or (calm and (caught_up or lane.paused))
 
-    def begun(self) -> None:
-        """The partitions take part: what waits may go."""
-        self.stage = Stage.OPEN
+    def begun(self, now_s: float) -> None:
+        """The partitions take part: what waits may go. The time counts from here, however long the coordinator took."""
+        self.stage, self._began_s = Stage.OPEN, now_s
 
     def committed(self, now_s: float) -> None:
         """The coordinator has decided: whatever happens now, what was written is there."""

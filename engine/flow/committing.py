@@ -73,7 +73,7 @@ class Commits:
         partitions = _partitions(driver, transaction)
         name = driver.transactional_id
         if await self._ask(driver, producer, lambda: self._target.add_to_transaction(name, producer, partitions)):
-            transaction.begun()
+            transaction.begun(now_s())
             self._kick([driver])
             self.look(driver)
 

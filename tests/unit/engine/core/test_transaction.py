@@ -38,7 +38,7 @@ class Play:
     def open(self, now_s: float) -> None:
         """Begin a transaction."""
         assert self.step(now_s) is Step.BEGIN
-        self.stream.begun()
+        self.stream.begun(now_s)
 
     def carry(self, now_s: float) -> None:
         """Bring a transaction without records to its end."""
@@ -77,7 +77,7 @@ def test_the_first_position_goes_in_a_transaction_without_records() -> None:
     assert not play.stream.with_records
     assert play.step(0.0) is None, "it is being begun"
     assert play.stream.next_write() is None
-    play.stream.begun()
+    play.stream.begun(0.0)
     assert play.step(0.0) is Step.WRITE
     assert play.step(0.0) is None
     write = play.write()
@@ -209,7 +209,7 @@ def test_a_refreshed_fence_reaches_every_partition() -> None:
     assert play.step(50.0) is Step.BEGIN
     assert play.stream.whole
     assert play.stream.with_records
-    play.stream.begun()
+    play.stream.begun(50.0)
     play.finish(50.0)
     assert not play.stream.whole
     assert play.lane.markers == 1
@@ -226,3 +226,12 @@ def test_a_lane_without_an_owner_does_nothing() -> None:
     assert play.lane.markers == 0
     assert play.stream.told_version == -1
     assert play.step(70.0) is Step.BEGIN
+
+
+def test_the_interval_counts_from_the_coordinators_answer() -> None:
+    play = Play()
+    play.played.feed(2)
+    assert play.step(50.0) is Step.BEGIN
+    play.stream.begun(70.0)
+    assert play.step(70.0) is None, "or it would end before anything was sent, again and again"
+    assert play.stream.takes_records
