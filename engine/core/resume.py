@@ -111,7 +111,7 @@ def read_stored_tail(position: Position, tail: Tail) -> Found | Unknown:
     if not position.atomic:
         return read_tail(position, tail)
     last = (position.sequence - 1) % SEQUENCE_SPAN
-    batches = tuple(batch for batch in tail.batches if not (batch.is_open and _mine(position, batch)))
+    batches = tuple(batch for batch in tail.batches if not (batch.is_open and is_mine(position, batch)))
     found = read_tail(position, msgspec.structs.replace(tail, batches=batches, last_sequence=last))
     if isinstance(found, Unknown) or found.how == REGRESSION:
         return found

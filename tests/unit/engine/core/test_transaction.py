@@ -5,7 +5,8 @@ import pytest
 from engine.core.actions import Reacquire, Retry
 from engine.core.outcome import Outcome
 from engine.core.piece import Piece
-from engine.core.position import Position, decode_value, encode_key
+from engine.core.position import Position, decode_value
+from engine.core.position_keys import PositionKeys
 from engine.core.position_stream import PositionWrite
 from engine.core.transaction import CommittedPositions, Stage, Step
 from engine.wire.batch import read_header
@@ -22,7 +23,7 @@ class Play:
     def __init__(self, *, announced: bool = True) -> None:
         self.played = Played(durable=False)
         self.lane = self.played.lane
-        self.stream = CommittedPositions(self.lane, encode_key("A", NAME.source), lambda: 1234, EVERY_S)
+        self.stream = CommittedPositions(self.lane, PositionKeys("A").encode(NAME.source), lambda: 1234, EVERY_S)
         self.stream.begin()
         if announced:
             self.carry(0.0)
