@@ -71,6 +71,8 @@ class TargetLog:
         self.producers: dict[int, Remembered] = {}
         self.takes_part: set[int] = set()
         """Producers whose open transaction this partition is in."""
+        self.wrote: set[int] = set()
+        """Those of them that have appended in it."""
 
     def append(self, payload: bytes) -> Answer:
         """Append one batch."""
@@ -94,10 +96,12 @@ class TargetLog:
             code = _check(known, header.producer_epoch, first)
             if code != NONE:
                 return Answer(code)
-        if header.is_transactional != (header.producer_id in self.takes_part):
+        mine = header.producer_id
+        if mine not in self.takes_part if header.is_transactional else mine in self.wrote:
             return Answer(INVALID_TRANSACTION)
         base = self._store(payload, header.producer_id, header.producer_epoch, first, header.record_count)
         if header.is_transactional:
+            self.wrote.add(mine)
             self.batches[-1].header = msgspec.structs.replace(self.batches[-1].header, is_open=True)
         if known is None or known.epoch != header.producer_epoch:
             known = self.producers[header.producer_id] = Remembered(header.producer_epoch, deque(maxlen=_REMEMBERED))
@@ -127,6 +131,7 @@ class TargetLog:
         base, self.end = self.end, self.end + 1
         self.batches.append(Stored(TailBatch(base, self.end, producer_id, epoch, -1, 1, True), b""))
         self.takes_part.discard(producer_id)
+        self.wrote.discard(producer_id)
         for stored in self.batches:
             if stored.header.is_open and stored.header.producer_id == producer_id:
                 stored.aborted = not committing
