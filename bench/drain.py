@@ -18,11 +18,13 @@ from deploy.local.cluster import Cluster, start_clusters
 
 LAUNCHES: dict[str, Callable[[Job], Launch]] = {
     "raymirror": raymirror.launch,
+    "raymirror-eos": raymirror.launch_eos,
     "mm2": mm2.launch_default,
     "mm2-tuned": mm2.launch_tuned,
     "aiokafka": aiokafka_copy.launch,
 }
 SYSTEMS = (*LAUNCHES, "relay")
+_USUAL = tuple(name for name in SYSTEMS if name != "raymirror-eos")
 _MIB, _QUICK_MIB = 1024, 64
 _WARM_UP_MIB = 64
 _REPEATS, _QUICK_REPEATS = 3, 1
@@ -32,7 +34,7 @@ _BROKER_HEAP_MIB = 1024
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this bench."""
-    parser.add_argument("--systems", default=",".join(SYSTEMS), help=f"comma-separated, of {', '.join(SYSTEMS)}")
+    parser.add_argument("--systems", default=",".join(_USUAL), help=f"comma-separated, of {', '.join(SYSTEMS)}")
     parser.add_argument("--payloads", default=",".join(p.name for p in PAYLOADS), help="comma-separated")
     parser.add_argument("--repeats", type=int, help=f"rounds over all systems (default {_REPEATS}, quick 1)")
     parser.add_argument("--mib", type=int, help=f"MiB of records, uncompressed (default {_MIB}, quick {_QUICK_MIB})")

@@ -9,6 +9,7 @@ from engine.flow_keys import FlowKeys
 from engine.group_config import read_groups
 from engine.property_reader import PropertyReader
 from engine.settings import FlowConfig, HeartbeatConfig, SyncsConfig
+from engine.transaction_config import read_commit_s
 from policies.creation import EXCLUDED_CONFIGS
 from policies.model import FlowName
 from policies.naming import DEFAULT_CLASS, DefaultNaming, naming_for
@@ -43,7 +44,8 @@ class FlowReader:
     def read(self) -> FlowConfig:
         """Return the flow's configuration."""
         keys, topics, exclude = self.keys, self._patterns("topics", DEFAULT_TOPICS), self._patterns("topics.exclude")
-        naming, copiers, heartbeat = self._naming(), self._copiers(), self.heartbeat()
+        naming, copiers, heartbeat, fetch = self._naming(), self._copiers(), self.heartbeat(), self._fetch()
+        flush_s = self._number(keys.worker("offset.flush.interval.ms"), 60_000, 100) / 1000
         self._note_what_is_otherwise_here()
         return FlowConfig(
             name=self._name,
@@ -55,7 +57,7 @@ class FlowReader:
             replication_factor=self._replicas(keys.flow("replication.factor"), 2),
             refresh_topics_s=float(self._number(keys.flow("refresh.topics.interval.seconds"), _REFRESH_S, 1)),
             refresh_topics=self._reader.flag(keys.flow("refresh.topics.enabled"), default=True),
-            fetch=self._fetch(),
+            fetch=fetch,
             partition_fetch_bytes=self._number(keys.consumer("max.partition.fetch.bytes"), _MIB // 2, 1),
             max_in_flight=self._at_most(
                 keys.producer("max.in.flight.requests.per.connection"), Limits().max_in_flight, Limits().max_in_flight
@@ -67,7 +69,8 @@ class FlowReader:
             connector=self._reader.text(keys.flow("raymirror.connector.name"), CONNECTOR),
             positions_partitions=self._number(keys.storage("offset.storage.partitions"), 25, 1),
             positions_replication_factor=self._replicas(keys.storage("offset.storage.replication.factor"), 3),
-            flush_s=self._number(keys.worker("offset.flush.interval.ms"), 60_000, 100) / 1000,
+            flush_s=flush_s,
+            commit_s=read_commit_s(self._reader, keys, flush_s=flush_s, read_committed=fetch.read_committed),
             copiers=copiers[0],
             most_copiers=copiers[1],
             target_drain_s=float(self._number(keys.flow("raymirror.target.drain.seconds"), _DRAIN_S, 1)),

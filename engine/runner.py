@@ -47,6 +47,7 @@ def terms_for(flow: FlowConfig, deployment_id: str) -> FlowTerms:
         mm2_read_committed=flow.mm2_read_committed,
         request_timeout_s=flow.request_timeout_s,
         syncs=_sync_terms(flow),
+        commit_s=flow.commit_s,
     )
 
 

@@ -124,6 +124,8 @@ class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
     configs_exclude: PatternList
     groups: GroupConfig = GroupConfig()
     syncs: SyncsConfig
+    commit_s: float = 0.0
+    """How long a transaction of a busy partition stays open; 0: it is copied without."""
     heartbeats: tuple[HeartbeatConfig, ...] = ()
     """Of this flow, and of pairs of clusters that are no flow and are looked after here."""
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 _RENAMED = {"topics.blacklist": "topics.exclude", "groups.blacklist": "groups.exclude"}
 _RENAMED["config.properties.blacklist"] = "config.properties.exclude"
-_TOP_LEVEL_ONLY_IN_NAME = re.compile(r"(?:producer|consumer|admin)\.|offset\.flush\.")
+_TOP_LEVEL_ONLY_IN_NAME = re.compile(r"(?:producer|consumer|admin)\.|offset\.flush\.|exactly\.once\.source\.support$")
 _FLOW = re.compile(r"(?P<flow>.+->.+?)\.(?P<rest>(?:producer|enable)(?:\..+)?)")
 _BOOTSTRAP = re.compile(r"(?P<alias>.+)\.bootstrap\.servers")
 

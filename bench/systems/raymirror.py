@@ -15,3 +15,8 @@ def launch(job: Job, more: Mapping[str, str] | None = None) -> Launch:
         environment={"XDG_STATE_HOME": str(job.folder / "state"), "RAY_ADDRESS": ""},
         copier_mark="ray::Copier",
     )
+
+
+def launch_eos(job: Job) -> Launch:
+    """The same with `exactly.once.source.support`, which MM2 reads at the target cluster's level."""
+    return launch(job, {"target.exactly.once.source.support": "enabled"})

@@ -17,6 +17,7 @@ from engine.core.lane import Lane
 from engine.core.outcome import Outcome, OutcomeKind
 from engine.core.piece import Lease, Payload
 from engine.core.states import State
+from engine.wire.batch import read_header, restamp
 from engine.wire.encode import encode_batch
 from engine.wire.record import Record
 
@@ -103,18 +104,23 @@ class FencedStream(ABC, Generic[W]):
         """Encode (key, value) pairs as one batch of the lane's producer; None is a tombstone."""
         producer_id, epoch = self._lane.producer
         now = self._wall_ms()
-        return encode_batch(
+        batch = encode_batch(
             [Record(offset=0, timestamp=now, key=key, value=value, headers=()) for key, value in records],
             codec,
             producer_id=producer_id,
             producer_epoch=epoch,
             base_sequence=self._sequence,
         )
+        if self.transactional:
+            restamp(batch, 0, read_header(batch, 0), producer_id, epoch, self._sequence, transactional=True)
+        return batch
 
     # --- what is written -------------------------------------------------------------------------------------
 
     what: str
     """What is written, in a word."""
+    transactional = False
+    """Whether it is written in the lane's transactions."""
 
     @property
     @abstractmethod

@@ -47,9 +47,10 @@ def take_in(
     return epoch
 
 
-def stamp(piece: Piece, producer_id: int, producer_epoch: int) -> None:
+def stamp(piece: Piece, producer_id: int, producer_epoch: int, *, transactional: bool = False) -> None:
     """Give a batch our producer fields, once: sent again, it must be the same bytes."""
     if not piece.stamped:
         header = piece.header or read_header(piece.payload, 0)
-        restamp(piece.payload, 0, header, producer_id, producer_epoch, piece.sequence & 0x7FFFFFFF)
+        sequence = piece.sequence & 0x7FFFFFFF
+        restamp(piece.payload, 0, header, producer_id, producer_epoch, sequence, transactional=transactional)
         piece.stamped = True

@@ -50,7 +50,8 @@ class Lane:
         self.records = self.wire_bytes = self.offsets = 0
         self.reencoded = self.skipped = self.fetched = 0
         self.newest_ms = -1
-        self.position_version = 0
+        self.position_version = self.markers = 0
+        """Of ours, behind `target_next`: one for each transaction that was committed there since."""
         self.source_leader_epoch = -1
         self.forgets_before_ms = -(2**63)
         self.pieces = Pieces()
@@ -74,7 +75,7 @@ class Lane:
         self._sequence = position.sequence
         self._line = RunLine(position)
         self.map = MapTail(position.map_generation, position.map_start, position.map_blocks, position.map_tail)
-        self.announced = False
+        self.announced, self.markers = False, 0
         self.source_leader_epoch = position.source_leader_epoch
         self._window = self.limits.max_in_flight if barrier_done else 1
         self._attempt, self._last_ms = 0, _TODAY_MS  # a barrier is young
@@ -272,20 +273,19 @@ class Lane:
         return (self._conclude(),)
 
     def _acknowledge(self, piece: Piece, base_offset: int) -> Actions:
-        expected = self._target_next
+        known, end, expected = self.map, self._target_next, self._target_next + self.markers
         if base_offset < expected:
             self.pieces.in_flight.appendleft(piece)
             return (Reacquire(f"the target appended at {base_offset}, below the acknowledged end {expected}"),)
         self._take(piece)
-        self._target_next = base_offset + piece.record_count
-        known = self.map
+        self._target_next, self.markers = base_offset + piece.record_count, 0
         if known is not None and piece.header is not None:  # it passed unopened: nothing is between its records
             known.append(piece.source_base, base_offset, piece.record_count)
         else:
             self._map.append_all(self._runs.stretches(piece.sequence, piece.record_count), base_offset)
         self._window = self.limits.max_in_flight
         self._attempt = 0
-        return (Inspect(expected, base_offset - 1),) if base_offset > expected else NOTHING
+        return (Inspect(end, base_offset - 1),) if base_offset > expected else NOTHING
 
     def _take(self, piece: Piece) -> None:
         """Count a piece as copied and let its buffer go."""
@@ -364,7 +364,7 @@ class Lane:
             return (self._no_end(self._sequence, found.sequence, "the log holds a part of a batch of ours"),)
         for run in found.copied:
             self._map.append(*run)
-        self._target_next = found.target_next
+        self._target_next, self.markers = found.target_next, 0
         self.position_version += 1
         self.state = states.step(self.state, states.Event.SETTLED)
         retry = Retry(self._attempt)

@@ -18,7 +18,7 @@ class OutcomeKind(enum.Enum):
     TOO_LARGE = "too large"
     REFUSED = "refused"
     FENCED = "fenced"
-    """47 or 90: a newer owner has the producer id, or the broker never heard of our epoch."""
+    """47, 90: a newer owner has the producer id, or the broker never heard of our epoch; 48, 49: of our transaction."""
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):

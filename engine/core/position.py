@@ -73,6 +73,8 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     map_target: int = -1
     map_first: bool = False
     map_tail: tuple[MapRun, ...] = ()
+    atomic: bool = False
+    """Whether its lane copies in transactions: what this position does not tell of was never committed."""
 
     @property
     def map_start(self) -> MapStart:
@@ -129,6 +131,7 @@ class _Value(msgspec.Struct, omit_defaults=True):
     map_target: int = -1
     map_first: bool = False
     map_tail: str = ""
+    atomic: bool = False
 
 
 def encode_value(position: Position) -> bytes:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from engine.core.events import AnyEvent, PositionRefused
 from engine.core.fenced_stream import FencedStream, Write
 from engine.core.lane import Lane
+from engine.core.map_runs import MapHead
 from engine.core.position import encode_value
 
 _GZIP = 1
@@ -17,6 +18,7 @@ class PositionWrite(Write, kw_only=True):
     plan_version: int
     position_version: int
     records: int
+    head: MapHead
 
 
 class PositionStream(FencedStream[PositionWrite]):
@@ -57,15 +59,27 @@ class PositionStream(FencedStream[PositionWrite]):
         dirty = self._lane.position_version != self._durable_version
         return self._lane.plan_needed or (self.flush_asked and dirty)
 
+    @property
+    def told_version(self) -> int:
+        """The version of what others may be told of the lane; -1 while that is nothing."""
+        return self._lane.position_version
+
+    def told_head(self) -> MapHead | None:
+        """Return the end of the lane's map as others may know it, None while that is nothing."""
+        lane = self._lane
+        return None if lane.map is None else lane.map.head(lane.source_next, lane.target_next)
+
     def _make(self) -> PositionWrite:
         self.flush_asked = False
         lane = self._lane
+        position = lane.position
         return PositionWrite(
-            payload=self._encode([(self._key, encode_value(lane.position))], _GZIP),
+            payload=self._encode([(self._key, encode_value(position))], _GZIP),
             record_count=1,
             plan_version=lane.plan_version,
             position_version=lane.position_version,
             records=lane.records,
+            head=position.map_head,
         )
 
     def _durable(self, write: PositionWrite) -> None:

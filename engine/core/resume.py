@@ -15,12 +15,17 @@ from engine.core.position import SEQUENCE_SPAN, Position, stretches
 
 REGRESSION = "target regression"
 _MISSING = "batches of ours are missing at this offset"
+_POSITION_LOST = "records of ours were committed here with a position that is not there any more"
 _FORWARD = SEQUENCE_SPAN // 2
 """A sequence distance below this is a step forward; above it, a step back (serial number arithmetic)."""
 
 
 class TailBatch(msgspec.Struct, frozen=True, gc=False):
-    """One batch header of the target's tail."""
+    """One batch header of the target's tail.
+
+    `is_control`: a marker, or a batch of an aborted transaction: neither holds a record. `is_open`: a batch of a
+    transaction whose end was not read.
+    """
 
     base_offset: int
     next_offset: int
@@ -29,6 +34,7 @@ class TailBatch(msgspec.Struct, frozen=True, gc=False):
     base_sequence: int
     record_span: int
     is_control: bool
+    is_open: bool = False
 
 
 class Tail(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +99,25 @@ def read_tail(position: Position, tail: Tail) -> Found | Unknown:
     if sequence == position.sequence and tail.log_start > position.target_next:
         return _eaten(position, tail, foreign)
     return _found(position, tail, sequence, foreign, "tail" if sequence > position.sequence else "position")
+
+
+def read_stored_tail(position: Position, tail: Tail) -> Found | Unknown:
+    """Find where the copy ended from a position as it was stored: as `read_tail`, unless it is atomic.
+
+    Records are committed with an atomic position or not at all, so nothing behind it counts, and nothing needs to be
+    there; what the broker remembers of the producer may be of batches that were rolled back. Committed records of ours
+    behind it mean that their position is lost, and the runs between are not known.
+    """
+    if not position.atomic:
+        return read_tail(position, tail)
+    last = (position.sequence - 1) % SEQUENCE_SPAN
+    batches = tuple(batch for batch in tail.batches if not (batch.is_open and is_mine(position, batch)))
+    found = read_tail(position, msgspec.structs.replace(tail, batches=batches, last_sequence=last))
+    if isinstance(found, Unknown) or found.how == REGRESSION:
+        return found
+    if found.tail_records:
+        return Unknown(expected=position.target_next, found=found.copied[0].target, cause=_POSITION_LOST)
+    return msgspec.structs.replace(found, how="position")
 
 
 def doubtful(position: Position, tail: Tail) -> bool:

@@ -13,13 +13,15 @@ class RunLine:
 
     `sequence` is the next sequence to hand out. Every run has a version; a run must be durable, by a position that
     names it, before anything behind its start is appended. `version` grows with each new run, so a position written
-    at version v makes every run up to v durable, whatever was cut or replaced meanwhile.
+    at version v makes every run up to v durable, whatever was cut or replaced meanwhile. Behind an atomic position
+    nothing needs to be durable but that position: what is appended there is rolled back or comes with the next one.
     """
 
     def __init__(self, position: Position) -> None:
         self.sequence = position.sequence
         self.version = 1
         self.undurable_from: int | None = position.sequence
+        self._atomic = position.atomic
         self._source_next = position.source_next
         self._runs: list[Run] = list(position.runs) or [(position.sequence, position.source_next)]
         self._versions = [1] * len(self._runs)
@@ -43,7 +45,7 @@ class RunLine:
         self.version += 1
         self._runs.append((self.sequence, source_base))
         self._versions.append(self.version)
-        if self.undurable_from is None:
+        if self.undurable_from is None and not self._atomic:
             self.undurable_from = self.sequence
 
     def source_of(self, sequence: int) -> int | None:
@@ -70,7 +72,7 @@ class RunLine:
 
     def on_durable(self, version: int) -> None:
         """A position written at `version` is durable."""
-        at = bisect_right(self._versions, version)
+        at = len(self._versions) if self._atomic else bisect_right(self._versions, version)
         self.undurable_from = self._runs[at][0] if at < len(self._runs) else None
 
     def cut(self, sequence: int) -> None:

@@ -20,7 +20,7 @@ def from_end(position: Position, batches: Sequence[TailBatch]) -> tuple[TailBatc
 
     `batches` are all there are from some offset on.
     """
-    if not batches or batches[0].is_control or not is_mine(position, batches[0]):
+    if not batches or batches[0].is_control or batches[0].is_open or not is_mine(position, batches[0]):
         return None
     first = batches[0]
     ahead = first.base_offset - position.target_next

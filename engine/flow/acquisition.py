@@ -42,6 +42,11 @@ _AT_ONCE = 32
 _SLOT_S = 2.0
 """A barrier that takes longer waits for something; another one may begin beside it."""
 
+_NO_TRANSACTIONS = (
+    "exactly.once.source.support is enabled, but the target does not allow us transactions: grant Write and Describe"
+    " on the transactional ids that begin with 'raymirror', or disable it"
+)
+
 Tell = Callable[[AnyEvent], None]
 
 
@@ -82,7 +87,8 @@ class Acquisition:
     def _watch(self, driver: LaneDriver, position: Position, world: World) -> None:
         lane, target = driver.name
         at_end = world.source_starts[lane] <= position.source_next == world.source_ends[lane]
-        whole = world.target_ends[target] == position.target_next  # no tail, no other writer, nothing lost
+        # No tail, no other writer, nothing lost; behind an atomic one lies the marker of what it was committed with.
+        whole = 0 <= world.target_ends[target] - position.target_next <= position.atomic
         if at_end and whole and self._resumption.changed_identity(driver, position, world) is None:
             driver.source_topic_id, driver.target_topic_id = position.source_topic_id, position.target_topic_id
             driver.source_end, driver.resumed_by, driver.reason = position.source_next, "position", ""
@@ -168,6 +174,8 @@ class Acquisition:
     def _must_wait(self, driver: LaneDriver, producer: Producer, stored: Stored, tell: Tell) -> bool:
         """Say where the barrier fences nobody: a new producer id does not, and without permission there is none."""
         lane = driver.name.source
+        if not producer.fenced and self._terms.commit_s:
+            return False  # it is refused
         if not producer.fenced:
             reason = "not authorised for transactional ids"
             tell(UnfencedOwnership(flow=self._terms.flow, lane=lane, reason=reason))
@@ -208,6 +216,8 @@ class Acquisition:
     async def _judge(self, driver: LaneDriver, fenced: Fenced, world: World) -> Found | AnyEvent:
         """Find the lane's place, or the event that says why it has none."""
         stored = world.stored.get(driver.name.source)
+        if self._terms.commit_s and not fenced.producer.fenced:
+            return LaneRefused(flow=self._terms.flow, lane=driver.name.source, what=_NO_TRANSACTIONS)
         if isinstance(stored, Unreadable):
             what = f"its position in {self._terms.positions_topic}: {stored.reason}"
             return LaneRefused(flow=self._terms.flow, lane=driver.name.source, what=what)
@@ -268,6 +278,7 @@ class Acquisition:
                 map_target=known.start.target,
                 map_first=known.start.first,
                 map_tail=known.runs,
+                atomic=self._terms.commit_s > 0,
             ),
             barrier_done=producer.fenced,
         )

@@ -19,6 +19,8 @@ class Appender(Protocol):
     """A stream of batches for one target partition: a lane's records, or a lane's positions."""
 
     partition: TopicPartition
+    transactional_id: str
+    """Of the transaction that its batches are in; empty: in none."""
 
     def next_parcel(self) -> Parcel | None:
         """Hand out the next stamped batch, None while nothing may be sent."""

@@ -126,6 +126,10 @@ class Cadence:
         if not self._gate.is_open or driver.doubted:  # a marker would take the place of records that may be lost
             driver.kept_alive_at = 0.0
             return
+        if driver.transaction is not None:  # an empty one would roll back what is open
+            driver.transaction.refresh()
+            self._routes.kick([driver])
+            return
         partitions = driver.fenced_partitions
         transactional_id = self._terms.transactional_id(*driver.name.source)
         try:

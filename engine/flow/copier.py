@@ -21,8 +21,10 @@ from engine.core.position_stream import PositionStream
 from engine.core.progress import FlowProgress
 from engine.core.states import State
 from engine.core.sync_emitter import SyncEmitter
+from engine.core.transaction import CommittedPositions
 from engine.flow.acquisition import Acquisition
 from engine.flow.cadence import Cadence
+from engine.flow.committing import Commits
 from engine.flow.ends import SourceEnds
 from engine.flow.gate import Gate
 from engine.flow.inbox import InboxEvents
@@ -110,6 +112,12 @@ class FlowCopier:
             self._gone,
             terms.drain_s,
         )
+        self._commits: Commits | None = None
+        if terms.commit_s:
+            lost = lambda driver, reason: self._remedies.reacquire(driver, reason, fenced=True)  # noqa: E731
+            self._commits = Commits(
+                terms.flow, target, self._gate, self._spawn, self.routes.kick, lost, self._remedies.fail
+            )
         self._syncs: SyncWriter | None = None
         if terms.syncs is not None:
             syncs_on = source if terms.syncs.on_source else target
@@ -139,6 +147,8 @@ class FlowCopier:
                 group.create_task(self._map_retention.run())
                 if self._syncs is not None:
                     group.create_task(self._syncs.run())
+                if self._commits is not None:
+                    group.create_task(self._commits.run())
                 await self._drained.wait()
                 raise _Done
         except* _Done:
@@ -212,11 +222,12 @@ class FlowCopier:
         lane.paused = self._flow_paused or name.source.topic in self._paused
         key = self.terms.position_keys.encode(name.source)
         partition = TopicPartition(self.terms.positions_topic, partition_for_key(key, self.terms.positions_partitions))
-        return LaneDriver(
+        commit_s, commits = self.terms.commit_s, self._commits
+        driver = LaneDriver(
             lane,
             partition_set.set_id,
             partition_set.epoch,
-            PositionStream(lane, key, wall_ms),
+            CommittedPositions(lane, key, wall_ms, commit_s) if commits else PositionStream(lane, key, wall_ms),
             partition,
             next(self._turns),
             self._remedies.perform,
@@ -224,7 +235,11 @@ class FlowCopier:
             self._planned,
             self._meter,
             None if self.terms.syncs is None else SyncEmitter(self.terms.syncs.lag_max),
+            self.terms.transactional_id(*name.source),
         )
+        if commits is not None:
+            driver.stirred = commits.look
+        return driver
 
     def _gone(self, driver: LaneDriver) -> None:
         """Keep what a lane has counted that left, and tell where it stood."""

@@ -17,6 +17,7 @@ from engine.core.piece import Piece
 from engine.core.position_stream import PositionStream
 from engine.core.states import State
 from engine.core.sync_emitter import Pair, SyncEmitter
+from engine.core.transaction import CommittedPositions
 from engine.flow.appender import Appender
 from engine.flow.meter import FlowMeter
 from engine.flow.ports import Leader, Producer, Wanted
@@ -26,13 +27,23 @@ Perform = Callable[["LaneDriver", Action], None]
 NOBODY = Leader(-1, -1, "")
 
 
+def _no_transaction(_driver: "LaneDriver") -> None:
+    """Most lanes copy without."""
+
+
 class StreamAppender:
     """What the lane writes beside its records, its positions or the blocks of its map, as an appender."""
 
     def __init__(
-        self, driver: "LaneDriver", stream: FencedStream[Any], partition: TopicPartition, perform: Perform
+        self,
+        driver: "LaneDriver",
+        stream: FencedStream[Any],
+        partition: TopicPartition,
+        perform: Perform,
+        transactional_id: str = "",
     ) -> None:
         self.partition = partition
+        self.transactional_id = transactional_id
         self.leader = NOBODY
         self._driver = driver
         self._stream = stream
@@ -41,6 +52,8 @@ class StreamAppender:
     def next_parcel(self) -> Write | None:
         """Hand out the write that is due."""
         write: Write | None = self._stream.next_write()
+        if write is None:
+            self._driver.stirred(self._driver)
         return write
 
     def on_outcome(self, parcel: Write, outcome: Outcome) -> None:
@@ -67,6 +80,7 @@ class LaneDriver:
         planned: Callable[["LaneDriver"], None],
         meter: FlowMeter | None = None,
         syncs: SyncEmitter | None = None,
+        transactional_id: str = "",
     ) -> None:
         self.lane = lane
         self.set_id = set_id
@@ -74,8 +88,13 @@ class LaneDriver:
         self.positions = positions
         self.turn = turn
         self.partition = lane.name.target
+        self.transaction = positions if isinstance(positions, CommittedPositions) else None
+        """The transaction that records and position are in; None where the lane copies without."""
+        self.transactional_id = transactional_id if self.transaction is not None else ""
+        self.stirred: Callable[[LaneDriver], None] = _no_transaction
+        """Called where the lane's transaction may go on."""
         self.blocks = BlockStream(lane, wall_ms)
-        self.position_appender = StreamAppender(self, positions, positions_partition, perform)
+        self.position_appender = StreamAppender(self, positions, positions_partition, perform, self.transactional_id)
         blocks_partition = TopicPartition(map_topic(lane.flow.source), positions_partition.partition)
         self.block_appender = StreamAppender(self, self.blocks, blocks_partition, perform)
         self.beside = self.position_appender, self.block_appender
@@ -151,9 +170,15 @@ class LaneDriver:
 
     def next_parcel(self) -> Piece | None:
         """Hand out the next batch of records, stamped."""
-        piece = None if self.doubted else self.lane.next_append()
+        transaction = self.transaction
+        if transaction is not None and not transaction.takes_records:
+            self.stirred(self)
+            return None
+        if self.doubted:
+            return None
+        piece = self.lane.next_append()
         if piece is not None:
-            stamp(piece, *self.lane.producer)
+            stamp(piece, *self.lane.producer, transactional=transaction is not None)
         return piece
 
     def on_outcome(self, parcel: Piece, outcome: Outcome) -> None:
@@ -168,6 +193,7 @@ class LaneDriver:
             self._appended(self)
         elif outcome.kind is not OutcomeKind.APPENDED:
             self.fault = outcome.message
+        self.stirred(self)
 
     def _measure(self, copied: int) -> None:
         self.latency_ms += self.meter.copied(self.lane.newest_ms, copied)
@@ -191,6 +217,7 @@ class LaneDriver:
 
     def on_written(self) -> None:
         """Appends that waited for a position may go, and so may fetches that waited for a block."""
+        self.stirred(self)
         self._planned(self)
 
     def fail(self, event: AnyEvent) -> None:

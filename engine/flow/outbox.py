@@ -131,19 +131,20 @@ class Outbox:
         """Take one batch of each ready appender, in turn, until the request is full.
 
         Lanes share positions partitions, and a broker keeps only one of two batches for one partition: the other
-        waits for the next request.
+        waits for the next request. So does a batch of another transaction than the first: a request is of one.
         """
         sent: _Sent = []
         taken: set[TopicPartition] = set()
-        size = 0
+        size, transaction = 0, ""
         for appender in list(self._ready):
-            if appender.partition in taken:
+            if appender.partition in taken or (transaction and appender.transactional_id not in ("", transaction)):
                 continue
             del self._ready[appender]
             parcel = appender.next_parcel()
             if parcel is None:
                 continue
             taken.add(appender.partition)
+            transaction = transaction or appender.transactional_id
             self._ready[appender] = None  # to the end of the turn: it may have more
             # A share of the request's own: the bytes must stay until the answer, whatever the lane decides meanwhile.
             lease = parcel.lease.retain() if parcel.lease is not None else None
@@ -170,4 +171,5 @@ class Outbox:
                     self._ready.setdefault(appender, None)
             self.pump()
 
-        broker.append([Append(appender.partition, parcel.payload) for appender, parcel, _ in sent], on_outcomes)
+        appends = [Append(one.partition, parcel.payload, one.transactional_id) for one, parcel, _ in sent]
+        broker.append(appends, on_outcomes)

@@ -104,6 +104,8 @@ class Append(msgspec.Struct, frozen=True, gc=False):
 
     partition: TopicPartition
     payload: Payload
+    transactional_id: str = ""
+    """Of the transaction that the batch is in; those of one request are in the same one. Empty: in none."""
 
 
 EARLIEST, LATEST = -2, -1
@@ -188,6 +190,20 @@ class Cluster(Protocol):
 
     async def keep_alive(self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]) -> None:
         """Repeat the empty aborted transaction at the same epoch, so that the id does not expire."""
+
+    async def add_to_transaction(
+        self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]
+    ) -> None:
+        """Let partitions take part in the producer's transaction, beginning one where none is open.
+
+        Waits until the one before is over to its last marker. May be asked again.
+        """
+
+    async def commit(self, transactional_id: str, producer: Producer) -> None:
+        """Commit the producer's transaction. When it returns, that is decided; markers may come later.
+
+        Asked again about a transaction that was committed, it answers the same.
+        """
 
     async def producers(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, list[ProducerState]]:
         """Return the producers that the leaders remember; empty for brokers that cannot tell."""

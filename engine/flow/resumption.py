@@ -9,7 +9,7 @@ from engine.core.map_blocks import decode_block, read_block_key
 from engine.core.map_resume import map_reaches, unfolded
 from engine.core.map_runs import MapBlock
 from engine.core.position import ForeignPosition, Position
-from engine.core.resume import Found, Tail, TailBatch, Unknown, doubtful, read_tail
+from engine.core.resume import Found, Tail, TailBatch, Unknown, doubtful, read_stored_tail
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.ports import EARLIEST, LATEST, Cluster, Producer, ProducerState
 from engine.flow.starts import StartResolver
@@ -126,10 +126,10 @@ class Resumption:
         start, end = world.target_starts[target], world.target_ends[target]
         if isinstance(stored, Position):
             tail = await self._tail(driver, stored, fenced, start, end)
-            found = read_tail(stored, tail)
+            found = read_stored_tail(stored, tail)
             if found.target_end >= 0 and not map_reaches(stored, found.target_end):
                 world.stored[driver.name.source] = stored = await self._unfolded(driver, stored, found.target_end)
-                found = read_tail(stored, tail)
+                found = read_stored_tail(stored, tail)
             if isinstance(found, Unknown):
                 return TargetGap(
                     flow=self._terms.flow,

@@ -2,6 +2,7 @@
 
 from engine.core.progress import LaneProgress
 from engine.core.states import State
+from engine.core.transaction import Stage
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.routes import Routes
 
@@ -87,6 +88,8 @@ def _waits_for(driver: LaneDriver, *, watched: bool) -> str:
     lane = driver.lane
     if lane.in_flight:
         return f"waits for the acknowledgement of target broker {driver.target_leader.node}"
+    if driver.transaction is not None and driver.transaction.stage in (Stage.BEGINNING, Stage.ENDING):
+        return f"waits for the coordinator of its transaction ({driver.fault or 'no answer yet'})"
     if lane.plan_needed:
         return "waits until its position is durable"
     if lane.queued_bytes:

@@ -134,12 +134,12 @@ class SyncWriter:
 
     def _part(self, driver: LaneDriver) -> _Part | None:
         """Return what is due of a lane; its newest pair carries what our own readers want to know beside."""
-        emitter, lane, known = driver.syncs, driver.lane, driver.lane.map
-        if emitter is None or known is None or lane.position_version == emitter.version or lane.state in _UNSURE:
+        emitter, lane, version = driver.syncs, driver.lane, driver.positions.told_version
+        if emitter is None or version == emitter.version or lane.state in _UNSURE:
             return None
-        head = known.head(lane.source_next, lane.target_next)
-        due = emitter.due(lane.position_version, head.runs)
-        if due is None:
+        head = driver.positions.told_head()
+        due = None if head is None else emitter.due(version, head.runs)
+        if head is None or due is None:
             return None
         now_ms = wall_ms()
         tail = encode_tail(head)

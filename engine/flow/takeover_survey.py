@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import msgspec
 
 from engine.core.position import ForeignPosition, Position
-from engine.core.resume import Found, Tail, Unknown, read_tail
+from engine.core.resume import Found, Tail, Unknown, read_stored_tail
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.ports import EARLIEST, LATEST, Cluster
 from engine.flow.starts import StartResolver
@@ -170,7 +170,7 @@ class TakeoverSurvey:
             return msgspec.structs.replace(blank, trouble=lost)
         first = max(ends.target_start, stored.target_next)
         batches = tuple(await tail_headers(self._target, lane.target, stored, first, ends.target_end))
-        found = read_tail(stored, Tail(log_start=ends.target_start, end=ends.target_end, batches=batches))
+        found = read_stored_tail(stored, Tail(log_start=ends.target_start, end=ends.target_end, batches=batches))
         if isinstance(found, Unknown):
             return msgspec.structs.replace(blank, trouble=f"target offset {found.found}: {found.cause}")
         if found.foreign:

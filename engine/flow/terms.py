@@ -48,6 +48,8 @@ class FlowTerms(msgspec.Struct, frozen=True, kw_only=True):
     refused_retry_s: float = 5.0
     request_timeout_s: float = 30.0
     drain_s: float = 20.0
+    commit_s: float = 0.0
+    """How long a transaction of a busy lane stays open; 0: lanes copy without transactions."""
     syncs: SyncTerms | None = None
     """None: no offset syncs are written."""
 

@@ -2,7 +2,8 @@
 
 Versions (Kafka protocol guide): Fetch 11 (names), 12 (flexible, diverging epoch), 13 (topic ids instead of names);
 Produce 8 (names, record errors), 13 (flexible, topic ids). Flexible versions count lengths plus one as unsigned
-varints and end every struct with a tag section.
+varints and end every struct with a tag section. Transactional batches go by Produce 8 alone: from 12 on (KIP-890) it
+adds partitions to a transaction by itself, and wants an EndTxn that raises the epoch.
 """
 
 import struct
@@ -13,6 +14,7 @@ import msgspec
 
 FETCH_KEY, FETCH_VERSIONS = 1, (13, 12, 11)
 PRODUCE_KEY, PRODUCE_VERSIONS = 0, (13, 8)
+TRANSACTIONAL_VERSIONS = (8,)
 
 _FETCH_HEAD = struct.Struct(">iiiibii")
 _FETCH_PARTITION_V11 = struct.Struct(">iiqqi")
@@ -253,13 +255,19 @@ Batch = tuple[str, UUID, int, bytes | bytearray | memoryview]
 """One batch of a Produce: topic, topic id, partition, bytes."""
 
 
-def encode_produce(version: int, batches: Sequence[Batch], *, timeout_ms: int) -> list[bytes | bytearray | memoryview]:
-    """Encode a Produce with acks=all as parts: small glue between the batches, which stay where they are."""
+def encode_produce(
+    version: int, batches: Sequence[Batch], *, timeout_ms: int, transactional_id: str = ""
+) -> list[bytes | bytearray | memoryview]:
+    """Encode a Produce with acks=all as parts: small glue between the batches, which stay where they are.
+
+    An empty `transactional_id` is none.
+    """
     topics: dict[str, list[Batch]] = {}
     for batch in batches:
         topics.setdefault(batch[0], []).append(batch)
     flexible = version >= 9
-    glue = bytearray(b"\0" if flexible else b"\xff\xff")  # transactional id: null
+    nobody = b"\0" if flexible else b"\xff\xff"
+    glue = bytearray(_text(transactional_id, flexible) if transactional_id else nobody)
     glue += struct.pack(">hi", -1, timeout_ms)
     glue += uvarint(len(topics) + 1) if flexible else _I32.pack(len(topics))
     parts: list[bytes | bytearray | memoryview] = []

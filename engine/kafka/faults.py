@@ -10,7 +10,8 @@ _RETRY = (3, 5, 6, 9, 14, 15, 16, 19, 38, 41, 51, 56, 74, 75, 84, 89, 94, 100, 1
 _UNKNOWN = (-1, 7, 13, 20)
 _ORDER = (45, 46, 59)
 _TOO_LARGE = (10, 18)
-_FENCED = (47, 90)
+_FENCED = (47, 48, 49, 90)
+# 48 and 49 (no such transaction, no such producer): the coordinator has ended the lane's transaction without us.
 
 _APPEND_KINDS: dict[int, OutcomeKind] = {
     **dict.fromkeys(_RETRY, OutcomeKind.RETRY),

@@ -37,7 +37,7 @@ _DONE = "CompleteAbort"
 
 async def acquire(client: ClusterClient, transactional_id: str, partitions: Sequence[TopicPartition]) -> Producer:
     """Take the producer at a new epoch and complete a barrier. Raises KafkaRefusal, ConnectionLost."""
-    answer = await _patiently(
+    answer = await patiently(
         client, transactional_id, lambda: InitProducerIdRequest(transactional_id, TRANSACTION_TIMEOUT_MS)
     )
     producer = Producer(answer.producer_id, answer.producer_epoch, fenced=True)
@@ -49,10 +49,26 @@ async def barrier(
     client: ClusterClient, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]
 ) -> None:
     """Write one abort marker of this epoch to every partition and wait until all are written."""
-    who = (transactional_id, producer.producer_id, producer.epoch)
-    await _patiently(client, transactional_id, lambda: AddPartitionsToTxnRequest(*who, _by_topic(partitions)))
-    await _patiently(client, transactional_id, lambda: EndTxnRequest(*who, False))
+    await add_partitions(client, transactional_id, producer, partitions)
+    await end(client, transactional_id, producer, committing=False)
     await _complete(client, transactional_id, producer, partitions)
+
+
+async def add_partitions(
+    client: ClusterClient, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]
+) -> None:
+    """Let partitions take part in the producer's transaction; waits for the markers of the one before."""
+    who = (transactional_id, producer.producer_id, producer.epoch)
+    await patiently(client, transactional_id, lambda: AddPartitionsToTxnRequest(*who, _by_topic(partitions)))
+
+
+async def end(client: ClusterClient, transactional_id: str, producer: Producer, *, committing: bool) -> None:
+    """End the producer's transaction; when it returns that is decided, which is no matter of when markers come.
+
+    Version 0, which keeps the epoch: from version 5 on (KIP-890) every end raises it, and sequences begin anew.
+    """
+    who = (transactional_id, producer.producer_id, producer.epoch)
+    await patiently(client, transactional_id, lambda: EndTxnRequest(*who, committing))
 
 
 async def unfenced(client: ClusterClient) -> Producer:
@@ -72,7 +88,7 @@ def _by_topic(partitions: Sequence[TopicPartition]) -> list[tuple[str, list[int]
     return list(topics.items())
 
 
-async def _patiently(client: ClusterClient, transactional_id: str, build: Any) -> Any:
+async def patiently(client: ClusterClient, transactional_id: str, build: Any) -> Any:
     """Ask the coordinator again while it moves or still completes the former owner's transaction."""
     pause_s = _POLL_S
     async with asyncio.timeout(_PATIENCE_S):
@@ -109,9 +125,8 @@ async def _complete(
     pause_s = _POLL_S
     if not await _can_describe(client):
         # The coordinator answers CONCURRENT_TRANSACTIONS until the markers are written; what this opens ends at once.
-        who = (transactional_id, producer.producer_id, producer.epoch)
-        await _patiently(client, transactional_id, lambda: AddPartitionsToTxnRequest(*who, _by_topic(partitions)))
-        await _patiently(client, transactional_id, lambda: EndTxnRequest(*who, False))
+        await add_partitions(client, transactional_id, producer, partitions)
+        await end(client, transactional_id, producer, committing=False)
         return
     async with asyncio.timeout(_PATIENCE_S):
         while True:

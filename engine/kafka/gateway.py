@@ -82,6 +82,22 @@ class KafkaCluster:
         except TimeoutError:
             raise ConnectionLost(f"transactional id {transactional_id}: not kept alive in time") from None
 
+    async def add_to_transaction(
+        self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]
+    ) -> None:
+        """Let partitions take part in the producer's transaction."""
+        try:
+            await fencing.add_partitions(self._client, transactional_id, producer, partitions)
+        except TimeoutError:
+            raise ConnectionLost(f"transactional id {transactional_id}: no transaction begun in time") from None
+
+    async def commit(self, transactional_id: str, producer: Producer) -> None:
+        """Commit the producer's transaction."""
+        try:
+            await fencing.end(self._client, transactional_id, producer, committing=True)
+        except TimeoutError:
+            raise ConnectionLost(f"transactional id {transactional_id}: not committed in time") from None
+
     async def producers(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, list[ProducerState]]:
         """Return the producers that the leaders remember."""
         return await offsets.describe_producers(self._client, partitions)

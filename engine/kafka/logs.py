@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator, Collection
 from uuid import UUID
 
+import msgspec
+
 from engine.core.resume import TailBatch
 from engine.errors import ConnectionLost, KafkaRefusal
 from engine.flow.ports import EARLIEST, LATEST, FetchTerms, Slice, Wanted
@@ -11,7 +13,7 @@ from engine.kafka.cluster import ClusterClient, Metadata
 from engine.kafka.offsets import list_offsets
 from engine.kafka.source import KafkaSourceBroker
 from engine.tasks import run_all
-from engine.wire.aborted import AbortedTransactions
+from engine.wire.aborted import AbortedTransactions, Fate, Fates
 from engine.wire.batch import check_crc, control_type, split_batches
 from engine.wire.records import Record, decode_records
 from policies.model import TopicPartition
@@ -63,16 +65,21 @@ class _Log:
 
 
 async def read_headers(client: ClusterClient, partition: TopicPartition, first: int, end: int) -> list[TailBatch]:
-    """Read batch headers from offset `first` until offset `end` is reached or the log has no more."""
+    """Read batch headers from offset `first` until offset `end` is reached or the log has no more.
+
+    Batches of transactions are told by the markers behind them, as far as was read: rolled back, committed or open.
+    """
     batches: list[TailBatch] = []
+    fates = Fates()
     offset = first
     log = await _Log.of(client, partition.topic)
     while offset < end:
         buffer, found = await log.read(partition, offset, _TERMS)
-        before = offset
-        for _at, header in split_batches(buffer, found.start, found.end, *partition):
+        before, fates.stable = offset, found.last_stable_offset
+        for at, header in split_batches(buffer, found.start, found.end, *partition):
             if header.next_offset <= offset:
                 continue
+            fates.note(header, control_type(buffer, at, header, *partition) if header.is_control else None)
             batches.append(
                 TailBatch(
                     header.base_offset,
@@ -87,7 +94,13 @@ async def read_headers(client: ClusterClient, partition: TopicPartition, first: 
             offset = header.next_offset
         if offset == before:
             break
-    return batches
+    return [_judged(batch, fates.of(batch.base_offset)) for batch in batches]
+
+
+def _judged(batch: TailBatch, fate: Fate) -> TailBatch:
+    if fate is Fate.ABORTED:
+        return msgspec.structs.replace(batch, is_control=True)
+    return msgspec.structs.replace(batch, is_open=True) if fate is Fate.OPEN else batch
 
 
 async def read_topic(
@@ -95,6 +108,7 @@ async def read_topic(
 ) -> list[tuple[bytes | None, bytes | None]]:
     """Read all committed records of a small topic, or of some of its partitions, several partitions at once.
 
+    To the high watermark: an open transaction of one lane hides nothing of the others. Raises as `Cluster` says.
     `since_ms`: from the first record on that is as young.
     """
     log = await _Log.of(client, topic)
@@ -130,10 +144,26 @@ async def read_log(
 async def _read_partition(
     log: _Log, partition: TopicPartition, offset: int, end: int
 ) -> list[tuple[bytes | None, bytes | None]]:
-    found: list[tuple[bytes | None, bytes | None]] = []
-    async for records in _records(log, partition, offset, end, _COMMITTED):
-        found += [(record.key, record.value) for record in records]
-    return found
+    batches: list[tuple[int, list[Record]]] = []
+    fates = Fates()
+    while offset < end:
+        buffer, found = await log.read(partition, offset, _TERMS)
+        before, fates.stable = offset, found.last_stable_offset
+        for at, header in split_batches(buffer, found.start, found.end, *partition):
+            check_crc(buffer, at, header, *partition)
+            fates.note(header, control_type(buffer, at, header, *partition) if header.is_control else None)
+            if not header.is_control:
+                records = decode_records(buffer, at, header, *partition)
+                batches.append((header.base_offset, [record for record in records if record.offset >= offset]))
+            offset = max(offset, header.next_offset)
+        if offset == before:
+            break
+    return [
+        (record.key, record.value)
+        for base_offset, records in batches
+        if fates.of(base_offset) is Fate.COMMITTED
+        for record in records
+    ]
 
 
 async def _records(

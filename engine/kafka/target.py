@@ -8,7 +8,15 @@ from uuid import UUID
 from engine.core.outcome import UNKNOWN_OUTCOME, Outcome, OutcomeKind
 from engine.errors import ConnectionLost
 from engine.flow.ports import Append, OnOutcomes
-from engine.kafka.codec import PRODUCE_KEY, PRODUCE_VERSIONS, Batch, Produced, decode_produce, encode_produce
+from engine.kafka.codec import (
+    PRODUCE_KEY,
+    PRODUCE_VERSIONS,
+    TRANSACTIONAL_VERSIONS,
+    Batch,
+    Produced,
+    decode_produce,
+    encode_produce,
+)
 from engine.kafka.connection import Connection
 from engine.kafka.faults import append_kind, error_name
 
@@ -27,11 +35,15 @@ class KafkaTargetBroker:
     def append(self, appends: Sequence[Append], on_outcomes: OnOutcomes) -> None:
         """Send one Produce request; the payloads are not copied and must stay as they are until the outcomes.
 
-        ValueError for two batches of one partition: a broker drops the first of them without a word and answers once.
+        ValueError for two batches of one partition: a broker drops the first of them without a word and answers once;
+        also for batches of two transactions, which it refuses.
         """
         partitions = [one.partition for one in appends]
         if len(set(partitions)) != len(partitions):
             raise ValueError(f"a broker keeps one batch per partition of {partitions}")
+        transactions = {one.transactional_id for one in appends if one.transactional_id}
+        if len(transactions) > 1:
+            raise ValueError(f"a request belongs to one transaction, not to {sorted(transactions)}")
         nobody = UUID(int=0)
         batches = [
             (
@@ -43,8 +55,10 @@ class KafkaTargetBroker:
             for one in appends
         ]
         try:
-            version = self._version(all(batch[1].int for batch in batches))
-            parts = encode_produce(version, batches, timeout_ms=self._timeout_ms)
+            usable = TRANSACTIONAL_VERSIONS if transactions else PRODUCE_VERSIONS
+            version = self._version(usable, all(batch[1].int for batch in batches))
+            timeout_ms, transactional_id = self._timeout_ms, "".join(transactions)
+            parts = encode_produce(version, batches, timeout_ms=timeout_ms, transactional_id=transactional_id)
             answer = self._answer(version, batches, on_outcomes)
             self._connection.send(PRODUCE_KEY, version, version >= 9, parts, answer)
         except ConnectionLost:
@@ -52,11 +66,11 @@ class KafkaTargetBroker:
             lost = [UNKNOWN_OUTCOME] * len(batches)
             asyncio.get_running_loop().call_soon(lambda: on_outcomes(lost))
 
-    def _version(self, ids_known: bool) -> int:
-        for version in PRODUCE_VERSIONS:
+    def _version(self, usable: Sequence[int], ids_known: bool) -> int:
+        for version in usable:
             if self._connection.supports(PRODUCE_KEY, version) and (version < 13 or ids_known):
                 return version
-        raise ConnectionLost(f"{self._connection.address}: speaks none of Produce {PRODUCE_VERSIONS}")
+        raise ConnectionLost(f"{self._connection.address}: speaks none of Produce {usable}")
 
     def _answer(
         self, version: int, batches: Sequence[Batch], on_outcomes: OnOutcomes

@@ -1,4 +1,6 @@
-"""Which batches of a fetch response belong to aborted transactions (Kafka's `CompletedFetch`)."""
+"""Which batches belong to aborted transactions: by a fetch answer's list (Kafka's `CompletedFetch`), or by markers."""
+
+import enum
 
 from engine.wire.batch import BatchHeader
 
@@ -33,3 +35,46 @@ class AbortedTransactions:
         waiting = self._waiting
         while waiting and waiting[-1][0] <= offset:
             self._open.add(waiting.pop()[1])
+
+
+class Fate(enum.Enum):
+    """What became of a batch."""
+
+    COMMITTED = "committed"
+    """Or in no transaction."""
+    ABORTED = "aborted"
+    OPEN = "open"
+    """Its transaction has not ended as far as was read."""
+
+
+class Fates:
+    """What became of the batches of one partition, told by the markers behind them.
+
+    A marker ends what its producer id has open, whatever the epoch (Kafka's `ProducerStateManager.completeTxn`). Unlike
+    the list of a fetch answer this reaches beyond the last stable offset. Below that nothing is open: what has no
+    marker there was committed, and compaction took the marker.
+    """
+
+    def __init__(self) -> None:
+        self.stable = -1
+        """The last stable offset as told last."""
+        self._open: dict[int, set[int]] = {}
+        self._aborted: set[int] = set()
+
+    def note(self, header: BatchHeader, control: int | None) -> None:
+        """Note the next batch of the log; `control` is the type of a control batch, None of others."""
+        if control is None:
+            if header.is_transactional:
+                self._open.setdefault(header.producer_id, set()).add(header.base_offset)
+        elif control in (ABORT_MARKER, COMMIT_MARKER):
+            ended = self._open.pop(header.producer_id, set())
+            if control == ABORT_MARKER:
+                self._aborted.update(ended)
+
+    def of(self, base_offset: int) -> Fate:
+        """Say what became of the batch at an offset."""
+        if base_offset in self._aborted:
+            return Fate.ABORTED
+        if base_offset >= self.stable and any(base_offset in offsets for offsets in self._open.values()):
+            return Fate.OPEN
+        return Fate.COMMITTED

@@ -107,17 +107,25 @@ def check_crc(buffer: Buffer, at: int, header: BatchHeader, topic: str, partitio
 
 
 def restamp(
-    buffer: Buffer, at: int, header: BatchHeader, producer_id: int, producer_epoch: int, base_sequence: int
+    buffer: Buffer,
+    at: int,
+    header: BatchHeader,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    *,
+    transactional: bool = False,
 ) -> None:
-    """Make a v2 batch ours, in place: producer fields, base offset 0, leader epoch -1, no transaction, new CRC.
+    """Make a v2 batch ours, in place: producer fields, base offset 0, leader epoch -1, new CRC.
 
-    The delete horizon bit goes too: with the source's horizon a target drops tombstones at once. The base timestamp
-    stays, because record timestamps are deltas to it in both readings (`DefaultRecordBatch.RecordIterator`).
+    It is in a transaction of ours or in none, whatever it was in. The delete horizon bit goes too: with the source's
+    horizon a target drops tombstones at once. The base timestamp stays, because record timestamps are deltas to it in
+    both readings (`DefaultRecordBatch.RecordIterator`).
     """
     _BODY.pack_into(
         buffer,
         at + _ATTRIBUTES_AT,
-        header.attributes & _KEEP_ATTRIBUTES,
+        header.attributes & _KEEP_ATTRIBUTES | (TRANSACTIONAL_BIT if transactional else 0),
         header.last_offset_delta,
         header.base_timestamp,
         header.max_timestamp,

@@ -49,6 +49,8 @@ class FakeCluster:
         self.transactional: dict[str, tuple[int, int]] = {}
         self.topic_ids: dict[str, str] = {}
         """The ids that fetches and appends name: those of the first look at the leaders."""
+        self.transactions: dict[str, set[TopicPartition]] = {}
+        """What takes part in the open transaction of an id."""
         self.fenced = True
         self.fault: Callable[[Wanted], FetchFault | None] = lambda _wanted: None
         self.preferred: dict[TopicPartition, int] = {}
@@ -157,6 +159,7 @@ class FakeCluster:
         if not self.fenced:
             producer_id, epoch = 2000 + len(self.transactional) + (known[1] + 1 if known else 0), 0
         self.transactional[transactional_id] = producer_id, epoch
+        await self._end(transactional_id, producer_id, epoch, committing=False)
         await self._mark(producer_id, epoch, partitions)
         self.before("acquired")
         return Producer(producer_id, epoch, self.fenced)
@@ -170,9 +173,35 @@ class FakeCluster:
     async def keep_alive(self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]) -> None:
         self.begun("keep alive")
         self.fail("keep alive", partitions)
+        self._is_owner(transactional_id, producer)
+        await self._mark(producer.producer_id, producer.epoch, partitions)
+
+    async def add_to_transaction(
+        self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]
+    ) -> None:
+        self.begun("add to transaction")
+        self.fail("add to transaction", partitions)
+        await asyncio.sleep(0)
+        self._is_owner(transactional_id, producer)
+        self.transactions.setdefault(transactional_id, set()).update(partitions)
+        for partition in partitions:
+            self.targets[partition].takes_part.add(producer.producer_id)
+
+    async def commit(self, transactional_id: str, producer: Producer) -> None:
+        self.begun("commit")
+        self.fail("commit", [])
+        self._is_owner(transactional_id, producer)
+        await self._end(transactional_id, producer.producer_id, producer.epoch, committing=True)
+        self.fail("committed", [])
+
+    def _is_owner(self, transactional_id: str, producer: Producer) -> None:
         if self.transactional[transactional_id] != (producer.producer_id, producer.epoch):
             raise KafkaRefusal(f"transactional id {transactional_id}", 47, "InvalidProducerEpoch", "")
-        await self._mark(producer.producer_id, producer.epoch, partitions)
+
+    async def _end(self, transactional_id: str, producer_id: int, epoch: int, *, committing: bool) -> None:
+        await asyncio.sleep(0)
+        for partition in self.transactions.pop(transactional_id, ()):
+            assert self.targets[partition].marker(producer_id, epoch, committing=committing) == NONE
 
     async def producers(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, list[ProducerState]]:
         self.fail("producers", partitions)
@@ -338,6 +367,8 @@ class FakeTargetBroker:
         partitions = [one.partition for one in appends]
         if len(set(partitions)) != len(partitions):
             raise ValueError(f"a broker keeps one batch per partition of {partitions}")
+        if len({one.transactional_id for one in appends if one.transactional_id}) > 1:
+            raise ValueError("a request belongs to one transaction")
         if self.lost.is_set():
             on_outcomes([UNKNOWN_OUTCOME] * len(appends))
             return

@@ -4,6 +4,9 @@ As `UnifiedLog.append` and `ProducerStateManager` (Kafka 4.x): contents are vali
 producer; a batch among the last five of its producer is a duplicate and gets its first offset again; an older epoch is
 refused with 47; a sequence that does not follow with 45; an unknown producer may begin anywhere. A restart keeps one
 batch per producer (that is all a snapshot holds).
+
+A transactional batch is taken only from a producer whose transaction the coordinator has told of (`takes_part`), a
+plain one only from a producer that has nothing open here; else the answer is 48. A marker ends what is open.
 """
 
 from collections import deque
@@ -17,6 +20,7 @@ from engine.wire.batch import read_header
 from engine.wire.records import Record, decode_records
 
 NONE, TOO_LARGE, INVALID_TIMESTAMP, OUT_OF_ORDER, INVALID_EPOCH, INVALID_RECORD = 0, 10, 32, 45, 47, 87
+INVALID_TRANSACTION = 48
 SPAN = 2**31
 _REMEMBERED = 5
 EXPIRATION_MS = 24 * 3600 * 1000
@@ -44,6 +48,12 @@ class Stored(msgspec.Struct):
 
     header: TailBatch
     payload: bytes
+    aborted: bool = False
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether a reader of committed records sees what is in it."""
+        return bool(self.payload) and not self.aborted and not self.header.is_open
 
 
 class TargetLog:
@@ -59,13 +69,16 @@ class TargetLog:
         """Records with an older timestamp are refused."""
         self.refuses: Callable[[bytes], bool] = lambda _key: False
         self.producers: dict[int, Remembered] = {}
+        self.takes_part: set[int] = set()
+        """Producers whose open transaction this partition is in."""
+        self.wrote: set[int] = set()
+        """Those of them that have appended in it."""
 
     def append(self, payload: bytes) -> Answer:
         """Append one batch."""
         header = read_header(memoryview(payload), 0)
         assert header.record_count == header.last_offset_delta + 1
         assert not header.is_control
-        assert not header.is_transactional
         if len(payload) > self.max_bytes:
             return Answer(TOO_LARGE)
         for index, record in enumerate(decoded(payload)):
@@ -83,7 +96,13 @@ class TargetLog:
             code = _check(known, header.producer_epoch, first)
             if code != NONE:
                 return Answer(code)
+        mine = header.producer_id
+        if mine not in self.takes_part if header.is_transactional else mine in self.wrote:
+            return Answer(INVALID_TRANSACTION)
         base = self._store(payload, header.producer_id, header.producer_epoch, first, header.record_count)
+        if header.is_transactional:
+            self.wrote.add(mine)
+            self.batches[-1].header = msgspec.structs.replace(self.batches[-1].header, is_open=True)
         if known is None or known.epoch != header.producer_epoch:
             known = self.producers[header.producer_id] = Remembered(header.producer_epoch, deque(maxlen=_REMEMBERED))
         known.batches.append((first, last, base))
@@ -101,8 +120,8 @@ class TargetLog:
         self.batches.append(Stored(header, payload))
         return base
 
-    def marker(self, producer_id: int, epoch: int) -> int:
-        """Write an abort marker, as the coordinator does: returns 47 for an older epoch."""
+    def marker(self, producer_id: int, epoch: int, *, committing: bool = False) -> int:
+        """Write an abort or commit marker, as the coordinator does: returns 47 for an older epoch."""
         known = self.producers.get(producer_id)
         if known is not None and epoch < known.epoch:
             return INVALID_EPOCH
@@ -111,6 +130,12 @@ class TargetLog:
         self.producers[producer_id].last_timestamp_ms = _TODAY_MS  # a marker is of today, whatever the records are of
         base, self.end = self.end, self.end + 1
         self.batches.append(Stored(TailBatch(base, self.end, producer_id, epoch, -1, 1, True), b""))
+        self.takes_part.discard(producer_id)
+        self.wrote.discard(producer_id)
+        for stored in self.batches:
+            if stored.header.is_open and stored.header.producer_id == producer_id:
+                stored.aborted = not committing
+                stored.header = msgspec.structs.replace(stored.header, is_open=False, is_control=not committing)
         return NONE
 
     def foreign(self, count: int) -> tuple[int, int]:
@@ -153,24 +178,26 @@ class TargetLog:
         return -1
 
     def read(self, *, committed: bool) -> Iterator[list[Record]]:
-        """Give the records of each batch with its offsets in the log; nothing here is of a transaction."""
+        """Give the records of each batch with its offsets in the log; `committed`: up to the last stable offset."""
         for stored in self.batches:
-            if stored.payload:
+            if committed and stored.header.is_open:
+                return
+            if stored.payload and not (committed and stored.aborted):
                 base = stored.header.base_offset
                 yield [
                     msgspec.structs.replace(record, offset=base + record.offset) for record in decoded(stored.payload)
                 ]
 
     def records(self) -> list[Record]:
-        """Return the records of every batch that is neither a marker nor foreign."""
-        return [record for stored in self.batches if stored.payload for record in decoded(stored.payload)]
+        """Return the committed records of every batch that is neither a marker nor foreign."""
+        return [record for stored in self.batches if stored.is_seen for record in decoded(stored.payload)]
 
     def places(self) -> dict[int, int]:
         """Return the offset of every record by its key, which is its source offset in digits."""
         return {
             int(record.key or b""): stored.header.base_offset + record.offset
             for stored in self.batches
-            if stored.payload
+            if stored.is_seen
             for record in decoded(stored.payload)
         }
 

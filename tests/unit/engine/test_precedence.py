@@ -124,6 +124,13 @@ KEYS: list[Row] = [
         (4, -1),
     ),
     ("group.id", WORKER, ("x", "y"), lambda found: found.mm2_group, ("x", "y")),
+    (
+        "exactly.once.source.support",
+        WORKER,
+        ("enabled", "disabled"),
+        lambda found: found.commit_s,
+        (1.0, 0.0),
+    ),
     ("offset.flush.interval.ms", WORKER, ("1500", "2500"), lambda found: found.flush_s, (1.5, 2.5)),
     (
         "isolation.level",
@@ -215,6 +222,7 @@ def test_every_setting_of_a_flow_is_in_the_table() -> None:
         "positions_partitions",
         "positions_replication_factor",
         "flush_s",
+        "commit_s",
         "copiers",
         "most_copiers",
         "target_drain_s",

@@ -14,6 +14,7 @@ from engine.unread import explain
         ("A->B.emit.heartbeats", "emit.heartbeats.enabled"),
         ("consumer.client.rack", "write A.consumer.client.rack"),
         ("offset.flush.interval.ms", "write A.offset.flush.interval.ms"),
+        ("exactly.once.source.support", "write A.exactly.once.source.support"),
         ("C.bootstrap.servers", "cluster 'C' is not in clusters"),
         ("A->B.enable", "the key is A->B.enabled"),
         ("A->B.producer.acks", "write A->B.producer.override.acks"),

@@ -18,14 +18,16 @@ from engine.core.piece import Limits, Piece
 from engine.core.position import Position
 from engine.core.position_keys import PositionKeys
 from engine.core.position_stream import PositionStream
-from engine.core.resume import Found, Tail, TailBatch, read_tail
+from engine.core.resume import Found, Tail, TailBatch, read_stored_tail
 from engine.core.states import State
 from engine.core.tail_end import from_end
+from engine.core.transaction import CommittedPositions, Stage, Step
 from engine.wire.batch import read_header
 from engine.wire.records import reencode
 from policies.model import FlowName, LaneName, TopicPartition
 from tests.fakes.source_log import BORN_MS
 from tests.fakes.target_log import EXPIRATION_MS, NONE, TargetLog
+from tests.unit.engine.core.coordinator import FENCED, OK
 
 FLOW = FlowName("A", "B")
 NAME = LaneName(TopicPartition("t", 0), TopicPartition("A.t", 0))
@@ -112,7 +114,8 @@ class Owner:
     def __init__(self, world: World, assignment_epoch: int, *, watches: bool) -> None:
         self.world, self.assignment_epoch = world, assignment_epoch
         self.lane = Lane(FLOW, NAME, Limits(queue_bytes=3000, max_runs=6, max_map_runs=12))
-        self.positions = PositionStream(self.lane, PositionKeys("A").encode(NAME.source), lambda: NOW_MS)
+        self.atomic = world.switches()
+        self.positions = self._positions()
         self.blocks = BlockStream(self.lane, lambda: NOW_MS)
         if world.aged and not self.remembers:
             self.lane.forgets_before_ms = NOW_MS - EXPIRATION_MS // 2
@@ -134,12 +137,18 @@ class Owner:
         else:
             self.acquire(again=False)
 
+    def _positions(self) -> PositionStream:
+        key = PositionKeys("A").encode(NAME.source)
+        if self.atomic:
+            return CommittedPositions(self.lane, key, lambda: NOW_MS, 1.0)
+        return PositionStream(self.lane, key, lambda: NOW_MS)
+
     # --- ownership -------------------------------------------------------------------------------------------
 
     def _watch_or_acquire(self) -> None:
         stored, world = self._stored, self.world
         at_end = stored is not None and stored.source_next == world.source.end
-        if stored is not None and at_end and stored.target_next == world.target.end:
+        if stored is not None and at_end and 0 <= world.target.end - stored.target_next <= stored.atomic:
             world.count("watched")
             self.lane.watch(stored)
         else:
@@ -160,8 +169,9 @@ class Owner:
         self._read_position()
 
     def _init(self) -> None:
-        self.world.epoch += 1
-        self.epoch = self.world.epoch
+        self.epoch = self.world.coordinator.init()
+        if self.epoch < 0:
+            self.todo.insert(0, self._init)
 
     def _mark(self, log: TargetLog) -> None:
         if log.marker(PRODUCER_ID, self.epoch) != NONE:
@@ -179,7 +189,7 @@ class Owner:
             found = Found(source_next=0, target_next=log.end, sequence=0, how="start", tail_records=0)
         else:
             batches = tuple(log.headers(stored.target_next))
-            read = read_tail(stored, Tail(log_start=0, end=log.end, batches=batches))
+            read = read_stored_tail(stored, Tail(log_start=0, end=log.end, batches=batches))
             assert isinstance(read, Found), read
             found = read
             self._know_from_end(stored, batches, found)
@@ -191,7 +201,7 @@ class Owner:
             whole = from_end(stored, batches[at:])
             if whole is not None:
                 self.world.count("tails from their end")
-                assert read_tail(stored, Tail(log_start=0, end=self.world.target.end, batches=whole)) == found
+                assert read_stored_tail(stored, Tail(log_start=0, end=self.world.target.end, batches=whole)) == found
 
     def own(
         self, source_next: int, epoch: int, sequence: int, *, barrier_done: bool, known: MapTail | None = None
@@ -216,6 +226,7 @@ class Owner:
                 map_target=known.start.target,
                 map_first=known.start.first,
                 map_tail=known.runs,
+                atomic=self.atomic,
             ),
             barrier_done=barrier_done,
         )
@@ -260,12 +271,41 @@ class Owner:
         )
         lease.release()
 
+    def carry(self) -> bool:
+        """Go on with the transaction, if there is something to do; the coordinator may keep its answer to itself."""
+        positions, coordinator = self.positions, self.world.coordinator
+        if not isinstance(positions, CommittedPositions):
+            return False
+        now_s = float(self.world.clock)
+        step = positions.step(now_s, caught_up=self.lane.source_next >= self.world.source.end)
+        if step is Step.WRITE:
+            return True
+        if positions.stage not in (Stage.BEGINNING, Stage.ENDING) or self.todo:
+            return False
+        if positions.stage is Stage.BEGINNING:
+            logs = [self.world.positions, *([self.world.target] if positions.with_records else [])]
+            answer = coordinator.add(self.epoch, [*logs, *([self.world.blocks] if positions.whole else [])])
+        else:
+            answer = coordinator.commit(self.epoch)
+        if answer == FENCED:
+            self.perform(Reacquire("the coordinator knows another epoch", fenced=True))
+        if answer != OK or (not self.world.calm and self.world.random.random() < 0.1):
+            return False
+        if positions.stage is Stage.BEGINNING:
+            positions.begun(now_s)
+        else:
+            self.world.count("commits")
+            positions.committed(now_s)
+        return True
+
     def send_data(self) -> bool:
+        if isinstance(self.positions, CommittedPositions) and not self.positions.takes_records:
+            return False
         piece = self.lane.next_append()
         if piece is None:
             return False
         assert self.lane.in_flight <= 5
-        stamp(piece, *self.lane.producer)
+        stamp(piece, *self.lane.producer, transactional=self.atomic)
         self.data.queue.append(Request(piece))
         return True
 

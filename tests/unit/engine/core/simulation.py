@@ -15,9 +15,11 @@ from engine.core.offset_map import How, OffsetMap
 from engine.core.outcome import Outcome
 from engine.core.position import ForeignPosition, Position, decode_value
 from engine.core.states import State
+from engine.core.transaction import CommittedPositions
 from engine.kafka.faults import append_kind
 from tests.fakes.source_log import BORN_MS, COMMIT, SourceLog
 from tests.fakes.target_log import NONE, SPAN, TargetLog
+from tests.unit.engine.core.coordinator import Coordinator
 from tests.unit.engine.core.owners import LARGE, NOW_MS, PRODUCER_ID, Owner
 
 
@@ -35,6 +37,10 @@ class World:
         self.target, self.positions, self.blocks = TargetLog(), TargetLog(), TargetLog()
         self.ghosts: list[tuple[TargetLog, deque[bytes]]] = []
         self.epoch = 0
+        self.clock = 0
+        self.transactions = seed % 4
+        """0 and 2: none; 1: every owner copies in transactions; 3: some do."""
+        self.coordinator = Coordinator(self, PRODUCER_ID)
         self.leased = 0
         self.calm = False
         self.has_foreign = False
@@ -44,13 +50,18 @@ class World:
         self.owners: list[Owner] = []
         first = Owner(self, 1, watches=False)
         self.owners.append(first)
-        if seed % 3 == 0:  # without a barrier, near the wrap: what a broker without producer state accepts
+        # Without a barrier, near the wrap: what a broker without producer state accepts. Transactions need the barrier.
+        if seed % 3 == 0 and not first.atomic:
             sequence = SPAN - 1 - self.random.randrange(12)
             first.own(0, 0, sequence, barrier_done=False)
 
     def count(self, what: str) -> None:
         """Note that something happened."""
         self.seen[what] = self.seen.get(what, 0) + 1
+
+    def switches(self) -> bool:
+        """Whether the next owner copies in transactions."""
+        return self.transactions == 1 or (self.transactions == 3 and self.random.random() < 0.5)
 
     # --- brokers ---------------------------------------------------------------------------------------------
 
@@ -119,6 +130,7 @@ class World:
     # --- what may happen -------------------------------------------------------------------------------------
 
     def step(self) -> None:
+        self.clock += self.random.random() < 0.05
         owner = self.random.choice(self.owners)
         roll = self.random.random()
         if roll < 0.10:
@@ -144,6 +156,10 @@ class World:
                 may.append(connection.deliver)
         if self.ghosts:
             may.append(self._serve_ghost)
+        if owner.atomic:
+            may += [owner.carry] * 2
+        if self.coordinator.markers:
+            may.append(self.coordinator.write_marker)
         random.choice(may)()
 
     def _duty(self, owner: Owner) -> None:
@@ -159,7 +175,7 @@ class World:
 
     def _trouble(self, owner: Owner) -> None:
         random = self.random
-        match random.randrange(13):
+        match random.randrange(14):
             case 0:
                 owner.data.cut(lost=random.random() < 0.5)
                 owner.lane.rewind()
@@ -181,6 +197,10 @@ class World:
             case 8:
                 self.has_foreign = True
                 self.target.foreign(random.randint(1, 3))
+            case 9 if isinstance(owner.positions, CommittedPositions):
+                owner.positions.refresh()
+            case 13:
+                self.coordinator.time_out()
             case 9 if owner.fenced and owner.epoch == self.epoch and not owner.todo:
                 self.target.marker(PRODUCER_ID, owner.epoch)
                 self.positions.marker(PRODUCER_ID, owner.epoch)
@@ -199,6 +219,7 @@ class World:
         """Let an owner come to the source's end and write it down, if it can: the next one may watch from there."""
         self.calm = True
         for _ in range(20):
+            self.clock += 1
             if owner.gone or self._advance(owner):
                 break
         self.calm = False
@@ -235,7 +256,9 @@ class World:
         for _ in range(3000):
             while self.ghosts:
                 self._serve_ghost()
+            self.clock += 1
             if self._advance(newest):
+                self.coordinator.write_markers()
                 return
         raise AssertionError(f"stuck: {newest.lane.state}, {newest.lane.source_next} of {self.source.end}")
 
@@ -249,7 +272,8 @@ class World:
             owner.fetch(3)
             owner.take(0)
         owner.positions.flush_asked = owner.lane.idle
-        while owner.send_data() or owner.send_position() or owner.send_block():
+        self.coordinator.write_markers()
+        while owner.carry() or owner.send_data() or owner.send_position() or owner.send_block():
             pass
         for connection in owner.connections:
             while connection.queue:

@@ -2,12 +2,16 @@
 
 from collections.abc import Iterable
 
+import msgspec
 import pytest
 
 from engine.core import map_runs
 from engine.core.lane import Lane
 from engine.core.map_runs import MapTail
+from engine.core.resume import TailBatch
 from engine.core.runs import RunLine
+from engine.core.transaction import CommittedPositions, Stage
+from tests.fakes.target_log import TargetLog
 from tests.unit.engine.core.owners import Owner
 from tests.unit.engine.core.simulation import World, run
 
@@ -95,10 +99,33 @@ def test_the_simulation_sees_a_map_without_the_holes_of_the_source(monkeypatch: 
     assert _fails(range(300))
 
 
+def test_the_simulation_sees_a_commit_before_all_outcomes_are_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CommittedPositions, "_dry", True)
+    assert _fails(range(1, 1000, 2))
+
+
+def test_the_simulation_sees_records_that_go_behind_the_position(monkeypatch: pytest.MonkeyPatch) -> None:
+    late = property(lambda positions: positions.with_records and positions.stage not in (Stage.CLOSED, Stage.BEGINNING))
+    monkeypatch.setattr(CommittedPositions, "takes_records", late)
+    assert _fails(range(1, 1000, 2))
+
+
+def test_the_simulation_sees_rolled_back_records_taken_for_copied(monkeypatch: pytest.MonkeyPatch) -> None:
+    headers = TargetLog.headers
+
+    def all_taken(log: TargetLog, first: int) -> list[TailBatch]:
+        return [
+            msgspec.structs.replace(one, is_control=one.base_sequence < 0, is_open=False) for one in headers(log, first)
+        ]
+
+    monkeypatch.setattr(TargetLog, "headers", all_taken)
+    assert _fails(range(1, 1000, 2))
+
+
 def test_the_simulation_plays_what_it_should() -> None:
     """A simulation in which nothing happens proves nothing: these must all occur often."""
     happenings = "kills", "splits", "settles", "acquired again", "records", "wraps", "watched", "woken", "mapped blocks"
-    seen = dict.fromkeys((*happenings, "tails from their end"), 0)
+    seen = dict.fromkeys((*happenings, "tails from their end", "commits", "timed out", "rolled back"), 0)
     for seed in range(150):
         world = World(seed)
         world.seen = seen
@@ -109,6 +136,7 @@ def test_the_simulation_plays_what_it_should() -> None:
         world.check()
         seen["kills"] += world.kills
         seen["records"] += len(world.target.records())
+        seen["rolled back"] += sum(one.aborted for one in world.target.batches)
         seen["wraps"] += any(b.header.base_sequence < 20 and b.header.producer_epoch == 0 for b in world.target.batches)
     assert seen["records"] > 1000
     assert min(seen.values()) > 10, seen

@@ -150,3 +150,10 @@ def test_a_sequence_belongs_to_the_last_run_that_begins_before_it(sequence: int,
 def test_any_position_survives(runs: list[tuple[int, int]], source_next: int, text: str) -> None:
     given_one = msgspec.structs.replace(position(source_next, runs=tuple(runs)), deployment_id=text)
     assert decode_value(encode_value(given_one)) == given_one
+
+
+def test_an_atomic_position_says_so_and_a_plain_one_nothing() -> None:
+    plain = position()
+    atomic = msgspec.structs.replace(plain, atomic=True)
+    assert b"atomic" not in encode_value(plain)
+    assert decode_value(encode_value(atomic)) == atomic

@@ -145,3 +145,12 @@ def test_an_answer_for_a_write_of_a_former_epoch_is_ignored() -> None:
     assert stream.on_outcome(late, APPENDED) is None
     assert played.lane.plan_needed
     assert sequence(written(stream)) == 0
+
+
+def test_others_may_be_told_of_what_is_acknowledged() -> None:
+    played, stream = begun()
+    played.feed(2)
+    assert stream.told_version == played.lane.position_version
+    assert stream.told_head() == played.lane.position.map_head
+    played.lane.map = None
+    assert stream.told_head() is None

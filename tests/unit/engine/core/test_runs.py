@@ -1,5 +1,7 @@
 """The line of a lane: breaks, cuts, and which of them are durable."""
 
+import msgspec
+
 from engine.core.runs import RunLine
 from tests.unit.engine.core.positions import position
 
@@ -106,3 +108,15 @@ def test_a_durable_position_says_nothing_of_a_run_that_replaced_one_of_its_own()
     made.on_durable(written)
     assert made.holds_back(5)
     assert made.source_of(4) == 112
+
+
+def test_behind_an_atomic_position_a_break_holds_nothing_back() -> None:
+    atomic = RunLine(msgspec.structs.replace(position(100, 50), atomic=True))
+    atomic.extend(100, 2)
+    assert atomic.holds_back(1), "the first position comes before all records"
+    atomic.extend(105, 2)
+    atomic.on_durable(1)
+    assert not atomic.holds_back(4)
+    atomic.extend(110, 2)
+    assert not atomic.holds_back(6)
+    assert atomic.source_of(5) == 111

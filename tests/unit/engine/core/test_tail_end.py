@@ -1,5 +1,6 @@
 """A long tail known from its last batches: told right, or not at all."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -26,6 +27,10 @@ def test_the_last_batch_tells_what_lies_between() -> None:
 
 def test_the_first_batch_behind_the_position_needs_nothing_before_it() -> None:
     assert from_end(position(), [ours(50, 0, 5), marker(55)]) == (ours(50, 0, 5), marker(55))
+
+
+def test_an_open_batch_tells_nothing() -> None:
+    assert from_end(position(), [msgspec.structs.replace(ours(53, 3, 2), is_open=True)]) is None
 
 
 def test_sequences_wrap_between() -> None:

@@ -43,8 +43,9 @@ class Letter:
 class Sender:
     """An appender with letters to send."""
 
-    def __init__(self, partition: int, *letters: Letter) -> None:
+    def __init__(self, partition: int, *letters: Letter, transaction: str = "") -> None:
         self.partition = TopicPartition("t", partition)
+        self.transactional_id = transaction
         self.letters = deque(letters)
         self.outcomes: list[tuple[str, OutcomeKind]] = []
         self.told = asyncio.Event()

@@ -1,6 +1,6 @@
 """The aborted list, as Kafka's CompletedFetch reads it."""
 
-from engine.wire.aborted import ABORT_MARKER, COMMIT_MARKER, AbortedTransactions
+from engine.wire.aborted import ABORT_MARKER, COMMIT_MARKER, AbortedTransactions, Fate, Fates
 from engine.wire.batch import BatchHeader
 
 
@@ -51,3 +51,31 @@ def test_a_marker_alone_consumes_the_list_up_to_itself() -> None:
     aborted = AbortedTransactions([(7, 10)])
     aborted.on_control(_batch(11, 11, 7, control=True), ABORT_MARKER)
     assert not aborted.is_aborted(_batch(12, 13, 7))
+
+
+def _of(fates: Fates, *offsets: int) -> list[Fate]:
+    return [fates.of(offset) for offset in offsets]
+
+
+def test_fates_are_told_by_the_markers_behind() -> None:
+    fates = Fates()
+    for header in (_batch(0, 1, 7), _batch(2, 3, 8), _batch(4, 5, 7), _batch(6, 7, 7, transactional=False)):
+        fates.note(header, None)
+    assert _of(fates, 0, 2, 4, 6) == [Fate.OPEN, Fate.OPEN, Fate.OPEN, Fate.COMMITTED]
+    fates.note(_batch(8, 8, 7), ABORT_MARKER)
+    assert _of(fates, 0, 2, 4, 6) == [Fate.ABORTED, Fate.OPEN, Fate.ABORTED, Fate.COMMITTED]
+    fates.note(_batch(9, 9, 8), COMMIT_MARKER)
+    fates.note(_batch(10, 11, 7), None)
+    fates.note(_batch(12, 12, 7), 5)
+    assert _of(fates, 0, 2, 10) == [Fate.ABORTED, Fate.COMMITTED, Fate.OPEN]
+    fates.note(_batch(13, 13, 7), COMMIT_MARKER)
+    fates.note(_batch(14, 14, 7), ABORT_MARKER)
+    assert _of(fates, 0, 2, 10) == [Fate.ABORTED, Fate.COMMITTED, Fate.COMMITTED]
+
+
+def test_nothing_below_the_last_stable_offset_is_open() -> None:
+    fates = Fates()
+    fates.note(_batch(0, 1, 7), None)
+    fates.note(_batch(5, 6, 7), None)
+    fates.stable = 5
+    assert _of(fates, 0, 5) == [Fate.COMMITTED, Fate.OPEN]

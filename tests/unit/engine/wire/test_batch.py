@@ -112,6 +112,9 @@ def test_restamp_writes_ours_and_keeps_the_rest() -> None:
     assert [getattr(new, name) for name in same] == [getattr(old, name) for name in same]
     check_crc(after, 0, new, TOPIC, PARTITION)
     assert after[61:] == before[61:]
+    restamp(after, 0, new, 900, 2, 5, transactional=True)
+    assert header_of(after).attributes == 1 | TRANSACTIONAL
+    check_crc(after, 0, header_of(after), TOPIC, PARTITION)
 
 
 def test_restamp_keeps_timestamps_of_a_delete_horizon_batch() -> None:

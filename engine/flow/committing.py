@@ -1,0 +1,124 @@
+"""Begins and ends the transactions of a copier's lanes: one each, by the lane's own transactional id.
+
+`core/transaction.py` decides when; what is asked of coordinators is asked here, through the gate, until it is answered.
+A lane whose coordinator does not answer waits alone. An answer that was lost is asked for again: to commit twice is to
+commit once, and an owner that was replaced meanwhile is told so by the broker.
+"""
+
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import Any
+
+from engine.clock import backoff_s, now_s, pause
+from engine.core.events import AnyEvent, LaneRefused
+from engine.core.transaction import OWNED, CommittedPositions, Stage, Step
+from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.flow.gate import Gate
+from engine.flow.lane_driver import LaneDriver
+from engine.flow.ports import Cluster, Producer
+from policies.model import FlowName, TopicPartition
+
+_TICK_S = 0.02
+_ENDED = frozenset({47, 48, 49, 90})
+"""Codes that say: the transaction is not ours (any more), so whoever owns the lane begins anew at another epoch."""
+
+
+class Commits:
+    """Carries the transactions of one copier on. `kick` lets a lane write, `lost` acquires it anew, `fail` stops it."""
+
+    def __init__(
+        self,
+        flow: FlowName,
+        target: Cluster,
+        gate: Gate,
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        kick: Callable[[Iterable[LaneDriver]], None],
+        lost: Callable[[LaneDriver, str], None],
+        fail: Callable[[LaneDriver, AnyEvent], None],
+    ) -> None:
+        self._flow = flow
+        self._target = target
+        self._gate = gate
+        self._spawn = spawn
+        self._kick = kick
+        self._lost = lost
+        self._fail = fail
+        self._open: dict[LaneDriver, None] = {}
+
+    async def run(self) -> None:
+        """Look at open transactions until cancelled: they end by time, too."""
+        while True:
+            await pause(_TICK_S)
+            for driver in list(self._open):
+                transaction = driver.transaction
+                if transaction is None or transaction.stage is Stage.CLOSED or driver.lane.state not in OWNED:
+                    del self._open[driver]
+                self.look(driver)
+
+    def look(self, driver: LaneDriver) -> None:
+        """Something changed in a lane: go on with its transaction as far as it goes."""
+        transaction, producer = driver.transaction, driver.producer
+        if transaction is None or producer is None:
+            return
+        caught_up = driver.lane.source_next >= driver.source_end
+        match transaction.step(now_s(), caught_up=caught_up):
+            case Step.BEGIN:
+                self._open[driver] = None
+                self._spawn(self._begin(driver, transaction, producer))
+            case Step.WRITE:
+                self._kick([driver])
+            case Step.COMMIT:
+                self._spawn(self._commit(driver, transaction, producer))
+
+    async def _begin(self, driver: LaneDriver, transaction: CommittedPositions, producer: Producer) -> None:
+        partitions = _partitions(driver, transaction)
+        name = driver.transactional_id
+        if await self._ask(driver, producer, lambda: self._target.add_to_transaction(name, producer, partitions)):
+            transaction.begun(now_s())
+            self._kick([driver])
+            self.look(driver)
+
+    async def _commit(self, driver: LaneDriver, transaction: CommittedPositions, producer: Producer) -> None:
+        name = driver.transactional_id
+        if await self._ask(driver, producer, lambda: self._target.commit(name, producer)):
+            transaction.committed(now_s())
+            driver.on_written()
+
+    async def _ask(self, driver: LaneDriver, producer: Producer, ask: Callable[[], Awaitable[None]]) -> bool:
+        """Ask until there is an answer; False where it is no matter of this owner any more."""
+
+        async def asked() -> None:
+            await ask()
+
+        attempt = 0
+        while _owns(driver, producer):
+            try:
+                await self._gate.while_open(asked)
+            except (ConnectionLost, BrokerUnreachable) as error:
+                attempt += 1
+                driver.fault = str(error)
+                await pause(backoff_s(attempt))
+            except KafkaRefusal as refusal:
+                if _owns(driver, producer):
+                    self._refused(driver, refusal)
+                return False
+            else:
+                return _owns(driver, producer)
+        return False
+
+    def _refused(self, driver: LaneDriver, refusal: KafkaRefusal) -> None:
+        if refusal.code in _ENDED:
+            self._lost(driver, str(refusal))
+        else:
+            self._fail(driver, LaneRefused(flow=self._flow, lane=driver.name.source, what=str(refusal)))
+
+
+def _owns(driver: LaneDriver, producer: Producer) -> bool:
+    return driver.producer is producer and driver.lane.state in OWNED
+
+
+def _partitions(driver: LaneDriver, transaction: CommittedPositions) -> list[TopicPartition]:
+    """Return what takes part: blocks of the map never do, for those that no committed position counts are ignored."""
+    if transaction.whole:
+        return driver.fenced_partitions
+    records = [driver.partition] if transaction.with_records else []
+    return [*records, driver.position_appender.partition]

@@ -1,0 +1,230 @@
+"""A copier whose lanes copy in transactions, between clusters in memory."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from engine.core.events import LaneRefused, OwnershipLost, Resumed
+from engine.core.position import Position
+from engine.core.states import State
+from engine.core.transaction import CommittedPositions, Stage
+from engine.errors import ConnectionLost, KafkaRefusal
+from engine.flow.copier import FlowCopier
+from engine.flow.terms import FlowTerms
+from tests.unit.engine.flow.stage import TERMS, until
+from tests.unit.engine.flow.stage import Stage as _Stage
+
+ATOMIC = msgspec.structs.replace(TERMS, commit_s=0.05)
+
+
+class AtomicStage(_Stage):
+    """A stage whose copier commits."""
+
+    def new_copier(self, terms: FlowTerms = ATOMIC) -> FlowCopier:
+        return super().new_copier(terms)
+
+    def transaction(self, partition: int = 0) -> CommittedPositions:
+        found = self.driver(partition).transaction
+        assert found is not None
+        return found
+
+    def count(self, asked: str) -> int:
+        return self.asked.count(asked)
+
+    def listen(self) -> None:
+        """Note what the copier asks of the target."""
+        self.asked: list[str] = []
+        self.b.begun = self.asked.append
+
+
+def stage_of(partitions: int = 1) -> AtomicStage:
+    stage = AtomicStage(partitions)
+    stage.listen()
+    return stage
+
+
+async def test_records_and_position_become_visible_together() -> None:
+    stage = stage_of(2)
+    for source in stage.sources:
+        source.data(5)
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.whole(0) and stage.whole(1))
+        assert all(stage.transaction(index).with_records for index in range(2))
+    assert stage.b.transactions == {}
+    found = stage.stored()
+    assert (found.source_next, found.atomic) == (5, True)
+    data = [one.header for one in stage.targets[0].batches if not one.header.is_control]
+    assert [(one.base_offset, one.next_offset) for one in data] == [(1, 6)]
+    assert stage.targets[0].end == 7, "barrier, records, commit marker"
+
+
+async def test_what_was_not_committed_is_copied_again_by_the_next_owner() -> None:
+    stage = stage_of()
+    stage.copier = stage.new_copier(msgspec.structs.replace(ATOMIC, commit_s=1000.0, drain_s=0.0))
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.driver().lane.announced)
+        stage.sources[0].data(5)
+        stage.sources[0].open_data(1, 9)  # it is never caught up, so it does not commit
+        stage.a.grow()
+        await until(lambda: stage.driver().lane.source_next == 5)
+        assert stage.copied() == []
+    stage.copier = stage.new_copier()
+    stage.assign(epoch=2)
+    async with stage.running():
+        await until(lambda: stage.copied() == list(range(5)))
+    everything = [one for one in stage.targets[0].batches if one.payload]
+    assert [one.aborted for one in everything] == [True, False]
+    resumed = [event for event in stage.told(Resumed) if isinstance(event, Resumed)]
+    assert (resumed[-1].how, resumed[-1].source_offset, resumed[-1].tail_records) == ("position", 0, 0)
+
+
+@pytest.mark.parametrize("asked", ["add to transaction", "commit", "committed"])
+async def test_a_lost_answer_is_asked_for_again(asked: str) -> None:
+    stage = stage_of()
+    left = 3
+
+    def lose(what: str, _partitions: object) -> None:
+        nonlocal left
+        if what == asked and left:
+            left -= 1
+            raise ConnectionLost("coordinator")
+
+    stage.b.fail = lose
+    stage.sources[0].data(5)
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.whole() and not left)
+    assert stage.stored().source_next == 5
+    assert stage.told(OwnershipLost) == []
+    assert stage.count("acquire") == 1
+
+
+@pytest.mark.parametrize("asked", ["add to transaction", "commit"])
+async def test_an_owner_whose_transaction_was_ended_acquires_anew(asked: str) -> None:
+    stage = stage_of()
+    ended = False
+
+    def end(what: str, _partitions: object) -> None:
+        nonlocal ended
+        if what == asked and not ended and stage.driver().lane.announced:
+            ended = True
+            raise KafkaRefusal("transactional id", 47, "InvalidProducerEpoch", "")
+
+    stage.b.fail = end
+    stage.sources[0].data(5)
+    stage.assign()
+    async with stage.running():
+        await until(lambda: ended and stage.whole())
+    assert stage.copied() == list(range(5))
+    assert stage.count("acquire") == 2
+
+
+async def test_what_a_coordinator_refuses_for_good_stops_the_lane() -> None:
+    stage = stage_of()
+
+    def refuse(what: str, _partitions: object) -> None:
+        if what == "add to transaction":
+            raise KafkaRefusal("transactional id", 53, "TransactionalIdAuthorizationFailed", "grant Write")
+
+    stage.b.fail = refuse
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.state() is State.FAILED)
+    (event,) = stage.told(LaneRefused)
+    assert "grant Write" in event.text()
+
+
+async def test_without_permission_for_transactional_ids_the_mode_is_refused() -> None:
+    stage = stage_of()
+    stage.b.fenced = False
+    stage.sources[0].data(5)
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.state() is State.FAILED)
+    (event,) = stage.told(LaneRefused)
+    assert "exactly.once.source.support" in event.text()
+    assert stage.copied() == []
+
+
+async def test_nothing_is_begun_or_committed_without_a_lease() -> None:
+    stage = stage_of()
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.driver().lane.announced and stage.transaction().stage is Stage.CLOSED)
+        stage.copier.hold()
+        before = len(stage.asked)
+        stage.driver().positions.flush_asked = True
+        stage.driver().lane.position_version += 1
+        stage.copier.routes.kick([stage.driver()])
+        await asyncio.sleep(0.1)
+        assert {"add to transaction", "commit", "append"}.isdisjoint(stage.asked[before:])
+        stage.copier.unhold()
+        stage.sources[0].data(5)
+        stage.a.grow()
+        await until(stage.whole)
+
+
+async def test_a_fence_is_kept_alive_by_a_commit_that_reaches_every_partition() -> None:
+    stage = stage_of()
+    stage.copier = stage.new_copier(msgspec.structs.replace(ATOMIC, keep_alive_s=0.3))
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.driver().lane.announced)
+        before = [log.end for log in (stage.targets[0], stage.blocks)]
+        await until(lambda: [log.end for log in (stage.targets[0], stage.blocks)] > before)
+        stage.sources[0].data(5)
+        stage.a.grow()
+        await until(stage.whole)
+    assert "keep alive" not in stage.asked
+    assert stage.told(OwnershipLost) == []
+
+
+async def test_a_set_moves_with_everything_committed() -> None:
+    stage = stage_of()
+    stage.copier = stage.new_copier(msgspec.structs.replace(ATOMIC, commit_s=1000.0))
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.driver().lane.announced)
+        stage.sources[0].data(5)
+        stage.sources[0].open_data(1, 9)
+        stage.a.grow()
+        await until(lambda: stage.driver().lane.source_next == 5)
+        assert stage.copied() == []
+        await stage.copier.release("s")
+        assert stage.copied() == list(range(5))
+        assert stage.stored().source_next == 5
+
+
+async def test_switched_off_and_on_again() -> None:
+    stage = stage_of()
+    for epoch, terms in enumerate((ATOMIC, TERMS, ATOMIC), start=1):
+        stage.copier = stage.new_copier(terms)
+        stage.sources[0].data(5)
+        stage.assign(epoch=epoch)
+        async with stage.running():
+            await until(stage.whole)
+        found = stage.stored()
+        assert isinstance(found, Position)
+        assert (found.atomic, found.source_next) == (terms.commit_s > 0, 5 * epoch)
+    assert stage.copied() == list(range(15))
+
+
+async def test_a_lane_that_has_nothing_to_copy_watches_behind_its_commit_marker() -> None:
+    stage = stage_of(40)
+    for source in stage.sources:
+        source.data(1)
+    stage.assign()
+    async with stage.running():
+        await until(lambda: all(stage.whole(index) for index in range(40)))
+    stage.listen()
+    stage.copier = stage.new_copier()
+    stage.assign(epoch=2)
+    async with stage.running():
+        await until(lambda: all(stage.state(index) is State.WATCHING for index in range(40)))
+        stage.sources[3].data(1)
+        stage.a.grow()
+        await until(lambda: stage.whole(3))
+    assert stage.count("acquire") == 1
