@@ -114,6 +114,8 @@ class LaneDriver:
         self.faults = 0
         """Look-ups of the leaders in a row that this lane's own faults asked for, and when the last one was."""
         self.fault_at_s = 0.0
+        self.leaderless = 0
+        """Look-ups in a row that found some partition of the lane without a leader."""
         self.max_batch_bytes = 1_048_588
         self.meter = meter or FlowMeter()
         self.syncs = syncs

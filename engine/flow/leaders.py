@@ -16,7 +16,8 @@ _NEAREST_S = 300.0
 """How long a nearest replica is believed to be one: it may have fallen behind, and only the leader would know."""
 _AGAIN_S = 0.1
 """Least time between two look-ups: a leader election takes longer than that anyway."""
-_PATIENCE_S = 5.0
+_PATIENCE_S = 1.0
+"""Most time between two look-ups that a lane asks for: a lane stands still for so long after its leader is there."""
 _FORGIVEN_S = 30.0
 """A lane without a fault for so long has none."""
 
@@ -56,8 +57,11 @@ class Leaders:
         now = now_s()
         driver.faults = driver.faults + 1 if now - driver.fault_at_s < _FORGIVEN_S else 1
         driver.fault_at_s = now
-        delay_s = backoff_s(driver.faults - 1, _AGAIN_S, _PATIENCE_S) if driver.faults > 1 else 0.0
-        self._due[driver] = min(now + delay_s, self._due.get(driver, inf))
+        self._ask_later(driver, driver.faults)
+
+    def _ask_later(self, driver: LaneDriver, times: int) -> None:
+        delay_s = backoff_s(times - 1, _AGAIN_S, _PATIENCE_S) if times > 1 else 0.0
+        self._due[driver] = min(now_s() + delay_s, self._due.get(driver, inf))
         self._asked.set()
 
     def forget(self, driver: LaneDriver) -> None:
@@ -125,8 +129,9 @@ class Leaders:
             for appender in driver.beside:
                 appender.leader = found["target"].get(appender.partition, NOBODY)
             leaders = (driver.source_leader, driver.target_leader, *(appender.leader for appender in driver.beside))
-            if any(leader.node == NOBODY.node for leader in leaders):
-                self.look_up_later(driver)
+            driver.leaderless = driver.leaderless + 1 if any(leader.node == NOBODY.node for leader in leaders) else 0
+            if driver.leaderless:
+                self._ask_later(driver, driver.leaderless)
         self._settle(drivers)  # first: a lane must not append to a leader that may have lost records
         for driver in drivers:
             self._place(driver)

@@ -40,7 +40,7 @@ async def test_a_partition_without_a_leader_is_looked_up_ever_less_often_and_alo
         await until(lambda: len(seen) >= 4)
         assert seen[0] == [0, 1, 2]
         assert all(asked == [1] for asked in seen[1:])
-        assert stage.driver(1).faults >= 3
+        assert stage.driver(1).leaderless >= 3
         stage.sources[0].data(2)
         stage.a.grow()
         await until(lambda: stage.whole(0))
@@ -48,6 +48,7 @@ async def test_a_partition_without_a_leader_is_looked_up_ever_less_often_and_alo
         stage.sources[1].data(2)
         stage.a.grow()
         await until(lambda: stage.whole(1))
+        assert stage.driver(1).leaderless == 0  # the next time begins with a look-up at once
 
 
 async def test_a_partition_that_no_broker_serves_is_not_asked_for_all_the_time() -> None:
@@ -79,7 +80,7 @@ def test_every_fault_in_a_row_waits_longer_for_its_look_up_and_never_too_long() 
         asked.look_up_later(driver)
         delays.append(asked._due[driver] - now_s())
     assert delays[0] <= 0.0 < 0.05 < delays[1] < 0.2
-    assert 2.0 < delays[-1] <= 6.0
+    assert 0.5 < delays[-1] <= 1.2
     asked.look_up([driver])  # somebody else's reason is not this lane's fault
     assert asked._due[driver] == 0.0
 
