@@ -1,7 +1,8 @@
 """One source broker: one fetch ahead over the lanes it leads that have room."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 import msgspec
 
@@ -15,6 +16,8 @@ from engine.flow.meter import FlowMeter
 from engine.flow.ports import FetchAnswer, FetchTerms, Slice, SourceBroker, Wanted
 from policies.model import TopicPartition
 
+SILENT_S = 2.0
+"""A broker whose answer is so much later than the fetch may wait there may lead nothing any more."""
 _SHORT_WAIT_S = 0.02
 """How long a fetch may wait at the broker while another lane is only waiting for room to clear, or for its owner."""
 _SOON_S = 3.0
@@ -30,6 +33,7 @@ class InboxEvents(msgspec.Struct, frozen=True):
     idle: Callable[[LaneDriver, Slice], None]
     awake: Callable[[LaneDriver], None]
     lost: Callable[[], None]
+    silent: Callable[[], None] = lambda: None
 
 
 class Inbox:
@@ -96,7 +100,8 @@ class Inbox:
                 if wanted:
                     wait_s = self._terms.max_wait_s if patient else _SHORT_WAIT_S
                     terms = msgspec.structs.replace(self._terms, max_wait_s=wait_s)
-                    answer = await broker.fetch(list(wanted), terms, lease)
+                    with self._watched(wait_s + SILENT_S):
+                        answer = await broker.fetch(list(wanted), terms, lease)
                     self._deliver(answer, lease, wanted)
             finally:
                 lease.release()
@@ -106,6 +111,22 @@ class Inbox:
                 self.throttled = True
                 await pause(answer.throttle_s)  # the broker's quota (KIP-219: it mutes the connection that long anyway)
                 self.throttled = False
+
+    @contextmanager
+    def _watched(self, every_s: float) -> Iterator[None]:
+        """Say again and again that the broker is silent, for as long as this lasts."""
+        loop = asyncio.get_running_loop()
+
+        def say() -> None:
+            nonlocal timer
+            timer = loop.call_later(every_s, say)
+            self._events.silent()
+
+        timer = loop.call_later(every_s, say)
+        try:
+            yield
+        finally:
+            timer.cancel()
 
     def _wanted(self) -> tuple[dict[Wanted, LaneDriver], bool]:
         """Choose the partitions of the next fetch, in a rotated order (a broker fills an answer in request order)."""

@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from engine.clock import now_s
 from engine.core.outcome import Outcome
 from engine.core.piece import Lease
 from engine.errors import BrokerUnreachable, ConnectionLost
 from engine.flow.appender import Appender, Parcel
+from engine.flow.custody import Custody
 from engine.flow.gate import Gate
 from engine.flow.meter import FlowMeter
 from engine.flow.ports import Append, TargetBroker
@@ -16,6 +18,10 @@ MAX_REQUESTS = 5
 """Requests in flight per leader: Kafka's bound for idempotent producers (max.in.flight.requests.per.connection)."""
 REQUEST_BYTES = 1024 * 1024
 """Batches of one request together, unless one alone is larger: Kafka's own default of max.request.size."""
+
+SILENT_S = 2.0
+"""A broker that answers nothing for so long may lead nothing any more: the others are asked."""
+_LOOK_S = 0.5
 
 _Sent = list[tuple[Appender, Parcel, Lease | None]]
 
@@ -32,6 +38,8 @@ class Outbox:
         request_timeout_s: float,
         gate: Gate,
         meter: FlowMeter | None = None,
+        custody: Custody | None = None,
+        on_silent: Callable[[], None] = lambda: None,
     ) -> None:
         self._connect = connect
         self._pause = pause
@@ -40,7 +48,9 @@ class Outbox:
         self._request_timeout_s = request_timeout_s
         self._gate = gate
         self._meter = meter or FlowMeter()
-        self._answers = 0
+        self._custody = custody or Custody()
+        self._on_silent = on_silent
+        self._silent_since_s = 0.0
         self._broker: TargetBroker | None = None
         self._ready: dict[Appender, None] = {}
         self._gone: set[Appender] = set()
@@ -81,15 +91,30 @@ class Outbox:
             self._on_lost()
 
     async def _watch(self, broker: TargetBroker) -> None:
-        """Return when the connection is lost, or when a request has waited too long for any answer to come."""
+        """Return when the connection is lost, or has been silent for too long.
+
+        While requests wait in silence leaders are looked up; an appender that has another one by then, and waits for
+        its answers here, has waited long enough.
+        """
+        looked_s = 0.0
         while True:
-            answers = self._answers
             try:
-                async with asyncio.timeout(self._request_timeout_s):
+                async with asyncio.timeout(min(_LOOK_S, self._request_timeout_s)):
                     return await broker.wait_lost()
             except TimeoutError:
-                if self._requests and self._answers == answers:
-                    return None
+                pass
+            now = now_s()
+            silent_s = now - self._silent_since_s if self._requests and not broker.throttled else 0.0
+            if silent_s >= self._request_timeout_s or (silent_s >= SILENT_S and self._owes_strays):
+                return None
+            if silent_s >= SILENT_S and now - looked_s >= SILENT_S:
+                looked_s = now
+                self._on_silent()
+
+    @property
+    def _owes_strays(self) -> bool:
+        """Whether an appender that has gone to another broker waits for answers of this one."""
+        return any(self._custody.holds(appender, self) for appender in self._gone)
 
     def kick(self, appender: Appender) -> None:
         """Remember that an appender may have something to send; one request soon gathers all of them."""
@@ -107,11 +132,13 @@ class Outbox:
         """An appender has left for another broker: answers that are still to come must not bring it back."""
         self._ready.pop(appender, None)
         self._gone.add(appender)
+        self._custody.forget(appender)
 
     def drop(self, appender: Appender) -> None:
         """An appender has ended; nothing is remembered of it."""
         self._ready.pop(appender, None)
         self._gone.discard(appender)
+        self._custody.forget(appender)
 
     def pump(self) -> None:
         """Send as many requests as may be in flight, none through a shut gate."""
@@ -139,6 +166,9 @@ class Outbox:
         for appender in list(self._ready):
             if appender.partition in taken or (transaction and appender.transactional_id not in ("", transaction)):
                 continue
+            if self._custody.refuses(appender, self):
+                del self._ready[appender]
+                continue
             del self._ready[appender]
             parcel = appender.next_parcel()
             if parcel is None:
@@ -149,12 +179,15 @@ class Outbox:
             # A share of the request's own: the bytes must stay until the answer, whatever the lane decides meanwhile.
             lease = parcel.lease.retain() if parcel.lease is not None else None
             sent.append((appender, parcel, lease))
+            self._custody.sent(appender, self)
             size += len(parcel.payload)
             if size >= REQUEST_BYTES:
                 break
         return sent
 
     def _send(self, broker: TargetBroker, sent: _Sent) -> None:
+        if not self._requests:
+            self._silent_since_s = now_s()
         self._requests += 1
         sent_s = self._meter.sent()
 
@@ -162,9 +195,10 @@ class Outbox:
             self._meter.answered(sent_s, outcomes)
             if broker is self._broker:
                 self._requests -= 1
-                self._answers += 1
+                self._silent_since_s = now_s()
             for (appender, parcel, lease), outcome in zip(sent, outcomes, strict=True):
                 appender.on_outcome(parcel, outcome)
+                self._custody.answered(appender)
                 if lease is not None:
                     lease.release()
                 if appender not in self._gone:

@@ -8,6 +8,7 @@ import msgspec
 
 from engine.clock import backoff_s, now_s, pause
 from engine.flow.buffers import BufferPool
+from engine.flow.custody import Custody
 from engine.flow.doubts import Doubts
 from engine.flow.gate import Gate
 from engine.flow.inbox import Inbox, InboxEvents
@@ -88,6 +89,7 @@ class Routes:
         self._inboxes: dict[Address, Door[Inbox]] = {}
         self._outboxes: dict[Address, Door[Outbox]] = {}
         self._ways: dict[LaneDriver, Way] = {}
+        self._custody = Custody()
 
     # --- places ----------------------------------------------------------------------------------------------
 
@@ -159,7 +161,11 @@ class Routes:
                 terms=self._terms.fetch,
                 partition_bytes=self._terms.partition_fetch_bytes,
                 pause=_back_off,
-                events=msgspec.structs.replace(self._events, lost=lambda: self._inbox_lost(address)),
+                events=msgspec.structs.replace(
+                    self._events,
+                    lost=lambda: self._inbox_lost(address),
+                    silent=lambda: self._silent(self._inboxes.get(address)),
+                ),
                 meter=self._meter,
             )
             door = self._inboxes[address] = Door(address, inbox)
@@ -180,6 +186,8 @@ class Routes:
                 request_timeout_s=self._terms.request_timeout_s,
                 gate=self._gate,
                 meter=self._meter,
+                custody=self._custody,
+                on_silent=lambda: self._silent(self._outboxes.get(address)),
             )
             door = self._outboxes[address] = Door(address, outbox)
             self._spawn(run_until(door.closed, outbox.run()))
@@ -214,6 +222,10 @@ class Routes:
                 driver.lane.rewind()
                 self.doubts.doubt(driver)
         self.leaders.look_up(lanes)
+
+    def _silent(self, door: Door[Any] | None) -> None:
+        """A broker takes requests and answers none: perhaps others lead by now."""
+        self.leaders.look_up(door.lanes if door is not None else ())
 
     # --- traffic ---------------------------------------------------------------------------------------------
 

@@ -3,28 +3,25 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
-from engine.core.outcome import UNKNOWN_OUTCOME, Outcome
 from engine.core.resume import TailBatch
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.ports import (
-    Append,
     FetchAnswer,
     FetchFault,
     FetchTerms,
     Leader,
-    OnOutcomes,
     Producer,
     ProducerState,
     Room,
     Slice,
     Wanted,
 )
-from engine.kafka.faults import append_kind
 from engine.kafka.source import fetch_fault
 from engine.wire.batch import read_header
 from engine.wire.record import Record
 from policies.model import TopicPartition
 from tests.fakes.source_log import SourceLog
+from tests.fakes.target_broker import FakeTargetBroker
 from tests.fakes.target_log import NONE, TargetLog
 
 EARLIEST, LATEST = -2, -1
@@ -60,6 +57,10 @@ class FakeCluster:
         """Called with what a copier begins: "fetch", "append", "acquire", "keep alive"."""
         self.stuck: dict[TopicPartition, asyncio.Event] = {}
         """Partitions whose barrier ends only when a test says so."""
+        self.frozen: set[int] = set()
+        """Brokers that take append requests and look at none of them before `thaw`."""
+        self.mute: set[int] = set()
+        """Brokers that append, and answer only after `thaw`."""
         self.connections: list[FakeTargetBroker] = []
         self.fetches: list[tuple[int, list[Wanted]]] = []
         self.grown = asyncio.Event()
@@ -89,7 +90,14 @@ class FakeCluster:
     def lose(self, node: int) -> None:
         """Cut every connection for appending to a broker."""
         for connection in [one for one in self.connections if one.node == node]:
-            connection.lost.set()
+            connection.drop()
+
+    def thaw(self, node: int) -> None:
+        """Let a frozen or mute broker do what it was asked to, on connections that are gone meanwhile too."""
+        self.frozen.discard(node)
+        self.mute.discard(node)
+        for connection in [one for one in self.connections if one.node == node]:
+            connection.thaw()
 
     # --- the port --------------------------------------------------------------------------------------------
 
@@ -102,6 +110,9 @@ class FakeCluster:
         for partition, leader in found.items():
             self.topic_ids.setdefault(partition.topic, leader.topic_id)
         return found
+
+    async def survey(self, partitions: Sequence[TopicPartition]) -> None:
+        self.before("survey")
 
     def forget_topic(self, topic: str) -> None:
         self.topic_ids.pop(topic, None)
@@ -352,45 +363,6 @@ class FakeSourceBroker:
 
     async def close(self) -> None:
         return None
-
-
-class FakeTargetBroker:
-    """One connection for appending: answers in order, a turn of the loop later, unless `held`."""
-
-    def __init__(self, cluster: FakeCluster, node: int) -> None:
-        self._cluster, self.node = cluster, node
-        self.lost = asyncio.Event()
-        self.throttled = False
-
-    def append(self, appends: Sequence[Append], on_outcomes: OnOutcomes) -> None:
-        self._cluster.begun("append")
-        partitions = [one.partition for one in appends]
-        if len(set(partitions)) != len(partitions):
-            raise ValueError(f"a broker keeps one batch per partition of {partitions}")
-        if len({one.transactional_id for one in appends if one.transactional_id}) > 1:
-            raise ValueError("a request belongs to one transaction")
-        if self.lost.is_set():
-            on_outcomes([UNKNOWN_OUTCOME] * len(appends))
-            return
-        outcomes = [self._one(one) for one in appends]
-        asyncio.get_running_loop().call_soon(
-            lambda: on_outcomes([UNKNOWN_OUTCOME] * len(outcomes) if self.lost.is_set() else outcomes)
-        )
-
-    def _one(self, one: Append) -> Outcome:
-        code = self._cluster.stranger(one.partition)
-        if code == NONE and self._cluster.leader[one.partition].node != self.node:
-            code = NOT_LEADER
-        if code != NONE:
-            return Outcome(append_kind(code), error_code=code)
-        code, base, index = self._cluster.targets[one.partition].append(bytes(one.payload))
-        return Outcome(append_kind(code), base, code, record_index=index)
-
-    async def wait_lost(self) -> None:
-        await self.lost.wait()
-
-    async def close(self) -> None:
-        self.lost.set()
 
 
 def _cut(payload: bytes, max_bytes: int) -> bytes:
