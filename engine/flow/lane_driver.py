@@ -114,8 +114,6 @@ class LaneDriver:
         self.faults = 0
         """Look-ups of the leaders in a row that this lane's own faults asked for, and when the last one was."""
         self.fault_at_s = 0.0
-        self.leaderless = 0
-        """Look-ups in a row that found some partition of the lane without a leader."""
         self.max_batch_bytes = 1_048_588
         self.meter = meter or FlowMeter()
         self.syncs = syncs
@@ -164,6 +162,11 @@ class LaneDriver:
     def appenders(self) -> tuple[Appender, ...]:
         """The lane itself, and those beside it."""
         return self, *self.beside
+
+    @property
+    def source_is_old(self) -> bool:
+        """Whether the source leader we know is of an older epoch than what it led: its broker's metadata is old."""
+        return 0 <= self.source_leader.epoch < self.lane.source_leader_epoch
 
     @property
     def source_node(self) -> int:

@@ -1,6 +1,10 @@
-"""Who leads what: looked up when a lane asks, and now and then; a lane without an answer asks ever less often."""
+"""Who leads what: looked up when a lane asks, and now and then; a lane without an answer asks ever less often.
+
+Each cluster is asked by a loop of its own: one that does not answer holds nothing back of the other.
+"""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from math import inf
 
@@ -21,64 +25,67 @@ _PATIENCE_S = 1.0
 _FORGIVEN_S = 30.0
 """A lane without a fault for so long has none."""
 
+Changed = Callable[[LaneDriver, str, str, str, str], None]
+Found = dict[TopicPartition, Leader]
 
-class Leaders:
-    """Keeps the leaders of all lanes; `settle` and `place` are called for the lanes that were looked up."""
 
-    def __init__(
-        self,
-        source: Cluster,
-        target: Cluster,
-        drivers: dict[TopicPartition, LaneDriver],
-        place: Callable[[LaneDriver], None],
-        changed: Callable[[LaneDriver, str, str, str, str], None],
-        settle: Callable[[list[LaneDriver]], None],
-    ) -> None:
-        self._settle = settle
-        self._source = source
-        self._target = target
+class Side(ABC):
+    """The leaders of one cluster; `found` takes what was looked up for some lanes."""
+
+    def __init__(self, cluster: Cluster, drivers: dict[TopicPartition, LaneDriver]) -> None:
+        self._cluster = cluster
         self._drivers = drivers
-        self._place = place
-        self._changed = changed
         self._due: dict[LaneDriver, float] = {}
+        self._leaderless: dict[LaneDriver, int] = {}
+        """Look-ups in a row that found some partition of a lane without a leader."""
         self._asked = asyncio.Event()
         self._all_at_s = now_s() + _REFRESH_S
-        self._nearest_at_s = now_s()
         self._failures = 0
 
-    def look_up(self, drivers: Iterable[LaneDriver]) -> None:
-        """Ask for a look-up of some lanes soon."""
-        for driver in drivers:
-            self._due[driver] = 0.0
-        self._asked.set()
-
-    def look_up_later(self, driver: LaneDriver) -> None:
-        """Ask for a look-up because of a fault of this lane: the first at once, then ever later."""
-        now = now_s()
-        driver.faults = driver.faults + 1 if now - driver.fault_at_s < _FORGIVEN_S else 1
-        driver.fault_at_s = now
-        self._ask_later(driver, driver.faults)
-
-    def _ask_later(self, driver: LaneDriver, times: int) -> None:
-        delay_s = backoff_s(times - 1, _AGAIN_S, _PATIENCE_S) if times > 1 else 0.0
-        self._due[driver] = min(now_s() + delay_s, self._due.get(driver, inf))
+    def look_up(self, driver: LaneDriver, times: int = 1) -> None:
+        """Ask for a look-up of a lane for the first, second, ... time in a row: at once, then ever later."""
+        after_s = backoff_s(times - 1, _AGAIN_S, _PATIENCE_S) if times > 1 else 0.0
+        self._due[driver] = min(now_s() + after_s, self._due.get(driver, inf))
         self._asked.set()
 
     def forget(self, driver: LaneDriver) -> None:
         """The lane has ended."""
         self._due.pop(driver, None)
+        self._leaderless.pop(driver, None)
 
-    async def keep(self) -> None:
+    @abstractmethod
+    def wanted(self, driver: LaneDriver) -> list[TopicPartition]:
+        """Return the partitions of a lane in this cluster."""
+
+    @abstractmethod
+    def take(self, driver: LaneDriver, found: Found) -> bool:
+        """Note a lane's leaders; return whether all of its partitions have one."""
+
+    async def find(self, drivers: Iterable[LaneDriver]) -> Found:
+        """Look up the leaders of some lanes. Raises ConnectionLost, BrokerUnreachable."""
+        return await self._cluster.leaders(sorted({one for driver in drivers for one in self.wanted(driver)}))
+
+    def note(self, drivers: Iterable[LaneDriver], found: Found) -> None:
+        """Note the leaders of some lanes, and ask again for those without."""
+        for driver in drivers:
+            if self.take(driver, found) or not self._is_here(driver):
+                self._leaderless.pop(driver, None)
+            else:
+                times = self._leaderless[driver] = self._leaderless.get(driver, 0) + 1
+                self.look_up(driver, times)
+
+    async def keep(self, placed: Callable[[list[LaneDriver]], None], refreshed: Callable[[float], None]) -> None:
         """Look leaders up when asked, and all of them now and then; until cancelled."""
         while True:
             now = now_s()
             if now >= self._all_at_s:
                 self._all_at_s = now + _REFRESH_S
-                self._doubt_replicas(now)
-                self.look_up(self._drivers.values())
+                refreshed(now)
+                for driver in self._drivers.values():
+                    self.look_up(driver)
             due = [driver for driver, at_s in self._due.items() if at_s <= now]
             if due:
-                await self._look(due)
+                await self._look(due, placed)
                 await pause(_AGAIN_S)
             else:
                 await self._wait(min(self._due.values(), default=self._all_at_s) - now)
@@ -91,16 +98,123 @@ class Leaders:
         except TimeoutError:
             pass
 
-    async def _look(self, due: list[LaneDriver]) -> None:
+    async def _look(self, due: list[LaneDriver], placed: Callable[[list[LaneDriver]], None]) -> None:
         for driver in due:
             self._due.pop(driver, None)
+        lanes = self._here(due)
         try:
-            await self.refresh([driver for driver in due if self._drivers.get(driver.name.source) is driver])
-            self._failures = 0
+            found = await self.find(lanes)
         except (ConnectionLost, BrokerUnreachable):
             self._failures += 1
-            again_s = now_s() + backoff_s(self._failures, _AGAIN_S)
-            self._due.update((driver, again_s) for driver in due)
+            again_s = now_s() + backoff_s(self._failures, _AGAIN_S, _PATIENCE_S)
+            self._due.update((driver, again_s) for driver in lanes)
+            return
+        self._failures = 0
+        lanes = self._here(lanes)
+        self.note(lanes, found)
+        placed(lanes)
+
+    def _here(self, lanes: Iterable[LaneDriver]) -> list[LaneDriver]:
+        return [driver for driver in lanes if self._is_here(driver)]
+
+    def _is_here(self, driver: LaneDriver) -> bool:
+        return self._drivers.get(driver.name.source) is driver
+
+
+class _Source(Side):
+    def __init__(self, cluster: Cluster, drivers: dict[TopicPartition, LaneDriver], changed: Changed) -> None:
+        super().__init__(cluster, drivers)
+        self._changed = changed
+
+    def wanted(self, driver: LaneDriver) -> list[TopicPartition]:
+        return [driver.name.source]
+
+    def take(self, driver: LaneDriver, found: Found) -> bool:
+        partition = driver.name.source
+        _check_identity(driver, "source", driver.source_topic_id, partition, found, self._changed)
+        driver.source_leader = found.get(partition, NOBODY)
+        return driver.source_leader.node >= 0
+
+
+class _Target(Side):
+    def __init__(self, cluster: Cluster, drivers: dict[TopicPartition, LaneDriver], changed: Changed) -> None:
+        super().__init__(cluster, drivers)
+        self._changed = changed
+
+    def wanted(self, driver: LaneDriver) -> list[TopicPartition]:
+        return driver.fenced_partitions
+
+    def take(self, driver: LaneDriver, found: Found) -> bool:
+        _check_identity(driver, "target", driver.target_topic_id, driver.name.target, found, self._changed)
+        driver.target_leader = found.get(driver.name.target, NOBODY)
+        for appender in driver.beside:
+            appender.leader = found.get(appender.partition, NOBODY)
+        return driver.target_leader.node >= 0 and all(one.leader.node >= 0 for one in driver.beside)
+
+
+class Leaders:
+    """Keeps the leaders of all lanes; `settle` and `place` are called for the lanes that were looked up."""
+
+    def __init__(
+        self,
+        source: Cluster,
+        target: Cluster,
+        drivers: dict[TopicPartition, LaneDriver],
+        place: Callable[[LaneDriver], None],
+        changed: Changed,
+        settle: Callable[[list[LaneDriver]], None],
+    ) -> None:
+        self.source: Side = _Source(source, drivers, changed)
+        self.target: Side = _Target(target, drivers, changed)
+        self._settle = settle
+        self._drivers = drivers
+        self._place = place
+        self._nearest_at_s = now_s()
+
+    def look_up(self, drivers: Iterable[LaneDriver]) -> None:
+        """Ask for a look-up of some lanes soon, on both sides."""
+        for driver in drivers:
+            self.source.look_up(driver)
+            self.target.look_up(driver)
+
+    def look_up_later(self, driver: LaneDriver) -> None:
+        """Ask for a look-up because of a fault of this lane at the source: the first at once, then ever later."""
+        now = now_s()
+        driver.faults = driver.faults + 1 if now - driver.fault_at_s < _FORGIVEN_S else 1
+        driver.fault_at_s = now
+        self.source.look_up(driver, driver.faults)
+
+    def forget(self, driver: LaneDriver) -> None:
+        """The lane has ended."""
+        self.source.forget(driver)
+        self.target.forget(driver)
+
+    async def keep(self) -> None:
+        """Look leaders up when asked, and all of them now and then; until cancelled."""
+        await run_all(
+            self.source.keep(self._place_all, self._doubt_replicas), self.target.keep(self._settled, lambda _now: None)
+        )
+
+    async def refresh(self, drivers: Iterable[LaneDriver]) -> None:
+        """Look up the leaders of some lanes now. Raises ConnectionLost, BrokerUnreachable."""
+        drivers = list(drivers)
+        found: dict[Side, Found] = {}
+
+        async def ask(side: Side) -> None:
+            found[side] = await side.find(drivers)
+
+        await run_all(ask(self.source), ask(self.target))
+        self.source.note(drivers, found[self.source])
+        self.target.note(drivers, found[self.target])
+        self._settled(drivers)
+
+    def _settled(self, drivers: list[LaneDriver]) -> None:
+        self._settle(drivers)  # first: a lane must not append to a leader that may have lost records
+        self._place_all(drivers)
+
+    def _place_all(self, drivers: list[LaneDriver]) -> None:
+        for driver in drivers:
+            self._place(driver)
 
     def _doubt_replicas(self, now: float) -> None:
         """Let the leaders say anew, now and then, which replica is nearest (KIP-392)."""
@@ -109,41 +223,11 @@ class Leaders:
             for driver in self._drivers.values():
                 driver.replica = -1
 
-    async def refresh(self, drivers: Iterable[LaneDriver]) -> None:
-        """Look up the leaders of some lanes now. Raises ConnectionLost, BrokerUnreachable."""
-        drivers = list(drivers)
-        found: dict[str, dict[TopicPartition, Leader]] = {}
 
-        async def ask(side: str, cluster: Cluster, partitions: set[TopicPartition]) -> None:
-            found[side] = await cluster.leaders(sorted(partitions))
-
-        targets = {partition for driver in drivers for partition in driver.fenced_partitions}
-        await run_all(
-            ask("source", self._source, {driver.name.source for driver in drivers}),
-            ask("target", self._target, targets),
-        )
-        for driver in drivers:
-            self._check_identity(driver, found["source"], found["target"])
-            driver.source_leader = found["source"].get(driver.name.source, NOBODY)
-            driver.target_leader = found["target"].get(driver.name.target, NOBODY)
-            for appender in driver.beside:
-                appender.leader = found["target"].get(appender.partition, NOBODY)
-            leaders = (driver.source_leader, driver.target_leader, *(appender.leader for appender in driver.beside))
-            driver.leaderless = driver.leaderless + 1 if any(leader.node == NOBODY.node for leader in leaders) else 0
-            if driver.leaderless:
-                self._ask_later(driver, driver.leaderless)
-        self._settle(drivers)  # first: a lane must not append to a leader that may have lost records
-        for driver in drivers:
-            self._place(driver)
-
-    def _check_identity(
-        self, driver: LaneDriver, source: dict[TopicPartition, Leader], target: dict[TopicPartition, Leader]
-    ) -> None:
-        """Compare topic ids with those the lane began with (KIP-516): a name alone does not tell a re-created topic."""
-        for side, found, partition, began in (
-            ("source", source, driver.name.source, driver.source_topic_id),
-            ("target", target, driver.name.target, driver.target_topic_id),
-        ):
-            now = found.get(partition, NOBODY).topic_id
-            if began and now and began != now:
-                self._changed(driver, side, partition.topic, began, now)
+def _check_identity(
+    driver: LaneDriver, side: str, began: str, partition: TopicPartition, found: Found, changed: Changed
+) -> None:
+    """Compare a topic's id with the one the lane began with (KIP-516): a name does not tell a re-created topic."""
+    now = found.get(partition, NOBODY).topic_id
+    if began and now and began != now:
+        changed(driver, side, partition.topic, began, now)

@@ -1,13 +1,17 @@
 """Leaders that are looked up, moved between, and left alone; connections that nobody uses are closed."""
 
+import asyncio
+from collections.abc import Sequence
+
 import pytest
 
 from engine.clock import now_s
 from engine.core.states import State
-from engine.flow import leaders, routes
-from engine.flow.ports import Leader
+from engine.flow import inbox, leaders, routes
+from engine.flow.ports import FetchTerms, Leader, Room, Wanted
 from engine.kafka.source import fetch_fault
 from policies.model import TopicPartition
+from tests.fakes.cluster import FakeSourceBroker
 from tests.unit.engine.flow.stage import Stage, until
 
 NOT_LEADER = 6
@@ -40,7 +44,7 @@ async def test_a_partition_without_a_leader_is_looked_up_ever_less_often_and_alo
         await until(lambda: len(seen) >= 4)
         assert seen[0] == [0, 1, 2]
         assert all(asked == [1] for asked in seen[1:])
-        assert stage.driver(1).leaderless >= 3
+        assert stage.copier.routes.leaders.source._leaderless[stage.driver(1)] >= 3
         stage.sources[0].data(2)
         stage.a.grow()
         await until(lambda: stage.whole(0))
@@ -48,7 +52,7 @@ async def test_a_partition_without_a_leader_is_looked_up_ever_less_often_and_alo
         stage.sources[1].data(2)
         stage.a.grow()
         await until(lambda: stage.whole(1))
-        assert stage.driver(1).leaderless == 0  # the next time begins with a look-up at once
+        assert stage.copier.routes.leaders.source._leaderless == {}  # the next time begins with a look-up at once
 
 
 async def test_a_partition_that_no_broker_serves_is_not_asked_for_all_the_time() -> None:
@@ -78,11 +82,11 @@ def test_every_fault_in_a_row_waits_longer_for_its_look_up_and_never_too_long() 
     for _ in range(12):
         asked.forget(driver)
         asked.look_up_later(driver)
-        delays.append(asked._due[driver] - now_s())
+        delays.append(asked.source._due[driver] - now_s())
     assert delays[0] <= 0.0 < 0.05 < delays[1] < 0.2
     assert 0.5 < delays[-1] <= 1.2
     asked.look_up([driver])  # somebody else's reason is not this lane's fault
-    assert asked._due[driver] == 0.0
+    assert asked.source._due[driver] <= now_s()
 
 
 async def test_a_fault_long_after_the_last_one_is_a_first_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,3 +146,48 @@ async def test_an_inbox_looks_at_the_lanes_of_its_own_broker_only() -> None:
             for (node, _), door in doors.items()
         }
         assert lanes == {1: [0, 2], 2: [1, 3]}
+
+
+async def test_a_source_that_keeps_its_metadata_to_itself_holds_no_target_look_up() -> None:
+    stage, speak = Stage(), asyncio.Event()
+    leaders = stage.a.leaders
+
+    async def slow(partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
+        await speak.wait()
+        return await leaders(partitions)
+
+    stage.assign()
+    async with stage.running():
+        stage.sources[0].data(2)
+        stage.a.grow()
+        await until(stage.whole)
+        stage.a.leaders = slow  # type: ignore[method-assign]
+        stage.b.leader[TopicPartition("A.t", 0)] = Leader(2, 1, "id-A.t")
+        stage.b.lose(1)
+        stage.sources[0].data(2)
+        stage.a.grow()
+        await until(stage.whole)
+        speak.set()
+
+
+async def test_a_source_broker_that_is_silent_may_lead_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inbox, "SILENT_S", 0.01)
+    stage, speak = Stage(), asyncio.Event()
+    stage.assign()
+    async with stage.running():
+        stage.sources[0].data(2)
+        stage.a.grow()
+        await until(stage.whole)
+        fetch = FakeSourceBroker.fetch
+
+        async def frozen(broker: FakeSourceBroker, wanted: Sequence[Wanted], terms: FetchTerms, room: Room) -> object:
+            if broker._node == 1:
+                await speak.wait()
+            return await fetch(broker, wanted, terms, room)
+
+        monkeypatch.setattr(FakeSourceBroker, "fetch", frozen)
+        stage.a.grow()
+        stage.a.leader[TopicPartition("t", 0)] = Leader(2, 1, "id-t")  # nobody says so
+        stage.sources[0].data(2)
+        await until(stage.whole)
+        speak.set()
