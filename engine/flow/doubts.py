@@ -5,6 +5,8 @@ would take the next batch behind the hole. So a lane whose leader, or connection
 from asks where the log ends. An end below what was acknowledged makes it acquire anew, which rewinds.
 """
 
+import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from engine.clock import backoff_s, pause
@@ -14,7 +16,9 @@ from engine.flow.lane_driver import LaneDriver
 from engine.flow.ports import LATEST, Cluster
 
 _OWNED = (State.COPYING, State.TROUBLED, State.WAITING, State.SETTLING, State.REFUSED)
-_PATIENCE_S = 5.0
+_PATIENCE_S = 1.0
+_ANSWER_S = 3.0
+"""How long an answer is waited for at first; a leader that needs longer is given longer each time."""
 
 
 class Doubts:
@@ -48,8 +52,15 @@ class Doubts:
             else:
                 driver.doubted = True
                 new.append(driver)
-        if new:
-            self._spawn(self._ask(new, 1))
+        self._ask_each(new, 1)
+
+    def _ask_each(self, drivers: Sequence[LaneDriver], attempt: int) -> None:
+        """Ask every leader on its own: a silent one holds back only what it leads."""
+        led: defaultdict[int, list[LaneDriver]] = defaultdict(list)
+        for driver in drivers:
+            led[driver.target_leader.node].append(driver)
+        for lanes in led.values():
+            self._spawn(self._ask(lanes, attempt))
 
     def _trust(self, driver: LaneDriver) -> None:
         driver.believed = driver.target_leader
@@ -62,8 +73,9 @@ class Doubts:
         if not asked:
             return
         try:
-            ends = await self._target.offsets([driver.name.target for driver in asked], LATEST)
-        except (ConnectionLost, BrokerUnreachable, KafkaRefusal):
+            async with asyncio.timeout(_ANSWER_S * attempt):
+                ends = await self._target.offsets([driver.name.target for driver in asked], LATEST)
+        except (TimeoutError, ConnectionLost, BrokerUnreachable, KafkaRefusal):
             await self._ask_again(list(asked), attempt)
             return
         for driver, leader in asked.items():
@@ -80,5 +92,4 @@ class Doubts:
         await pause(backoff_s(attempt, most_s=_PATIENCE_S))
         middle = (len(drivers) + 1) // 2
         for half in (drivers[:middle], drivers[middle:]):
-            if half:
-                self._spawn(self._ask(half, attempt + 1))
+            self._ask_each(half, attempt + 1)

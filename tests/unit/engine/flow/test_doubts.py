@@ -1,5 +1,6 @@
 """A target whose new leader lost what the old one had acknowledged: noticed before anything is appended behind it."""
 
+import asyncio
 from collections.abc import Sequence
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from engine.core.events import OwnershipLost, Resumed, SourceGap, TargetCut, TargetGap
 from engine.core.states import State
 from engine.errors import ConnectionLost, KafkaRefusal
+from engine.flow import doubts
 from engine.flow.ports import Leader
 from policies.model import TopicPartition
 from tests.unit.engine.core.maps import records_of
@@ -191,3 +193,30 @@ async def test_brokers_without_leader_epochs_are_asked_after_every_lost_connecti
         stage.more()
         await until(stage.whole)
         assert len(stage.told(TargetCut)) == 1
+
+
+async def test_a_leader_that_keeps_its_end_to_itself_holds_no_lane_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doubts, "_ANSWER_S", 0.02)
+    stage, speak, asked = Cut(2), asyncio.Event(), 0
+    offsets = stage.b.offsets
+
+    async def slow(partitions: Sequence[TopicPartition], at: int) -> dict[TopicPartition, int]:
+        nonlocal asked
+        if COPY in partitions:
+            asked += 1
+            await speak.wait()
+        return await offsets(partitions, at)
+
+    stage.assign()
+    async with stage.running():
+        await stage.fill()
+        stage.b.offsets = slow  # type: ignore[method-assign]
+        for index in range(2):
+            stage.b.leader[TopicPartition("A.t", index)] = Leader(2 + index, 5, "id-A.t")
+        stage.b.lose(1)
+        for index in range(2):
+            stage.more(index)
+        await until(lambda: stage.whole(1) and asked >= 2)  # and the silent one is asked again
+        assert (stage.driver().doubted, stage.whole()) == (True, False)
+        speak.set()
+        await until(stage.whole)
