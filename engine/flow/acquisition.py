@@ -230,7 +230,7 @@ class Acquisition:
         found = await self._resumption.find(driver, fenced, world)
         if isinstance(found, TargetGap):
             return found
-        return self._resumption.source_gap(driver, found.source_next, world) or found
+        return await self._resumption.source_gap(driver, found.source_next, world) or found
 
     def _own(self, driver: LaneDriver, found: Found | AnyEvent, producer: Producer, world: World, tell: Tell) -> None:
         if not isinstance(found, Found):

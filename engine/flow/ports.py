@@ -168,7 +168,10 @@ class Cluster(Protocol):
         """Return the cluster's id."""
 
     async def leaders(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
-        """Return the leader of every partition that exists."""
+        """Return the leader of every partition that exists, never an older one than was told before (KIP-320)."""
+
+    async def survey(self, partitions: Sequence[TopicPartition]) -> None:
+        """Ask every broker who leads the partitions; the newest answer counts from then on. Raises nothing."""
 
     def forget_topic(self, topic: str) -> None:
         """Forget which topic bears a name: the next look at its leaders takes the one that does then."""

@@ -238,6 +238,8 @@ class Remedies:
         lane, fault = driver.lane, found.fault
         if fault is None and found.preferred_replica >= 0:
             self._routes().read_from(driver, found.preferred_replica)
+        elif fault is None and found.diverging is not None and driver.source_is_old:
+            self._routes().lose_source(driver)
         elif fault is None and found.diverging is not None:
             epoch, end = found.diverging
             cause = f"the source's history parts from what was copied at epoch {epoch}, offset {end}"
@@ -261,12 +263,13 @@ class Remedies:
 
     async def _out_of_range(self, driver: LaneDriver) -> None:
         source, wanted = driver.name.source, driver.lane.fetch_offset
+        await self._source.survey([source])  # a leader of the past has an end of the past
         try:
             start = (await self._source.offsets([source], EARLIEST))[source]
             end = (await self._source.offsets([source], LATEST))[source]
         except (ConnectionLost, BrokerUnreachable, KafkaRefusal):
             return  # the next fetch will say it again
-        if not driver.lane.listens or driver.lane.fetch_offset != wanted:
+        if not driver.lane.listens or driver.lane.fetch_offset != wanted or driver.source_is_old:
             return
         if wanted < start:
             self._gap(

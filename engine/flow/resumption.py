@@ -10,6 +10,7 @@ from engine.core.map_resume import map_reaches, unfolded
 from engine.core.map_runs import MapBlock
 from engine.core.position import ForeignPosition, Position
 from engine.core.resume import Found, Tail, TailBatch, Unknown, doubtful, read_stored_tail
+from engine.errors import ConnectionLost
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.ports import EARLIEST, LATEST, Cluster, Producer, ProducerState
 from engine.flow.starts import StartResolver
@@ -121,9 +122,11 @@ class Resumption:
     # --- one lane --------------------------------------------------------------------------------------------
 
     async def find(self, driver: LaneDriver, fenced: Fenced, world: World) -> Found | TargetGap:
-        """Find where the copy ended."""
+        """Find where the copy ended. Raises ConnectionLost where the reads were not behind the barrier."""
         target, stored = driver.name.target, world.stored.get(driver.name.source)
         start, end = world.target_starts[target], world.target_ends[target]
+        if fenced.producer.fenced and end <= fenced.before.end:
+            raise _not_behind(target)
         if isinstance(stored, Position):
             tail = await self._tail(driver, stored, fenced, start, end)
             found = read_stored_tail(stored, tail)
@@ -193,6 +196,10 @@ class Resumption:
             batches = await tail_headers(self._target, target, stored, max(start, first), end)
         if doubtful(stored, Tail(log_start=start, end=end, batches=tuple(batches))):
             batches = await self._target.read_headers(target, max(start, end - _REGRESSION_WINDOW), end)
+        mark = (fenced.producer.producer_id, fenced.producer.epoch)
+        marked = any(batch.is_control and (batch.producer_id, batch.producer_epoch) == mark for batch in batches)
+        if fenced.producer.fenced and not marked and start <= before.end:
+            raise _not_behind(target)
         markers = sum(1 for batch in batches if batch.is_control and batch.base_offset >= before.end)
         untouched = before.end + markers >= end
         ours = (stored.producer_id, stored.producer_epoch)
@@ -245,9 +252,17 @@ class Resumption:
                 return IdentityChanged(flow=self._terms.flow, lane=source, what=what, expected=expected, found=found)
         return None
 
-    def source_gap(self, driver: LaneDriver, source_next: int, world: World) -> SourceGap | None:
-        """Tell what the source no longer has of what would be copied next."""
-        lane = driver.name.source
+    async def source_gap(self, driver: LaneDriver, source_next: int, world: World) -> SourceGap | None:
+        """Tell what the source no longer has of what would be copied next. Raises ConnectionLost, BrokerUnreachable.
+
+        A leader of the past has an end of the past: before that is believed every broker is asked who leads.
+        """
+        lane, stored = driver.name.source, world.stored.get(driver.name.source)
+        if source_next > world.source_ends[lane]:
+            await self._source.survey([lane])
+            world.source_ends |= await self._source.offsets([lane], LATEST)
+            if isinstance(stored, Position) and 0 <= driver.source_leader.epoch < stored.source_leader_epoch:
+                raise ConnectionLost(f"{lane}: copied up to epoch {stored.source_leader_epoch}, an older one leads")
         start, end = world.source_starts[lane], world.source_ends[lane]
         if source_next < start:
             first, last = source_next, start - 1
@@ -258,3 +273,8 @@ class Resumption:
         else:
             return None
         return SourceGap(flow=self._terms.flow, lane=lane, first=first, last=last, cause=cause)
+
+
+def _not_behind(target: TopicPartition) -> ConnectionLost:
+    """A leader of the past (thawed, or cut off from its controller) was asked: its log lacks our own marker."""
+    return ConnectionLost(f"{target}: the broker that was asked does not have the marker of our barrier yet")

@@ -17,14 +17,21 @@ from engine.clock import now_s
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.kafka.connection import Connection
 from engine.kafka.faults import COORDINATOR_RETRY, NONE, error_name
+from engine.kafka.leader_epochs import LeaderEpochs
 from engine.kafka.protocol import MetadataWithEpochs, MetadataWithIds
 from engine.kafka.security import HandshakeOptions
+from engine.tasks import run_all
 from policies.model import TopicPartition
 
 _METADATA_KEY, _METADATA_WITH_EPOCHS, _METADATA_WITH_IDS = 3, 7, 12
 _TRANSACTION = 1
 _RECENT_S = 1.0
 _BESIDE = 4
+_PATIENCE_S = 3.0
+"""A broker that has not told its metadata after so long is left for the next one, and asked last for a while."""
+_SLOW_S = 10.0
+_SHUT_S = 1.0
+"""How long a broker that could not be connected to is not tried again."""
 NO_ID = UUID(int=0)
 
 
@@ -87,11 +94,16 @@ class ClusterClient:
         self._brokers: dict[int, BrokerAddress] = {}
         self._control: dict[tuple[int, int], Connection] = {}
         self._locks: dict[tuple[int, int], asyncio.Lock] = {}
+        self._shut: dict[int, tuple[float, BrokerUnreachable]] = {}
+        """Brokers that could not be connected to: when, and why."""
+        self._slow: dict[int, float] = {}
+        """Brokers that did not tell their metadata in time, and when."""
         self._coordinators: dict[str, int] = {}
         self._turn = itertools.count()
         self._asking = asyncio.Lock()
         self._described: Metadata | None = None
         self._recent: dict[str, tuple[float, TopicMeta]] = {}
+        self._epochs = LeaderEpochs()
 
     async def open(self) -> Metadata:
         """Find the brokers. Raises BrokerUnreachable naming every address tried and why."""
@@ -110,6 +122,19 @@ class ClusterClient:
                 await connection.close()
         raise BrokerUnreachable(f"cluster {self.alias!r}", "; ".join(reasons))
 
+    async def survey(self, topics: list[str]) -> None:
+        """Ask every broker who leads these topics, so that the newest answer is known; none may answer."""
+
+        async def ask(node: int) -> None:
+            try:
+                self._learn(await self._ask(node, topics))
+            except (BrokerUnreachable, ConnectionLost):
+                return  # whoever is away leads nothing
+
+        for topic in topics:
+            self._recent.pop(topic, None)
+        await run_all(*(ask(node) for node in self.nodes))
+
     async def close(self) -> None:
         """Close every control connection."""
         connections, self._control = list(self._control.values()), {}
@@ -120,13 +145,32 @@ class ClusterClient:
         """Ask any reachable broker about topics (None = all). Raises BrokerUnreachable when none answers."""
         nodes = list(self._brokers)
         start = next(self._turn) % max(1, len(nodes))
-        for node in nodes[start:] + nodes[:start]:
+        for node in self._quick_first(nodes[start:] + nodes[:start]):
             try:
-                return self._learn(await _ask_metadata(await self.control(node), topics))
+                found = self._learn(await self._ask(node, topics))
             except (BrokerUnreachable, ConnectionLost):
                 continue
+            if topics is None:
+                self._epochs.keep(found.topics)
+            return found
         await self.open()  # all brokers may have moved: the bootstrap addresses are the way back in
         return self._learn(await _ask_metadata(await self.any_connection(), topics))
+
+    async def _ask(self, node: int, topics: list[str] | None) -> Metadata:
+        """Ask one broker, for a while. Raises BrokerUnreachable, ConnectionLost.
+
+        A late answer costs nobody the connection, which others share.
+        """
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                return await _ask_metadata(await self.control(node), topics)
+        except TimeoutError:
+            self._slow[node] = now_s()
+            raise ConnectionLost(f"broker {node} of cluster {self.alias!r}: no metadata in time") from None
+
+    def _quick_first(self, nodes: list[int]) -> list[int]:
+        before_s = now_s() - _SLOW_S
+        return sorted(nodes, key=lambda node: self._slow.get(node, before_s) > before_s)
 
     async def recent(self, topics: list[str]) -> Metadata:
         """As `metadata`, but what was asked within the last second is not asked again: many lanes share a topic.
@@ -139,11 +183,15 @@ class ClusterClient:
             found = {name: self._recent[name][1] for name in topics if name in self._recent}
             if len(found) < len(set(topics)) or self._described is None:
                 self._described = await self.metadata([name for name in topics if name not in found])
-                for name, topic in self._described.topics.items():
-                    found[name] = topic
-                    if topic.error_code == NONE and topic.partitions:  # what is not there yet may be there in a moment
-                        self._recent[name] = now_s(), topic
+                self.remember(self._described)
+                found |= self._described.topics
             return msgspec.structs.replace(self._described, topics=found)
+
+    def remember(self, metadata: Metadata) -> None:
+        """Let `recent` tell this for a second."""
+        for name, topic in metadata.topics.items():
+            if topic.error_code == NONE and topic.partitions:  # what is not there yet may be there in a moment
+                self._recent[name] = now_s(), topic
 
     @contextmanager
     def believing(self, topics: Iterable[str]) -> Iterator[None]:
@@ -158,7 +206,8 @@ class ClusterClient:
     def _learn(self, metadata: Metadata) -> Metadata:
         if metadata.brokers:
             self._brokers = metadata.brokers
-        return metadata
+        newest = {name: self._epochs.newest(name, topic) for name, topic in metadata.topics.items()}
+        return msgspec.structs.replace(metadata, topics=newest)
 
     @property
     def nodes(self) -> list[int]:
@@ -181,16 +230,27 @@ class ClusterClient:
         return await self._shared(node, 1 + crc32(name.encode()) % _BESIDE)
 
     async def _shared(self, node: int, turn: int) -> Connection:
+        """Whoever waits while another one tries in vain shares the failure, instead of waiting as long once more."""
         async with self._locks.setdefault((node, turn), asyncio.Lock()):
             connection = self._control.get((node, turn))
             if connection is None or connection.closed.is_set():
-                connection = self._control[node, turn] = await self.open_connection(node)
+                connection = self._control[node, turn] = await self._reopened(node)
             return connection
+
+    async def _reopened(self, node: int) -> Connection:
+        shut_s, error = self._shut.get(node, (-_SHUT_S, None))
+        if error is not None and now_s() - shut_s < _SHUT_S:
+            raise BrokerUnreachable(error.address, error.why)
+        try:
+            return await self.open_connection(node)
+        except BrokerUnreachable as found:
+            self._shut[node] = now_s(), found
+            raise
 
     async def any_connection(self) -> Connection:
         """Return a control connection to any broker. Raises BrokerUnreachable."""
         error: BrokerUnreachable | None = None
-        for node in self.nodes:
+        for node in self._quick_first(self.nodes):
             try:
                 return await self.control(node)
             except BrokerUnreachable as failure:

@@ -36,6 +36,7 @@ class KafkaCluster:
     async def leaders(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
         """Look the leaders up; the topic ids found here are the ones that fetches and appends then name."""
         metadata = await self._client.metadata(sorted({partition.topic for partition in partitions}))
+        self._client.remember(metadata)  # whoever asks these leaders next means the ones that were found here
         for name, topic in metadata.topics.items():
             if topic.topic_id.int:
                 self._topic_ids.setdefault(name, topic.topic_id)
@@ -46,6 +47,10 @@ class KafkaCluster:
                 node, epoch = metadata.leader(partition)
                 found[partition] = Leader(node, epoch, text_id(described.topic_id))
         return found
+
+    async def survey(self, partitions: Sequence[TopicPartition]) -> None:
+        """Ask every broker who leads the partitions."""
+        await self._client.survey(sorted({partition.topic for partition in partitions}))
 
     def forget_topic(self, topic: str) -> None:
         """Forget the id that fetches and appends name for a topic."""

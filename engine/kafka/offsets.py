@@ -6,18 +6,22 @@ from aiokafka.protocol.offset import OffsetRequest
 
 from engine.errors import ConnectionLost, KafkaRefusal
 from engine.flow.ports import ProducerState
-from engine.kafka.cluster import ClusterClient
+from engine.kafka.cluster import ClusterClient, Metadata
 from engine.kafka.faults import FETCH_RETRY, NONE, error_name
+from engine.kafka.offset_protocol import ListOffsetsWithEpochs
 from engine.kafka.protocol import DescribeProducers
 from engine.tasks import run_all
 from policies.model import TopicPartition
 
+_OFFSETS_KEY, _OFFSETS_WITH_EPOCHS = 2, 4
 _PRODUCERS_KEY = 61
 _CLIENT = -1
 _READ_UNCOMMITTED = 0
 
 
-async def by_leader(client: ClusterClient, partitions: Sequence[TopicPartition]) -> dict[int, dict[str, list[int]]]:
+async def by_leader(
+    client: ClusterClient, partitions: Sequence[TopicPartition]
+) -> tuple[Metadata, dict[int, dict[str, list[int]]]]:
     """Group partitions by leader and topic; raises ConnectionLost where one has no leader."""
     metadata = await client.recent(sorted({partition.topic for partition in partitions}))
     grouped: dict[int, dict[str, list[int]]] = {}
@@ -26,26 +30,37 @@ async def by_leader(client: ClusterClient, partitions: Sequence[TopicPartition])
         if leader < 0:
             raise ConnectionLost(f"{partition} on cluster {client.alias!r} has no leader")
         grouped.setdefault(leader, {}).setdefault(partition.topic, []).append(partition.partition)
-    return grouped
+    return metadata, grouped
 
 
 async def list_offsets(
     client: ClusterClient, partitions: Sequence[TopicPartition], timestamp_ms: int
 ) -> dict[TopicPartition, int]:
-    """Return the offset of each partition at a timestamp (-2 log start, -1 high watermark)."""
+    """Return the offset of each partition at a timestamp (-2 log start, -1 high watermark).
+
+    A leader of another epoch than the newest one that we know refuses, from ListOffsets v4 on.
+    """
     found: dict[TopicPartition, int] = {}
 
-    async def ask(node: int, topics: dict[str, list[int]]) -> None:
-        wanted = [(topic, [(partition, timestamp_ms) for partition in ids]) for topic, ids in topics.items()]
-        answer = await (await client.control(node)).call(OffsetRequest(_CLIENT, _READ_UNCOMMITTED, wanted))
+    async def ask(node: int, topics: dict[str, list[int]], metadata: Metadata) -> None:
+        connection = await client.control(node)
+        if connection.supports(_OFFSETS_KEY, _OFFSETS_WITH_EPOCHS):
+            led = [
+                (topic, [(id_, metadata.leader(TopicPartition(topic, id_))[1], timestamp_ms) for id_ in ids])
+                for topic, ids in topics.items()
+            ]
+            answer = await connection.call(ListOffsetsWithEpochs(led))
+        else:
+            wanted = [(topic, [(partition, timestamp_ms) for partition in ids]) for topic, ids in topics.items()]
+            answer = await connection.call(OffsetRequest(_CLIENT, _READ_UNCOMMITTED, wanted))
         for topic, rows in answer.topics:
-            for partition, code, _timestamp, offset in rows:
+            for partition, code, _timestamp, offset, *_epoch in rows:
                 _check(f"offsets of {topic}-{partition} on cluster {client.alias!r}", code)
                 found[TopicPartition(topic, partition)] = offset
 
     with client.believing({partition.topic for partition in partitions}):
-        leaders = await by_leader(client, partitions)
-        await run_all(*(ask(node, topics) for node, topics in leaders.items()))
+        metadata, leaders = await by_leader(client, partitions)
+        await run_all(*(ask(node, topics, metadata) for node, topics in leaders.items()))
     return found
 
 
@@ -69,7 +84,7 @@ async def describe_producers(
                 ]
 
     with client.believing({partition.topic for partition in partitions}):
-        leaders = await by_leader(client, partitions)
+        _, leaders = await by_leader(client, partitions)
         await run_all(*(ask(node, topics) for node, topics in leaders.items()))
     return found
 

@@ -2,13 +2,18 @@
 
 import asyncio
 from typing import Any
+from uuid import UUID
 
 import pytest
+from aiokafka.protocol.transaction import InitProducerIdRequest
 
 from engine.errors import BrokerUnreachable, ConnectionLost
 from engine.kafka import cluster
-from engine.kafka.cluster import NO_ID, ClusterClient, Metadata, PartitionMeta, TopicMeta
+from engine.kafka.cluster import NO_ID, BrokerAddress, ClusterClient, Metadata, PartitionMeta, TopicMeta
+from engine.kafka.connection import Connection
 from engine.kafka.security import HandshakeOptions
+from policies.model import TopicPartition
+from tests.fakes.brokers import turns
 
 
 class Client(ClusterClient):
@@ -101,3 +106,96 @@ async def test_a_connection_that_was_lost_is_opened_anew() -> None:
     lost = await client.beside(1, "lane")
     await lost.close()
     assert await client.beside(1, "lane") is not lost
+
+
+# --- brokers that answer late, or never --------------------------------------------------------------------------
+
+
+class Brokers(ClusterClient):
+    """A client of brokers 1 to 3 whose connections are opened by the test."""
+
+    def __init__(self) -> None:
+        super().__init__("a", [("h", 1)], HandshakeOptions(client_id="c", timeout_s=1.0))
+        self._brokers = {node: BrokerAddress("h", node, "") for node in (1, 2, 3)}
+        self.opened: list[int] = []
+        self.mute = asyncio.Event()
+
+    async def open_connection(self, node: int) -> Connection:
+        self.opened.append(node)
+        if node == 1:
+            await self.mute.wait()
+            raise BrokerUnreachable("h:1", "no answer")
+        return Connection("h", node, "c", {})
+
+
+async def test_all_who_wait_for_a_mute_broker_share_one_attempt() -> None:
+    client, refused = Brokers(), list[str]()
+
+    async def ask() -> None:
+        try:
+            await client.control(1)
+        except BrokerUnreachable as error:
+            refused.append(str(error))
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(5):
+            group.create_task(ask())
+        await turns()
+        client.mute.set()
+    assert (client.opened, refused) == ([1], ["h:1: cannot connect: no answer"] * 5)
+
+
+async def test_a_broker_that_could_not_be_reached_is_tried_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster, "_SHUT_S", 0.0)
+    client = Brokers()
+    client.mute.set()
+    for _ in range(2):
+        with pytest.raises(BrokerUnreachable):
+            await client.control(1)
+    assert client.opened == [1, 1]
+
+
+async def test_transactions_have_a_connection_of_their_own() -> None:
+    client = Brokers()
+    await client.control(2)
+    await client.control(2)
+    client._coordinators["id"] = 2
+    with pytest.raises(ConnectionLost):  # it leads nowhere
+        await client.coordinator_call("id", InitProducerIdRequest("id", 1000))
+    assert client.opened == [2, 2]
+
+
+async def test_a_broker_that_keeps_its_metadata_to_itself_is_left_for_the_next_and_asked_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[int] = []
+
+    async def answer(connection: Connection, _topics: list[str] | None) -> Metadata:
+        asked.append(connection.port)
+        return Metadata(cluster_id="i", controller=1, brokers={}, topics={})
+
+    monkeypatch.setattr(cluster, "_PATIENCE_S", 0.05)
+    monkeypatch.setattr(cluster, "_ask_metadata", answer)
+    client = Brokers()
+    for _ in range(3):
+        await client.metadata([])
+    assert client.opened.count(1) == 1  # the first one to be asked, and then the last
+    assert len(asked) == 3
+    assert 1 not in asked
+
+
+async def test_a_survey_asks_every_broker_and_keeps_the_newest_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    epochs = {2: 5, 3: 4}
+
+    async def answer(connection: Connection, topics: list[str] | None) -> Metadata:
+        led = PartitionMeta(connection.port, epochs[connection.port], (2, 3))
+        known = {name: TopicMeta(0, UUID(int=7), False, {0: led}) for name in topics or ()}
+        return Metadata(cluster_id="i", controller=1, brokers={}, topics=known)
+
+    monkeypatch.setattr(cluster, "_ask_metadata", answer)
+    client = Brokers()
+    client.mute.set()
+    await client.survey(["t"])
+    assert sorted(client.opened) == [1, 2, 3]
+    for _ in range(2):  # whichever broker is asked now
+        assert (await client.metadata(["t"])).leader(TopicPartition("t", 0)) == (2, 5)
