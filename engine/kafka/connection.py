@@ -110,6 +110,7 @@ class _Frames(asyncio.BufferedProtocol):
         pending = self.pending.popleft()
         (correlation_id,) = _FRAME.unpack_from(frame, 0)
         if correlation_id != pending.correlation_id:
+            pending.answer(None)  # the connection ends with what is raised, and this request waits for it no more
             raise ConnectionLost(f"answer {correlation_id} to request {pending.correlation_id}")
         pending.answer(frame[4:])
 

@@ -81,7 +81,12 @@ class KafkaTargetBroker:
                 on_outcomes([UNKNOWN_OUTCOME] * len(batches))
                 return
             names = {topic_id: topic for topic, topic_id, _, _ in batches}
-            throttle_ms, produced = decode_produce(version, body, names)
+            try:
+                throttle_ms, produced = decode_produce(version, body, names)
+            except Exception:  # whatever it is ends the connection, and must not leave these batches without an outcome
+                self._deliver_late()
+                on_outcomes([UNKNOWN_OUTCOME] * len(batches))
+                raise
             outcomes = [_outcome(produced.get((topic, partition))) for topic, _, partition, _ in batches]
             if throttle_ms or self._late:
                 self._deliver_after(throttle_ms / 1000, lambda: on_outcomes(outcomes))

@@ -6,6 +6,7 @@ from typing import cast
 
 import pytest
 
+from engine.errors import ConnectionLost
 from engine.kafka.connection import Connection
 from tests.fakes.brokers import turns
 
@@ -97,3 +98,12 @@ async def test_a_buffer_that_is_being_written_to_costs_the_connection() -> None:
         first.cancel()
         await turns(2)
     assert line.wire.aborted
+
+
+async def test_a_request_that_gets_the_answer_of_another_one_has_its_outcome() -> None:
+    line = Line()
+    answers: list[memoryview | None] = []
+    line.connection.send(KEY, VERSION, False, [b"?"], answers.append)
+    with pytest.raises(ConnectionLost):  # asyncio closes the connection for it
+        line.receive(answer(7, b"of another"))
+    assert answers == [None]

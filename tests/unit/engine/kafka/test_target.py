@@ -1,9 +1,12 @@
 """A target broker whose connection goes: every request has its outcomes, in the order of the sends."""
 
 import asyncio
+import struct
 from collections.abc import Sequence
 from typing import Any, cast
 from uuid import UUID
+
+import pytest
 
 from engine.core.outcome import Outcome, OutcomeKind
 from engine.errors import ConnectionLost
@@ -56,3 +59,13 @@ async def test_what_is_sent_while_the_connection_closes_has_its_outcome_after_wh
     await asyncio.sleep(0)
     assert [number for number, _ in told] == [1, 2, 3]
     assert {outcome.kind for _, outcome in told} == {OutcomeKind.UNKNOWN}
+
+
+async def test_batches_whose_answer_cannot_be_read_have_an_outcome() -> None:
+    connection = Closing()
+    broker = KafkaTargetBroker(cast("Connection", connection), {"t": UUID(int=1)}, timeout_s=1.0)
+    told: list[tuple[int, Outcome]] = []
+    append(broker, 1, told)
+    with pytest.raises(struct.error):
+        connection.pending[0](memoryview(b"\0"))
+    assert [(number, outcome.kind) for number, outcome in told] == [(1, OutcomeKind.UNKNOWN)]
