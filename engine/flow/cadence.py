@@ -6,6 +6,7 @@ from engine.clock import now_s, pause, wall_ms
 from engine.core.states import State
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.gate import Gate
+from engine.flow.halves import offsets_by_halves
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.ports import EARLIEST, Cluster
 from engine.flow.remedies import Remedies
@@ -45,6 +46,7 @@ class Cadence:
         self._keep_alive_s = terms.keep_alive_s
         self._look_s = min(terms.flush_s, terms.untold_s)
         self._expiry_s: float | None = None
+        self._looking = False
 
     def tick(self) -> None:
         """Show that the loop goes round."""
@@ -101,15 +103,21 @@ class Cadence:
 
     async def _look_for_eaten(self) -> None:
         """Compare the target's log starts with the positions, once per lane until it recovers."""
-        drivers = [d for d in self._drivers.values() if d.lane.state is State.COPYING and d.lane.records]
+        if self._looking:
+            return  # the last look still waits for a broker
+        self._looking = True
         try:
-            starts = await self._target.offsets([d.name.target for d in drivers], EARLIEST) if drivers else {}
-        except (ConnectionLost, BrokerUnreachable, KafkaRefusal):
-            return  # asked again at the next look
+            drivers = [d for d in self._drivers.values() if d.lane.state is State.COPYING and d.lane.records]
+            starts = await offsets_by_halves(self._target, [d.name.target for d in drivers], EARLIEST)
+        finally:
+            self._looking = False
         for driver in drivers:
-            eaten = starts[driver.name.target] >= driver.lane.target_next
+            start = starts.get(driver.name.target)
+            if start is None:
+                continue  # asked again at the next look
+            eaten = start >= driver.lane.target_next
             if eaten and not driver.eaten_told:
-                self._remedies.eaten(driver, starts[driver.name.target])
+                self._remedies.eaten(driver, start)
             driver.eaten_told = eaten
 
     def _keep_all_alive(self, now: float) -> None:

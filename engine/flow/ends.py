@@ -4,9 +4,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from engine.clock import pause, wall_ms
-from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.flow.halves import offsets_by_halves
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.ports import LATEST, Cluster
+from engine.tasks import run_all
 from policies.model import TopicPartition
 
 STALE_MS = 5000
@@ -34,22 +35,14 @@ class SourceEnds:
         for driver in self._drivers.values():
             if driver.end_at_ms < before_ms and driver.source_leader.node >= 0 and driver.lane.source_next >= 0:
                 stale[driver.source_leader.node].append(driver)
-        for drivers in stale.values():
-            await self._ask(drivers)
+        await run_all(*(self._ask(drivers) for drivers in stale.values()))
 
     async def _ask(self, drivers: Sequence[LaneDriver]) -> None:
         told_at_ms = [driver.end_at_ms for driver in drivers]
-        try:
-            ends = await self._source.offsets([driver.name.source for driver in drivers], LATEST)
-        except (ConnectionLost, BrokerUnreachable):
-            return  # the ends stay as they were told last; asked again at the next look
-        except KafkaRefusal:
-            if len(drivers) > 1:  # a topic that is gone must not hide the others
-                middle = len(drivers) // 2
-                await self._ask(drivers[:middle])
-                await self._ask(drivers[middle:])
-            return
+        # What is not told stays as it was told last, and is asked again at the next look.
+        ends = await offsets_by_halves(self._source, [driver.name.source for driver in drivers], LATEST)
         now_ms = wall_ms()
         for driver, told_at in zip(drivers, told_at_ms, strict=True):
-            if driver.end_at_ms == told_at:  # else a fetch was faster, and knows better
-                driver.source_end, driver.end_at_ms = ends[driver.name.source], now_ms
+            end = ends.get(driver.name.source)
+            if end is not None and driver.end_at_ms == told_at:  # else a fetch was faster, and knows better
+                driver.source_end, driver.end_at_ms = end, now_ms

@@ -1,5 +1,6 @@
 """Ends of lanes that no fetch tells of."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -10,6 +11,7 @@ from engine.flow.ends import STALE_MS, SourceEnds
 from engine.flow.lane_driver import NOBODY, LaneDriver
 from engine.flow.ports import Leader
 from policies.model import TopicPartition
+from tests.fakes.brokers import turns
 from tests.unit.engine.core.positions import position
 from tests.unit.engine.flow.stage import Stage
 
@@ -24,6 +26,7 @@ class Shore:
         stage.assign()
         self.asked: list[list[int]] = []
         self.fail: Fail = lambda _partitions: None
+        self.source = stage.a
         stage.a.fail = self._asked
         self.drivers: list[LaneDriver] = [stage.driver(index) for index in range(3)]
         for node, driver in zip((1, 1, 2), self.drivers, strict=True):
@@ -99,3 +102,21 @@ async def test_a_fetch_that_was_faster_is_believed() -> None:
     shore.fail = fetched
     await shore.ends.look()
     assert shore.told == [99, 4, 4]
+
+
+async def test_a_broker_that_is_silent_holds_back_its_own_only() -> None:
+    shore, speak = Shore(), asyncio.Event()
+    offsets = shore.source.offsets
+
+    async def slow(partitions: Sequence[TopicPartition], at: int) -> dict[TopicPartition, int]:
+        if TopicPartition("t", 0) in partitions:
+            await speak.wait()
+        return await offsets(partitions, at)
+
+    shore.source.offsets = slow  # type: ignore[method-assign]
+    async with asyncio.TaskGroup() as group:
+        group.create_task(shore.ends.look())
+        await turns()
+        assert shore.told == [-1, -1, 4]
+        speak.set()
+    assert shore.told == [4, 4, 4]
