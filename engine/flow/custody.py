@@ -26,16 +26,20 @@ class Custody:
 
     def refuses(self, appender: Appender, carrier: Carrier) -> bool:
         """Whether another outbox owes the appender answers; this one is kicked when the last of them has come."""
-        held = self._held.get(appender)
-        if held is None or held[0] is carrier:
-            return False
-        self._waiting[appender] = carrier
-        return True
+        refused = self.elsewhere(appender, carrier)
+        if refused:
+            self._waiting[appender] = carrier
+        return refused
 
     def holds(self, appender: Appender, carrier: Carrier) -> bool:
         """Whether this outbox owes the appender an answer."""
         held = self._held.get(appender)
         return held is not None and held[0] is carrier
+
+    def elsewhere(self, appender: Appender, carrier: Carrier) -> bool:
+        """Whether another outbox than this one owes the appender an answer."""
+        held = self._held.get(appender)
+        return held is not None and held[0] is not carrier
 
     def sent(self, appender: Appender, carrier: Carrier) -> None:
         """One more batch has gone out."""

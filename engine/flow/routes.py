@@ -251,6 +251,8 @@ class Routes:
             return f"waits to hear from target broker {driver.target_leader.node} where its log ends"
         if way.outbox is None or not way.outbox.box.open:
             return f"no connection to target broker {driver.target_leader.node}"
+        if self._custody.elsewhere(driver, way.outbox.box):
+            return "waits for the last answers of the target broker that led before"
         if way.inbox is None or not way.inbox.box.connected:
             return f"no connection to source broker {driver.source_node}"
         if way.outbox.box.throttled:

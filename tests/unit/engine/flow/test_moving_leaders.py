@@ -69,6 +69,7 @@ async def test_the_new_leader_gets_nothing_before_the_old_one_has_answered(how: 
         stage.more()
         await until(lambda: driver.lane.pieces.waiting)
         assert (driver.lane.in_flight, len(stage.targets[0].batches)) == (1, before)
+        assert "that led before" in stage.copier.routes.obstacle(driver)
         stage.b.thaw(1)
         await until(stage.all_whole)
         assert stage.state() is State.COPYING
