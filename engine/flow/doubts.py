@@ -7,13 +7,13 @@ from asks where the log ends. An end below what was acknowledged makes it acquir
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from engine.clock import backoff_s, pause
 from engine.core.states import State
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.lane_driver import LaneDriver
-from engine.flow.ports import LATEST, Cluster
+from engine.flow.ports import LATEST, Cluster, Leader
 
 _OWNED = (State.COPYING, State.TROUBLED, State.WAITING, State.SETTLING, State.REFUSED)
 _PATIENCE_S = 1.0
@@ -35,6 +35,8 @@ class Doubts:
         self._spawn = spawn
         self._kick = kick
         self._lost = lost
+        self._asking: dict[LaneDriver, Leader] = {}
+        """Who is being asked about a lane."""
 
     def doubt(self, driver: LaneDriver) -> None:
         """The connection to the lane's target leader is gone: who will lead next, and with what?"""
@@ -42,23 +44,24 @@ class Doubts:
 
     def settle(self, drivers: Sequence[LaneDriver]) -> None:
         """The leaders were looked up: ask those that are new."""
-        new: list[LaneDriver] = []
+        new: dict[LaneDriver, Leader] = {}
         for driver in drivers:
             leader = driver.target_leader
             if driver.lane.state not in _OWNED or leader.node < 0:
                 continue
             if leader == driver.believed and (leader.epoch >= 0 or not driver.doubted):
                 self._trust(driver)
-            else:
-                driver.doubted = True
-                new.append(driver)
+                continue
+            driver.doubted = True
+            if self._asking.get(driver) != leader:
+                new[driver] = self._asking[driver] = leader
         self._ask_each(new, 1)
 
-    def _ask_each(self, drivers: Sequence[LaneDriver], attempt: int) -> None:
+    def _ask_each(self, asked: Mapping[LaneDriver, Leader], attempt: int) -> None:
         """Ask every leader on its own: a silent one holds back only what it leads."""
-        led: defaultdict[int, list[LaneDriver]] = defaultdict(list)
-        for driver in drivers:
-            led[driver.target_leader.node].append(driver)
+        led: defaultdict[int, dict[LaneDriver, Leader]] = defaultdict(dict)
+        for driver, leader in asked.items():
+            led[leader.node][driver] = leader
         for lanes in led.values():
             self._spawn(self._ask(lanes, attempt))
 
@@ -68,28 +71,37 @@ class Doubts:
             driver.doubted = False
             self._kick([driver])
 
-    async def _ask(self, drivers: Sequence[LaneDriver], attempt: int) -> None:
-        asked = {driver: driver.target_leader for driver in drivers if driver.doubted and driver.lane.state in _OWNED}
+    async def _ask(self, lanes: Mapping[LaneDriver, Leader], attempt: int) -> None:
+        asked = {driver: leader for driver, leader in lanes.items() if self._is_open(driver, leader)}
         if not asked:
             return
         try:
             async with asyncio.timeout(_ANSWER_S * attempt):
                 ends = await self._target.offsets([driver.name.target for driver in asked], LATEST)
         except (TimeoutError, ConnectionLost, BrokerUnreachable, KafkaRefusal):
-            await self._ask_again(list(asked), attempt)
+            await self._ask_again(asked, attempt)
             return
         for driver, leader in asked.items():
-            if driver.target_leader != leader or driver.lane.state not in _OWNED:
-                continue  # another one leads by now, and is being asked; or the lane was acquired anew
+            if not self._is_open(driver, leader):
+                continue
+            self._asking.pop(driver, None)
             end = ends[driver.name.target]
             if end < driver.lane.target_next:
                 self._lost(driver, end)
             else:
                 self._trust(driver)
 
-    async def _ask_again(self, drivers: list[LaneDriver], attempt: int) -> None:
+    def _is_open(self, driver: LaneDriver, leader: Leader) -> bool:
+        """Whether it is still this leader that matters; else another is being asked, or the lane is acquired anew."""
+        if driver.doubted and driver.lane.state in _OWNED and driver.target_leader == leader:
+            return True
+        if self._asking.get(driver) == leader:
+            del self._asking[driver]
+        return False
+
+    async def _ask_again(self, asked: Mapping[LaneDriver, Leader], attempt: int) -> None:
         """Ask in two halves, so that one partition that cannot be asked about holds no other."""
         await pause(backoff_s(attempt, most_s=_PATIENCE_S))
-        middle = (len(drivers) + 1) // 2
-        for half in (drivers[:middle], drivers[middle:]):
-            self._ask_each(half, attempt + 1)
+        rows, middle = list(asked.items()), (len(asked) + 1) // 2
+        self._ask_each(dict(rows[:middle]), attempt + 1)
+        self._ask_each(dict(rows[middle:]), attempt + 1)

@@ -116,17 +116,17 @@ class Inbox:
     def _watched(self, every_s: float) -> Iterator[None]:
         """Say again and again that the broker is silent, for as long as this lasts."""
         loop = asyncio.get_running_loop()
+        timers: list[asyncio.TimerHandle] = []
 
         def say() -> None:
-            nonlocal timer
-            timer = loop.call_later(every_s, say)
+            timers[:] = [loop.call_later(every_s, say)]
             self._events.silent()
 
-        timer = loop.call_later(every_s, say)
+        timers.append(loop.call_later(every_s, say))
         try:
             yield
         finally:
-            timer.cancel()
+            timers[0].cancel()
 
     def _wanted(self) -> tuple[dict[Wanted, LaneDriver], bool]:
         """Choose the partitions of the next fetch, in a rotated order (a broker fills an answer in request order)."""

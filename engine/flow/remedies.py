@@ -238,8 +238,8 @@ class Remedies:
         lane, fault = driver.lane, found.fault
         if fault is None and found.preferred_replica >= 0:
             self._routes().read_from(driver, found.preferred_replica)
-        elif fault is None and found.diverging is not None and driver.source_is_old:
-            self._routes().lose_source(driver)
+        elif driver.source_is_old:
+            self._routes().lose_source(driver)  # what a leader of the past finds wrong is not
         elif fault is None and found.diverging is not None:
             epoch, end = found.diverging
             cause = f"the source's history parts from what was copied at epoch {epoch}, offset {end}"
@@ -269,7 +269,7 @@ class Remedies:
             end = (await self._source.offsets([source], LATEST))[source]
         except (ConnectionLost, BrokerUnreachable, KafkaRefusal):
             return  # the next fetch will say it again
-        if not driver.lane.listens or driver.lane.fetch_offset != wanted or driver.source_is_old:
+        if not driver.lane.listens or driver.lane.fetch_offset != wanted:
             return
         if wanted < start:
             self._gap(

@@ -115,7 +115,9 @@ class ClusterClient:
                 reasons.append(str(error))
                 continue
             try:
-                return self._learn(await _ask_metadata(connection, []))
+                found = self._learn(await _ask_metadata(connection, []))
+                self._shut.clear()  # one answers, so another may
+                return found
             except ConnectionLost as error:
                 reasons.append(str(error))
             finally:

@@ -252,7 +252,7 @@ async def test_the_leader_is_asked_anew_which_replica_is_nearest() -> None:
         stage.a.preferred[where] = 2  # 3 has fallen behind, and answers as if nothing were new
         leaders = stage.copier.routes.leaders
         leaders._nearest_at_s -= 3600.0
-        leaders._all_at_s = 0.0
+        leaders.source._all_at_s = 0.0
         leaders.look_up([stage.driver()])
         await until(lambda: stage.a.fetches[-1][0] == 2)
 

@@ -200,12 +200,12 @@ async def test_a_leader_that_keeps_its_end_to_itself_holds_no_lane_of_another(mo
     stage, speak, asked = Cut(2), asyncio.Event(), 0
     offsets = stage.b.offsets
 
-    async def slow(partitions: Sequence[TopicPartition], at: int) -> dict[TopicPartition, int]:
+    async def slow(partitions: Sequence[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
         nonlocal asked
         if COPY in partitions:
             asked += 1
             await speak.wait()
-        return await offsets(partitions, at)
+        return await offsets(partitions, timestamp_ms)
 
     stage.assign()
     async with stage.running():

@@ -39,11 +39,11 @@ async def test_a_look_that_waits_for_a_broker_is_the_only_one() -> None:
     stage, speak, asked = Stage(), asyncio.Event(), 0
     offsets = stage.b.offsets
 
-    async def slow(partitions: Sequence[TopicPartition], at: int) -> dict[TopicPartition, int]:
+    async def slow(partitions: Sequence[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
         nonlocal asked
         asked += 1
         await speak.wait()
-        return await offsets(partitions, at)
+        return await offsets(partitions, timestamp_ms)
 
     stage.assign()
     async with stage.running():

@@ -108,10 +108,10 @@ async def test_a_broker_that_is_silent_holds_back_its_own_only() -> None:
     shore, speak = Shore(), asyncio.Event()
     offsets = shore.source.offsets
 
-    async def slow(partitions: Sequence[TopicPartition], at: int) -> dict[TopicPartition, int]:
+    async def slow(partitions: Sequence[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
         if TopicPartition("t", 0) in partitions:
             await speak.wait()
-        return await offsets(partitions, at)
+        return await offsets(partitions, timestamp_ms)
 
     shore.source.offsets = slow  # type: ignore[method-assign]
     async with asyncio.TaskGroup() as group:

@@ -34,6 +34,10 @@ class Moving(Stage):
         self.b.leader[where] = Leader(node, self.b.leader[where].epoch + 1, "id-A.t")
         self.copier.routes.leaders.look_up([self.driver(partition)])
 
+    async def led_by(self, node: int) -> None:
+        driver = self.driver()
+        await until(lambda: driver.target_leader.node == node and not driver.doubted)
+
     async def filled(self) -> None:
         self.more()
         await until(lambda: self.all_whole() and all(one.positions.settled for one in self.copier.drivers.values()))
@@ -65,7 +69,7 @@ async def test_the_new_leader_gets_nothing_before_the_old_one_has_answered(how: 
         await until(stage.held)
         driver, before = stage.driver(), len(stage.targets[0].batches)
         stage.move(2)
-        await until(lambda: driver.target_leader.node == 2 and not driver.doubted)
+        await stage.led_by(2)
         stage.more()
         await until(lambda: driver.lane.pieces.waiting)
         assert (driver.lane.in_flight, len(stage.targets[0].batches)) == (1, before)
@@ -129,7 +133,7 @@ async def test_a_lane_that_comes_back_to_the_old_leader_goes_on_there() -> None:
         await until(stage.held)
         for node in (2, 3, 1):
             stage.move(node)
-            await until(lambda node=node: stage.driver().target_leader.node == node and not stage.driver().doubted)
+            await stage.led_by(node)
         stage.b.thaw(1)
         await until(stage.all_whole)
         stage.more()

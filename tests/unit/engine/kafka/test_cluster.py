@@ -125,7 +125,7 @@ class Brokers(ClusterClient):
         if node == 1:
             await self.mute.wait()
             raise BrokerUnreachable("h:1", "no answer")
-        return Connection("h", node, "c", {})
+        return Connection("h", node, "c", {InitProducerIdRequest.API_KEY: (0, 1)})
 
 
 async def test_all_who_wait_for_a_mute_broker_share_one_attempt() -> None:

@@ -1,7 +1,6 @@
 """A target broker whose connection goes: every request has its outcomes, in the order of the sends."""
 
 import asyncio
-import struct
 from collections.abc import Sequence
 from typing import Any, cast
 from uuid import UUID
@@ -66,6 +65,6 @@ async def test_batches_whose_answer_cannot_be_read_have_an_outcome() -> None:
     broker = KafkaTargetBroker(cast("Connection", connection), {"t": UUID(int=1)}, timeout_s=1.0)
     told: list[tuple[int, Outcome]] = []
     append(broker, 1, told)
-    with pytest.raises(struct.error):
+    with pytest.raises(IndexError):
         connection.pending[0](memoryview(b"\0"))
     assert [(number, outcome.kind) for number, outcome in told] == [(1, OutcomeKind.UNKNOWN)]
