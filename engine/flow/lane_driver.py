@@ -165,8 +165,16 @@ class LaneDriver:
 
     @property
     def source_is_old(self) -> bool:
-        """Whether the source leader we know is of an older epoch than what it led: its broker's metadata is old."""
-        return 0 <= self.source_leader.epoch < self.lane.source_leader_epoch
+        """Whether the source leader we know is of an older epoch than what was fetched."""
+        return self.is_older(self.lane.source_leader_epoch)
+
+    def is_older(self, copied_epoch: int) -> bool:
+        """Whether the source leader we know is of an older epoch than what was copied: somebody's metadata is old.
+
+        A topic without an id may have been made anew, and then begins with low epochs.
+        """
+        leader = self.source_leader
+        return bool(leader.topic_id) and 0 <= leader.epoch < copied_epoch
 
     @property
     def source_node(self) -> int:

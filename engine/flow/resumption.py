@@ -261,7 +261,7 @@ class Resumption:
         if source_next > world.source_ends[lane]:
             await self._source.survey([lane])
             world.source_ends |= await self._source.offsets([lane], LATEST)
-            if isinstance(stored, Position) and 0 <= driver.source_leader.epoch < stored.source_leader_epoch:
+            if isinstance(stored, Position) and driver.is_older(stored.source_leader_epoch):
                 raise ConnectionLost(f"{lane}: copied up to epoch {stored.source_leader_epoch}, an older one leads")
         start, end = world.source_starts[lane], world.source_ends[lane]
         if source_next < start:

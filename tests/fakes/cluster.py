@@ -20,7 +20,7 @@ from engine.kafka.source import fetch_fault
 from engine.wire.batch import read_header
 from engine.wire.record import Record
 from policies.model import TopicPartition
-from tests.fakes.source_log import SourceLog
+from tests.fakes.source_log import LEADER_EPOCH, SourceLog
 from tests.fakes.target_broker import FakeTargetBroker
 from tests.fakes.target_log import NONE, TargetLog
 
@@ -71,7 +71,7 @@ class FakeCluster:
     def source(self, topic: str, partition: int = 0, node: int = 1) -> SourceLog:
         """Add a partition to copy from."""
         where = TopicPartition(topic, partition)
-        self.leader[where] = Leader(node, 0, f"id-{topic}")
+        self.leader[where] = Leader(node, LEADER_EPOCH, f"id-{topic}")
         log = self.sources[where] = SourceLog()
         return log
 
