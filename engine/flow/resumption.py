@@ -26,10 +26,11 @@ _REGRESSION_WINDOW = 100_000
 
 
 class Before(msgspec.Struct, frozen=True):
-    """What the brokers told of one target partition before its barrier."""
+    """What the brokers told of one target partition, and of the one with its position, before its barrier."""
 
     end: int
     producers: list[ProducerState]
+    positions_end: int
 
 
 class Fenced(msgspec.Struct, frozen=True):
@@ -80,11 +81,15 @@ class Resumption:
             producers.update(await self._target.producers(targets))
 
         async def ask_ends() -> None:
-            ends.update(await self._target.offsets(targets, LATEST))
+            ends.update(await self._target.offsets(_with_positions(drivers), LATEST))
 
         await run_all(ask_producers(), ask_ends())
         return {
-            driver.name.source: Before(ends[driver.name.target], producers.get(driver.name.target, []))
+            driver.name.source: Before(
+                ends[driver.name.target],
+                producers.get(driver.name.target, []),
+                ends[driver.position_appender.partition],
+            )
             for driver in drivers
         }
 
@@ -113,7 +118,7 @@ class Resumption:
             offsets(world.source_starts, self._source, sources, EARLIEST),
             offsets(world.source_ends, self._source, sources, LATEST),
             offsets(world.target_starts, self._target, targets, EARLIEST),
-            offsets(world.target_ends, self._target, targets, LATEST),
+            offsets(world.target_ends, self._target, _with_positions(drivers), LATEST),
             ids(),
             positions(),
         )
@@ -125,8 +130,7 @@ class Resumption:
         """Find where the copy ended. Raises ConnectionLost where the reads were not behind the barrier."""
         target, stored = driver.name.target, world.stored.get(driver.name.source)
         start, end = world.target_starts[target], world.target_ends[target]
-        if fenced.producer.fenced and end <= fenced.before.end:
-            raise _not_behind(target)
+        self._check_behind(driver, fenced, world)
         if isinstance(stored, Position):
             tail = await self._tail(driver, stored, fenced, start, end)
             found = read_stored_tail(stored, tail)
@@ -162,6 +166,14 @@ class Resumption:
             tail_records=0,
             foreign=() if foreign is None else ((foreign, end - 1),),
         )
+
+    @staticmethod
+    def _check_behind(driver: LaneDriver, fenced: Fenced, world: World) -> None:
+        """The barrier wrote a marker to each log: one that has not grown since was told by a leader of the past."""
+        positions = driver.position_appender.partition
+        for where, end in ((driver.name.target, fenced.before.end), (positions, fenced.before.positions_end)):
+            if fenced.producer.fenced and world.target_ends[where] <= end:
+                raise _not_behind(where)
 
     async def _taken_over(self, driver: LaneDriver, world: World, source_next: int, source_start: int) -> Found:
         source, target = driver.name
@@ -273,6 +285,12 @@ class Resumption:
         else:
             return None
         return SourceGap(flow=self._terms.flow, lane=lane, first=first, last=last, cause=cause)
+
+
+def _with_positions(drivers: Sequence[LaneDriver]) -> list[TopicPartition]:
+    """Return the target partitions of some lanes, and those with their positions, each once."""
+    positions = {driver.position_appender.partition for driver in drivers}
+    return [*(driver.name.target for driver in drivers), *sorted(positions)]
 
 
 def _not_behind(target: TopicPartition) -> ConnectionLost:

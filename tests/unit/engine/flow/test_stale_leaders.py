@@ -11,7 +11,7 @@ from engine.flow.ports import LATEST, Cluster, FetchFault, Leader, Wanted
 from engine.kafka.source import fetch_fault
 from policies.model import TopicPartition
 from tests.fakes.cluster import OUT_OF_RANGE
-from tests.unit.engine.flow.stage import Stage, until
+from tests.unit.engine.flow.stage import POSITIONS, Stage, until
 
 SOURCE, COPY = TopicPartition("t", 0), TopicPartition("A.t", 0)
 
@@ -95,6 +95,24 @@ async def test_a_log_without_our_own_marker_is_not_read_behind_our_barrier() -> 
         assert len(stage.told(Resumed)) == 1
         stage.lying = False
         await until(stage.whole)
+
+
+async def test_positions_of_a_leader_of_the_past_are_not_the_last_ones() -> None:
+    stage = Stale()
+    stage.assign()
+    async with stage.running():
+        await stage.fill()
+        past = stage.positions.end
+        await stage.fill()
+    stage.past(stage.b, TopicPartition(POSITIONS, 0), past)
+    stage.copier = stage.new_copier()
+    stage.assign(epoch=2)
+    async with stage.running():
+        await until(lambda: stage.lies >= 4)
+        assert stage.told(Resumed) == []
+        stage.lying = False
+        await stage.fill()
+    assert len(stage.told(Resumed)) == 1
 
 
 async def test_the_end_of_a_source_leader_of_the_past_is_no_gap() -> None:
