@@ -155,7 +155,7 @@ async def test_a_broker_that_could_not_be_reached_is_tried_again_later(monkeypat
     assert client.opened == [1, 1]
 
 
-async def test_transactions_have_a_connection_of_their_own() -> None:
+async def test_coordinators_are_asked_on_a_connection_of_their_own() -> None:
     client = Brokers()
     await client.control(2)
     await client.control(2)
