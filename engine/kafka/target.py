@@ -112,12 +112,14 @@ class KafkaTargetBroker:
         return bool(self._late)
 
     async def wait_lost(self) -> None:
-        """Return when the connection is gone."""
+        """Return when the connection is gone and every request has had its outcomes."""
         await self._connection.closed.wait()
+        self._deliver_late()
 
     async def close(self) -> None:
         """Close the connection; requests in flight get UNKNOWN."""
         await self._connection.close()
+        self._deliver_late()  # before anything goes out over the next connection
 
 
 def _outcome(produced: Produced | None) -> Outcome:

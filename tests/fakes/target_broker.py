@@ -35,7 +35,7 @@ class FakeTargetBroker:
         if len({one.transactional_id for one in appends if one.transactional_id}) > 1:
             raise ValueError("a request belongs to one transaction")
         if self.lost.is_set():
-            on_outcomes([UNKNOWN_OUTCOME] * len(appends))
+            self._answer([UNKNOWN_OUTCOME] * len(appends), on_outcomes)  # behind the answers that are on their way
         elif self.node in self._cluster.frozen:
             copies = [msgspec.structs.replace(one, payload=bytearray(one.payload)) for one in appends]
             self.held.append((copies, on_outcomes, None))

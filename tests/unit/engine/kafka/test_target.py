@@ -10,6 +10,7 @@ import pytest
 from engine.core.outcome import Outcome, OutcomeKind
 from engine.errors import ConnectionLost
 from engine.flow.ports import Append
+from engine.kafka import target
 from engine.kafka.connection import Answer, Connection
 from engine.kafka.target import KafkaTargetBroker
 from policies.model import TopicPartition
@@ -68,3 +69,33 @@ async def test_batches_whose_answer_cannot_be_read_have_an_outcome() -> None:
     with pytest.raises(IndexError):
         connection.pending[0](memoryview(b"\0"))
     assert [(number, outcome.kind) for number, outcome in told] == [(1, OutcomeKind.UNKNOWN)]
+
+
+class Closed(Closing):
+    """A connection that is closed with nothing left to answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.closed = asyncio.Event()
+
+    async def close(self) -> None:  # type: ignore[override]
+        self.closed.set()
+
+
+@pytest.mark.parametrize("how", ["closed by us", "lost"])
+async def test_outcomes_that_a_quota_holds_back_come_before_the_next_connection(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(target, "decode_produce", lambda *_answer: (3_600_000, {}))
+    connection = Closed()
+    broker = KafkaTargetBroker(cast("Connection", connection), {"t": UUID(int=1)}, timeout_s=1.0)
+    told: list[tuple[int, Outcome]] = []
+    append(broker, 1, told)
+    connection.pending[0](memoryview(b""))
+    assert (broker.throttled, told) == (True, [])
+    if how == "lost":
+        connection.closed.set()
+        await broker.wait_lost()
+    else:
+        await broker.close()
+    assert [number for number, _ in told] == [1]
