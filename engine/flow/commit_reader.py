@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from engine.clock import backoff_s, now_s, pause
 from engine.core.commit_records import TOPIC, decode_commit
-from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, WireError
+from engine.errors import ConnectionLost, KafkaRefusal, MirrorError, WireError
 from engine.flow.ports import LATEST, Cluster, FetchTerms, Leader, Slice, Wanted
 from engine.tasks import run_all
 from engine.wire.batch import check_crc, control_type, split_batches
@@ -99,7 +99,7 @@ class CommitReader:
                 self.why_not = str(refusal)
                 await pause(_REFUSED_S)
                 continue
-            except (BrokerUnreachable, ConnectionLost, OSError, TimeoutError) as trouble:
+            except (MirrorError, OSError, TimeoutError) as trouble:
                 self.why_not = str(trouble)
             attempt = attempt + 1 if now_s() - began_s < _MOST_S else 0
             await pause(backoff_s(attempt, most_s=_MOST_S))
