@@ -22,8 +22,8 @@ from engine.wire.header import BatchHeader
 from engine.wire.records import decode_records
 from policies.model import TopicPartition
 
-_PARTITION_BYTES = 256 * 1024
-_TERMS = FetchTerms(max_wait_s=5.0, min_bytes=1, max_bytes=4 * 1024 * 1024, read_committed=False)
+_PARTITION_BYTES = 128 * 1024
+_TERMS = FetchTerms(max_wait_s=5.0, min_bytes=1, max_bytes=1024 * 1024, read_committed=False)
 """Not read_committed: one transaction left open would hold back the groups of its whole partition."""
 _GATHER_S = 0.1
 """Between two fetches, so that many commits come in one answer."""
