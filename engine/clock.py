@@ -15,6 +15,11 @@ def now_s() -> float:
     return time.monotonic()
 
 
+def cpu_s() -> float:
+    """Return the CPU time that this process has used, in seconds."""
+    return time.process_time()
+
+
 async def pause(duration_s: float) -> None:
     """Wait; for back-off and cadence, never to make something happen by then."""
     await asyncio.sleep(duration_s)

@@ -112,7 +112,7 @@ class Failover:
 
     def _stands(self, *, commit: bool) -> GroupStands:
         translations = Translations(self._flow.selection, self.maps, self.target)
-        commits = GroupCommits(self._flow.name, self.target_groups, translations)
+        commits = GroupCommits(self._flow.name, self.target_groups, translations, renews=False)
         return GroupStands(
             self._flow.groups.selection,
             self.source_groups,

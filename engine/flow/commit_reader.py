@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from engine.clock import backoff_s, now_s, pause
 from engine.core.commit_records import TOPIC, decode_commit
-from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, WireError
+from engine.errors import ConnectionLost, KafkaRefusal, MirrorError, WireError
 from engine.flow.ports import LATEST, Cluster, FetchTerms, Leader, Slice, Wanted
 from engine.tasks import run_all
 from engine.wire.batch import check_crc, control_type, split_batches
@@ -22,8 +22,8 @@ from engine.wire.header import BatchHeader
 from engine.wire.records import decode_records
 from policies.model import TopicPartition
 
-_PARTITION_BYTES = 256 * 1024
-_TERMS = FetchTerms(max_wait_s=5.0, min_bytes=1, max_bytes=4 * 1024 * 1024, read_committed=False)
+_PARTITION_BYTES = 128 * 1024
+_TERMS = FetchTerms(max_wait_s=5.0, min_bytes=1, max_bytes=1024 * 1024, read_committed=False)
 """Not read_committed: one transaction left open would hold back the groups of its whole partition."""
 _GATHER_S = 0.1
 """Between two fetches, so that many commits come in one answer."""
@@ -99,7 +99,7 @@ class CommitReader:
                 self.why_not = str(refusal)
                 await pause(_REFUSED_S)
                 continue
-            except (BrokerUnreachable, ConnectionLost, OSError, TimeoutError) as trouble:
+            except (MirrorError, OSError, TimeoutError) as trouble:
                 self.why_not = str(trouble)
             attempt = attempt + 1 if now_s() - began_s < _MOST_S else 0
             await pause(backoff_s(attempt, most_s=_MOST_S))

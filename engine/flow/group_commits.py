@@ -26,7 +26,10 @@ Wish = tuple[Place, Why]
 
 
 class GroupCommits:
-    """Commits for the groups of one flow; `may_write` is asked before each, `say` is told of those that go back."""
+    """Commits for the groups of one flow; `may_write` is asked before each, `say` is told of those that go back.
+
+    `renews`: what is equal is committed again where nobody knows how old it is; else it is left.
+    """
 
     def __init__(
         self,
@@ -37,6 +40,7 @@ class GroupCommits:
         say: Callable[[AnyEvent], object] = lambda _event: None,
         *,
         backwards: bool = False,
+        renews: bool = True,
     ) -> None:
         self._flow = flow
         self._target = target
@@ -44,6 +48,7 @@ class GroupCommits:
         self._may_write = may_write
         self._say = say
         self._backwards = backwards
+        self._unknown_age_s = None if renews else 0.0
         self._ours: dict[str, dict[TopicPartition, Ours]] = {}
         self.retention_s: float | None = None
         """After how long the target forgets commits, None where it does not say."""
@@ -121,7 +126,7 @@ class GroupCommits:
                     continue
                 source, offset = mine.source, head.target_next
                 place = place._replace(offset=offset)
-            age_s = None if mine is None or mine.at_s is None else at_s - mine.at_s
+            age_s = self._unknown_age_s if mine is None or mine.at_s is None else at_s - mine.at_s
             why = wanted(
                 None if there is None else there[0],
                 source,

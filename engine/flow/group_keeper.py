@@ -16,7 +16,7 @@ from typing import Protocol
 
 import msgspec
 
-from engine.clock import now_s, pause, wall_ms
+from engine.clock import cpu_s, now_s, pause, wall_ms
 from engine.core.commit_records import UNTOLD
 from engine.core.events import AnyEvent
 from engine.core.group_report import GroupsReport
@@ -35,7 +35,7 @@ from policies.model import FlowName, TopicPartition
 _BREATH = 100
 """Groups in a row, some milliseconds: others live on this loop too."""
 _GATHER_S = 0.5
-"""Between two turns at least, and twice what the last one took: at most a third of a core."""
+"""Between two turns at least, and twice the CPU time of the last one: a third of a core at most."""
 _STRANGERS_S = 1.0
 """Between two looks for groups that commit and are not known yet."""
 _OWED_S = 5.0
@@ -136,7 +136,7 @@ class GroupRounds:
 
     async def _turns(self) -> None:
         while True:
-            started_s = now_s()
+            started_s, spent_s = now_s(), cpu_s()
             every_s = self._every_s
             if self.may_write():
                 try:
@@ -149,15 +149,18 @@ class GroupRounds:
                     continue
             else:
                 self._all_owed = True
-            await self._rest(started_s, started_s + every_s)
+            await self._rest(cpu_s() - spent_s, started_s + every_s)
 
-    async def _rest(self, started_s: float, until_s: float) -> None:
-        """Wait for the next turn: the next round of a keeper that polls, else the next thing to do."""
+    async def _rest(self, spent_s: float, until_s: float) -> None:
+        """Wait for the next turn: the next round of a keeper that polls, else the next thing to do.
+
+        `spent_s`: the CPU time of the last one.
+        """
         reader = self._reader
         if reader is None:
             await pause(max(0.0, until_s - now_s()))
             return
-        await pause(max(_GATHER_S, 2.0 * (now_s() - started_s)))
+        await pause(max(_GATHER_S, 2.0 * spent_s))
         if self._reads:
             until_s = min(until_s, self._owed.next_at_s())
         left_s = until_s - now_s()

@@ -78,6 +78,7 @@ class Pair:
         """Let the keeper's time be `now_s`."""
         for module in (group_keeper, group_commits):
             monkeypatch.setattr(module, "now_s", lambda: self.now_s)
+        monkeypatch.setattr(group_keeper, "cpu_s", lambda: 0.0)
 
 
 class FakeReader:

@@ -4,8 +4,9 @@ import pytest
 
 from engine.core.events import GroupWentBack
 from engine.errors import ConnectionLost, KafkaRefusal
+from engine.flow.group_commits import GroupCommits
 from policies.model import TopicPartition
-from tests.fakes.group_pair import COPY, LANE, Pair
+from tests.fakes.group_pair import COPY, FLOW, LANE, Pair
 
 
 @pytest.fixture
@@ -184,3 +185,14 @@ async def test_ownership_that_is_lost_in_a_round_stops_its_commits(pair: Pair) -
     await pair.keeper.open()
     await pair.keeper.step()
     assert (len(pair.told()), pair.target.commits) == (1, [])
+
+
+@pytest.mark.parametrize("renews", [True, False])
+async def test_what_is_equal_and_of_unknown_age_is_renewed_by_who_renews(pair: Pair, *, renews: bool) -> None:
+    pair.source.put("g", {LANE: 10})
+    pair.source.put("h", {LANE: 20})
+    pair.target.put("g", {COPY: 10})
+    commits = GroupCommits(FLOW, pair.target, pair.keeper._translations, renews=renews)
+    places = await pair.keeper._translations.places(pair.source.stored)
+    assert await commits.commit(places) == {}
+    assert sorted(group for group, _ in pair.target.commits) == (["g", "h"] if renews else ["h"])

@@ -273,3 +273,20 @@ async def test_a_reader_that_begins_is_not_waited_for_until_the_next_round(monke
         await told.pair.keeper.run()
     assert waits[0] == pytest.approx(899.5)
     assert told.pair.keeper.report.on_commit
+
+
+async def test_a_turn_that_cost_much_is_rested_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = await Told.make(monkeypatch, checkpoints_s=5.0)
+    pauses: list[float] = []
+    spent = iter((10.0, 11.5))
+
+    async def pause(seconds: float) -> None:
+        if seconds:
+            pauses.append(seconds)
+            raise Enough
+
+    monkeypatch.setattr(group_keeper, "pause", pause)
+    monkeypatch.setattr(group_keeper, "cpu_s", lambda: next(spent))
+    with pytest.raises(Enough):
+        await told.pair.keeper.run()
+    assert pauses == [3.0]
