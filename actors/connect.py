@@ -128,8 +128,8 @@ class RayConnection:
 
 
 def start_local(cpus: int, memory: int = 0, folder: Path | None = None) -> RayConnection:
-    """Start a Ray of our own with so many logical CPUs, whatever the cores, and so many bytes of logical memory,
-    whatever the machine has (0: what Ray finds); in `folder`, if its path is short.
+    """Start a Ray of our own with so many logical CPUs, whatever the cores, and so many bytes of logical memory beside
+    what the machine has, for actors that ask for it (0: what Ray finds free); in `folder`, if its path is short.
     """
     for name, value in UNWATCHED.items():
         os.environ.setdefault(name, value)
@@ -149,7 +149,7 @@ def start_local(cpus: int, memory: int = 0, folder: Path | None = None) -> RayCo
                 log_to_driver=False,
                 logging_level="ERROR",
                 _temp_dir=str(temp),
-                _memory=memory or None,
+                _memory=memory + _physical_bytes() if memory else None,
             )
             break
         except Exception as error:  # Ray raises a plain one
@@ -157,6 +157,10 @@ def start_local(cpus: int, memory: int = 0, folder: Path | None = None) -> RayCo
                 raise RayNotStarted(str(error).partition("\n")[0], str(temp)) from error
             ray.shutdown()
     return RayConnection(ray, ray.get_runtime_context().gcs_address, temp)
+
+
+def _physical_bytes() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def mark_session(temp: Path) -> None:
