@@ -97,11 +97,10 @@ def test_the_installed_command_starts_a_mirror_that_any_shell_sees_and_stops(
     assert other("status").returncode == 3
 
 
+@pytest.mark.parametrize("cluster", [False], indirect=True, ids=["open"])
 def test_a_job_is_submitted_stopped_and_submitted_again_where_no_token_is_asked_for(
     cluster: RayCluster, source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path
 ) -> None:
-    if "RAY_AUTH_TOKEN_PATH" in cluster.env:
-        pytest.skip("told in test_job_submit.py")
     story = Story(cluster, tmp_path, source_cluster, target_cluster)
     asyncio.run(create_topics(source_cluster.bootstrap_servers, {"open-job": 2}))
     produce(source_cluster, "open-job", 1000)
