@@ -135,14 +135,14 @@ async def _lose_a_leader(source: Cluster, target: Cluster) -> None:
     await create_topics(target, {mirror.copied("led"): PARTITIONS}, replicas=1)
     mirror.lanes += lanes_of("led", mirror.copied("led"), PARTITIONS)
     await fill(mirror, "led", 500)
-    async with mirror.asking_target() as asked:
-        led = await asked.leaders([lane.target for lane in mirror.lanes])
-    dead = led[mirror.lanes[0].target].node
-    alive = [lane for lane in mirror.lanes if led[lane.target].node != dead]
-    assert alive, "every partition has the same leader"
-    broker = next(one for one in target.brokers if one.node_id == dead)
     async with mirror.run() as run:
         await run.until_copied()
+        async with mirror.asking_target() as asked:
+            led = await asked.leaders([lane.target for lane in mirror.lanes])
+        dead = led[mirror.lanes[0].target].node
+        alive = [lane for lane in mirror.lanes if led[lane.target].node != dead]
+        assert alive, "every partition has the same leader"
+        broker = next(one for one in target.brokers if one.node_id == dead)
         load = asyncio.create_task(fill(mirror, "led", 5000, first=500))
         await run.until(lambda: run.progress().records > PARTITIONS * 500, "more is being copied")
         await asyncio.to_thread(broker.kill)

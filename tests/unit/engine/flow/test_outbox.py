@@ -248,3 +248,20 @@ async def test_a_connection_that_answers_nothing_is_given_up(answered: bool) -> 
         async with asyncio.timeout(10):
             await sender.told.wait()
         assert bench.brokers[0].closed is not answered
+
+
+async def test_a_request_is_of_one_transaction() -> None:
+    bench = Bench()
+    senders = [
+        Sender(0, Letter("plain")),
+        Sender(1, Letter("a"), transaction="a"),
+        Sender(2, Letter("b"), transaction="b"),
+        Sender(3, Letter("position of a"), transaction="a"),
+        Sender(4, Letter("block")),
+    ]
+    async with running(bench) as outbox:
+        for sender in senders:
+            outbox.kick(sender)
+        await turns()
+        found = [[(one.partition.partition, one.transactional_id) for one in sent] for sent in bench.brokers[0].sent]
+    assert found == [[(0, ""), (1, "a"), (3, "a"), (4, "")], [(2, "b")]]

@@ -195,6 +195,9 @@ def test_produce_8_is_what_aiokafka_writes() -> None:
     topics: list[Any] = [("topic", [(0, b"a" * 70), (5, b"c" * 3)]), ("ünïcode", [(2, b"b" * 200)])]
     expected = ProduceRequest_v8(None, -1, 30_000, topics).encode()
     assert b"".join(encode_produce(8, BATCHES, timeout_ms=30_000)) == expected
+    expected = ProduceRequest_v8("raymirror.A->B.t-0", -1, 30_000, topics).encode()
+    found = encode_produce(8, BATCHES, timeout_ms=30_000, transactional_id="raymirror.A->B.t-0")
+    assert b"".join(found) == expected
 
 
 def test_produce_13_is_what_kafkas_definition_says() -> None:
