@@ -72,7 +72,7 @@ class ConfigSyncFailed(Event, frozen=True, kw_only=True, tag="config_sync_failed
 
     def text(self) -> str:
         more = f", and {self.count - 1} more" if self.count > 1 else ""
-        return f"sync of {self.part}: {self.first}{more}; the rest is in step, tried again in the next round"
+        return f"{self.part}: not in step: {self.first}{more}; the rest is, and this is tried again in the next round"
 
 
 class AclsRest(Event, frozen=True, kw_only=True, tag="acls_rest"):
@@ -87,7 +87,7 @@ class AclsRest(Event, frozen=True, kw_only=True, tag="acls_rest"):
 
     def text(self) -> str:
         return (
-            f"cluster {self.cluster!r} has no authorizer, so there are no ACLs to keep in step;"
+            f"{self.cluster}: this cluster has no authorizer, so there are no ACLs to keep in step;"
             " sync.topic.acls.enabled = false says that this is meant"
         )
 

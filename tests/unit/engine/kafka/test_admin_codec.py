@@ -1,5 +1,7 @@
 """Configs and ACLs in bytes, against the schemas of aiokafka's own protocol classes."""
 
+import struct
+
 import pytest
 from aiokafka.protocol.admin import (
     CreateAclsRequest_v1,
@@ -84,5 +86,5 @@ def test_answers_of_changes_and_acls() -> None:
 def test_an_answer_that_is_cut_short_is_no_answer() -> None:
     whole = DescribeConfigsResponse_v1(0, [(0, None, 2, "t", [("retention.ms", "5", False, 1, False, [])])]).encode()
     for size in range(4, len(whole) - 4):
-        with pytest.raises((IndexError, codec.struct.error)):
+        with pytest.raises((IndexError, struct.error)):
             codec.ConfigsReader().read(whole[:size])
