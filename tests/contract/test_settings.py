@@ -106,7 +106,8 @@ async def stage(request: pytest.FixtureRequest) -> AsyncIterator[SettingsStage]:
 
 def binding(name: str, **more: Any) -> Binding:
     plain = Binding(int(Resource.TOPIC), name, int(Pattern.LITERAL), "User:ann", "*", int(Operation.READ), 3)
-    return plain._replace(**{key: int(value) if not isinstance(value, str) else value for key, value in more.items()})
+    coded: dict[str, Any] = {key: value if isinstance(value, str) else int(value) for key, value in more.items()}
+    return plain._replace(**coded)
 
 
 async def test_topics_that_are_there(stage: SettingsStage) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+
 from policies.acl_sync import Binding, Operation, Pattern, Permission, Resource
 
 AUTHORIZER = {
@@ -65,6 +67,14 @@ class KafkaAdmin:
         ]
         self._admin.incrementalAlterConfigs({self._resource(topic): ops}).all().get()
 
+    def takes(self, topic: str, configs: Mapping[str, str | None]) -> bool:
+        """Set configs of a topic; False where the broker refuses."""
+        try:
+            self.set_configs(topic, configs)
+        except Py4JJavaError:
+            return False
+        return True
+
     def set_cluster_config(self, name: str, value: str | None) -> None:
         """Set a dynamic default of all brokers, None takes it away."""
         change, kind = self._clients.AlterConfigOp, self._common.config.ConfigResource.Type.BROKER
@@ -93,6 +103,14 @@ class KafkaAdmin:
             for one in bindings
         ]
         self._admin.createAcls(made).all().get()
+
+    def takes_acl(self, binding: Binding) -> bool:
+        """Add a binding; False where the broker, or its client, refuses."""
+        try:
+            self.add_acls([binding])
+        except Py4JJavaError:
+            return False
+        return True
 
     def acls(self) -> set[Binding]:
         """Return all bindings of topics and groups."""
