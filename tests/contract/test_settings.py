@@ -14,7 +14,7 @@ from policies.acl_sync import Binding, Operation, Pattern, Permission, Resource
 from policies.config_sync import CreateTopic, GrowTopic
 from policies.topic_configs import DEFAULT, TOPIC_OVERRIDE
 from tests.fakes.settings import FakeSettings
-from tests.harness.admin import create_topics
+from tests.harness.admin import create_topics, own_configs
 from tests.harness.kafka_admin import AUTHORIZER, KafkaAdmin
 from tests.harness.mirror import cluster_client
 
@@ -30,7 +30,7 @@ class SettingsStage(Protocol):
     async def put(self, topic: str, partitions: int, configs: dict[str, str]) -> None:
         """Create a topic."""
 
-    def own(self, topic: str) -> dict[str, str | None]:
+    async def own(self, topic: str) -> dict[str, str]:
         """Return what was set for a topic alone."""
 
     def acls(self) -> set[Binding]:
@@ -49,8 +49,8 @@ class FakeStage:
         self.fake.put(topic, partitions)
         self.fake.own[topic] = dict(configs)
 
-    def own(self, topic: str) -> dict[str, str | None]:
-        return dict(self.fake.own[topic])
+    async def own(self, topic: str) -> dict[str, str]:
+        return self.fake.own[topic]
 
     def acls(self) -> set[Binding]:
         return self.fake.bindings
@@ -66,8 +66,8 @@ class RealStage:
     async def put(self, topic: str, partitions: int, configs: dict[str, str]) -> None:
         await create_topics(self._cluster, {topic: partitions}, configs=configs)
 
-    def own(self, topic: str) -> dict[str, str | None]:
-        return self._judge.own(topic)
+    async def own(self, topic: str) -> dict[str, str]:
+        return (await own_configs(self._cluster, [topic]))[topic]
 
     def acls(self) -> set[Binding]:
         return self._judge.acls()
@@ -135,7 +135,7 @@ async def test_changes_leave_everything_else_alone(stage: SettingsStage) -> None
     await stage.put(stage.name, 1, {"retention.ms": "5000", "cleanup.policy": "compact"})
     refused = await stage.port.alter({stage.name: {"segment.bytes": "2000000", "retention.ms": None}})
     assert refused == {}
-    assert stage.own(stage.name) == {"cleanup.policy": "compact", "segment.bytes": "2000000"}
+    assert await stage.own(stage.name) == {"cleanup.policy": "compact", "segment.bytes": "2000000"}
 
 
 async def test_a_refused_topic_is_refused_alone(stage: SettingsStage) -> None:
@@ -147,8 +147,8 @@ async def test_a_refused_topic_is_refused_alone(stage: SettingsStage) -> None:
     refused = await stage.port.alter(wanted)
     assert sorted(refused) == [names[0], names[2]]
     assert "InvalidConfig" in refused[names[0]] or "InvalidRequest" in refused[names[0]]
-    assert stage.own(names[0]) == {}
-    assert stage.own(names[1]) == {"retention.ms": "7000"}
+    assert await stage.own(names[0]) == {}
+    assert await stage.own(names[1]) == {"retention.ms": "7000"}
 
 
 async def test_acls_are_added_once_and_read_by_kind(stage: SettingsStage) -> None:
@@ -171,7 +171,7 @@ async def test_topics_are_created_and_grow(stage: SettingsStage) -> None:
     )
     await stage.port.create(create)
     await stage.port.create(create)  # it is there already
-    assert stage.own(stage.name) == {"retention.ms": "5000"}
+    assert await stage.own(stage.name) == {"retention.ms": "5000"}
     grow = GrowTopic(topic="t", target=stage.name, partitions=3, before=1)
     await stage.port.grow(grow)
     with pytest.raises(KafkaRefusal, match="InvalidPartitions"):

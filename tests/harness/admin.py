@@ -66,24 +66,43 @@ async def create_each(cluster: Cluster, topics: Mapping[str, Mapping[str, str]])
 
 async def own_configs(cluster: Cluster, topics: Iterable[str]) -> dict[str, dict[str, str]]:
     """Return what was set for topics alone."""
+    return {
+        topic: {name: value for name, value, _, source, *_ in entries if source == _OWN}
+        for topic, entries in (await _described(cluster, topics)).items()
+    }
+
+
+async def all_configs(cluster: Cluster, topic: str) -> dict[str, str]:
+    """Return every config that the broker tells of a topic, with its value in effect."""
+    return {name: value or "" for name, value, *_ in (await _described(cluster, [topic]))[topic]}
+
+
+async def _described(cluster: Cluster, topics: Iterable[str]) -> dict[str, list[Any]]:
     async with admin(cluster) as client:
         answers = await client.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name) for name in topics])
-    found: dict[str, dict[str, str]] = {}
+    found: dict[str, list[Any]] = {}
     for answer in answers:
         for code, message, _, topic, entries in answer.resources:
             if code:
                 raise for_code(code)(message)
-            found[topic] = {name: value for name, value, _, source, *_ in entries if source == _OWN}
+            found[topic] = entries
     return found
 
 
 async def set_configs(cluster: Cluster, topic: str, configs: Mapping[str, str]) -> None:
     """Make these the topic's own configs, instead of all it had."""
+    await set_each(cluster, {topic: configs})
+
+
+async def set_each(cluster: Cluster, topics: Mapping[str, Mapping[str, str]]) -> None:
+    """Make these the own configs of topics, instead of all they had; raises aiokafka's error of the first refusal."""
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name, dict(configs)) for name, configs in topics.items()]
     async with admin(cluster) as client:
-        answers = await client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, dict(configs))])
-    for code, message, *_ in answers[0].resources:
-        if code:
-            raise for_code(code)(message)
+        answers = await client.alter_configs(resources)
+    for answer in answers:
+        for code, message, *_ in answer.resources:
+            if code:
+                raise for_code(code)(message)
 
 
 async def delete_records(cluster: Cluster, topic: str, before: Mapping[int, int]) -> None:

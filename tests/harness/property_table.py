@@ -5,11 +5,13 @@ afterwards is told in a word per case. Configs are those that the broker describ
 """
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from enum import Enum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from aiokafka.errors import KafkaError
 
 from deploy.local.cluster import Cluster
 from engine.clock import now_s
@@ -19,7 +21,7 @@ from engine.flow.config_sync import Scope
 from engine.settings import MirrorConfig
 from policies.acl_sync import Binding, Pattern, Resource
 from tests.harness.acl_table import TOPIC, Column, driven
-from tests.harness.admin import create_each, own_configs
+from tests.harness.admin import all_configs, create_each, own_configs, set_configs, set_each
 from tests.harness.kafka_admin import KafkaAdmin
 from tests.harness.mm2 import Mm2
 
@@ -80,15 +82,25 @@ Outcomes = dict[tuple[str, Case], str]
 """By config and case, in words."""
 
 
-def drives(admin: KafkaAdmin, scratch: str) -> list[Drive]:
+async def drives(cluster: Cluster, scratch: str) -> list[Drive]:
     """List every config that the broker tells of a topic, with a value for it that it takes."""
     found = []
-    for name, config in sorted(admin.configs([scratch])[scratch].items()):
-        default = config.value or ""
-        fits = (value for value in _candidates(default) if admin.takes(scratch, {name: value}))
-        found.append(Drive(name, default, next(fits, None)))
-        admin.takes(scratch, {name: None})
+    for name, default in sorted((await all_configs(cluster, scratch)).items()):
+        value = None
+        for candidate in _candidates(default):
+            if await _takes(cluster, scratch, {name: candidate}):
+                value = candidate
+                break
+        found.append(Drive(name, default, value))
     return found
+
+
+async def _takes(cluster: Cluster, topic: str, configs: Mapping[str, str]) -> bool:
+    try:
+        await set_configs(cluster, topic, configs)
+    except KafkaError:
+        return False
+    return True
 
 
 def _candidates(default: str) -> Iterator[str]:
@@ -101,7 +113,7 @@ def _candidates(default: str) -> Iterator[str]:
         yield from (word for word in _WORDS if word != default)
         return
     if default.lstrip("-").isdigit():
-        yield from (str(int(default) + 1), str(int(default) - 1), str(int(default) // 2))
+        yield from (str(near) for near in (int(default) + 1, int(default) - 1, 1, 2) if near != int(default))
     else:
         yield str(number / 2)
 
@@ -120,14 +132,13 @@ class Table:
     async def outcomes(self) -> dict[str, Outcomes]:
         """Drive both, and return what became of every copy, by alias."""
         await create_each(self._source, {"table-scratch": {}})
-        self._drives = drives(self._admin, "table-scratch")
+        self._drives = await drives(self._source, "table-scratch")
         await self._create()
         self.bindings = driven(self._admin)
         async with self._mm2():
             await self._until_mm2_looked("1")
             await self._ours()
-            for drive in self._usable():
-                self._admin.set_configs(drive.topic(Case.GONE), {drive.name: None})
+            await set_each(self._source, {drive.topic(Case.GONE): {} for drive in self._usable()})
             await self._until_mm2_looked("2")
             await self._all_acls()
         return {alias: await self._read(alias) for alias in self._aliases()}
@@ -156,7 +167,7 @@ class Table:
             await create_each(self._target, {f"{alias}.{topic}": configs for topic, configs in on_copy.items()})
 
     @asynccontextmanager
-    async def _mm2(self) -> Any:
+    async def _mm2(self) -> AsyncIterator[None]:
         properties = {"tasks.max": "1", "emit.heartbeats.enabled": "false", **dict.fromkeys(_REPLICATION, "1")}
         properties |= {"sync.topic.configs.interval.seconds": "1", "sync.topic.acls.interval.seconds": "1"}
         mm2 = Mm2(self._folder / "mm2", self._file({setting.mm2: setting for setting in SETTINGS}) | properties)
@@ -176,7 +187,7 @@ class Table:
     async def _until_mm2_looked(self, mark: str) -> None:
         """Wait until MM2 carried two values over, one after the other: all topics go with each."""
         for value in (f"{mark}0000001", f"{mark}0000002"):
-            self._admin.set_configs(SENTINEL, {"retention.ms": value})
+            await set_configs(self._source, SENTINEL, {"retention.ms": value})
             give_up_at_s = now_s() + DEADLINE_S
             copies = [f"{setting.mm2}.{SENTINEL}" for setting in SETTINGS]
             while not all(
@@ -216,12 +227,12 @@ class Table:
             async with config_sync(config, flow, "table") as sync:
                 scope = Scope(acls=False, shapes=False)
                 await sync.apply((await sync.look(scope)).changes)
-                for drive in self._usable():
-                    self._admin.set_configs(drive.topic(Case.GONE), {drive.name: None})
+                await set_each(self._source, {drive.topic(Case.GONE): {} for drive in self._usable()})
                 await sync.apply((await sync.look(scope)).changes)
                 assert (await sync.look(scope)).changes == ()
-            for drive in self._usable():  # the next flow begins where this one began
-                self._admin.set_configs(drive.topic(Case.GONE), {drive.name: drive.value})
+            # The next flow begins where this one began.
+            given = {drive.topic(Case.GONE): {drive.name: drive.value or ""} for drive in self._usable()}
+            await set_each(self._source, given)
 
     async def _read(self, alias: str) -> Outcomes:
         topics = {(drive, case): f"{alias}.{drive.topic(case)}" for drive in self._usable() for case in Case}

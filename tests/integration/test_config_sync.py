@@ -14,7 +14,7 @@ import pytest
 from actors.cli import exits
 from deploy.local.cluster import Cluster, start_clusters
 from policies.acl_sync import Binding, Operation, Pattern, Permission, Resource
-from tests.harness.admin import create_topics, partition_count
+from tests.harness.admin import create_topics, own_configs, partition_count, set_configs
 from tests.harness.jvm import jvm
 from tests.harness.kafka_admin import AUTHORIZER, KafkaAdmin
 from tests.harness.live import LiveMirror, write_properties
@@ -61,6 +61,11 @@ def changes(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
     return list(flow["changes"])
 
 
+async def own(stage: Stage, topic: str) -> dict[str, str]:
+    """Return what was set on the target for a topic alone."""
+    return (await own_configs(stage.clusters["b"], [topic]))[topic]
+
+
 def reads(topic: str) -> Binding:
     return Binding(
         int(Resource.TOPIC),
@@ -83,13 +88,13 @@ async def test_planned_and_applied_by_hand(stage: Stage, tmp_path: Path) -> None
     assert planned.returncode == exits.CHANGES, planned.stderr
     kinds = [one["change"] for one in changes(planned)]
     assert kinds == ["grow_topic", "create_topic", "set_config", "add_acl"]
-    assert stage.target.own("a.hand-1") == {"cleanup.policy": "compact"}
+    assert await own(stage, "a.hand-1") == {"cleanup.policy": "compact"}
     assert reads("a.hand-1") not in stage.target.acls()
     applied = ask(tmp_path, "apply", config)
     assert applied.returncode == exits.OK, applied.stdout + applied.stderr
     assert "4 changes done, 0 failed" in applied.stdout
-    assert stage.target.own("a.hand-1") == {"cleanup.policy": "compact", "retention.ms": "7000000"}
-    assert stage.target.own("a.hand-2") == {"retention.ms": "7000000"}
+    assert await own(stage, "a.hand-1") == {"cleanup.policy": "compact", "retention.ms": "7000000"}
+    assert await own(stage, "a.hand-2") == {"retention.ms": "7000000"}
     assert await partition_count(target, "a.hand-1") == 3
     assert reads("a.hand-1") in stage.target.acls()
     again = ask(tmp_path, "plan", config)
@@ -100,7 +105,7 @@ async def test_planned_and_applied_by_hand(stage: Stage, tmp_path: Path) -> None
 
 @pytest.mark.ray
 async def test_a_running_mirror_keeps_them_in_step(stage: Stage, shared_ray: RayCluster, tmp_path: Path) -> None:
-    source, _ = stage.clusters.values()
+    source, target = stage.clusters.values()
     await create_topics(source, {"live": 1}, configs={"segment.bytes": "2000000"})
     settings = {
         "sync.topic.configs.interval.seconds": "1",
@@ -115,15 +120,15 @@ async def test_a_running_mirror_keeps_them_in_step(stage: Stage, shared_ray: Ray
 
     try:
         await until_told("target topic a.live now has 1 partitions")
-        assert stage.target.own("a.live") == {"segment.bytes": "2000000"}
-        stage.source.set_configs("live", {"retention.ms": "8000000"})
-        stage.target.set_configs("a.live", {"cleanup.policy": "compact"})
+        assert await own(stage, "a.live") == {"segment.bytes": "2000000"}
+        await set_configs(source, "live", {"segment.bytes": "2000000", "retention.ms": "8000000"})
         stage.source.add_acls([reads("live")])
         await until_told("configs of a.live changed: retention.ms=8000000", "a.live: ACLs added on b: ALLOW READ")
         assert reads("a.live") in stage.target.acls()
-        stage.source.set_configs("live", {"segment.bytes": None})
+        await set_configs(target, "a.live", {**await own(stage, "a.live"), "cleanup.policy": "compact"})
+        await set_configs(source, "live", {"retention.ms": "8000000"})
         await until_told("configs of a.live changed: segment.bytes taken away")
-        assert stage.target.own("a.live") == {"retention.ms": "8000000", "cleanup.policy": "compact"}
+        assert await own(stage, "a.live") == {"retention.ms": "8000000", "cleanup.policy": "compact"}
         flow = live.flow("a->b")
         assert flow["configs"]["changes"] == 3, live.describe()
         assert flow["configs"]["failures"] == 0, live.describe()
