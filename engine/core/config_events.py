@@ -39,6 +39,21 @@ class AclsAdded(Event, frozen=True, kw_only=True, tag="acls_added"):
         return f"{self.name}: ACLs added on {self.flow.target}: {'; '.join(self.bindings)}"
 
 
+class ManyChanged(Event, frozen=True, kw_only=True, tag="many_changed"):
+    """More was changed in one round than is told one by one: how many more topics or resources, of which `part`."""
+
+    part: str
+    count: int
+
+    @property
+    def about(self) -> str:
+        """Name the part."""
+        return self.part
+
+    def text(self) -> str:
+        return f"{self.part}: {self.count} more were brought in step in the same round"
+
+
 class ConfigConflicts(Event, frozen=True, kw_only=True, tag="config_conflicts"):
     """Topics and copies that differ in a way that is not mended here; told again when it changes."""
 
@@ -92,4 +107,4 @@ class AclsRest(Event, frozen=True, kw_only=True, tag="acls_rest"):
         )
 
 
-ConfigEvent = TopicConfigsChanged | AclsAdded | ConfigConflicts | ConfigSyncFailed | AclsRest
+ConfigEvent = TopicConfigsChanged | AclsAdded | ManyChanged | ConfigConflicts | ConfigSyncFailed | AclsRest

@@ -10,7 +10,14 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from engine.clock import now_s, pause, wall_ms
-from engine.core.config_events import AclsAdded, AclsRest, ConfigConflicts, ConfigSyncFailed, TopicConfigsChanged
+from engine.core.config_events import (
+    AclsAdded,
+    AclsRest,
+    ConfigConflicts,
+    ConfigSyncFailed,
+    ManyChanged,
+    TopicConfigsChanged,
+)
 from engine.core.config_report import ConfigReport
 from engine.core.events import AnyEvent
 from engine.errors import MirrorError
@@ -20,6 +27,8 @@ from policies.config_sync import DropConfig, SetConfig
 from policies.model import FlowName
 
 _EVENTS = 1_000
+_TOLD_EACH = 200
+"""Topics, and names of ACLs, that one round tells one by one; the rest is counted."""
 _LOOK_S = 0.25
 """How often it is asked whether the flow is ours, and what is due."""
 _TOLD_AFTER = 3
@@ -77,7 +86,8 @@ class ConfigRounds:
             return
         began_s = now_s()
         try:
-            await self.round(Scope(configs=CONFIGS in due, acls=ACLS in due, shapes=False))
+            if not await self.round(Scope(configs=CONFIGS in due, acls=ACLS in due, shapes=False)):
+                return
         except (MirrorError, OSError, TimeoutError) as failure:
             self.trouble(str(failure))
             for name in due:
@@ -86,11 +96,16 @@ class ConfigRounds:
         for name in due:
             self._due_s[name] = began_s + (self._every[name] or 0.0)
 
-    async def round(self, scope: Scope) -> None:
-        """Look, and apply what is to be done. Raises MirrorError where a cluster does not answer."""
+    async def round(self, scope: Scope) -> bool:
+        """Look, and apply what is to be done; False where the flow was taken from us meanwhile.
+
+        Raises MirrorError where a cluster does not answer.
+        """
         began_s = now_s()
         looked = await self._sync.look(scope)
-        outcomes = await self._sync.apply(looked.changes) if looked.changes and self.may_write() else []
+        if looked.changes and not self.may_write():
+            return False
+        outcomes = await self._sync.apply(looked.changes)
         self._failures_in_row = 0
         self._tell(scope, looked, outcomes)
         failed = sum(1 for outcome in outcomes if outcome.failure)
@@ -103,6 +118,7 @@ class ConfigRounds:
             failures=before.failures + failed + len(looked.unread),
             conflicts=len(looked.conflicts) if scope.configs else before.conflicts,
         )
+        return True
 
     def trouble(self, what: str) -> None:
         """Tell that no round was made, and why; an event when it lasts, one for each stretch of it."""
@@ -115,8 +131,8 @@ class ConfigRounds:
 
     def _tell(self, scope: Scope, looked: Looked, outcomes: Sequence[Outcome]) -> None:
         done = [outcome for outcome in outcomes if not outcome.failure]
-        self._events.extend(self._changed(done))
-        self._events.extend(self._added(done))
+        self._tell_each(CONFIGS, list(self._changed(done)))
+        self._tell_each(ACLS, list(self._added(done)))
         if scope.configs:
             refused = _failures(outcomes, SetConfig, DropConfig)
             self._once_failed(CONFIGS, [*(why for what, why in looked.unread.items() if what != ACLS), *refused])
@@ -126,6 +142,11 @@ class ConfigRounds:
             self._once_failed(ACLS, [*unread, *_failures(outcomes, AddAcl)])
             for cluster in looked.no_authorizer:
                 self._once("rests", cluster, cluster, lambda name: AclsRest(flow=self.terms.flow, cluster=name))
+
+    def _tell_each(self, part: str, events: Sequence[AnyEvent]) -> None:
+        self._events.extend(events[:_TOLD_EACH])
+        if more := len(events[_TOLD_EACH:]):
+            self._events.append(ManyChanged(flow=self.terms.flow, part=part, count=more))
 
     def _changed(self, done: Iterable[Outcome]) -> Iterable[AnyEvent]:
         changed: defaultdict[tuple[str, str], list[SetConfig | DropConfig]] = defaultdict(list)

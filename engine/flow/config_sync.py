@@ -163,18 +163,12 @@ class ConfigSync:
         wanted: defaultdict[str, dict[str, str | None]] = defaultdict(dict)
         for change in changes:
             wanted[change.target][change.name] = change.value if isinstance(change, SetConfig) else None
-        try:
-            refused = await self._target.alter(wanted) if wanted else {}
-        except (KafkaRefusal, ConnectionLost, BrokerUnreachable) as failure:
-            refused = dict.fromkeys(wanted, str(failure))
+        refused = await self._target.alter(wanted) if wanted else {}
         return [Outcome(change=change, failure=refused.get(change.target, "")) for change in changes]
 
     async def _add_acls(self, changes: Sequence[AddAcl]) -> list[Outcome]:
         bindings = [change.binding for change in changes]
-        try:
-            refused = await self._target.add_acls(bindings) if bindings else {}
-        except (KafkaRefusal, ConnectionLost, BrokerUnreachable) as failure:
-            refused = dict.fromkeys(bindings, str(failure))
+        refused = await self._target.add_acls(bindings) if bindings else {}
         return [Outcome(change=change, failure=refused.get(change.binding, "")) for change in changes]
 
 

@@ -1,7 +1,7 @@
 """What config sync needs of a cluster: filled by `engine/kafka` with real brokers, by the tests with fakes.
 
-Every method raises ConnectionLost or BrokerUnreachable where nobody answers. What concerns one topic or one binding
-fails alone, with the broker's words.
+Every method that asks raises ConnectionLost or BrokerUnreachable where nobody answers. Those that change many topics or
+bindings raise nothing: each fails alone, with the broker's words, or with its request.
 """
 
 from collections.abc import Mapping, Sequence

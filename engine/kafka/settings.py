@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from engine.errors import KafkaRefusal
+from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.ports import Answers
 from engine.flow.settings_port import NoAuthorizer
 from engine.kafka import admin_codec as codec
@@ -71,9 +71,12 @@ class KafkaSettings:
         refused: dict[str, str] = {}
         asked = f"changing configs on cluster {self._client.alias!r}"
         for part in _parts(topics):
-            connection = await self._client.controller()
-            self.requests += 1
-            body = await _ask(connection, codec.INCREMENTAL_ALTER_CONFIGS, codec.alter_configs(part), asked)
+            request = codec.alter_configs(part)
+            try:
+                body = await self._change(codec.INCREMENTAL_ALTER_CONFIGS, request, asked)
+            except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as failure:
+                refused |= dict.fromkeys(part, f"{asked}: {failure}")
+                continue
             for topic, (code, message) in codec.read_altered(body).items():
                 if code != NONE:
                     refused[topic] = f"{asked}: {refusal_text(code, message)}; needed: AlterConfigs on the topic"
@@ -85,13 +88,19 @@ class KafkaSettings:
         asked = f"adding ACLs on cluster {self._client.alias!r}"
         for at in range(0, len(bindings), _BINDINGS_AT_ONCE):
             part = bindings[at : at + _BINDINGS_AT_ONCE]
-            connection = await self._client.controller()
-            self.requests += 1
-            outcomes = codec.read_created(await _ask(connection, codec.CREATE_ACLS, codec.create_acls(part), asked))
-            for binding, (code, message) in zip(part, outcomes, strict=True):
+            try:
+                body = await self._change(codec.CREATE_ACLS, codec.create_acls(part), asked)
+            except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as failure:
+                refused |= dict.fromkeys(part, f"{asked}: {failure}")
+                continue
+            for binding, (code, message) in zip(part, codec.read_created(body), strict=True):
                 if code != NONE:
                     refused[binding] = f"{asked}: {refusal_text(code, message)}; needed: Alter on the cluster"
         return refused
+
+    async def _change(self, request: tuple[int, int], body: bytes, asked: str) -> bytes:
+        self.requests += 1
+        return await _ask(await self._client.controller(), request, body, asked)
 
     async def create(self, change: CreateTopic) -> None:
         """Create a topic; one that is there already is fine. Raises KafkaRefusal."""

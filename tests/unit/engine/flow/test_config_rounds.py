@@ -4,7 +4,14 @@ import asyncio
 
 import pytest
 
-from engine.core.config_events import AclsAdded, AclsRest, ConfigConflicts, ConfigSyncFailed, TopicConfigsChanged
+from engine.core.config_events import (
+    AclsAdded,
+    AclsRest,
+    ConfigConflicts,
+    ConfigSyncFailed,
+    ManyChanged,
+    TopicConfigsChanged,
+)
 from engine.errors import BrokerUnreachable
 from engine.flow import config_rounds
 from engine.flow.config_rounds import ConfigRounds, RoundTerms
@@ -63,6 +70,9 @@ async def test_a_flow_that_is_not_ours_is_not_even_looked_at() -> None:
     await made.tick()
     assert asked
     assert stage.target.writes == []
+    made.may_write = lambda: True
+    await made.tick()  # at once: that round was none
+    assert stage.target.writes == ["A.orders: retention.ms=5"]
 
 
 async def test_each_kind_has_its_own_time() -> None:
@@ -128,6 +138,20 @@ async def test_failures_are_told_together_once_until_they_are_mended() -> None:
     stage.target.refused_bindings = {}
     await made.round(ALL)
     assert [type(event) for event in made.take_events()] == [TopicConfigsChanged, TopicConfigsChanged, AclsAdded]
+
+
+async def test_of_many_changes_some_are_told_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config_rounds, "_TOLD_EACH", 2)
+    stage = Stage()
+    for number in range(5):
+        stage.source.put(f"orders-{number}", retention_ms="5")
+        stage.target.put(f"A.orders-{number}")
+    made = rounds(stage)
+    await made.round(ALL)
+    *each, rest = made.take_events()
+    assert [type(event) for event in each] == [TopicConfigsChanged] * 2
+    assert rest == ManyChanged(flow=FLOW, part="configs", count=3)
+    assert made.report.changes == 5
 
 
 async def test_a_cluster_without_acls_is_told_once() -> None:

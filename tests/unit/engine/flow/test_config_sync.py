@@ -129,8 +129,6 @@ async def test_one_failure_does_not_stop_the_rest() -> None:
     [
         ("create", ConnectionLost("b:1")),
         ("grow", KafkaRefusal("adding partitions", 37, "InvalidPartitions", "")),
-        ("alter", ConnectionLost("b:1")),
-        ("add_acls", KafkaRefusal("adding ACLs", 31, "ClusterAuthorizationFailed", "")),
     ],
 )
 async def test_a_request_that_fails_is_the_failure_of_its_changes(question: str, failure: Exception) -> None:
