@@ -15,6 +15,7 @@ from policies.config_sync import CreateTopic, GrowTopic
 from policies.topic_configs import DEFAULT, TOPIC_OVERRIDE
 from tests.fakes.settings import FakeSettings
 from tests.harness.admin import create_topics, own_configs
+from tests.harness.eventually import until_equal
 from tests.harness.kafka_admin import AUTHORIZER, KafkaAdmin
 from tests.harness.mirror import cluster_client
 
@@ -65,6 +66,11 @@ class RealStage:
 
     async def put(self, topic: str, partitions: int, configs: dict[str, str]) -> None:
         await create_topics(self._cluster, {topic: partitions}, configs=configs)
+
+        async def seen() -> tuple[list[str], list[str]]:
+            return list(await self.port.topics([topic])), list((await self.port.configs([topic])).found)
+
+        await until_equal(seen, ([topic], [topic]))
 
     async def own(self, topic: str) -> dict[str, str]:
         return (await own_configs(self._cluster, [topic]))[topic]
@@ -135,7 +141,7 @@ async def test_changes_leave_everything_else_alone(stage: SettingsStage) -> None
     await stage.put(stage.name, 1, {"retention.ms": "5000", "cleanup.policy": "compact"})
     refused = await stage.port.alter({stage.name: {"segment.bytes": "2000000", "retention.ms": None}})
     assert refused == {}
-    assert await stage.own(stage.name) == {"cleanup.policy": "compact", "segment.bytes": "2000000"}
+    await until_equal(lambda: stage.own(stage.name), {"cleanup.policy": "compact", "segment.bytes": "2000000"})
 
 
 async def test_a_refused_topic_is_refused_alone(stage: SettingsStage) -> None:
@@ -147,8 +153,8 @@ async def test_a_refused_topic_is_refused_alone(stage: SettingsStage) -> None:
     refused = await stage.port.alter(wanted)
     assert sorted(refused) == [names[0], names[2]]
     assert "InvalidConfig" in refused[names[0]] or "InvalidRequest" in refused[names[0]]
-    assert await stage.own(names[0]) == {}
-    assert await stage.own(names[1]) == {"retention.ms": "7000"}
+    await until_equal(lambda: stage.own(names[0]), {})
+    await until_equal(lambda: stage.own(names[1]), {"retention.ms": "7000"})
 
 
 async def test_acls_are_added_once_and_read_by_kind(stage: SettingsStage) -> None:
@@ -159,10 +165,13 @@ async def test_acls_are_added_once_and_read_by_kind(stage: SettingsStage) -> Non
     ]
     for _ in range(2):
         assert await stage.port.add_acls(wanted) == {}
+
+    async def of(resource: Resource) -> set[Binding]:
+        return {one for one in await stage.port.acls(resource) if one.name == stage.name}
+
+    await until_equal(lambda: of(Resource.TOPIC), set(wanted[:2]))
+    await until_equal(lambda: of(Resource.GROUP), set(wanted[2:]))
     assert {one for one in stage.acls() if one.name == stage.name} == set(wanted)
-    topics, groups = await stage.port.acls(Resource.TOPIC), await stage.port.acls(Resource.GROUP)
-    assert {one for one in topics | groups if one.name == stage.name} == set(wanted)
-    assert wanted[2] in groups - topics
 
 
 async def test_topics_are_created_and_grow(stage: SettingsStage) -> None:
@@ -171,7 +180,12 @@ async def test_topics_are_created_and_grow(stage: SettingsStage) -> None:
     )
     await stage.port.create(create)
     await stage.port.create(create)  # it is there already
-    assert await stage.own(stage.name) == {"retention.ms": "5000"}
+
+    async def seen() -> list[str]:
+        return list(await stage.port.topics([stage.name]))
+
+    await until_equal(seen, [stage.name])
+    await until_equal(lambda: stage.own(stage.name), {"retention.ms": "5000"})
     grow = GrowTopic(topic="t", target=stage.name, partitions=3, before=1)
     await stage.port.grow(grow)
     with pytest.raises(KafkaRefusal, match="InvalidPartitions"):

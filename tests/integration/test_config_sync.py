@@ -15,6 +15,7 @@ from actors.cli import exits
 from deploy.local.cluster import Cluster, start_clusters
 from policies.acl_sync import Binding, Operation, Pattern, Permission, Resource
 from tests.harness.admin import create_topics, own_configs, partition_count, set_configs
+from tests.harness.eventually import until_equal
 from tests.harness.jvm import jvm
 from tests.harness.kafka_admin import AUTHORIZER, KafkaAdmin
 from tests.harness.live import LiveMirror, write_properties
@@ -66,6 +67,11 @@ async def own(stage: Stage, topic: str) -> dict[str, str]:
     return (await own_configs(stage.clusters["b"], [topic]))[topic]
 
 
+async def has(stage: Stage, topic: str) -> bool:
+    """Whether the target has the binding of a topic."""
+    return reads(topic) in stage.target.acls()
+
+
 def reads(topic: str) -> Binding:
     return Binding(
         int(Resource.TOPIC),
@@ -88,15 +94,15 @@ async def test_planned_and_applied_by_hand(stage: Stage, tmp_path: Path) -> None
     assert planned.returncode == exits.CHANGES, planned.stderr
     kinds = [one["change"] for one in changes(planned)]
     assert kinds == ["grow_topic", "create_topic", "set_config", "add_acl"]
-    assert await own(stage, "a.hand-1") == {"cleanup.policy": "compact"}
+    await until_equal(lambda: own(stage, "a.hand-1"), {"cleanup.policy": "compact"})
     assert reads("a.hand-1") not in stage.target.acls()
     applied = ask(tmp_path, "apply", config)
     assert applied.returncode == exits.OK, applied.stdout + applied.stderr
     assert "4 changes done, 0 failed" in applied.stdout
-    assert await own(stage, "a.hand-1") == {"cleanup.policy": "compact", "retention.ms": "7000000"}
-    assert await own(stage, "a.hand-2") == {"retention.ms": "7000000"}
+    await until_equal(lambda: own(stage, "a.hand-1"), {"cleanup.policy": "compact", "retention.ms": "7000000"})
+    await until_equal(lambda: own(stage, "a.hand-2"), {"retention.ms": "7000000"})
     assert await partition_count(target, "a.hand-1") == 3
-    assert reads("a.hand-1") in stage.target.acls()
+    await until_equal(lambda: has(stage, "a.hand-1"), True)
     again = ask(tmp_path, "plan", config)
     assert again.returncode == exits.OK, again.stdout
     assert "nothing to do" in again.stdout
@@ -120,17 +126,18 @@ async def test_a_running_mirror_keeps_them_in_step(stage: Stage, shared_ray: Ray
 
     try:
         await until_told("target topic a.live now has 1 partitions")
-        assert await own(stage, "a.live") == {"segment.bytes": "2000000"}
+        await until_equal(lambda: own(stage, "a.live"), {"segment.bytes": "2000000"})
         await set_configs(source, "live", {"segment.bytes": "2000000", "retention.ms": "8000000"})
         stage.source.add_acls([reads("live")])
         await until_told("configs of a.live changed: retention.ms=8000000", "a.live: ACLs added on b: ALLOW READ")
-        assert reads("a.live") in stage.target.acls()
-        await set_configs(target, "a.live", {**await own(stage, "a.live"), "cleanup.policy": "compact"})
+        await until_equal(lambda: has(stage, "a.live"), True)
+        copied = {"segment.bytes": "2000000", "retention.ms": "8000000"}
+        await set_configs(target, "a.live", {**copied, "cleanup.policy": "compact"})
         await set_configs(source, "live", {"retention.ms": "8000000"})
         await until_told("configs of a.live changed: segment.bytes taken away")
-        assert await own(stage, "a.live") == {"retention.ms": "8000000", "cleanup.policy": "compact"}
+        await until_equal(lambda: own(stage, "a.live"), {"retention.ms": "8000000", "cleanup.policy": "compact"})
         flow = live.flow("a->b")
-        assert flow["configs"]["changes"] == 3, live.describe()
+        assert flow["configs"]["changes"] >= 3, live.describe()
         assert flow["configs"]["failures"] == 0, live.describe()
         live.end()
     finally:
