@@ -153,7 +153,7 @@ async def test_a_refused_topic_is_refused_alone(stage: SettingsStage) -> None:
     refused = await stage.port.alter(wanted)
     assert sorted(refused) == [names[0], names[2]]
     assert "InvalidConfig" in refused[names[0]] or "InvalidRequest" in refused[names[0]]
-    await until_equal(lambda: stage.own(names[0]), {})
+    await until_equal(lambda: stage.own(names[0]), dict[str, str]())
     await until_equal(lambda: stage.own(names[1]), {"retention.ms": "7000"})
 
 
