@@ -152,7 +152,7 @@ class FlowWatch:
             keeper.may_write = self._may_write
 
     def _may_write(self) -> bool:
-        """Whether anything may be kept in step: the flow is ours, and what is remembered does not say that it stopped."""
+        """Whether anything may be kept in step: the flow is ours, and nothing remembered says that it stopped."""
         kept = self.memory.kept
         return self.memory.holds and (kept is None or kept.state is not Desired.STOPPED)
 
