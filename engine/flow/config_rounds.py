@@ -30,7 +30,7 @@ _EVENTS = 1_000
 _TOLD_EACH = 200
 """Topics, and names of ACLs, that one round tells one by one; the rest is counted."""
 _LOOK_S = 0.25
-"""How often it is asked whether the flow is ours, and what is due."""
+"""How often it is asked whether the flow is ours, once something is due."""
 _TOLD_AFTER = 3
 """Failed rounds in a row: brokers that restart take a few seconds."""
 CONFIGS, ACLS = "configs", "ACLs"
@@ -77,7 +77,7 @@ class ConfigRounds:
         """Make rounds until cancelled; one that fails is told as trouble and made again."""
         while not self.idle:
             await self.tick()
-            await pause(_LOOK_S)
+            await pause(max(_LOOK_S, min(self._due_s.values()) - now_s()))
 
     async def tick(self) -> None:
         """Make a round of what is due, if the flow is ours."""
