@@ -15,6 +15,7 @@ from actors.ports import Found, Kept
 from actors.seat import Seat
 from actors.states import Command, CopierState, Desired, desired_after
 from actors.weights import Weights
+from engine.core.config_report import ConfigReport
 from engine.core.group_report import GroupsReport
 from engine.core.progress import FlowProgress, LaneProgress
 from engine.errors import MirrorError
@@ -79,6 +80,7 @@ class FlowDesk:
         """Sets whose copiers have ended; a set that is not here has a clean record."""
         self.failure = ""
         self.groups: GroupsReport | None = None
+        self.configs: ConfigReport | None = None
         self.taken = ""
         self.start_not_before_s = 0.0
         self.quick_deaths = 0
@@ -135,7 +137,7 @@ class FlowDesk:
         """Take what Metadata found: new lanes join sets, lanes that are gone leave theirs. Name the topics that are
         gone, with the partitions they had. Sets are planned once what is remembered of them was read.
         """
-        self.failure, self.groups = found.failure, found.groups
+        self.failure, self.groups, self.configs = found.failure, found.groups, found.configs
         self.taken = self.taken or found.taken  # a metadata actor that is new does not know it yet
         if found.kept is not None and not self.is_kept:
             self.is_kept = True

@@ -1,6 +1,6 @@
 """The metadata actor: finds what is to be copied, remembers what is wanted, writes down what happened.
 
-A thin shell around the engine's keepers, five per flow. It holds nothing itself, so it may be replaced; the flow stays
+A thin shell around the engine's keepers, six per flow. It holds nothing itself, so it may be replaced; the flow stays
 ours meanwhile, because the state topic knows this mirror by its instance id.
 """
 
@@ -17,6 +17,7 @@ from actors.memory import CLOSE_S, EventKeeperLike, Memory, StateKeeperLike
 from actors.messages import MirrorSpec
 from actors.ports import Found, Kept
 from actors.states import Desired
+from engine.core.config_report import ConfigReport
 from engine.core.events import AnyEvent, TopicCreated
 from engine.core.group_report import GroupsReport
 from engine.errors import MirrorError
@@ -60,6 +61,18 @@ class GroupKeeperLike(Protocol):
     async def close(self) -> None: ...
 
 
+class ConfigKeeperLike(Protocol):
+    """What the shell needs of `engine.config_keeper.ConfigKeeper`."""
+
+    may_write: Callable[[], bool]
+
+    @property
+    def report(self) -> ConfigReport: ...
+    def take_events(self) -> tuple[AnyEvent, ...]: ...
+    async def run(self) -> None: ...
+    async def close(self) -> None: ...
+
+
 class Runs(Protocol):
     """A keeper that works until it is cancelled."""
 
@@ -70,7 +83,7 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
     """One flow to look after: its keepers, and the seconds between two rounds of discovery.
 
     `state` makes a keeper anew for each try, since one may be opened once; `beats` one that tells its events. `groups`
-    is None where no groups are mirrored.
+    is None where no groups are mirrored, `configs` where neither configs nor ACLs are kept in step.
     """
 
     flow: FlowName
@@ -79,6 +92,7 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
     events: EventKeeperLike
     every_s: float
     groups: GroupKeeperLike | None = None
+    configs: ConfigKeeperLike | None = None
     beats: Callable[[Callable[[AnyEvent], None]], Runs] | None = None
 
 
@@ -89,6 +103,7 @@ def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
 
     from actors import config_ref
     from actors.events import KINDS
+    from engine.config_keeper import ConfigKeeper
     from engine.event_keeper import EventKeeper
     from engine.group_keeper import GroupKeeper
     from engine.heartbeat_keeper import HeartbeatKeeper
@@ -117,6 +132,7 @@ def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
             every_s=flow.refresh_topics_s,
             beats=partial(HeartbeatKeeper, config, flow),
             groups=GroupKeeper(config, flow),
+            configs=ConfigKeeper(config, flow),
         )
         for flow in config.flows
     )
@@ -131,11 +147,12 @@ class FlowWatch:
         self._found = Found(serial=0)
         self._failures = 0
         self._events: deque[AnyEvent] = deque(maxlen=EVENTS_KEPT)
-        if watch.groups is not None:
-            watch.groups.may_write = self._may_write_groups
+        self._keepers = [keeper for keeper in (watch.groups, watch.configs) if keeper is not None]
+        for keeper in self._keepers:
+            keeper.may_write = self._may_write
 
-    def _may_write_groups(self) -> bool:
-        """Whether groups may be written for: the flow is ours, and what is remembered does not say that it stopped."""
+    def _may_write(self) -> bool:
+        """Whether anything may be kept in step: the flow is ours, and nothing remembered says that it stopped."""
         kept = self.memory.kept
         return self.memory.holds and (kept is None or kept.state is not Desired.STOPPED)
 
@@ -147,10 +164,10 @@ class FlowWatch:
             group.create_task(self._watch.events.run())
             if self._watch.beats is not None:
                 group.create_task(self._watch.beats(self._events.append).run())
-            if self._watch.groups is not None:
-                group.create_task(self._mirror_groups(self._watch.groups))
+            for keeper in self._keepers:
+                group.create_task(self._keep_in_step(keeper))
 
-    async def _mirror_groups(self, keeper: GroupKeeperLike) -> None:
+    async def _keep_in_step(self, keeper: GroupKeeperLike | ConfigKeeperLike) -> None:
         try:
             await keeper.run()
         finally:
@@ -187,8 +204,8 @@ class FlowWatch:
 
     def take(self) -> Found:
         """Give the latest, with the events since the last call."""
-        groups = self._watch.groups
-        events = tuple(self._events) + (groups.take_events() if groups is not None else ())
+        groups, configs = self._watch.groups, self._watch.configs
+        events = tuple(self._events) + tuple(event for one in self._keepers for event in one.take_events())
         self._events.clear()
         memory = self.memory
         failure = self._found.failure or memory.trouble
@@ -199,6 +216,7 @@ class FlowWatch:
             taken=memory.taken,
             failure=failure,
             groups=groups.report if groups is not None else None,
+            configs=configs.report if configs is not None else None,
         )
 
     def tell(self, events: bytes) -> None:

@@ -10,6 +10,7 @@ import msgspec
 
 from actors.messages import Orders, Report
 from actors.states import Desired
+from engine.core.config_report import ConfigReport
 from engine.core.events import AnyEvent, Event
 from engine.core.group_report import GroupsReport
 from engine.core.progress import FlowProgress
@@ -99,7 +100,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """One answer of Metadata about one flow: `serial` grows with every discovery, 0 before the first.
 
     `kept` is None until the state topic was read. `taken` says who else mirrors this flow, where somebody does.
-    `groups` is the last round of its consumer groups, None before the first.
+    `groups` is the last round of its consumer groups, None before the first; `configs` of its configs and ACLs.
     """
 
     serial: int
@@ -110,6 +111,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     kept: Kept | None = None
     taken: str = ""
     groups: GroupsReport | None = None
+    configs: ConfigReport | None = None
 
 
 class MetadataPort(Protocol):

@@ -21,6 +21,7 @@ NOT_OURS = (
     "target_drain_s",
     "shrink_after_s",
     "configs_exclude",
+    "config_sync",
     "groups",
     "mm2_group",
 )

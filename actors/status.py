@@ -3,6 +3,7 @@
 import msgspec
 
 from actors.states import CopierState, Desired
+from engine.core.config_report import ConfigReport
 from engine.core.group_report import GroupsReport
 from engine.core.progress import LaneProgress
 from engine.core.tally import Histogram
@@ -71,6 +72,8 @@ class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     record_age: Histogram = Histogram()
     groups: GroupsReport | None = None
     """The last round of the consumer groups, None before the first."""
+    configs: ConfigReport | None = None
+    """The last round of configs and ACLs, None before the first."""
 
     def lag_ms(self, now_ms: int) -> int:
         """Age of the oldest record that is not copied, at an instant of Unix time; 0 without one, -1 unknown."""

@@ -79,6 +79,7 @@ class Tally:
             replication_latency=latencies.replication,
             record_age=latencies.record_age,
             groups=desk.groups,
+            configs=desk.configs,
         )
 
     def counts(self) -> Counts:

@@ -146,6 +146,17 @@ def groups_text(flow: FlowStatus) -> str:
     return "groups: " + ", ".join([*parts, report.trouble] if report.trouble else parts)
 
 
+def configs_text(flow: FlowStatus) -> str:
+    """Say how configs and ACLs of a flow's copies are, empty where there is nothing to say."""
+    report = flow.configs
+    if report is None or not (report.at_ms or report.trouble):
+        return ""
+    parts = [f"{report.topics:,} topics compared", f"{report.changes:,} changes"]
+    for count, what in ((report.conflicts, "conflicts (raymirror plan shows them)"), (report.failures, "failures")):
+        parts += [f"{count:,} {what}"] if count else []
+    return "configs and ACLs: " + ", ".join([*parts, report.trouble] if report.trouble else parts)
+
+
 def lag_text(flow: FlowStatus) -> str:
     """Say the lag, and whether it may be more."""
     return f"{flow.lag_records:,}" if flow.unknown_lanes == 0 else f"at least {flow.lag_records:,}"
@@ -162,7 +173,8 @@ def render(status: MirrorStatus) -> RenderableType:
     title = f"{status.namespace}  {status.phase}  {status.up_s:,.0f} s  {len(status.copiers)} copier(s)"
     parts: list[RenderableType] = [Text(title, style="bold"), flows_table(status)]
     parts += [Text(f"{flow.flow}: waiting for {flow.waiting_for}") for flow in status.flows if flow.waiting_for]
-    parts += [Text(f"{flow.flow}: {text}") for flow in status.flows if (text := groups_text(flow))]
+    for say in (groups_text, configs_text):
+        parts += [Text(f"{flow.flow}: {text}") for flow in status.flows if (text := say(flow))]
     parts += [
         Text(f"{event.severity}: {event.flow}: {event.text}", style=COLOURS.get(event.severity, ""))
         for event in status.events[-EVENTS_SHOWN:]

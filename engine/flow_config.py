@@ -2,6 +2,7 @@
 
 import re
 
+from engine.config_sync_config import read_config_sync
 from engine.core.piece import Limits
 from engine.core.position_keys import CONNECTOR
 from engine.flow.ports import FetchTerms
@@ -10,12 +11,12 @@ from engine.group_config import read_groups
 from engine.property_reader import PropertyReader
 from engine.settings import FlowConfig, HeartbeatConfig, SyncsConfig
 from engine.transaction_config import read_commit_s
-from policies.creation import EXCLUDED_CONFIGS
 from policies.model import FlowName
 from policies.naming import DEFAULT_CLASS, DefaultNaming, naming_for
 from policies.patterns import BadPattern, PatternList
 from policies.selection import DEFAULT_EXCLUDE, DEFAULT_TOPICS, TopicSelection
 from policies.start import Start, StartRules, parse_reset, parse_rules
+from policies.topic_configs import EXCLUDED_CONFIGS
 
 TOPIC_NAME = re.compile(r"[a-zA-Z0-9._\-]+")
 _MIB = 1024 * 1024
@@ -85,6 +86,7 @@ class FlowReader:
             groups=read_groups(self._reader, keys),
             syncs=self._syncs(naming),
             heartbeats=() if heartbeat is None else (heartbeat,),
+            config_sync=read_config_sync(self._reader, keys),
         )
 
     def heartbeat(self) -> HeartbeatConfig | None:

@@ -18,6 +18,10 @@ class FlowKeys:
         """Connector settings: flow level wins over top level."""
         return self._first(FlowKeys.flow, key, f"{self._name}.{key}", key)
 
+    def filter(self, key: str) -> str:
+        """Settings that only a filter class reads: flow level only, since top level passes on connector keys alone."""
+        return self._first(FlowKeys.filter, key, f"{self._name}.{key}")
+
     def storage(self, key: str) -> str:
         """Storage settings of the worker: top level wins over the target cluster's, whatever one expects."""
         return self._first(FlowKeys.storage, key, key, f"{self._name.target}.{key}")

@@ -7,12 +7,14 @@ import msgspec
 from engine.core.position_keys import CONNECTOR, PositionKeys
 from engine.flow.ports import FetchTerms
 from engine.providers import Providers
+from policies.acl_sync import AclRules
 from policies.groups import DEFAULT_GROUPS, DEFAULT_GROUPS_EXCLUDE, GroupSelection
 from policies.model import FlowName
 from policies.naming import DefaultNaming
 from policies.patterns import PatternList
 from policies.selection import TopicSelection
 from policies.start import StartRules
+from policies.topic_configs import ConfigRules
 
 
 class ConfigWarning(msgspec.Struct, frozen=True):
@@ -90,6 +92,19 @@ class SyncsConfig(msgspec.Struct, frozen=True, kw_only=True):
     """As of heartbeats."""
 
 
+class ConfigSyncConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether and how often (seconds) configs and ACLs of copies are kept in step, and by which rules of ours."""
+
+    configs: bool = True
+    configs_s: float = 600.0
+    acls: bool = True
+    acls_s: float = 600.0
+    source_defaults: bool = False
+    remove_foreign: bool = False
+    acls_prefixed: bool = False
+    acls_groups: bool = False
+
+
 class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
     """One direction of copying and everything that is set for it."""
 
@@ -128,6 +143,22 @@ class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
     """How long a transaction of a busy partition stays open; 0: it is copied without."""
     heartbeats: tuple[HeartbeatConfig, ...] = ()
     """Of this flow, and of pairs of clusters that are no flow and are looked after here."""
+    config_sync: ConfigSyncConfig = ConfigSyncConfig()
+
+    @property
+    def config_rules(self) -> ConfigRules:
+        """Return which configs a copy gets."""
+        sync = self.config_sync
+        return ConfigRules(
+            exclude=self.configs_exclude, source_defaults=sync.source_defaults, remove_foreign=sync.remove_foreign
+        )
+
+    @property
+    def acl_rules(self) -> AclRules:
+        """Return which ACLs hold on copies."""
+        sync = self.config_sync
+        groups = self.groups.selection if sync.acls_groups else None
+        return AclRules(selection=self.selection, prefixed=sync.acls_prefixed, groups=groups)
 
     @property
     def position_keys(self) -> PositionKeys:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 _RENAMED = {"topics.blacklist": "topics.exclude", "groups.blacklist": "groups.exclude"}
 _RENAMED["config.properties.blacklist"] = "config.properties.exclude"
 _TOP_LEVEL_ONLY_IN_NAME = re.compile(r"(?:producer|consumer|admin)\.|offset\.flush\.|exactly\.once\.source\.support$")
+_FILTERS_OWN = ("use.defaults.from",)
+"""Read by a filter class, which sees what stands at a flow only."""
 _FLOW = re.compile(r"(?P<flow>.+->.+?)\.(?P<rest>(?:producer|enable)(?:\..+)?)")
 _BOOTSTRAP = re.compile(r"(?P<alias>.+)\.bootstrap\.servers")
 
@@ -17,6 +19,8 @@ def explain(key: str, aliases: Sequence[str]) -> str | None:
             return f"ignored, as in Kafka 4.0 and newer; write {new}"
     if key == "emit.heartbeats" or key.endswith(".emit.heartbeats"):
         return "ignored, as in MM2; the key is emit.heartbeats.enabled"
+    if key in _FILTERS_OWN:
+        return f"reaches nothing at top level, as in MM2; write A->B.{key} for each flow"
     if _TOP_LEVEL_ONLY_IN_NAME.match(key):
         return f"reaches nothing at top level, as in MM2; write {aliases[0]}.{key}"
     if (found := _BOOTSTRAP.fullmatch(key)) and "->" not in key:

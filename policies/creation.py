@@ -4,17 +4,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from policies.patterns import PatternList
+from policies.topic_configs import needs_more_replicas
 
-EXCLUDED_CONFIGS = (
-    r"follower\.replication\.throttled\.replicas",
-    r"leader\.replication\.throttled\.replicas",
-    r"message\.timestamp\.difference\.max\.ms",
-    r"message\.timestamp\.type",
-    r"unclean\.leader\.election\.enable",
-    r"min\.insync\.replicas",
-)
-"""MM2's default of config.properties.exclude."""
 COMPARED_CONFIGS = (
     "retention.ms",
     "retention.bytes",
@@ -23,7 +14,6 @@ COMPARED_CONFIGS = (
     "cleanup.policy",
     "max.message.bytes",
 )
-_DEFAULT_EXCLUSION = PatternList(EXCLUDED_CONFIGS)
 
 
 class Create(msgspec.Struct, frozen=True):
@@ -44,19 +34,19 @@ Change = Create | Grow
 
 
 def plan_topic(
-    source_partitions: int,
-    target_partitions: int | None,
-    replication_factor: int,
-    overrides: Mapping[str, str],
-    exclude: PatternList = _DEFAULT_EXCLUSION,
+    source_partitions: int, target_partitions: int | None, replication_factor: int, configs: Mapping[str, str]
 ) -> Change | None:
     """Return what to do for a target topic, None where it is right; `target_partitions` None: it does not exist.
 
-    A target with more partitions is left alone. `overrides` are the source topic's own (not default) configs, `exclude`
-    names those that stay behind (config.properties.exclude).
+    A target with more partitions is left alone. `configs` are those that the copy is to have (`wanted_configs`); what
+    so many replicas cannot bear stays behind.
     """
     if target_partitions is None:
-        kept = {name: value for name, value in overrides.items() if not exclude.matches(name)}
+        kept = {
+            name: value
+            for name, value in configs.items()
+            if needs_more_replicas(name, value, replication_factor) is None
+        }
         return Create(source_partitions, replication_factor, kept)
     return Grow(source_partitions) if target_partitions < source_partitions else None
 

@@ -33,6 +33,8 @@ COMMANDS: Final = {
     "resume": ("actors.cli.resume", "go on copying what was paused or failed"),
     "restart": ("actors.cli.restart", "replace the copiers of a flow, one by one"),
     "drain": ("actors.cli.drain", "move the copiers of a node elsewhere, before the node goes away"),
+    "plan": ("actors.cli.plan", "show what differs in topics, configs and ACLs; changes nothing"),
+    "apply": ("actors.cli.apply", "bring topics, configs and ACLs of the copies in step, once"),
     "translate": (
         "actors.cli.translate",
         "show what a consumer group's offsets are on the target, exactly; or commit them there",

@@ -6,6 +6,7 @@ says who should read it: `info`, `warning`, or `error` (a lane stopped).
 
 from typing import ClassVar
 
+from engine.core.config_events import ConfigEvent
 from engine.core.event_base import Event as Event
 from engine.core.event_base import LaneEvent as LaneEvent
 from engine.core.group_events import CommitsNotRead as CommitsNotRead
@@ -339,4 +340,5 @@ AnyEvent = (
     | GroupRefused
     | CommitsNotRead
     | Mm2TopicFailed
+    | ConfigEvent
 )

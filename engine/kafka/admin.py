@@ -1,48 +1,48 @@
 """Topics and their configs: list, describe, create, grow."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-import msgspec
 from aiokafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest, DescribeConfigsRequest
 
 from engine.errors import KafkaRefusal
+from engine.kafka import admin_codec as codec
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.faults import NONE, TOPIC_ALREADY_EXISTS, error_name
+from policies.topic_configs import ConfigEntry
 
-_TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
+_BROKER_RESOURCE = 4
 _TIMEOUT_MS = 30_000
+_TIMEOUT_S = 60.0
 _CHUNK = 200
 """Topics per DescribeConfigs, so that one answer stays small."""
 
-TOPIC_OVERRIDE, DYNAMIC_BROKER, DYNAMIC_DEFAULT, STATIC_BROKER, DEFAULT = 1, 2, 3, 4, 5
-"""Kafka's config sources (DescribeConfigsResponse.ConfigSource)."""
 
+class ConfigsOf:
+    """Describes configs of a cluster's topics again and again; entries that were met are the same objects."""
 
-class ConfigEntry(msgspec.Struct, frozen=True):
-    """One effective topic config: its value and where it comes from."""
+    def __init__(self, client: ClusterClient) -> None:
+        self._client = client
+        self._reader = codec.ConfigsReader()
 
-    value: str
-    source: int
-    read_only: bool
-    sensitive: bool
+    async def describe(self, topics: Sequence[str]) -> AsyncIterator[codec.Described]:
+        """Give the effective configs of each topic, or why there are none."""
+        for at in range(0, len(topics), _CHUNK):
+            body = codec.describe_configs(topics[at : at + _CHUNK])
+            connection = await self._client.any_connection()
+            answer = await connection.request(*codec.DESCRIBE_CONFIGS, False, [body], _TIMEOUT_S)
+            for described in self._reader.read(bytes(answer)):
+                yield described
 
 
 async def describe_topic_configs(client: ClusterClient, topics: Sequence[str]) -> dict[str, dict[str, ConfigEntry]]:
     """Return the effective configs of topics. Raises KafkaRefusal naming the topic."""
     found: dict[str, dict[str, ConfigEntry]] = {}
-    for at in range(0, len(topics), _CHUNK):
-        resources = [(_TOPIC_RESOURCE, topic, None) for topic in topics[at : at + _CHUNK]]
-        answer = await (await client.any_connection()).call(DescribeConfigsRequest(resources))
-        for code, message, _, topic, entries in answer.resources:
-            if code != NONE:
-                raise _refused(
-                    f"configs of topic {topic} on cluster {client.alias!r}", code, message, "DescribeConfigs"
-                )
-            found[topic] = {
-                name: ConfigEntry(value or "", source, read_only, sensitive)
-                for name, value, read_only, source, sensitive, _ in entries
-            }
+    async for one in ConfigsOf(client).describe(topics):
+        if one.error_code != NONE:
+            asked = f"configs of topic {one.topic} on cluster {client.alias!r}"
+            raise _refused(asked, one.error_code, one.message, "DescribeConfigs")
+        found[one.topic] = one.configs
     return found
 
 
@@ -89,6 +89,10 @@ async def grow_topic(client: ClusterClient, topic: str, partitions: int) -> None
         raise _refused(f"adding partitions to topic {topic} on cluster {client.alias!r}", code, message, "Alter")
 
 
+def refusal_text(code: int, message: str | None) -> str:
+    """Return Kafka's name of an error, with the broker's own words where it has some."""
+    return error_name(code) + (f": {message}" if message else "")
+
+
 def _refused(asked: str, code: int, message: str | None, right: str) -> KafkaRefusal:
-    name = error_name(code) + (f": {message}" if message else "")
-    return KafkaRefusal(asked, code, name, f"needed: {right}")
+    return KafkaRefusal(asked, code, refusal_text(code, message), f"needed: {right}")

@@ -8,7 +8,7 @@ from engine.core.map_blocks import map_topic
 from engine.core.position import Position, decode_value
 from engine.errors import KafkaRefusal
 from engine.flow.discovery import Discovery
-from engine.kafka.admin import TOPIC_OVERRIDE, ConfigEntry, create_topic, describe_topic_configs, grow_topic
+from engine.kafka.admin import create_topic, describe_topic_configs, grow_topic
 from engine.kafka.cluster import ClusterClient, Metadata
 from engine.kafka.faults import UNKNOWN_TOPIC_OR_PARTITION
 from engine.kafka.internal_topics import (
@@ -23,6 +23,7 @@ from engine.kafka.logs import oldest_timestamp_ms, read_topic
 from engine.settings import FlowConfig
 from policies.creation import COMPARED_CONFIGS, Create, Grow, compare, plan_topic
 from policies.model import LaneName, TopicPartition
+from policies.topic_configs import ConfigEntry, wanted_configs
 
 
 class Topics:
@@ -153,9 +154,8 @@ class Topics:
 
     async def _change(self, topic: str, partitions: int, present: int | None, events: list[AnyEvent]) -> int:
         remote = self._remote(topic)
-        overrides = await self._overrides(topic) if present is None else {}
-        flow = self._flow
-        match plan_topic(partitions, present, flow.replication_factor, overrides, flow.configs_exclude):
+        configs = await self._wanted_configs(topic) if present is None else {}
+        match plan_topic(partitions, present, self._flow.replication_factor, configs):
             case Create() as create:
                 made = await create_topic(
                     self._target, remote, create.partitions, create.replication_factor, create.configs
@@ -167,9 +167,9 @@ class Topics:
         events.append(TopicCreated(flow=self._flow.name, topic=topic, target=remote, partitions=partitions))
         return partitions
 
-    async def _overrides(self, topic: str) -> dict[str, str]:
+    async def _wanted_configs(self, topic: str) -> dict[str, str]:
         configs = (await describe_topic_configs(self._source, [topic]))[topic]
-        return {name: entry.value for name, entry in configs.items() if _own(entry)}
+        return wanted_configs(configs, self._flow.config_rules)
 
     async def _compare(self, topic: str) -> list[AnyEvent]:
         remote = self._remote(topic)
@@ -178,10 +178,6 @@ class Topics:
         oldest_ms = await oldest_timestamp_ms(self._source, topic)
         found = compare(_values(source), _values(target), None if oldest_ms is None else wall_ms() - oldest_ms)
         return [TopicWarning(flow=self._flow.name, topic=topic, what=what) for what in found]
-
-
-def _own(entry: ConfigEntry) -> bool:
-    return entry.source == TOPIC_OVERRIDE and not entry.read_only and not entry.sensitive
 
 
 def _values(configs: dict[str, ConfigEntry]) -> dict[str, str]:

@@ -13,6 +13,8 @@ from actors.messages import ConfigRef, MirrorSpec
 from actors.metadata import MetadataShell, Watch
 from actors.ports import Found, Kept
 from actors.states import Desired
+from engine.core.config_events import AclsRest
+from engine.core.config_report import ConfigReport
 from engine.core.events import AnyEvent, Event, GroupNotSynced, TopicCreated
 from engine.core.group_report import GroupsReport
 from engine.errors import FlowHeld, KafkaRefusal, MirrorError
@@ -288,6 +290,41 @@ async def test_a_new_actor_reads_that_a_flow_is_stopped_and_leaves_its_groups_al
     assert not any(groups.allowed)
     await shell.keep("A", "B", msgspec.msgpack.encode(Kept(state=Desired.RUNNING, at_ms=6)))
     assert groups.may_write()
+    await shell.close()
+
+
+class FakeConfigs:
+    """A config keeper that has changed something."""
+
+    def __init__(self) -> None:
+        self.may_write: Callable[[], bool] = lambda: True
+        self.report = ConfigReport(topics=3, changes=1)
+        self.events: tuple[AnyEvent, ...] = (AclsRest(flow=FLOW, cluster="A"),)
+        self.closed = asyncio.Event()
+
+    def take_events(self) -> tuple[AnyEvent, ...]:
+        events, self.events = self.events, ()
+        return events
+
+    async def run(self) -> None:
+        return
+
+    async def close(self) -> None:
+        self.closed.set()
+
+
+async def test_configs_are_kept_in_step_while_the_flow_is_ours_and_told() -> None:
+    configs, keeper = FakeConfigs(), FakeKeeper([Seen(lanes("t", 1))])
+    watch = Watch(flow=FLOW, keeper=keeper, state=FakeState, events=FakeEvents(), every_s=0.01, configs=configs)
+    shell = MetadataShell(SPEC, make=lambda spec: (watch,))
+    found = await look(shell, lambda found: bool(found.events))
+    assert found.events == (AclsRest(flow=FLOW, cluster="A"),)
+    assert (found.configs, found.groups) == (ConfigReport(topics=3, changes=1), None)
+    await look(shell, lambda found: found.kept is not None and configs.may_write())
+    await asyncio.wait_for(configs.closed.wait(), 30)
+    for state in (Desired.STOPPED, Desired.RUNNING):
+        await shell.keep("A", "B", msgspec.msgpack.encode(Kept(state=state)))
+        assert configs.may_write() is (state is Desired.RUNNING)
     await shell.close()
 
 

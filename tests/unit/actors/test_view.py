@@ -9,7 +9,8 @@ from rich.console import Console
 
 from actors.states import CopierState, Desired
 from actors.status import CopierStatus, EventLine, FlowStatus, MirrorStatus
-from actors.view import PlainView, fresh, groups_text, open_view, render
+from actors.view import PlainView, configs_text, fresh, groups_text, open_view, render
+from engine.core.config_report import ConfigReport
 from engine.core.group_report import GroupsReport
 
 LINE = "3 topics, 10 partitions, lag 1,234, 0.0 s behind, 5,000,000 records, 1,500/s, 2.0 MiB/s, 1 stopped"
@@ -151,3 +152,19 @@ def test_groups_say_how_many_and_what_is_missing() -> None:
     out = io.StringIO()
     Console(file=out, width=400).print(render(status(of=of)))
     assert "A->B: groups: 1,200 mirrored" in out.getvalue()
+
+
+def test_configs_say_what_was_done_and_what_is_left() -> None:
+    assert configs_text(flow()) == ""
+    assert configs_text(msgspec.structs.replace(flow(), configs=ConfigReport())) == ""
+    report = ConfigReport(at_ms=1, topics=1200, changes=3)
+    quiet = msgspec.structs.replace(flow(), configs=report)
+    assert configs_text(quiet) == "configs and ACLs: 1,200 topics compared, 3 changes"
+    loud = msgspec.structs.replace(report, conflicts=2, failures=1, trouble="connection lost: b:1")
+    of = msgspec.structs.replace(flow(), configs=loud)
+    assert configs_text(of).endswith(
+        "3 changes, 2 conflicts (raymirror plan shows them), 1 failures, connection lost: b:1"
+    )
+    out = io.StringIO()
+    Console(file=out, width=400).print(render(status(of=of)))
+    assert "A->B: configs and ACLs: 1,200 topics" in out.getvalue()

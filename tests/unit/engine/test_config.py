@@ -205,9 +205,9 @@ def test_isolation_differs_from_mm2_and_that_is_said_once() -> None:
 
 
 def test_what_is_not_honoured_is_named_once() -> None:
-    config = mirror("sync.topic.acls.enabled = true\nA->B.use.defaults.from = source\nforwarding.admin.class = x\n")
+    config = mirror("metric.reporters = x\nA->B.sync.nothing = source\nforwarding.admin.class = x\n")
     (warning,) = config.warnings
-    assert str(warning) == "not honoured yet: A->B.use.defaults.from, forwarding.admin.class, sync.topic.acls.enabled"
+    assert str(warning) == "not honoured yet: A->B.sync.nothing, forwarding.admin.class, metric.reporters"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,9 @@ from policies.model import FlowName
 from tests.unit.engine.config_files import mirror
 
 TABLE = (Path(engine.__file__).parent / "CONFIG.md").read_text()
-ROW = re.compile(r"^\| `([^`]+)` \| (top|cluster|flow|storage|worker|consumer|producer) \| ([^|]*) \|", re.MULTILINE)
+ROW = re.compile(
+    r"^\| `([^`]+)` \| (top|cluster|flow|filter|storage|worker|consumer|producer) \| ([^|]*) \|", re.MULTILINE
+)
 ROWS = {(level, key) for key, level, _ in ROW.findall(TABLE)}
 DEFAULTS = {key: default.strip(" `") for key, _, default in ROW.findall(TABLE)}
 NOT_OF_FLOWS = {
@@ -74,7 +76,7 @@ def test_nothing_is_read_that_the_table_does_not_name(monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("key", sorted(key for key, default in DEFAULTS.items() if re.fullmatch(r"\d+|true", default)))
 def test_the_default_of_the_table_is_the_default(key: str) -> None:
     (level,) = (level for level, name in ROWS if name == key)
-    place = {"worker": "B.", "producer": "B.producer.", "consumer": "A.consumer."}.get(level, "")
+    place = {"worker": "B.", "filter": "A->B.", "producer": "B.producer.", "consumer": "A.consumer."}.get(level, "")
     said, unset = mirror(f"{place}{key} = {DEFAULTS[key]}\n").flows[0], mirror().flows[0]
     for name in said.__struct_fields__:
         if name not in ("naming", "selection", "configs_exclude"):

@@ -13,12 +13,14 @@ from tests.unit.engine.config_files import flow
 FLOW = ("A->B.{}", "{}")
 STORAGE = ("{}", "B.{}")
 WORKER = ("B.{}",)
+FILTER = ("A->B.{}",)
 CONSUMER = ("A->B.source.consumer.{}", "A.consumer.{}", "A->B.consumer.{}")
 PRODUCER = ("A->B.producer.override.{}", "B.producer.{}")
 PLACES = {
     FLOW: ("A.{}", "B.{}", "B->A.{}", "A->B.source.{}"),
     STORAGE: ("A.{}", "A->B.{}"),
     WORKER: ("{}", "A.{}", "A->B.{}"),
+    FILTER: ("{}", "A.{}", "B.{}", "B->A.{}"),
     CONSUMER: ("{}", "consumer.{}", "B.consumer.{}", "A.{}", "A->B.{}", "A->B.target.consumer.{}"),
     PRODUCER: ("{}", "producer.{}", "A.producer.{}", "A->B.producer.{}", "producer.override.{}"),
 }
@@ -174,6 +176,32 @@ KEYS: list[Row] = [
     ("raymirror.groups.on.commit", FLOW, ("false", "true"), lambda found: found.groups.on_commit, (False, True)),
     ("sync.group.offsets.enabled", FLOW, ("true", "false"), lambda found: found.groups.commits, (True, False)),
     ("sync.group.offsets.interval.seconds", FLOW, ("7", "8"), lambda found: found.groups.commits_s, (7.0, 8.0)),
+    ("sync.topic.configs.enabled", FLOW, ("false", "true"), lambda found: found.config_sync.configs, (False, True)),
+    ("sync.topic.configs.interval.seconds", FLOW, ("7", "8"), lambda found: found.config_sync.configs_s, (7.0, 8.0)),
+    ("sync.topic.acls.enabled", FLOW, ("false", "true"), lambda found: found.config_sync.acls, (False, True)),
+    ("sync.topic.acls.interval.seconds", FLOW, ("7", "8"), lambda found: found.config_sync.acls_s, (7.0, 8.0)),
+    (
+        "use.defaults.from",
+        FILTER,
+        ("source", "target"),
+        lambda found: found.config_sync.source_defaults,
+        (True, False),
+    ),
+    (
+        "raymirror.sync.configs.foreign",
+        FLOW,
+        ("remove", "keep"),
+        lambda found: found.config_sync.remove_foreign,
+        (True, False),
+    ),
+    ("raymirror.sync.acls.prefixed", FLOW, ("true", "false"), lambda found: found.acl_rules.prefixed, (True, False)),
+    (
+        "raymirror.sync.acls.groups",
+        FLOW,
+        ("true", "false"),
+        lambda found: found.acl_rules.groups is not None,
+        (True, False),
+    ),
     (
         "checkpoints.topic.replication.factor",
         FLOW,
@@ -206,7 +234,16 @@ def test_places_that_do_not_count(row: Row) -> None:
 def test_every_setting_of_a_flow_is_in_the_table() -> None:
     """What is left is made of others, or the name itself."""
     names = set(FlowConfig.__struct_fields__)
-    assert names - {"name", "selection", "starts", "fetch", "mm2_read_committed", "naming", "groups"} == {
+    assert names - {
+        "name",
+        "selection",
+        "starts",
+        "fetch",
+        "mm2_read_committed",
+        "naming",
+        "groups",
+        "config_sync",
+    } == {
         "topics",
         "topics_exclude",
         "configs_exclude",

@@ -18,6 +18,7 @@ from engine.unread import explain
         ("C.bootstrap.servers", "cluster 'C' is not in clusters"),
         ("A->B.enable", "the key is A->B.enabled"),
         ("A->B.producer.acks", "write A->B.producer.override.acks"),
+        ("use.defaults.from", "write A->B.use.defaults.from for each flow"),
     ],
 )
 def test_known_mistakes(key: str, says: str) -> None:
@@ -26,7 +27,7 @@ def test_known_mistakes(key: str, says: str) -> None:
 
 @pytest.mark.parametrize(
     "key",
-    ["sync.topic.acls.enabled", "A->B.groups", "A->B.producer.override.linger.ms", "A->B.producer", "A.ssl.x", ""],
+    ["forwarding.admin.class", "A->B.groups", "A->B.producer.override.linger.ms", "A->B.producer", "A.ssl.x", ""],
 )
 def test_keys_that_are_only_not_honoured_yet(key: str) -> None:
     assert explain(key, ["A", "B"]) is None

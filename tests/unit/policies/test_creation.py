@@ -2,8 +2,7 @@
 
 import pytest
 
-from policies.creation import EXCLUDED_CONFIGS, Change, Create, Grow, compare, plan_topic
-from policies.patterns import PatternList
+from policies.creation import Change, Create, Grow, compare, plan_topic
 
 HOUR_MS = 3_600_000
 
@@ -16,14 +15,11 @@ def test_plan(source: int, target: int | None, change: Change | None) -> None:
     assert plan_topic(source, target, 2, {}) == change
 
 
-def test_creation_leaves_out_mm2s_list_or_the_users() -> None:
-    overrides = {"retention.ms": "1", "min.insync.replicas": "2", "message.timestamp.type": "LogAppendTime"}
-    assert plan_topic(1, None, 1, overrides) == Create(1, 1, {"retention.ms": "1"})
-    own = PatternList([r"retention\..*"])
-    assert plan_topic(1, None, 1, overrides, own) == Create(
-        1, 1, {"min.insync.replicas": "2", "message.timestamp.type": "LogAppendTime"}
-    )
-    assert len(EXCLUDED_CONFIGS) == 6
+def test_a_new_copy_gets_what_its_replicas_can_bear() -> None:
+    configs = {"retention.ms": "1", "min.insync.replicas": "2"}
+    assert plan_topic(1, None, 1, configs) == Create(1, 1, {"retention.ms": "1"})
+    assert plan_topic(1, None, 2, configs) == Create(1, 2, configs)
+    assert plan_topic(1, None, -1, configs) == Create(1, -1, configs)
 
 
 def test_equal_topics_have_nothing_to_say() -> None:

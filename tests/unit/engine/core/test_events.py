@@ -6,12 +6,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.core import events
+from engine.core import config_events, events
 from engine.core.events import AnyEvent, LaneEvent
 from policies.model import FlowName, TopicPartition
 
 LANE = TopicPartition("orders", 3)
-VALUES = {str: "some reason", int: 12, float: 2.5, bool: True, TopicPartition: TopicPartition("A.orders", 3)}
+VALUES: dict[Any, Any] = {
+    str: "some reason",
+    int: 12,
+    float: 2.5,
+    bool: True,
+    TopicPartition: TopicPartition("A.orders", 3),
+}
+VALUES |= {dict[str, str]: {"retention.ms": "5"}, tuple[str, ...]: ("one", "other")}
 
 
 def example(kind: type[AnyEvent]) -> AnyEvent:
@@ -28,7 +35,7 @@ KINDS = typing.get_args(AnyEvent)
 def test_the_union_holds_every_event() -> None:
     leaves = {
         kind
-        for kind in vars(events).values()
+        for kind in [*vars(events).values(), *vars(config_events).values()]
         if isinstance(kind, type) and issubclass(kind, events.Event) and not kind.__subclasses__()
     }
     assert leaves == set(KINDS)
@@ -55,3 +62,11 @@ def test_an_event_of_a_flow_is_about_nothing_within_it() -> None:
 def test_a_foreign_writer_stops_the_lane_or_not(stopped: bool, words: str) -> None:
     event = msgspec.structs.replace(example(events.ForeignWriter), stopped=stopped)
     assert words in event.text()
+
+
+def test_many_of_a_kind_are_counted() -> None:
+    conflicts = example(config_events.ConfigConflicts)
+    failed = example(config_events.ConfigSyncFailed)
+    for one in (conflicts, failed):
+        assert "and 11 more" in one.text()
+        assert "more" not in msgspec.structs.replace(one, count=1).text()

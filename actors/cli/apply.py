@@ -1,0 +1,68 @@
+"""`raymirror apply CONFIG`: topics, configs and ACLs of the copies brought in step once, in this process."""
+
+import argparse
+import asyncio
+from collections.abc import Iterable
+
+import msgspec
+
+from actors.cli import exits
+from actors.cli.plan import add_scope_arguments, changes_table, chosen, console, scope_of, show
+from engine.config import load_config
+from engine.config_keeper import config_sync
+from engine.flow.config_sync import Looked, Outcome
+from engine.settings import FlowConfig, MirrorConfig
+
+HELP = "bring topics, configs and ACLs of the copies in step, once; see plan"
+CLIENT_ID = "raymirror-apply"
+SHOWN = 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_scope_arguments(parser)
+    parser.epilog = (
+        "exit codes: 0 everything is in step, conflicts aside; 1 some change failed, or a part could not be read; 2 bad"
+        " input or a cluster that does not answer"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Look, apply and tell. Raises ConfigError, BadQuestion, BrokerUnreachable, ConnectionLost: exit code 2."""
+    config = load_config(args.config)
+    flows = chosen(config, args.flow)
+    done = asyncio.run(apply(config, flows))
+    if args.json:
+        rows = [
+            {"flow": str(flow.name), "looked": msgspec.to_builtins(looked), "outcomes": msgspec.to_builtins(outcomes)}
+            for flow, (looked, outcomes) in zip(flows, done, strict=True)
+        ]
+        print(msgspec.json.encode({"flows": rows}).decode())
+    else:
+        for flow, (looked, outcomes) in zip(flows, done, strict=True):
+            tell(flow, looked, outcomes)
+    good = all(not looked.unread and not any(one.failure for one in outcomes) for looked, outcomes in done)
+    return exits.OK if good else exits.FAILED
+
+
+async def apply(config: MirrorConfig, flows: Iterable[FlowConfig]) -> list[tuple[Looked, list[Outcome]]]:
+    """Bring each flow in step, one after the other."""
+    done = []
+    for flow in flows:
+        async with config_sync(config, flow, CLIENT_ID) as sync:
+            looked = await sync.look(scope_of(flow))
+            done.append((looked, await sync.apply(looked.changes)))
+    return done
+
+
+def tell(flow: FlowConfig, looked: Looked, outcomes: list[Outcome]) -> None:
+    """Print what was done, what failed, and what is left."""
+    failed = [one for one in outcomes if one.failure]
+    show(flow, msgspec.structs.replace(looked, changes=()), console())
+    print(f"{flow.name}: {len(outcomes) - len(failed):,} changes done, {len(failed):,} failed")
+    if outcomes:
+        console().print(changes_table(one.change for one in outcomes if not one.failure))
+    for one in failed[:SHOWN]:
+        print(f"failed: {one.failure}")
+    if len(failed) > SHOWN:
+        print(f"failed: and {len(failed) - SHOWN:,} more, all of them with --json")

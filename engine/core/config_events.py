@@ -1,0 +1,110 @@
+"""What config sync says aloud: what it changed, what it may not mend, what failed; many of one kind are one event."""
+
+from typing import ClassVar
+
+from engine.core.event_base import Event
+
+
+class TopicConfigsChanged(Event, frozen=True, kw_only=True, tag="topic_configs_changed"):
+    """Configs of one copy were set (`changed`: the new values) or taken away (`dropped`)."""
+
+    topic: str
+    target: str
+    changed: dict[str, str]
+    dropped: tuple[str, ...]
+
+    @property
+    def about(self) -> str:
+        """Name the source topic."""
+        return self.topic
+
+    def text(self) -> str:
+        said = [f"{name}={value}" for name, value in self.changed.items()]
+        said += [f"{name} taken away" for name in self.dropped]
+        return f"{self.topic}: configs of {self.target} changed: {', '.join(said)}"
+
+
+class AclsAdded(Event, frozen=True, kw_only=True, tag="acls_added"):
+    """Bindings were added to one resource of the target."""
+
+    name: str
+    bindings: tuple[str, ...]
+
+    @property
+    def about(self) -> str:
+        """Name the resource."""
+        return self.name
+
+    def text(self) -> str:
+        return f"{self.name}: ACLs added on {self.flow.target}: {'; '.join(self.bindings)}"
+
+
+class ManyChanged(Event, frozen=True, kw_only=True, tag="many_changed"):
+    """More was changed in one round than is told one by one: how many more topics or resources, of which `part`."""
+
+    part: str
+    count: int
+
+    @property
+    def about(self) -> str:
+        """Name the part."""
+        return self.part
+
+    def text(self) -> str:
+        return f"{self.part}: {self.count} more were brought in step in the same round"
+
+
+class ConfigConflicts(Event, frozen=True, kw_only=True, tag="config_conflicts"):
+    """Topics and copies that differ in a way that is not mended here; told again when it changes."""
+
+    severity: ClassVar[str] = "warning"
+    kind: str
+    count: int
+    first: str
+
+    @property
+    def about(self) -> str:
+        """Name the kind."""
+        return self.kind
+
+    def text(self) -> str:
+        more = f", and {self.count - 1} more" if self.count > 1 else ""
+        return f"{self.kind}: {self.first}{more}; left as it is, all are in: raymirror plan"
+
+
+class ConfigSyncFailed(Event, frozen=True, kw_only=True, tag="config_sync_failed"):
+    """Some of a round (`part`: configs, ACLs) could not be read or written; the rest was, and it is tried again."""
+
+    severity: ClassVar[str] = "warning"
+    part: str
+    count: int
+    first: str
+
+    @property
+    def about(self) -> str:
+        """Name the part."""
+        return self.part
+
+    def text(self) -> str:
+        more = f", and {self.count - 1} more" if self.count > 1 else ""
+        return f"{self.part}: not in step: {self.first}{more}; the rest is, and this is tried again in the next round"
+
+
+class AclsRest(Event, frozen=True, kw_only=True, tag="acls_rest"):
+    """A cluster has no authorizer, so there are no ACLs to keep in step."""
+
+    cluster: str
+
+    @property
+    def about(self) -> str:
+        """Name the cluster."""
+        return self.cluster
+
+    def text(self) -> str:
+        return (
+            f"{self.cluster}: this cluster has no authorizer, so there are no ACLs to keep in step;"
+            " sync.topic.acls.enabled = false says that this is meant"
+        )
+
+
+ConfigEvent = TopicConfigsChanged | AclsAdded | ManyChanged | ConfigConflicts | ConfigSyncFailed | AclsRest

@@ -1,0 +1,203 @@
+"""Config sync in a running mirror: a round of configs and one of ACLs now and then, each as often as its key says.
+
+Nothing is written while the flow is not ours: `may_write` is asked before a round, and between looking and applying.
+Topics are created, and get their partitions, by discovery; here they are left alone.
+"""
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from engine.clock import now_s, pause, wall_ms
+from engine.core.config_events import (
+    AclsAdded,
+    AclsRest,
+    ConfigConflicts,
+    ConfigSyncFailed,
+    ManyChanged,
+    TopicConfigsChanged,
+)
+from engine.core.config_report import ConfigReport
+from engine.core.events import AnyEvent
+from engine.errors import MirrorError
+from engine.flow.config_sync import ConfigSync, Looked, Outcome, Scope
+from policies.acl_sync import AddAcl
+from policies.config_sync import DropConfig, SetConfig
+from policies.model import FlowName
+
+_EVENTS = 1_000
+_TOLD_EACH = 200
+"""Topics, and names of ACLs, that one round tells one by one; the rest is counted."""
+_LOOK_S = 0.25
+"""How often it is asked whether the flow is ours, once something is due."""
+_TOLD_AFTER = 3
+"""Failed rounds in a row: brokers that restart take a few seconds."""
+CONFIGS, ACLS = "configs", "ACLs"
+
+
+class RoundTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """How often, in seconds, configs and ACLs are looked at; None: never. `retry_s` after a round that failed."""
+
+    flow: FlowName
+    configs_s: float | None = 600.0
+    acls_s: float | None = 600.0
+    retry_s: float = 10.0
+
+
+class ConfigRounds:
+    """The rounds of one flow; the first is made at once."""
+
+    def __init__(self, terms: RoundTerms, sync: ConfigSync, may_write: Callable[[], bool] = lambda: True) -> None:
+        self.terms = terms
+        self.may_write = may_write
+        self.report = ConfigReport()
+        self._sync = sync
+        self._events: deque[AnyEvent] = deque(maxlen=_EVENTS)
+        self._due_s = {name: 0.0 for name, every_s in self._every.items() if every_s is not None}
+        self._told: dict[tuple[str, str], str] = {}
+        self._failures_in_row = 0
+
+    @property
+    def _every(self) -> dict[str, float | None]:
+        return {CONFIGS: self.terms.configs_s, ACLS: self.terms.acls_s}
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is asked for."""
+        return not self._due_s
+
+    def take_events(self) -> tuple[AnyEvent, ...]:
+        """Hand over what happened since the last call."""
+        events = tuple(self._events)
+        self._events.clear()
+        return events
+
+    async def run(self) -> None:
+        """Make rounds until cancelled; one that fails is told as trouble and made again."""
+        while not self.idle:
+            await self.tick()
+            await pause(max(_LOOK_S, min(self._due_s.values()) - now_s()))
+
+    async def tick(self) -> None:
+        """Make a round of what is due, if the flow is ours."""
+        due = [name for name, at_s in self._due_s.items() if now_s() >= at_s]
+        if not due or not self.may_write():
+            return
+        began_s = now_s()
+        try:
+            if not await self.round(Scope(configs=CONFIGS in due, acls=ACLS in due, shapes=False)):
+                return
+        except (MirrorError, OSError, TimeoutError) as failure:
+            self.trouble(str(failure))
+            for name in due:
+                self._due_s[name] = began_s + min(self._every[name] or 0.0, self.terms.retry_s)
+            return
+        for name in due:
+            self._due_s[name] = began_s + (self._every[name] or 0.0)
+
+    async def round(self, scope: Scope) -> bool:
+        """Look, and apply what is to be done; False where the flow was taken from us meanwhile.
+
+        Raises MirrorError where a cluster does not answer.
+        """
+        began_s = now_s()
+        looked = await self._sync.look(scope)
+        if looked.changes and not self.may_write():
+            return False
+        outcomes = await self._sync.apply(looked.changes)
+        self._failures_in_row = 0
+        self._tell(scope, looked, outcomes)
+        failed = sum(1 for outcome in outcomes if outcome.failure)
+        before = self.report
+        self.report = ConfigReport(
+            at_ms=wall_ms(),
+            round_s=now_s() - began_s,
+            topics=looked.topics if scope.configs else before.topics,
+            changes=before.changes + len(outcomes) - failed,
+            failures=before.failures + failed + len(looked.unread),
+            conflicts=len(looked.conflicts) if scope.configs else before.conflicts,
+        )
+        return True
+
+    def trouble(self, what: str) -> None:
+        """Tell that no round was made, and why; an event when it lasts, one for each stretch of it."""
+        self.report = msgspec.structs.replace(self.report, trouble=what)
+        self._failures_in_row += 1
+        if self._failures_in_row == _TOLD_AFTER:
+            self._events.append(ConfigSyncFailed(flow=self.terms.flow, part="both clusters", count=1, first=what))
+
+    # --- what is told ----------------------------------------------------------------------------------------
+
+    def _tell(self, scope: Scope, looked: Looked, outcomes: Sequence[Outcome]) -> None:
+        done = [outcome for outcome in outcomes if not outcome.failure]
+        self._tell_each(CONFIGS, list(self._changed(done)))
+        self._tell_each(ACLS, list(self._added(done)))
+        if scope.configs:
+            refused = _failures(outcomes, SetConfig, DropConfig)
+            self._once_failed(CONFIGS, [*(why for what, why in looked.unread.items() if what != ACLS), *refused])
+            self._tell_conflicts(looked)
+        if scope.acls:
+            unread = [looked.unread[ACLS]] if ACLS in looked.unread else []
+            self._once_failed(ACLS, [*unread, *_failures(outcomes, AddAcl)])
+            for cluster in looked.no_authorizer:
+                self._once("rests", cluster, cluster, lambda name: AclsRest(flow=self.terms.flow, cluster=name))
+
+    def _tell_each(self, part: str, events: Sequence[AnyEvent]) -> None:
+        self._events.extend(events[:_TOLD_EACH])
+        if more := len(events[_TOLD_EACH:]):
+            self._events.append(ManyChanged(flow=self.terms.flow, part=part, count=more))
+
+    def _changed(self, done: Iterable[Outcome]) -> Iterable[AnyEvent]:
+        changed: defaultdict[tuple[str, str], list[SetConfig | DropConfig]] = defaultdict(list)
+        for outcome in done:
+            if isinstance(outcome.change, SetConfig | DropConfig):
+                changed[outcome.change.topic, outcome.change.target].append(outcome.change)
+        for (topic, target), changes in changed.items():
+            yield TopicConfigsChanged(
+                flow=self.terms.flow,
+                topic=topic,
+                target=target,
+                changed={one.name: one.value for one in changes if isinstance(one, SetConfig)},
+                dropped=tuple(one.name for one in changes if isinstance(one, DropConfig)),
+            )
+
+    def _added(self, done: Iterable[Outcome]) -> Iterable[AnyEvent]:
+        added: defaultdict[str, list[str]] = defaultdict(list)
+        for outcome in done:
+            if isinstance(outcome.change, AddAcl):
+                added[outcome.change.binding.name].append(str(outcome.change.binding))
+        for name, bindings in added.items():
+            yield AclsAdded(flow=self.terms.flow, name=name, bindings=tuple(bindings))
+
+    def _tell_conflicts(self, looked: Looked) -> None:
+        counts = Counter(conflict.kind for conflict in looked.conflicts)
+        for name in {name for key, name in self._told if key == "conflict"} - {kind.value for kind in counts}:
+            del self._told["conflict", name]
+        for kind, count in counts.items():
+            first = next(one for one in looked.conflicts if one.kind is kind)
+            self._once(
+                "conflict",
+                kind.value,
+                f"{count} {first}",
+                lambda name, count=count, first=first: ConfigConflicts(  # type: ignore[misc]
+                    flow=self.terms.flow, kind=name, count=count, first=f"{first.topic}: {first.what}"
+                ),
+            )
+
+    def _once_failed(self, part: str, reasons: Sequence[str]) -> None:
+        if not reasons:
+            self._told.pop(("failed", part), None)
+            return
+        event = ConfigSyncFailed(flow=self.terms.flow, part=part, count=len(reasons), first=reasons[0])
+        self._once("failed", part, event.text(), lambda _: event)
+
+    def _once(self, kind: str, about: str, what: str, make: Callable[[str], AnyEvent]) -> None:
+        """Tell what is not told already."""
+        if self._told.get((kind, about)) != what:
+            self._told[kind, about] = what
+            self._events.append(make(about))
+
+
+def _failures(outcomes: Iterable[Outcome], *kinds: type) -> list[str]:
+    return [one.failure for one in outcomes if one.failure and isinstance(one.change, kinds)]

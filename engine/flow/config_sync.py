@@ -1,0 +1,185 @@
+"""Config sync of one flow: both clusters are looked at, `policies` plan, what is planned is applied.
+
+    topics of both -> configs of both, many per request -> plan_configs -> ACLs of both -> plan_acls
+      -> create and grow (by hand only: discovery does it in a mirror) -> alter configs -> add ACLs
+
+The loop of a mirror (`flow/config_rounds.py`) and `raymirror plan` and `apply` do the same; they differ in `Scope`.
+"""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.flow.settings_port import NoAuthorizer, Settings
+from policies.acl_sync import AclPlan, AclRules, AddAcl, Binding, LeftAcl, Resource, plan_acls
+from policies.config_sync import (
+    Change,
+    ConfigChange,
+    Conflict,
+    CreateTopic,
+    DropConfig,
+    GrowTopic,
+    Known,
+    Left,
+    Plan,
+    SetConfig,
+    TopicState,
+    own_configs,
+    plan_configs,
+)
+from policies.topic_configs import ConfigRules
+
+
+class ConfigSyncTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """By which rules one flow's copies are kept in step."""
+
+    replication_factor: int
+    configs: ConfigRules
+    acls: AclRules
+
+
+class Scope(msgspec.Struct, frozen=True, kw_only=True):
+    """What one look is about; `shapes`, with configs: topics that are missing, and partitions."""
+
+    configs: bool = True
+    acls: bool = True
+    shapes: bool = True
+
+
+class Looked(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be done, in order, and what is not: conflicts, overrides and bindings that are left.
+
+    `unread` tells, by topic or part, what could not be read; `no_authorizer` which clusters have none.
+    """
+
+    changes: tuple[Change, ...] = ()
+    conflicts: tuple[Conflict, ...] = ()
+    left: tuple[Left, ...] = ()
+    left_acls: tuple[LeftAcl, ...] = ()
+    topics: int = 0
+    unread: dict[str, str] = {}
+    no_authorizer: tuple[str, ...] = ()
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """One change that was tried; `failure` is empty where it was done."""
+
+    change: Change
+    failure: str = ""
+
+
+class ConfigSync:
+    """Looks and applies; remembers between two looks what source topics had of their own."""
+
+    def __init__(self, terms: ConfigSyncTerms, source: Settings, target: Settings) -> None:
+        self.terms = terms
+        self._source, self._target = source, target
+        self._known: Known = {}
+
+    async def look(self, scope: Scope) -> Looked:
+        """Compare both clusters; changes nothing. Raises ConnectionLost, BrokerUnreachable."""
+        topics = await self._copied()
+        plan, unread = Plan(), dict[str, str]()
+        if scope.configs:
+            plan = await self._plan_configs(topics, scope, unread)
+        acls, no_authorizer = AclPlan(), tuple[str, ...]()
+        if scope.acls:
+            acls, no_authorizer = await self._plan_acls(list(topics), unread)
+        return Looked(
+            changes=(*plan.changes, *acls.changes),
+            conflicts=plan.conflicts,
+            left=plan.left,
+            left_acls=acls.left,
+            topics=plan.topics,
+            unread=unread,
+            no_authorizer=no_authorizer,
+        )
+
+    async def _copied(self) -> dict[str, TopicState]:
+        selection = self.terms.acls.selection
+        found = await self._source.topics(None)
+        return {name: state for name, state in sorted(found.items()) if selection.wants(name)}
+
+    async def _plan_configs(self, topics: Mapping[str, TopicState], scope: Scope, unread: dict[str, str]) -> Plan:
+        """Plan for the topics whose configs both clusters tell; the others stand in `unread`."""
+        target_topic, rules = self.terms.acls.selection.target_topic, self.terms.configs
+        copies = await self._target.topics([target_topic(topic) for topic in topics])
+        if not scope.shapes:
+            topics = {topic: state for topic, state in topics.items() if target_topic(topic) in copies}
+        source = await _with_configs(self._source, topics, unread)
+        wanted = {name: copies[name] for topic in source if (name := target_topic(topic)) in copies}
+        target = await _with_configs(self._target, wanted, unread)
+        source = {topic: state for topic, state in source.items() if target_topic(topic) not in unread}
+        plan = plan_configs(source, target, target_topic, self.terms.replication_factor, rules, self._known)
+        self._remember(topics, source, plan)
+        if scope.shapes:
+            return plan
+        changes = tuple(one for one in plan.changes if not isinstance(one, CreateTopic | GrowTopic))
+        return msgspec.structs.replace(plan, changes=changes)
+
+    def _remember(self, topics: Mapping[str, TopicState], source: Mapping[str, TopicState], plan: Plan) -> None:
+        """Keep what the source has now, and what is still to be taken away: that may fail."""
+        known = {topic: dict(configs) for topic, configs in self._known.items() if topic in topics}
+        known |= own_configs(source, self.terms.configs)
+        for change in plan.changes:
+            if isinstance(change, DropConfig):
+                known[change.topic][change.name] = change.before
+        self._known = known
+
+    async def _plan_acls(self, topics: Sequence[str], unread: dict[str, str]) -> tuple[AclPlan, tuple[str, ...]]:
+        try:
+            source = await self._acls(self._source)
+            target = await self._acls(self._target) if source else set[Binding]()
+        except NoAuthorizer as missing:
+            return AclPlan(), (missing.cluster,)
+        except KafkaRefusal as refusal:
+            unread["ACLs"] = str(refusal)
+            return AclPlan(), ()
+        return plan_acls(source, target, self.terms.acls, topics), ()
+
+    async def _acls(self, cluster: Settings) -> set[Binding]:
+        found = await cluster.acls(Resource.TOPIC)
+        return found | await cluster.acls(Resource.GROUP) if self.terms.acls.groups is not None else found
+
+    async def apply(self, changes: Sequence[Change]) -> list[Outcome]:
+        """Do what is planned, in order; one failure does not stop the rest. Raises nothing that a cluster may cause."""
+        outcomes = [await self._shape(one) for one in changes if isinstance(one, CreateTopic | GrowTopic)]
+        outcomes += await self._alter([one for one in changes if isinstance(one, SetConfig | DropConfig)])
+        return outcomes + await self._add_acls([one for one in changes if isinstance(one, AddAcl)])
+
+    async def _shape(self, change: CreateTopic | GrowTopic) -> Outcome:
+        try:
+            if isinstance(change, CreateTopic):
+                await self._target.create(change)
+            else:
+                await self._target.grow(change)
+        except (KafkaRefusal, ConnectionLost, BrokerUnreachable) as failure:
+            return Outcome(change=change, failure=str(failure))
+        return Outcome(change=change)
+
+    async def _alter(self, changes: Sequence[ConfigChange]) -> list[Outcome]:
+        wanted: defaultdict[str, dict[str, str | None]] = defaultdict(dict)
+        for change in changes:
+            wanted[change.target][change.name] = change.value if isinstance(change, SetConfig) else None
+        refused = await self._target.alter(wanted) if wanted else {}
+        return [Outcome(change=change, failure=refused.get(change.target, "")) for change in changes]
+
+    async def _add_acls(self, changes: Sequence[AddAcl]) -> list[Outcome]:
+        bindings = [change.binding for change in changes]
+        refused = await self._target.add_acls(bindings) if bindings else {}
+        return [Outcome(change=change, failure=refused.get(change.binding, "")) for change in changes]
+
+
+async def _with_configs(
+    cluster: Settings, topics: Mapping[str, TopicState], unread: dict[str, str]
+) -> dict[str, TopicState]:
+    """Add their configs to topics; those whose configs are not told go to `unread`."""
+    answers = await cluster.configs(list(topics))
+    unread |= answers.failed
+    return {
+        name: msgspec.structs.replace(topics[name], configs=configs)
+        for name, configs in answers.found.items()
+        if name in topics
+    }

@@ -1,0 +1,101 @@
+"""Topics, configs and ACLs of a cluster in memory, behind the Settings port."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from engine.errors import KafkaRefusal
+from engine.flow.ports import Answers
+from engine.flow.settings_port import NoAuthorizer
+from policies.acl_sync import Binding, Resource
+from policies.config_sync import CreateTopic, GrowTopic, TopicState
+from policies.topic_configs import DEFAULT, TOPIC_OVERRIDE, ConfigEntry
+
+DEFAULTS = {
+    "retention.ms": "604800000",
+    "segment.bytes": "1073741824",
+    "cleanup.policy": "delete",
+    "min.insync.replicas": "1",
+    "unclean.leader.election.enable": "false",
+}
+
+
+class FakeSettings:
+    """One cluster; a test breaks it by setting what is public. `before` is called with every question and may raise."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.own: dict[str, dict[str, str]] = {}
+        """By topic, what was set for it alone."""
+        self.partitions: dict[str, int] = {}
+        self.replicas = 1
+        self.bindings: set[Binding] = set()
+        self.has_authorizer = True
+        self.failing: dict[str, str] = {}
+        """By topic, why nothing is told of its configs, or none is changed."""
+        self.refused_bindings: dict[Binding, str] = {}
+        self.writes: list[str] = []
+        self.before: Callable[[str], object] = lambda _asked: None
+
+    def put(self, topic: str, partitions: int = 1, **configs: str) -> None:
+        """Make a topic, or make it anew."""
+        self.partitions[topic] = partitions
+        self.own[topic] = {name.replace("_", "."): value for name, value in configs.items()}
+
+    async def topics(self, names: Sequence[str] | None) -> dict[str, TopicState]:
+        self.before("topics")
+        wanted = self.partitions if names is None else [name for name in names if name in self.partitions]
+        return {name: TopicState(partitions=self.partitions[name], replicas=self.replicas) for name in wanted}
+
+    async def configs(self, topics: Sequence[str]) -> Answers[dict[str, ConfigEntry]]:
+        self.before("configs")
+        found: Answers[dict[str, ConfigEntry]] = Answers({}, {})
+        for topic in topics:
+            if topic in self.failing or topic not in self.partitions:
+                found.failed[topic] = self.failing.get(topic, "UnknownTopicOrPartition")
+                continue
+            found.found[topic] = {name: ConfigEntry(value, DEFAULT, False, False) for name, value in DEFAULTS.items()}
+            for name, value in self.own[topic].items():
+                found.found[topic][name] = ConfigEntry(value, TOPIC_OVERRIDE, False, False)
+        return found
+
+    async def acls(self, resource: Resource) -> set[Binding]:
+        self.before("acls")
+        if not self.has_authorizer:
+            raise NoAuthorizer(self.name)
+        return {binding for binding in self.bindings if binding.resource == resource}
+
+    async def alter(self, topics: Mapping[str, Mapping[str, str | None]]) -> dict[str, str]:
+        self.before("alter")
+        refused: dict[str, str] = {}
+        for topic, configs in topics.items():
+            unknown = [name for name in configs if name not in DEFAULTS]
+            if topic not in self.partitions or topic in self.failing or unknown:
+                refused[topic] = self.failing.get(topic) or f"InvalidConfig: {unknown}"
+                continue
+            for name, value in configs.items():
+                self.writes.append(f"{topic}: {name}={value}")
+                self.own[topic].pop(name, None)
+                if value is not None:
+                    self.own[topic][name] = value
+        return refused
+
+    async def add_acls(self, bindings: Sequence[Binding]) -> dict[Binding, str]:
+        self.before("add_acls")
+        if not self.has_authorizer:
+            return dict.fromkeys(bindings, "SecurityDisabled")
+        done = [binding for binding in bindings if binding not in self.refused_bindings]
+        self.bindings |= set(done)
+        self.writes += [str(binding) for binding in done]
+        return {binding: why for binding, why in self.refused_bindings.items() if binding in bindings}
+
+    async def create(self, change: CreateTopic) -> None:
+        self.before("create")
+        if change.target not in self.partitions:
+            self.partitions[change.target], self.own[change.target] = change.partitions, dict(change.configs)
+            self.writes.append(f"create {change.target}")
+
+    async def grow(self, change: GrowTopic) -> None:
+        self.before("grow")
+        if change.partitions <= self.partitions.get(change.target, 0):
+            raise KafkaRefusal(f"adding partitions to topic {change.target}", 37, "InvalidPartitions", "")
+        self.partitions[change.target] = change.partitions
+        self.writes.append(f"grow {change.target}")

@@ -1,0 +1,18 @@
+"""Waiting for what a broker tells a moment after it has taken a change: its image of the cluster follows the log."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from engine.clock import now_s, pause
+
+T = TypeVar("T")
+DEADLINE_S = 60.0
+_POLL_S = 0.05
+
+
+async def until_equal(read: Callable[[], Awaitable[T]], wanted: T) -> None:
+    """Read until what is read is as wanted; fails with the difference."""
+    give_up_at_s = now_s() + DEADLINE_S
+    while (found := await read()) != wanted and now_s() < give_up_at_s:
+        await pause(_POLL_S)
+    assert found == wanted
