@@ -13,7 +13,6 @@ from bench.recovery.helper import Helper
 from bench.recovery.movers import MoversSpec
 from bench.recovery.reader import Copy
 from bench.recovery.scene import Scene
-from bench.recovery.stage import Stage
 from engine.core.mm2_records import decode_checkpoint
 
 CHECKPOINTS = "source.checkpoints.internal"
@@ -50,10 +49,16 @@ def group_properties(topic: str) -> dict[str, str]:
     }
 
 
-def movers_spec(stage: Stage, topic: str, partitions: int, groups: int) -> MoversSpec:
+def movers_spec(scene: Scene, groups: int) -> MoversSpec:
     """Say what the groups of a run are."""
-    names = group_names(topic, groups)
-    return MoversSpec(bootstrap=stage.source.bootstrap_servers, topic=topic, partitions=partitions, groups=names)
+    return MoversSpec(
+        bootstrap=scene.stage.source.bootstrap_servers,
+        topic=scene.topic,
+        target=scene.stage.target.bootstrap_servers,
+        copied=scene.target_topic,
+        partitions=scene.partitions,
+        groups=group_names(scene.topic, groups),
+    )
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):

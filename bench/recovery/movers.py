@@ -1,4 +1,4 @@
-"""Groups that move: they commit on the source, a few times a second, wherever chance has it, behind and at the end.
+"""Groups that move: they commit on the source, a few times a second, wherever chance has it, around the copy's end too.
 
 A process: `python -m bench.recovery.movers SPEC`. It prints `{"moving": GROUPS}` when each has committed once. A line
 `end` on its standard input: every group commits once more, it prints `{"commits": ..., "failed": ..., "last": {group:
@@ -20,16 +20,18 @@ from bench.recovery.ends import ClusterEnds
 EVERY_S = 0.3
 PER_GROUP = 8
 """Partitions of one group, at most."""
-_AT_END, _CLOSE = 0.2, 0.7
+_AT_END, _CLOSE = 0.15, 0.6
 _CLOSE_BY = 2_000
 _LAST_S = 60.0
 
 
 class MoversSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Groups that commit in some of a topic's partitions."""
+    """Groups that commit in some of a topic's partitions on `bootstrap`; its copy is `copied` on `target`."""
 
     bootstrap: str
     topic: str
+    target: str
+    copied: str
     partitions: int
     groups: tuple[str, ...]
     seed: int = 5
@@ -40,14 +42,16 @@ def partitions_of(number: int, partitions: int) -> list[int]:
     return sorted({(number * PER_GROUP + at) % partitions for at in range(min(PER_GROUP, partitions))})
 
 
-def somewhere(end: int, dice: random.Random) -> int:
-    """Choose an offset: one in five at the end, half of them close to it, the others anywhere."""
-    kind = dice.random()
+def somewhere(end: int, copied: int, dice: random.Random) -> int:
+    """Choose an offset: some at the end, many close to where the copy ends (few of its offsets are markers, so that is
+    nearly the same offset), the others anywhere before.
+    """
+    kind, copied = dice.random(), min(end, copied)
     if kind < _AT_END:
         return end
     if kind < _CLOSE:
-        return max(0, end - int(_CLOSE_BY ** dice.random()))
-    return dice.randrange(end + 1)
+        return max(0, copied - int(_CLOSE_BY ** dice.random()) + 1)
+    return dice.randrange(copied + 1)
 
 
 class Mover:
@@ -68,9 +72,9 @@ class Mover:
         self._consumer.assign(mine)
         self._consumer.pause(*mine)
 
-    async def move(self, ends: list[int]) -> bool:
+    async def move(self, ends: "Ends") -> bool:
         """Commit somewhere; say whether it was acknowledged."""
-        wanted = {partition: somewhere(ends[partition], self._dice) for partition in self._partitions}
+        wanted = {at: somewhere(ends.source[at], ends.target[at], self._dice) for at in self._partitions}
         try:
             await self._consumer.commit({TopicPartition(self._topic, at): offset for at, offset in wanted.items()})
         except KafkaError:
@@ -80,8 +84,8 @@ class Mover:
         self.commits += 1
         return True
 
-    async def move_again_and_again(self, ends: list[int], ending: asyncio.Event) -> None:
-        """Commit until told to end; then once more, until that is acknowledged. `ends` is kept up to date."""
+    async def move_again_and_again(self, ends: "Ends", ending: asyncio.Event) -> None:
+        """Commit until told to end; then once more, until that is acknowledged."""
         while not ending.is_set():
             await self.move(ends)
             await asyncio.sleep(EVERY_S)
@@ -96,6 +100,27 @@ class Mover:
         await self._consumer.stop()
 
 
+class Ends:
+    """Where both topics end, kept up to date; a partition that nobody leads now ends where it was seen to end."""
+
+    def __init__(self, spec: MoversSpec) -> None:
+        self._sides = (ClusterEnds(spec.bootstrap), spec.topic), (ClusterEnds(spec.target), spec.copied)
+        self.source, self.target = [0] * spec.partitions, [0] * spec.partitions
+
+    async def follow(self) -> None:
+        """Look again and again."""
+        while True:
+            for (looker, topic), ends in zip(self._sides, (self.source, self.target), strict=True):
+                seen = await asyncio.to_thread(looker.read, topic, len(ends))
+                ends[:] = [max(now, before) for now, before in zip(seen, ends, strict=True)]
+            await asyncio.sleep(EVERY_S)
+
+    def close(self) -> None:
+        """Disconnect."""
+        for looker, _ in self._sides:
+            looker.close()
+
+
 async def main(spec: MoversSpec) -> None:
     """Move until told to end."""
     movers = [
@@ -106,7 +131,7 @@ async def main(spec: MoversSpec) -> None:
         )
         for number, group in enumerate(spec.groups)
     ]
-    looker, ending, ends = ClusterEnds(spec.bootstrap), asyncio.Event(), [0] * spec.partitions
+    ends, ending = Ends(spec), asyncio.Event()
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     try:
@@ -114,7 +139,7 @@ async def main(spec: MoversSpec) -> None:
             for mover in movers:
                 group.create_task(mover.open())
         async with asyncio.TaskGroup() as group:
-            looking = group.create_task(_look(looker, spec, ends))
+            looking = group.create_task(ends.follow())
             listening = group.create_task(_listen(reader, ending))
             async with asyncio.TaskGroup() as moving:
                 for mover in movers:
@@ -127,17 +152,9 @@ async def main(spec: MoversSpec) -> None:
     finally:
         for mover in movers:
             await mover.close()
-        looker.close()
+        ends.close()
     said = {"commits": sum(one.commits for one in movers), "failed": sum(one.failed for one in movers)}
     print(json.dumps({**said, "last": {one.name: one.last for one in movers}}), flush=True)
-
-
-async def _look(looker: ClusterEnds, spec: MoversSpec, ends: list[int]) -> None:
-    """Keep the ends up to date; a partition that nobody leads now ends where it was seen to end."""
-    while True:
-        seen = await asyncio.to_thread(looker.read, spec.topic, spec.partitions)
-        ends[:] = [max(now, before) for now, before in zip(seen, ends, strict=True)]
-        await asyncio.sleep(EVERY_S)
 
 
 async def _listen(reader: asyncio.StreamReader, ending: asyncio.Event) -> None:

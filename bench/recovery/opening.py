@@ -60,10 +60,11 @@ def opened(
         scene = Scene(stage, mirror, load, topic, size.partitions, cluster)
         scene.notes = notes
         prepare(scene)
-        load.hear(FLOWING_S)
         if size.groups:
-            movers = movers_spec(stage, topic, size.partitions, size.groups)
+            movers = movers_spec(scene, size.groups)
             scene.movers = stack.enter_context(Helper("bench.recovery.movers", movers, folder / "movers.log"))
+        load.hear(FLOWING_S)
+        if scene.movers is not None:
             scene.movers.hear(FLOWING_S)
         yield scene
 

@@ -82,7 +82,7 @@ class GroupMirror:
         return {where.partition: one.offset for where, one in found.items() if where.topic == topic and one.offset >= 0}
 
     async def until_equal(self, flow: str, group: str, topic: str, copied: str) -> dict[int, int]:
-        """Wait until a group stands at the same record on both sides, in every partition; give its offsets on the target."""
+        """Wait until a group stands at the same record on both sides, everywhere; give its offsets on the target."""
         source, target = flow.split("->")
         logs = await read_places(self.clusters[source], topic), await read_places(self.clusters[target], copied)
         here = await self.stored(source, group, topic)

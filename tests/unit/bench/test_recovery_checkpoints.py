@@ -72,8 +72,10 @@ def test_every_partition_has_a_group_and_offsets_lie_between_the_ends() -> None:
     assert {at for number in range(10) for at in partitions_of(number, 40)} == set(range(40))
     assert partitions_of(9, 3) == [0, 1, 2]
     dice = random.Random(1)
-    found = [somewhere(1000, dice) for _ in range(1000)]
+    found = [somewhere(2000, 1000, dice) for _ in range(1000)]
     assert min(found) >= 0
-    assert found.count(1000) > 100
+    assert found.count(2000) > 100
+    assert sum(990 <= one <= 1000 for one in found) > 100
     assert len(set(found)) > 300
-    assert {somewhere(0, dice) for _ in range(50)} == {0}
+    assert {somewhere(0, 5, dice) for _ in range(50)} == {0}
+    assert {somewhere(9, 0, dice) for _ in range(50)} == {0, 9}
