@@ -17,8 +17,6 @@ EVERY_SECOND = {
     "emit.checkpoints.interval.seconds": "1",
     "refresh.groups.interval.seconds": "1",
     "sync.group.offsets.interval.seconds": "1",
-    "checkpoints.topic.replication.factor": "1",
-    "offset-syncs.topic.replication.factor": "1",
 }
 _POLL_S = 0.2
 

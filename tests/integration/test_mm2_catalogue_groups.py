@@ -22,8 +22,8 @@ from tests.harness.ray_cluster import RayCluster
 
 pytestmark = [pytest.mark.integration, pytest.mark.ray]
 
-PARTITIONS, EACH = 10, 10
-"""The last partition of each topic stays empty at first."""
+PARTITIONS, EACH, SPAN = 10, 10, 4
+"""The last partition of each topic stays empty at first; a transaction has `SPAN` records."""
 
 
 class Way(NamedTuple):
@@ -76,15 +76,16 @@ async def fill(source: Cluster) -> None:
 
 
 async def append(source: Cluster, way: Way, partition: int, count: int, first: int = 0, topic: str = "") -> None:
-    """Append records in one go, or each in a transaction of its own, whose marker follows it."""
+    """Append records in one go, or in transactions, each of which ends with a marker."""
     topic, records = topic or way.topic, numbered(count, first=first)
     if not way.transactional:
         await produce(source, topic, partition, records)
         return
     async with producer(source, transactional_id=f"{topic}-{partition}") as client:
-        for one in records:
+        for at in range(0, count, SPAN):
             async with client.transaction():
-                await client.send_and_wait(topic, one.value, key=one.key, partition=partition)
+                for one in records[at : at + SPAN]:
+                    await client.send(topic, one.value, key=one.key, partition=partition)
 
 
 async def consumes(story: GroupMirror, way: Way, group: str, topic: str, count: int) -> None:
