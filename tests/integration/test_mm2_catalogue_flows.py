@@ -38,6 +38,8 @@ def mirror(
         "groups": f"{GROUP}.*",
         "sync.group.offsets.enabled": "true",
         f"bare->{TARGET}.emit.offset-syncs.enabled": "false",
+        # Without syncs a map is as new as the positions are.
+        f"{TARGET}.offset.flush.interval.ms": "1000",
         f"told->{TARGET}.offset-syncs.topic.location": "target",
         f"late->{TARGET}.offset-syncs.topic.location": "target",
         "late.consumer.auto.offset.reset": "latest",
