@@ -9,6 +9,8 @@ from deploy.local.cluster import Cluster
 from deploy.local.ports import HOST, pick_ports
 
 NAME, PASSWORD = "mirror", 'sesame "open"'
+_ESCAPED = PASSWORD.replace('"', '\\\\"')
+"""As a login in a properties file has it: escaped for the login, and that for the file."""
 _ACLS = "org.apache.kafka.tools.AclCommand"
 
 
@@ -24,7 +26,6 @@ class SecuredCluster:
         self.address = f"{HOST}:{port}"
         doors = f"PLAINTEXT://{HOST}:{address.port},SECURE://{HOST}:{port}"
         login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-        escaped = PASSWORD.replace('"', '\\\\"')
         self.cluster.overrides |= {
             "listeners": f"{doors},CONTROLLER://{HOST}:{address.controller_port}",
             "advertised.listeners": doors,
@@ -32,19 +33,18 @@ class SecuredCluster:
             "listener.name.secure.ssl.keystore.type": "PEM",
             "listener.name.secure.ssl.keystore.location": str(self._chain),
             "listener.name.secure.sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.secure.plain.sasl.jaas.config": f'{login} user_{NAME}="{escaped}";',
+            "listener.name.secure.plain.sasl.jaas.config": f'{login} user_{NAME}="{_ESCAPED}";',
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:ANONYMOUS",
         }
 
     def settings(self, alias: str) -> dict[str, str]:
         """Give what an `mm2.properties` says of this cluster."""
-        escaped = PASSWORD.replace('"', '\\\\"')
         return {
             f"{alias}.bootstrap.servers": self.address,
             f"{alias}.security.protocol": "SASL_SSL",
             f"{alias}.sasl.mechanism": "PLAIN",
-            f"{alias}.sasl.jaas.config": f'x.PlainLoginModule required username="{NAME}" password="{escaped}";',
+            f"{alias}.sasl.jaas.config": f'x.PlainLoginModule required username="{NAME}" password="{_ESCAPED}";',
             f"{alias}.ssl.truststore.type": "PEM",
             f"{alias}.ssl.truststore.location": str(self._authority),
         }
