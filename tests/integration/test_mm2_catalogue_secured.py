@@ -17,13 +17,13 @@ pytestmark = [pytest.mark.integration, pytest.mark.ray]
 
 TOPIC, COPIED, GROUP = "guarded-orders", "open.guarded-orders", "guarded-readers"
 EACH = 50
+_TOPICS = ("--topic", "open.", "--topic", "mm2-", "--topic", "raymirror-")
+_OTHERS = ("--transactional-id", "raymirror.", "--group", "guarded-")
 RIGHTS = (
-    ("--operation", "All", "--topic", "open.", "--resource-pattern-type", "prefixed"),
-    ("--operation", "All", "--topic", "mm2-", "--topic", "raymirror-", "--resource-pattern-type", "prefixed"),
-    ("--operation", "All", "--transactional-id", "raymirror.", "--resource-pattern-type", "prefixed"),
-    ("--operation", "All", "--group", "guarded-", "--resource-pattern-type", "prefixed"),
+    ("--operation", "All", *_TOPICS, *_OTHERS, "--resource-pattern-type", "prefixed"),
     ("--operation", "Create", "--operation", "Describe", "--operation", "DescribeConfigs", "--cluster"),
 )
+"""Nothing else is given: what a mirror needs on its target."""
 
 
 async def test_a_target_behind_tls_a_password_and_rights(
