@@ -106,6 +106,8 @@ class LaneDriver:
         """The target leader that has everything it acknowledged, as far as we know."""
         self.doubted = False
         """Whether nothing may be appended until the target leader's end is known."""
+        self.sent_to = -1
+        """The broker that the last batch was sent to."""
         self.source_topic_id = ""
         self.target_topic_id = ""
         self.replica = -1
@@ -174,10 +176,11 @@ class LaneDriver:
         if transaction is not None and not transaction.takes_records:
             self.stirred(self)
             return None
-        if self.doubted:
-            return None
+        if self.doubted or (self.lane.in_flight and self._has_moved):
+            return None  # answers must come in the order of the batches: the former leader's first
         piece = self.lane.next_append()
         if piece is not None:
+            self.sent_to = self.target_leader.node
             stamp(piece, *self.lane.producer, transactional=transaction is not None)
         return piece
 
@@ -193,7 +196,14 @@ class LaneDriver:
             self._appended(self)
         elif outcome.kind is not OutcomeKind.APPENDED:
             self.fault = outcome.message
+        if self._has_moved and not self.lane.in_flight:
+            self._planned(self)  # what waited for a former leader's answers may go to the present one
         self.stirred(self)
+
+    @property
+    def _has_moved(self) -> bool:
+        """Whether another broker leads than the one that the last batch was sent to."""
+        return self.sent_to != self.target_leader.node
 
     def _measure(self, copied: int) -> None:
         self.latency_ms += self.meter.copied(self.lane.newest_ms, copied)
