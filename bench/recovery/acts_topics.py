@@ -115,7 +115,7 @@ def check_deleted(scene: Scene) -> None:
     if now != scene.kept["ends"]:
         scene.failures.append(f"the copy of the deleted topic ends at {now}, it ended at {scene.kept['ends']}")
     since_ms = scene.kept["deleted_ms"]
-    told = [event["text"] for event in scene.mirror.events() if topic in event["text"] and event["at_ms"] >= since_ms]
+    told = [event["text"] for event in scene.mirror.events_since(since_ms) if topic in event["text"]]
     scene.notes += [f"event: {text}" for text in told[:1]]
     if not told:
         scene.failures.append("no event tells that the topic was deleted")
