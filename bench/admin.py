@@ -2,6 +2,7 @@
 
 import contextlib
 from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
@@ -9,26 +10,44 @@ from bench.errors import BenchError
 
 
 @contextlib.asynccontextmanager
-async def _admin(address: str) -> AsyncIterator[AIOKafkaAdminClient]:
-    admin = AIOKafkaAdminClient(bootstrap_servers=address)
-    await admin.start()
+async def admin(address: str) -> AsyncIterator[Any]:
+    """Open an admin client that goes to a cluster directly."""
+    client = AIOKafkaAdminClient(bootstrap_servers=address)
+    await client.start()
     try:
-        yield admin
+        yield client
     finally:
-        await admin.close()
+        await client.close()
 
 
-async def create_topic(address: str, topic: str, partitions: int, configs: Mapping[str, str] | None = None) -> None:
+async def create_topic(
+    address: str, topic: str, partitions: int, configs: Mapping[str, str] | None = None, *, replicas: int = 1
+) -> None:
     """Create a topic; raises BenchError if the cluster refuses."""
-    async with _admin(address) as admin:
-        answer = await admin.create_topics([NewTopic(topic, partitions, 1, topic_configs=dict(configs or {}))])
+    new = NewTopic(topic, partitions, replicas, topic_configs=dict(configs or {}))
+    async with admin(address) as client:
+        answer = await client.create_topics([new])
     for name, code, *rest in answer.topic_errors:
         if code:
             raise BenchError("dataset", f"topic {name} not created: error {code} {rest}")
 
 
+async def topic_names(address: str) -> list[str]:
+    """Name all topics."""
+    async with admin(address) as client:
+        return list(await client.list_topics())
+
+
 async def delete_topics(address: str, *, containing: str) -> None:
-    """Delete every topic whose name holds this text."""
-    async with _admin(address) as admin:
-        if doomed := [name for name in await admin.list_topics() if containing in name]:
-            await admin.delete_topics(doomed)
+    """Delete every topic whose name holds this text; raises BenchError if the cluster refuses."""
+    if doomed := [name for name in await topic_names(address) if containing in name]:
+        await delete_topic(address, *doomed)
+
+
+async def delete_topic(address: str, *topics: str) -> None:
+    """Delete topics by name; raises BenchError if the cluster refuses."""
+    async with admin(address) as client:
+        answer = await client.delete_topics(list(topics))
+    for name, code in answer.topic_error_codes:
+        if code:
+            raise BenchError("dataset", f"topic {name} not deleted: error {code}")

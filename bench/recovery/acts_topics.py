@@ -7,11 +7,12 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+from bench.admin import create_topic, topic_names
 from bench.errors import BenchError
 from bench.recovery.acts_brokers import with_signal
 from bench.recovery.ends import ClusterEnds
 from bench.recovery.scene import Cause, Scene
-from bench.recovery.stage import create_topic, describe, topic_names
+from bench.recovery.stage import describe
 from deploy.local.cluster import Cluster
 from deploy.local.ports import HOST
 
@@ -81,7 +82,7 @@ def _elect(cluster: Cluster, kind: str, partitions: Iterable[tuple[str, int]], s
 def prepare_doomed(scene: Scene) -> None:
     """Make a second topic of the flow and give it records."""
     topic = scene.topic + DOOMED
-    asyncio.run(create_topic(scene.stage.source, topic, DOOMED_PARTITIONS, 1))
+    asyncio.run(create_topic(scene.stage.source.bootstrap_servers, topic, DOOMED_PARTITIONS))
     scene.stage.source.tool(
         *("org.apache.kafka.tools.ProducerPerformance", "--topic", topic, "--num-records", str(DOOMED_RECORDS)),
         *("--record-size", "100", "--throughput", "-1"),
@@ -108,13 +109,13 @@ def delete_topic(scene: Scene) -> Cause:
 def check_deleted(scene: Scene) -> None:
     """Fail unless the source has no such topic, the copy is as it was, and an event names the topic."""
     topic, copy = scene.topic + DOOMED, scene.target_topic + DOOMED
-    if topic in asyncio.run(topic_names(scene.stage.source)):
+    if topic in asyncio.run(topic_names(scene.stage.source.bootstrap_servers)):
         scene.failures.append("the deleted topic is there again on the source")
     now = _ends(scene.stage.target.bootstrap_servers, copy, DOOMED_PARTITIONS)
     if now != scene.kept["ends"]:
         scene.failures.append(f"the copy of the deleted topic ends at {now}, it ended at {scene.kept['ends']}")
     since_ms = scene.kept["deleted_ms"]
-    told = [event["text"] for event in scene.mirror.events() if topic in event["text"] and event["at_ms"] >= since_ms]
+    told = [event["text"] for event in scene.mirror.events_since(since_ms) if topic in event["text"]]
     scene.notes += [f"event: {text}" for text in told[:1]]
     if not told:
         scene.failures.append("no event tells that the topic was deleted")

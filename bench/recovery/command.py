@@ -32,6 +32,9 @@ QUICK = Size(partitions=8, before_s=4.0, after_s=11.0)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this bench."""
     parser.add_argument("--fault", nargs="+", metavar="ID", default=list(FAULTS), help=f"of {', '.join(FAULTS)}")
+    parser.add_argument(
+        "--groups", type=int, help=f"consumer groups that move meanwhile (default {Size().groups}; 0: none)"
+    )
     parser.add_argument("--rounds", type=int, help=f"how often each (default {ROUNDS}, quick 1)")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave logs and samples of every run here")
 
@@ -42,6 +45,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if unknown := [fault for fault in args.fault if fault not in FAULTS]:
         raise BenchError("bench", f"no fault {unknown[0]!r}; there are {', '.join(FAULTS)}")
     size = QUICK if args.quick else Size()
+    if args.groups is not None:
+        size = msgspec.structs.replace(size, groups=args.groups)
     rounds = args.rounds or (1 if args.quick else ROUNDS)
     began = time.monotonic()
     signal.signal(signal.SIGTERM, end_in_order)
@@ -129,10 +134,11 @@ class Series:
 
 def _summary(row: Row) -> str:
     exact = f"lost {row.lost}, duplicated {row.duplicated}, reordered {row.reordered} of {row.records:,}"
+    groups = f"{row.checkpoints_wrong} of {row.checkpoints:,} checkpoints wrong, {row.checkpoints_withdrawn} withdrawn"
     times = f"pause {row.pause_s:.2f} s (usual {row.usual_s:.2f}), after the cause {row.after_s:.2f} s"
     said = "; ".join([*(f"FAILED: {one}" for one in row.failures), *row.notes])
     met = "within" if row.met else "NOT WITHIN"
-    return f"{exact}; {times}, {met} {_bound(row)}, machine load {row.machine_load:.0f}; {said}"
+    return f"{exact}; {groups}; {times}, {met} {_bound(row)}, machine load {row.machine_load:.0f}; {said}"
 
 
 def _bound(row: Row) -> str:
@@ -148,7 +154,21 @@ def _bound(row: Row) -> str:
 def print_table(rows: list[Row]) -> None:
     """Print a line per run."""
     table = Table(title="recovery: pauses in seconds, records lost, duplicated, reordered")
-    columns = ("pause", "usual", "cause", "after", "bound", "met", "lost", "dup", "reord", "records", "load")
+    columns = (
+        "pause",
+        "usual",
+        "cause",
+        "after",
+        "bound",
+        "met",
+        "lost",
+        "dup",
+        "reord",
+        "records",
+        "checkp",
+        "wrong",
+        "load",
+    )
     table.add_column("fault")
     for title in ("run", *columns):
         table.add_column(title, justify="right")
@@ -158,6 +178,7 @@ def print_table(rows: list[Row]) -> None:
             *(row.fault, str(row.run), f"{row.pause_s:.2f}", f"{row.usual_s:.2f}", f"{row.cause_s:.1f}"),
             *(f"{row.after_s:.2f}", _bound(row), "yes" if row.met else "NO"),
             *(str(row.lost), str(row.duplicated), str(row.reordered), f"{row.records:,}"),
+            *(f"{row.checkpoints:,}", str(row.checkpoints_wrong)),
             *(f"{row.machine_load:.0f}", "; ".join([*row.failures, *row.notes])),
         )
     Console(width=None if os.isatty(1) else 200).print(table)

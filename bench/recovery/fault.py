@@ -42,6 +42,8 @@ class Fault:
     """Starts a Ray cluster of its own; without it the mirror runs on local Ray."""
     properties: Mapping[str, str] = field(default_factory=dict)
     """For the mirror, beside the usual ones."""
+    target_loses: bool = False
+    """Whether acknowledged records of the target are lost, and copied again to other offsets."""
     more_topics: tuple[str, ...] = ()
     """Endings of further topics of the flow; `prepare` makes them."""
     more_partitions: int = 0

@@ -89,9 +89,14 @@ class MirrorRun:
         whole = [line for line in lines[:-1] if line.startswith(b"{")]
         return json.loads(whole[-1]) if whole else {}
 
-    def events(self) -> list[dict[str, Any]]:
-        """Give the events of the last status."""
-        return list(self.status().get("events", []))
+    def events_since(self, since_ms: int) -> list[dict[str, Any]]:
+        """Give every event from an instant on that any status had; groups that move make many, and a status has few."""
+        found: dict[tuple[int, str], dict[str, Any]] = {}
+        with self.log_file.open("rb") as lines:
+            for line in lines:
+                if line.startswith(b"{") and line.endswith(b"\n"):
+                    found |= {(one["at_ms"], one["text"]): one for one in json.loads(line)["events"]}
+        return [one for (at_ms, _), one in found.items() if at_ms >= since_ms]
 
     def actors(self, title: str) -> list[psutil.Process]:
         """List its living actor processes of a title, oldest first; local Ray only."""

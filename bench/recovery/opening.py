@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from bench.recovery.ends import ClusterEnds
+from bench.recovery.group_judging import group_properties, movers_spec
 from bench.recovery.helper import Helper
 from bench.recovery.load import LoadSpec
 from bench.recovery.mirror import MirrorRun, write_config
@@ -20,10 +21,13 @@ FLOWING_S = 120.0
 
 
 class Size(msgspec.Struct, frozen=True, kw_only=True):
-    """How much work a run is. Seconds of calm before the fault, and after its cause is over."""
+    """How much work a run is: records per second, consumer groups that move on the source, seconds of calm before the
+    fault, and after its cause is over.
+    """
 
     partitions: int = 40
     per_s: int = 5000
+    groups: int = 10
     before_s: float = 8.0
     after_s: float = 12.0
 
@@ -40,11 +44,12 @@ def opened(
     more_topics: tuple[str, ...] = (),
     prepare: Callable[[Scene], None],
 ) -> Iterator[Scene]:
-    """Start mirror and load; end both. The load is running, the copy may not have begun. Raises BenchError."""
+    """Start mirror, load and groups; end all. The load is running, the copy may not have begun. Raises BenchError."""
     stage.create(topic, size.partitions)
     config = folder / "mm2.properties"
     addresses = stage.mirror_address(stage.source), stage.mirror_address(stage.target)
-    write_config(config, *addresses, ",".join([topic, *(topic + ending for ending in more_topics)]), properties)
+    given = {**(group_properties(topic) if size.groups else {}), **properties}
+    write_config(config, *addresses, ",".join([topic, *(topic + ending for ending in more_topics)]), given)
     spec = LoadSpec(bootstrap=stage.source.bootstrap_servers, topic=topic, partitions=size.partitions, per_s=size.per_s)
     with contextlib.ExitStack() as stack:
         cluster = stack.enter_context(ray(folder / "ray")) if ray is not None else None
@@ -55,7 +60,12 @@ def opened(
         scene = Scene(stage, mirror, load, topic, size.partitions, cluster)
         scene.notes = notes
         prepare(scene)
+        if size.groups:
+            movers = movers_spec(scene, size.groups)
+            scene.movers = stack.enter_context(Helper("bench.recovery.movers", movers, folder / "movers.log"))
         load.hear(FLOWING_S)
+        if scene.movers is not None:
+            scene.movers.hear(FLOWING_S)
         yield scene
 
 

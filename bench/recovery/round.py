@@ -9,6 +9,7 @@ import msgspec
 from bench.recovery.compare import Difference
 from bench.recovery.fault import Fault
 from bench.recovery.gaps import Feed, growth, longest_pause, longest_wait, usual_pause
+from bench.recovery.group_judging import GroupFigures, end_movers, judge_groups
 from bench.recovery.helper import Helper
 from bench.recovery.judging import end_load, judge, wait_drained
 from bench.recovery.opening import FLOWING_S, Size, opened, wait_flowing
@@ -18,14 +19,14 @@ from bench.recovery.stage import Stage
 from bench.recovery.watch import Seen, Side, WatchSpec, read_seen
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class Row(GroupFigures, frozen=True, kw_only=True):
     """One run, as in the JSON. Seconds and records.
 
     `pause_s`: longest time without progress of any partition, around the fault. `usual_s`: the same in the calm before.
     `after_s`: longest wait of a partition that had something to copy, counted from the end of the cause, which was
     there for `cause_s`. `machine_load`: processes that ran or wanted to over the last minute, the bench's own included;
     above the number of cores, all times are longer. `failures` says in words what was wrong beside missing, doubled and
-    misplaced records.
+    misplaced records; wrong checkpoints are among them.
     """
 
     fault: str
@@ -72,16 +73,21 @@ def play(fault: Fault, run: int, stage: Stage, size: Size, folder: Path) -> Row:
         (folder / "cause.json").write_bytes(msgspec.json.encode(cause))
         scene.stay(size.after_s)
         sent = end_load(scene)
+        standing = end_movers(scene.movers) if scene.movers is not None else None
         wait_drained(scene, partitions)
         source, target, difference = judge(scene, partitions, folder)
         until = time.monotonic()
+        groups = GroupFigures()
+        if standing is not None:
+            groups = judge_groups(scene, standing, source, target, target_lost=fault.target_loses)
         fault.check(scene)
         watch.end_input()
         seen = read_seen(Path(watch.hear(FLOWING_S)["file"]))
     if difference.records != sent:
         scene.notes.append(f"the source has {difference.records} of {sent} acknowledged records")
     feeds = _feeds(seen, source, target)
-    return _row(fault, run, scene, cause, difference, feeds, (calm_from, until), machine_load)
+    row = _row(fault, run, scene, cause, difference, feeds, (calm_from, until), machine_load)
+    return msgspec.structs.replace(row, **msgspec.structs.asdict(groups))
 
 
 def _watched(scene: Scene, partitions: int, folder: Path) -> Helper:

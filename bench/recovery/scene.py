@@ -30,6 +30,8 @@ class Scene:
         self, stage: Stage, mirror: MirrorRun, load: Helper, topic: str, partitions: int, ray: RayCluster | None
     ) -> None:
         self.stage, self.mirror, self.load, self.ray = stage, mirror, load, ray
+        self.movers: Helper | None = None
+        """Groups that move meanwhile, where the run has any."""
         self.topic, self.partitions = topic, partitions
         self.notes: list[str] = []
         self.failures: list[str] = []

@@ -1,17 +1,16 @@
 """The clusters a fault needs, and topics on them."""
 
 import asyncio
-import contextlib
 import shutil
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
-from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
+from aiokafka.admin import NewPartitions
 from aiokafka.errors import KafkaError
 
+from bench.admin import admin, create_topic, delete_topic, delete_topics
 from bench.errors import BenchError
 from bench.recovery.fronted import FrontedCluster
 from deploy.local.cluster import Cluster, start_clusters
@@ -64,7 +63,8 @@ class Stage:
 
     def create(self, topic: str, partitions: int) -> None:
         """Create a topic on the source, on every broker it has. Raises BenchError."""
-        asyncio.run(create_topic(self.source, topic, partitions, min(3, self.kind.source_brokers)))
+        replicas = min(3, self.kind.source_brokers)
+        asyncio.run(create_topic(self.source.bootstrap_servers, topic, partitions, replicas=replicas))
 
     def grow(self, topic: str, partitions: int) -> None:
         """Add partitions to a topic of the source."""
@@ -72,12 +72,12 @@ class Stage:
 
     def delete(self, topic: str) -> None:
         """Delete a topic of the source."""
-        asyncio.run(_delete(self.source, topic))
+        asyncio.run(delete_topic(self.source.bootstrap_servers, topic))
 
     def clean(self, containing: str) -> None:
         """Delete topics of a run that is over, on both sides."""
         for cluster in (self.source, self.target):
-            asyncio.run(_delete_all(cluster, containing))
+            asyncio.run(delete_topics(cluster.bootstrap_servers, containing=containing))
 
     def set_config(self, cluster: Cluster, topic: str, config: str) -> None:
         """Set one config of a topic and leave its others. Raises ClusterError."""
@@ -102,26 +102,6 @@ class Stage:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-@contextlib.asynccontextmanager
-async def admin(cluster: Cluster) -> AsyncIterator[Any]:
-    """Open an admin client that goes to a cluster directly."""
-    client = AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
-    await client.start()
-    try:
-        yield client
-    finally:
-        await client.close()
-
-
-async def create_topic(cluster: Cluster, topic: str, partitions: int, replicas: int) -> None:
-    """Create a topic. Raises BenchError."""
-    async with admin(cluster) as client:
-        answer = await client.create_topics([NewTopic(topic, partitions, replicas)])
-    for name, code, *rest in answer.topic_errors:
-        if code:
-            raise BenchError("stage", f"topic {name} not created: error {code} {rest}")
-
-
 async def describe(cluster: Cluster, *topics: str) -> list[dict[str, Any]]:
     """Describe topics (all without names): `error_code`, `topic`, `partitions` with leader, replicas, isr.
 
@@ -130,7 +110,7 @@ async def describe(cluster: Cluster, *topics: str) -> list[dict[str, Any]]:
     give_up_at = time.monotonic() + _DESCRIBE_S
     while True:
         try:
-            async with asyncio.timeout(_ANSWER_S), admin(cluster) as client:
+            async with asyncio.timeout(_ANSWER_S), admin(cluster.bootstrap_servers) as client:
                 return list(await client.describe_topics(list(topics) or None))
         except (KafkaError, TimeoutError) as error:
             if time.monotonic() > give_up_at:
@@ -138,31 +118,12 @@ async def describe(cluster: Cluster, *topics: str) -> list[dict[str, Any]]:
             await asyncio.sleep(_POLL_S)
 
 
-async def topic_names(cluster: Cluster) -> list[str]:
-    """Name all topics."""
-    async with admin(cluster) as client:
-        return list(await client.list_topics())
-
-
 async def _grow(cluster: Cluster, topic: str, partitions: int) -> None:
-    async with admin(cluster) as client:
+    async with admin(cluster.bootstrap_servers) as client:
         answer = await client.create_partitions({topic: NewPartitions(partitions)})
     for name, code, *rest in answer.topic_errors:
         if code:
             raise BenchError("stage", f"partitions of {name} not added: error {code} {rest}")
-
-
-async def _delete(cluster: Cluster, *topics: str) -> None:
-    async with admin(cluster) as client:
-        answer = await client.delete_topics(list(topics))
-    for name, code in answer.topic_error_codes:
-        if code:
-            raise BenchError("stage", f"topic {name} not deleted: error {code}")
-
-
-async def _delete_all(cluster: Cluster, containing: str) -> None:
-    if doomed := [name for name in await topic_names(cluster) if containing in name]:
-        await _delete(cluster, *doomed)
 
 
 async def _behind(cluster: Cluster) -> set[str]:

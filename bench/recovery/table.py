@@ -45,6 +45,7 @@ FAULTS: dict[str, Fault] = {
             bound=Bound.AFTER_CAUSE,
             bound_s=AFTER_S,
             properties={"replication.factor": "2"},
+            target_loses=True,
         ),
         Fault(
             id="driver_kill",

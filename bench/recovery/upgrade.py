@@ -127,7 +127,7 @@ async def read_formats(bootstrap: str, topic: str) -> "Counter[int]":
 
 
 def _events(scene: Scene) -> dict[tuple[int, str], str]:
-    return {(event["at_ms"], event["text"]): event["severity"] for event in scene.mirror.events()}
+    return {(event["at_ms"], event["text"]): event["severity"] for event in scene.mirror.status().get("events", [])}
 
 
 def _turn(scene: Scene, name: str, code: Path, how: str) -> Turn:

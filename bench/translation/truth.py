@@ -50,8 +50,3 @@ class Judge:
         Offsets between the same two records are the same place.
         """
         return bisect_left(self._source, source_offset) - bisect_left(self._target, target_offset)
-
-    @property
-    def source_end(self) -> int:
-        """The offset behind the last record of the source."""
-        return self._source[-1] + 1 if self._source else 0

@@ -2,7 +2,9 @@
 
 An answer is never above the target's high watermark (it lost records then, and the lane will copy them again), and
 never below its log start (retention has eaten what the answer points at: a consumer begins at what is left, which is
-said).
+said). And the maps are followed once more after the target's ends were looked at: an owner that finds records lost
+says so, in a new generation, before it appends behind the loss. So where the generation is still the same, what lies
+below the end is what the answer was made for, and not another record that was appended in its place.
 """
 
 from collections.abc import Collection, Mapping
@@ -105,6 +107,7 @@ class Translations:
         """
         lanes = {lane for offsets in commits.values() for lane in offsets if self._target_of(lane) is not None}
         await self._maps.follow(lanes)
+        generations = {lane: head.generation for lane in lanes if (head := self._maps.head(lane)) is not None}
         await self._look_at_ends(lanes)  # behind the maps, so that no end is older than an answer
         unread: dict[TopicPartition, list[tuple[list[Place], int, int]]] = {}
         before: list[tuple[list[Place], int]] = []
@@ -127,7 +130,23 @@ class Translations:
             await self._recall(lane, missing)
         if before and self._near is not None:
             await self._approximate(self._near, before)
+        await self._take_back(generations, found)
         return found
+
+    async def _take_back(self, generations: Mapping[TopicPartition, int], found: Mapping[str, list[Place]]) -> None:
+        """Take back exact answers of lanes that have a new owner by now, who may have found records lost."""
+        if generations:
+            await self._maps.follow(generations)
+        moved = {
+            lane
+            for lane, generation in generations.items()
+            if (head := self._maps.head(lane)) is None or head.generation != generation
+        }
+        for rows in found.values() if moved else ():
+            rows[:] = [
+                place._replace(offset=-1, how=How.STALE.value) if place.lane in moved and place.exact else place
+                for place in rows
+            ]
 
     async def _approximate(self, near: Near, before: list[tuple[list[Place], int]]) -> None:
         """Answer what lies below the exact maps; where that cannot be read, it stays without an answer."""

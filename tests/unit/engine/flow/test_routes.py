@@ -6,12 +6,16 @@ from collections.abc import Sequence
 import pytest
 
 from engine.clock import now_s
+from engine.core.outcome import Outcome
 from engine.core.states import State
 from engine.flow import inbox, leaders, routes
-from engine.flow.ports import FetchTerms, Leader, Room, Wanted
+from engine.flow.ports import Append, FetchTerms, Leader, OnOutcomes, Room, Wanted
+from engine.kafka.faults import append_kind
 from engine.kafka.source import fetch_fault
 from policies.model import TopicPartition
+from tests.fakes.brokers import turns
 from tests.fakes.cluster import FakeSourceBroker
+from tests.fakes.target_broker import FakeTargetBroker
 from tests.unit.engine.flow.stage import Stage, until
 
 NOT_LEADER = 6
@@ -72,6 +76,45 @@ async def test_a_partition_that_no_broker_serves_is_not_asked_for_all_the_time()
         await until(lambda: stage.whole(0))
         stage.a.fault = lambda _want: None
         await until(lambda: stage.whole(1))
+
+
+async def test_a_new_leader_gets_nothing_before_the_former_one_has_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frozen broker that answers late: a batch that went elsewhere meanwhile would be answered out of turn."""
+    stage, copy = Stage(), TopicPartition("A.t", 0)
+    held: list[tuple[int, OnOutcomes]] = []
+
+    def freeze(connection: FakeTargetBroker) -> None:
+        append = connection.append
+
+        def hold(appends: Sequence[Append], on_outcomes: OnOutcomes) -> None:
+            if any(one.partition == copy for one in appends):
+                held.append((len(appends), on_outcomes))
+            else:
+                append(appends, on_outcomes)
+
+        monkeypatch.setattr(connection, "append", hold)
+
+    stage.sources[0].data(2)
+    stage.assign()
+    async with stage.running():
+        await until(stage.whole)
+        for connection in stage.b.connections:
+            freeze(connection)
+        stage.sources[0].data(2)
+        stage.a.grow()
+        await until(lambda: held)
+        driver = stage.driver()
+        stage.b.leader[copy] = Leader(8, 2, "id-A.t")
+        stage.copier.routes.leaders.look_up([driver])
+        await until(lambda: driver.believed.node == 8 and not driver.doubted)
+        stage.sources[0].data(2)
+        stage.a.grow()
+        await until(lambda: driver.lane.fetched == 6)
+        await turns()
+        for count, answer in held:
+            answer([Outcome(append_kind(NOT_LEADER), error_code=NOT_LEADER)] * count)
+        await until(stage.whole)
+        assert stage.state() is State.COPYING
 
 
 def test_every_fault_in_a_row_waits_longer_for_its_look_up_and_never_too_long() -> None:

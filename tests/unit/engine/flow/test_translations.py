@@ -80,7 +80,7 @@ async def test_a_whole_place_names_both_sides(desk: Desk) -> None:
     desk.maps.tell(LANE, [(0, 0, 10)], ends=(10, 10))
     found = await desk.translations.places({"g": {LANE: (3, "meta"), TopicPartition("B.x", 0): (1, "")}, "h": {}})
     assert found == {"g": [Place(LANE, COPY, 3, 3, "run", "meta")], "h": []}
-    assert desk.maps.followed == [{LANE}]
+    assert desk.maps.followed == [{LANE}, {LANE}]
 
 
 async def test_no_answer_is_above_the_targets_end_or_below_its_start(desk: Desk) -> None:
@@ -105,6 +105,25 @@ async def test_what_was_told_above_the_end_is_lost_and_where_the_copy_ends_inste
     desk.maps.tell(LANE, [(0, 0, 120)], ends=(120, 120))  # the copy does not know of the loss yet
     await desk.ask(g=120)
     assert desk.translations.lost(LANE, 101) is None
+
+
+async def test_answers_from_before_the_target_lost_records_are_taken_back(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lost and copied again, to other offsets, between the look at the maps and the look at the ends."""
+    desk.maps.tell(LANE, [(0, 0, 100)], ends=(100, 100))
+    desk.maps.tell(OTHER, [(0, 0, 100)], ends=(100, 100))
+    offsets = desk.target.offsets
+
+    async def lost(partitions: Sequence[TopicPartition], at_ms: int) -> dict[TopicPartition, int]:
+        desk.copy(COPY, 0, 103)
+        desk.maps.tell(LANE, [(0, 0, 90), (90, 93, 10)], ends=(100, 103), generation=2)
+        return dict(await offsets(partitions, at_ms))
+
+    monkeypatch.setattr(desk.target, "offsets", lost)
+    found = await desk.translations.places({"g": {LANE: (95, ""), OTHER: (95, "")}})
+    assert [(row.offset, row.how) for row in found["g"]] == [(-1, "stale"), (95, "run")]
+    assert await desk.ask(g=95, h=89) == {"g": (98, "run"), "h": (89, "run")}
 
 
 async def test_thinned_blocks_are_read_back_one_by_one(desk: Desk) -> None:

@@ -1,0 +1,162 @@
+"""Groups during a fault: what the mirror told of them and committed for them, read whole and judged by the records."""
+
+import asyncio
+import time
+from collections.abc import Mapping
+
+import msgspec
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from bench.admin import admin
+from bench.recovery.checkpoints import Pair, Spot, Told, Truth, judge_told
+from bench.recovery.helper import Helper
+from bench.recovery.movers import MoversSpec
+from bench.recovery.reader import Copy
+from bench.recovery.scene import Scene
+from engine.core.mm2_records import decode_checkpoint
+
+CHECKPOINTS = "source.checkpoints.internal"
+_SETTLE_S = 60.0
+_END_S = 120.0
+_POLL_S = 1.0
+
+
+class GroupFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """What a row has of groups: commits on the source, checkpoints ever written, the offsets on the target at last."""
+
+    groups: int = 0
+    group_commits: int = 0
+    checkpoints: int = 0
+    checkpoints_wrong: int = 0
+    checkpoints_withdrawn: int = 0
+    target_offsets: int = 0
+    target_offsets_wrong: int = 0
+
+
+def group_names(topic: str, count: int) -> tuple[str, ...]:
+    """Name the groups of a run."""
+    return tuple(f"{topic}-readers-{number}" for number in range(count))
+
+
+def group_properties(topic: str) -> dict[str, str]:
+    """Give what the mirror is told of groups: those of this run, looked at once a second."""
+    return {
+        "groups": f"{topic}-readers-.*",
+        "sync.group.offsets.enabled": "true",
+        "sync.group.offsets.interval.seconds": "1",
+        "emit.checkpoints.interval.seconds": "1",
+        "refresh.groups.interval.seconds": "1",
+    }
+
+
+def movers_spec(scene: Scene, groups: int) -> MoversSpec:
+    """Say what the groups of a run are."""
+    return MoversSpec(
+        bootstrap=scene.stage.source.bootstrap_servers,
+        topic=scene.topic,
+        target=scene.stage.target.bootstrap_servers,
+        copied=scene.target_topic,
+        partitions=scene.partitions,
+        groups=group_names(scene.topic, groups),
+    )
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the groups stand on the source when they have ended, after so many commits."""
+
+    commits: int
+    failed: int
+    last: dict[str, dict[int, int]]
+
+    @property
+    def spots(self) -> dict[Spot, int]:
+        """The offset of each group in each partition."""
+        return {(group, at): offset for group, offsets in self.last.items() for at, offset in offsets.items()}
+
+
+def end_movers(movers: Helper) -> Standing:
+    """Let every group commit once more, and end."""
+    movers.say("end")
+    return msgspec.convert(movers.hear(_END_S), Standing, strict=False)
+
+
+def judge_groups(scene: Scene, standing: Standing, source: Copy, target: Copy, *, target_lost: bool) -> GroupFigures:
+    """Wait until the last commit of every group is told and committed on the target, then judge all that ever was.
+
+    What is not told within a minute, and what is wrong, becomes a failure of the scene.
+    """
+    truths = {
+        at: Truth(source.numbers[at], source.offsets[at], target.numbers[at], target.offsets[at])
+        for at in source.numbers
+    }
+    give_up_at = time.monotonic() + _SETTLE_S
+    while True:
+        told, stored = asyncio.run(_read(scene, standing.last))
+        checkpoints = judge_told(told, standing.spots, truths, target_lost=target_lost)
+        offsets = judge_told(_paired(stored, standing.spots), standing.spots, truths, target_lost=False)
+        rest = not (checkpoints.missing or offsets.missing)
+        if rest or checkpoints.wrong or time.monotonic() > give_up_at:
+            break
+        time.sleep(_POLL_S)
+    for what, found in (("checkpoints", checkpoints), ("target offsets", offsets)):
+        if not found.count or found.wrong or found.missing:
+            scene.failures.append(_in_words(what, found))
+    if standing.failed:
+        scene.notes.append(f"{standing.failed} commits failed on the source")
+    return GroupFigures(
+        groups=len(standing.last),
+        group_commits=standing.commits,
+        checkpoints=checkpoints.count,
+        checkpoints_wrong=checkpoints.wrong,
+        checkpoints_withdrawn=checkpoints.withdrawn,
+        target_offsets=offsets.count,
+        target_offsets_wrong=offsets.wrong,
+    )
+
+
+def _in_words(what: str, found: Told) -> str:
+    return f"{what}: {found.wrong} wrong, {found.missing} missing of {found.count}: {'; '.join(found.examples)}"
+
+
+def _paired(stored: Mapping[Spot, int], spots: Mapping[Spot, int]) -> list[Pair]:
+    return [Pair(*spot, spots[spot], offset) for spot, offset in stored.items() if spot in spots]
+
+
+async def _read(scene: Scene, groups: Mapping[str, object]) -> tuple[list[Pair], dict[Spot, int]]:
+    address = scene.stage.target.bootstrap_servers
+    return await read_told(address, groups), await read_stored(address, scene.target_topic, groups)
+
+
+async def read_told(address: str, groups: Mapping[str, object]) -> list[Pair]:
+    """Read every checkpoint of some groups that is in the topic, older ones too, in the order of the log.
+
+    The topic is compacted, but not its newest segment, which is as old as the run.
+    """
+    where = TopicPartition(CHECKPOINTS, 0)
+    consumer = AIOKafkaConsumer(bootstrap_servers=address, enable_auto_commit=False)
+    await consumer.start()
+    told: list[Pair] = []
+    try:
+        consumer.assign([where])
+        await consumer.seek_to_beginning(where)
+        end = (await consumer.end_offsets([where]))[where]
+        while await consumer.position(where) < end:
+            for one in (await consumer.getmany(where, timeout_ms=200)).get(where, ()):
+                found = decode_checkpoint(one.key, one.value)
+                if found.group in groups:
+                    told.append(Pair(found.group, found.partition, found.source_offset, found.target_offset))
+    finally:
+        await consumer.stop()
+    return told
+
+
+async def read_stored(address: str, topic: str, groups: Mapping[str, object]) -> dict[Spot, int]:
+    """Read what the target has committed for some groups in a topic."""
+    async with admin(address) as client:
+        found = {group: await client.list_consumer_group_offsets(group) for group in groups}
+    return {
+        (group, where.partition): stored.offset
+        for group, offsets in found.items()
+        for where, stored in offsets.items()
+        if where.topic == topic and stored.offset >= 0
+    }
