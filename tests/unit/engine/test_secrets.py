@@ -88,7 +88,7 @@ def test_a_secret_is_not_resolved_before_it_is_used() -> None:
         handshake_options(config.clusters["B"], "me")
 
 
-@pytest.mark.parametrize("key", ["A->B.topics", "sync.topic.acls.enabled", "B.sasl.jaas.config", "x"])
+@pytest.mark.parametrize("key", ["A->B.topics", "tasks.max.enforce", "B.sasl.jaas.config", "x"])
 def test_the_digest_is_of_every_value_and_of_nothing_else(key: str) -> None:
     def digest(text: str) -> str:
         return read_config(parse_properties(text, "mm2.properties")).digest
