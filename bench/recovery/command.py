@@ -26,15 +26,14 @@ from bench.recovery.table import FAULTS
 from deploy.local.errors import ClusterError
 
 ROUNDS = 3
+GROUPS = 10
 QUICK = Size(partitions=8, before_s=4.0, after_s=11.0)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of this bench."""
     parser.add_argument("--fault", nargs="+", metavar="ID", default=list(FAULTS), help=f"of {', '.join(FAULTS)}")
-    parser.add_argument(
-        "--groups", type=int, help=f"consumer groups that move meanwhile (default {Size().groups}; 0: none)"
-    )
+    parser.add_argument("--groups", type=int, help=f"consumer groups that move meanwhile (default {GROUPS}; 0: none)")
     parser.add_argument("--rounds", type=int, help=f"how often each (default {ROUNDS}, quick 1)")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave logs and samples of every run here")
 
@@ -45,8 +44,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     if unknown := [fault for fault in args.fault if fault not in FAULTS]:
         raise BenchError("bench", f"no fault {unknown[0]!r}; there are {', '.join(FAULTS)}")
     size = QUICK if args.quick else Size()
-    if args.groups is not None:
-        size = msgspec.structs.replace(size, groups=args.groups)
+    size = msgspec.structs.replace(size, groups=GROUPS if args.groups is None else args.groups)
     rounds = args.rounds or (1 if args.quick else ROUNDS)
     began = time.monotonic()
     signal.signal(signal.SIGTERM, end_in_order)

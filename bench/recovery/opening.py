@@ -27,7 +27,7 @@ class Size(msgspec.Struct, frozen=True, kw_only=True):
 
     partitions: int = 40
     per_s: int = 5000
-    groups: int = 10
+    groups: int = 0
     before_s: float = 8.0
     after_s: float = 12.0
 

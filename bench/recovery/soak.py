@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     minutes = args.minutes or (3.0 if args.quick else 20.0)
     seed = args.seed if args.seed is not None else time.time_ns() % 100_000
-    size = Size(partitions=8 if args.quick else 40, per_s=args.per_s, groups=0)
+    size = Size(partitions=8 if args.quick else 40, per_s=args.per_s)
     print(f"seed {seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="rms-") as name:
         folder = (args.keep or Path(name)) / "soak"

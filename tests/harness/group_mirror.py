@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from aiokafka.errors import KafkaError
+
 from deploy.local.cluster import Cluster
 from engine.core.mm2_records import Checkpoint
 from tests.harness.admin import admin
@@ -54,7 +56,7 @@ class GroupMirror:
         """Ask until the answer is yes, and give it; fails with how the mirror stands."""
         assert self.live is not None
         give_up_at = time.monotonic() + DEADLINE_S
-        while not (found := await holds()):
+        while not (found := await _asked(holds)):
             self.live.look()
             assert self.live.process.poll() is None, f"ended before: {what}\n{self.live.describe()}"
             assert time.monotonic() < give_up_at, f"not within {DEADLINE_S:.0f} s: {what}\n{self.live.describe()}"
@@ -112,6 +114,16 @@ class GroupMirror:
             at = one.partition
             assert same_place(logs[0][at], one.source_offset, logs[1][at], one.target_offset), one
         return told
+
+
+async def _asked(holds: Callable[[], Awaitable[Any]]) -> Any:
+    """Ask once; a broker that is not ready for the question yet, as before its first group, has not said yes."""
+    try:
+        return await holds()
+    except KafkaError as error:
+        if not error.retriable:
+            raise
+        return None
 
 
 def rises(told: list[Checkpoint]) -> bool:
