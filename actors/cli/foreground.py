@@ -1,6 +1,7 @@
 """A mirror followed by this process: started or joined, shown, and drained when nobody follows it any more."""
 
 import sys
+from contextlib import redirect_stdout
 
 from actors import launch
 from actors.cli import exits
@@ -27,7 +28,8 @@ def run_here(plan: launch.LaunchPlan, *, json: bool, detach: bool) -> int:
     finally:
         if not in_order and connection.logs is not None:
             print(f"the logs of Ray and of the copiers are in {connection.logs}", file=sys.stderr)
-        connection.close(keep_logs=not in_order)
+        with redirect_stdout(sys.stderr):  # Ray prints what it has held back: no line of JSON
+            connection.close(keep_logs=not in_order)
     return exits.OK if in_order else exits.FAILED
 
 
