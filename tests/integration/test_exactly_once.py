@@ -59,14 +59,12 @@ async def test_records_are_seen_once_in_order_after_kills_in_full_flight(
     mirror = await opened(source_cluster, target_cluster, "killed", partition_fetch_bytes=64 * 1024)
     await pour(mirror.source, "killed", count, batch_bytes=16384)
     chance = random.Random(count)
-    left_open = 0
     for _ in range(kills):
         kill = Kill(records=int(count / (kills + 1) * chance.uniform(0.3, 0.9)), in_flight=2, behind=500)
         running = await CopierProcess.spawn(mirror, kill)
         running.go()
         assert await running.ended() == -9, "the copier was to be killed"
         assert running.last.killed
-        left_open += running.last.behind
         await running.close()
     last = await CopierProcess.spawn(mirror)
     last.go()
@@ -79,7 +77,8 @@ async def test_records_are_seen_once_in_order_after_kills_in_full_flight(
     assert await assert_once(mirror, "killed") == count
     everything = await read_topic(mirror.target, mirror.copied("killed"))
     rolled_back = sum(len(records) for records in everything.values()) - count
-    assert rolled_back >= left_open > 0, "no transaction was open at any kill: the kills prove nothing"
+    # Not all that had no answer at a kill: a commit that was decided and not yet answered for stays.
+    assert rolled_back > 0, "no transaction was open at any kill: the kills prove nothing"
 
 
 async def test_moves_under_load_commit_and_roll_nothing_back(source_cluster: Cluster, target_cluster: Cluster) -> None:
