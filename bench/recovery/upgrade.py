@@ -22,7 +22,8 @@ from bench.recovery.fault import nothing
 from bench.recovery.judging import end_load, judge, wait_drained
 from bench.recovery.opening import FLOWING_S, Size, opened, wait_flowing
 from bench.recovery.scene import Scene
-from bench.recovery.stage import Stage, StageKind
+from bench.recovery.stage import Stage, StageKind, describe
+from deploy.local.cluster import Cluster
 from tests.harness.variant import write_next_release
 
 ROUNDS = 2
@@ -98,7 +99,7 @@ def take_turns(stage: Stage, size: Size, folder: Path, other: Path, rounds: int)
         wait_drained(scene, scene.partitions)
         told |= _events(scene)
         *_, difference = judge(scene, scene.partitions, folder)
-        formats = asyncio.run(read_formats(stage.target.bootstrap_servers, "mm2-offsets.source.internal"))
+        formats = asyncio.run(read_formats(stage.target, "mm2-offsets.source.internal"))
     print(f"{len(turns)} changes, {difference}, positions by format {dict(formats)}", flush=True)
     return {
         **msgspec.structs.asdict(difference),
@@ -111,12 +112,15 @@ def take_turns(stage: Stage, size: Size, folder: Path, other: Path, rounds: int)
     }
 
 
-async def read_formats(bootstrap: str, topic: str) -> "Counter[int]":
+async def read_formats(cluster: Cluster, topic: str) -> "Counter[int]":
     """Count the positions that are still in their topic by the version of their format: who really wrote."""
-    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest", enable_auto_commit=False)
+    (described,) = await describe(cluster, topic)
+    partitions = [TopicPartition(topic, one["partition"]) for one in described["partitions"]]
+    servers = cluster.bootstrap_servers
+    consumer = AIOKafkaConsumer(bootstrap_servers=servers, auto_offset_reset="earliest", enable_auto_commit=False)
     await consumer.start()
     try:
-        consumer.assign([TopicPartition(topic, one) for one in await consumer.partitions_for_topic(topic) or ()])
+        consumer.assign(partitions)
         found: Counter[int] = Counter()
         while batches := await consumer.getmany(timeout_ms=int(_QUIET_S * 1000)):
             values = [record.value for records in batches.values() for record in records]
