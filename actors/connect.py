@@ -31,7 +31,7 @@ UNWATCHED = {
     "RAY_metrics_report_interval_ms": "600000",
     "RAY_task_events_report_interval_ms": "0",
 }
-"""A local Ray has no dashboard: what its processes would count for one is a fifth of what an idle actor costs."""
+"""A local Ray has no dashboard: nobody reads what its processes would count for one."""
 
 
 class RayUnreachable(MirrorError):
