@@ -95,18 +95,18 @@ async def test_an_older_assignment_stands_down(mirror: Mirror) -> None:
 
 async def test_a_target_that_lost_its_tail_to_retention(mirror: Mirror) -> None:
     """The producer state of the broker still says how far we came (DescribeProducers, asked before the barrier)."""
-    copied = await mirror.topic("eaten")
-    await produce(mirror.source, "eaten", 0, numbered(50))
+    copied = await mirror.topic("eaten-tail")
+    await produce(mirror.source, "eaten-tail", 0, numbered(50))
     async with mirror.run() as run:
         await run.until_copied()
     async with mirror.run(drain=False) as run:
         await run.until_copied()
-        await run.until(lambda: run.copier.drivers[TopicPartition("eaten", 0)].positions.settled, "the first position")
-        await produce(mirror.source, "eaten", 0, numbered(50, first=50))
+        await run.until(lambda: run.copier.drivers[TopicPartition("eaten-tail", 0)].positions.settled, "the first position")
+        await produce(mirror.source, "eaten-tail", 0, numbered(50, first=50))
         await run.until_copied()
     end = 50 + 2 + 50  # records and the markers of two barriers
     await delete_records(mirror.target, copied, {0: end})
-    await produce(mirror.source, "eaten", 0, numbered(50, first=100))
+    await produce(mirror.source, "eaten-tail", 0, numbered(50, first=100))
     async with mirror.run() as run:
         await run.until_copied()
         assert run.told(Resumed)[0].how == "producer state"
