@@ -230,6 +230,10 @@ class MapReader:
         known = self.map_of(lane)
         return None if known is None else known.head
 
+    def begun(self, lane: TopicPartition) -> bool:
+        """Whether copiers of ours have told anything of a lane, though its head may not be known yet."""
+        return lane in self._tails or self.head(lane) is not None
+
     def translate(self, lane: TopicPartition, source_offset: int) -> Translation:
         """Answer from memory; UNREAD names a block to `recall`, STALE means that nothing is known of the lane."""
         known = self.map_of(lane)

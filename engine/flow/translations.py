@@ -38,6 +38,9 @@ class Maps(Protocol):
     def translate(self, lane: TopicPartition, source_offset: int) -> Translation:
         """Answer from memory; UNREAD names a block to `recall`, STALE means that nothing is known of the lane."""
 
+    def begun(self, lane: TopicPartition) -> bool:
+        """Whether copiers of ours have told anything of a lane, though its head may not be known yet."""
+
     async def recall(self, lane: TopicPartition, blocks: Collection[int]) -> None:
         """Read blocks of one lane back into memory; they stay for the questions that follow at once."""
 
@@ -107,7 +110,7 @@ class Translations:
         """
         lanes = {lane for offsets in commits.values() for lane in offsets if self._target_of(lane) is not None}
         await self._maps.follow(lanes)
-        generations = {lane: head.generation for lane in lanes if (head := self._maps.head(lane)) is not None}
+        generations = {lane: self._generation(lane) for lane in lanes}
         await self._look_at_ends(lanes)  # behind the maps, so that no end is older than an answer
         unread: dict[TopicPartition, list[tuple[list[Place], int, int]]] = {}
         before: list[tuple[list[Place], int]] = []
@@ -133,18 +136,27 @@ class Translations:
         await self._take_back(generations, found)
         return found
 
-    async def _take_back(self, generations: Mapping[TopicPartition, int], found: Mapping[str, list[Place]]) -> None:
-        """Take back exact answers of lanes that have a new owner by now, who may have found records lost."""
+    def _generation(self, lane: TopicPartition) -> int | None:
+        head = self._maps.head(lane)
+        return None if head is None else head.generation
+
+    async def _take_back(
+        self, generations: Mapping[TopicPartition, int | None], found: Mapping[str, list[Place]]
+    ) -> None:
+        """Take back the answers of lanes that have another owner by now than when they were given.
+
+        Who follows another one may have found records lost. Who is the first has written syncs of his own by now, and
+        those are no answer where there is a map.
+        """
         if generations:
             await self._maps.follow(generations)
-        moved = {
-            lane
-            for lane, generation in generations.items()
-            if (head := self._maps.head(lane)) is None or head.generation != generation
-        }
-        for rows in found.values() if moved else ():
+        begun = {lane for lane, before in generations.items() if before is None and self._maps.begun(lane)}
+        moved = {lane for lane, before in generations.items() if before not in (None, self._generation(lane))}
+        for rows in found.values() if begun or moved else ():
             rows[:] = [
-                place._replace(offset=-1, how=How.STALE.value) if place.lane in moved and place.exact else place
+                place._replace(offset=-1, how=How.STALE.value)
+                if place.lane in begun or (place.lane in moved and place.exact)
+                else place
                 for place in rows
             ]
 

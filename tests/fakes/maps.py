@@ -73,3 +73,6 @@ class FakeMaps:
 
     def head(self, lane: TopicPartition) -> MapHead | None:
         return self.maps[lane].head if lane in self.maps else None
+
+    def begun(self, lane: TopicPartition) -> bool:
+        return self.head(lane) is not None

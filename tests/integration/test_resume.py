@@ -101,7 +101,9 @@ async def test_a_target_that_lost_its_tail_to_retention(mirror: Mirror) -> None:
         await run.until_copied()
     async with mirror.run(drain=False) as run:
         await run.until_copied()
-        await run.until(lambda: run.copier.drivers[TopicPartition("eaten-tail", 0)].positions.settled, "the first position")
+        await run.until(
+            lambda: run.copier.drivers[TopicPartition("eaten-tail", 0)].positions.settled, "the first position"
+        )
         await produce(mirror.source, "eaten-tail", 0, numbered(50, first=50))
         await run.until_copied()
     end = 50 + 2 + 50  # records and the markers of two barriers

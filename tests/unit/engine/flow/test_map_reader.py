@@ -5,7 +5,7 @@ import pytest
 
 from engine.core import map_runs
 from engine.core.map_blocks import encode_block, encode_tail, map_topic
-from engine.core.map_runs import MapBlock
+from engine.core.map_runs import MapBlock, MapHead
 from engine.core.mm2_records import OffsetSync, encode_offset_sync
 from engine.core.offset_map import How
 from engine.core.position import Position
@@ -164,6 +164,20 @@ async def test_a_sync_tells_what_no_position_does_yet() -> None:
     await reader.follow()
     assert reader.head(LANE) not in (None, before)
     await stage.judge(reader)
+
+
+async def test_a_lane_has_begun_when_a_sync_says_so_before_its_position_can_be_read() -> None:
+    stage = Holes()
+    reader = stage.reader()
+    await reader.follow()
+    assert not reader.begun(LANE)
+    stage.sync(b"")  # MM2's own
+    await reader.follow()
+    assert not reader.begun(LANE)
+    stage.sync(encode_tail(MapHead(1, 0, 2, 2, ())))
+    await reader.follow()
+    assert reader.begun(LANE)
+    assert reader.head(LANE) is None
 
 
 async def test_a_sync_of_another_owner_waits_for_its_position() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from engine.core.mm2_records import OffsetSync, encode_offset_sync
 from engine.errors import ConnectionLost, KafkaRefusal
+from engine.flow.ports import Leader
 from engine.flow.sync_reader import SyncReader
 from engine.flow.translations import ABOVE_END, CLAMPED, NEAR, NO_TARGET, Place, Translations
 from engine.wire.codecs import NONE
@@ -124,6 +125,23 @@ async def test_answers_from_before_the_target_lost_records_are_taken_back(
     found = await desk.translations.places({"g": {LANE: (95, ""), OTHER: (95, "")}})
     assert [(row.offset, row.how) for row in found["g"]] == [(-1, "stale"), (95, "run")]
     assert await desk.ask(g=95, h=89) == {"g": (98, "run"), "h": (89, "run")}
+
+
+async def test_syncs_of_ours_are_no_answer_for_a_lane_that_has_just_begun(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its first position came behind the look at the maps, and its first sync before the look at the syncs."""
+    leaders = desk.target.leaders
+
+    async def begin(partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
+        desk.sync((10, 12))
+        desk.maps.tell(LANE, [(0, 1, 50)], ends=(50, 51))
+        monkeypatch.setattr(desk.target, "leaders", leaders)
+        return dict(await leaders(partitions))
+
+    monkeypatch.setattr(desk.target, "leaders", begin)
+    assert await desk.ask(g=45) == {"g": (-1, "stale")}
+    assert await desk.ask(g=45) == {"g": (46, "run")}
 
 
 async def test_thinned_blocks_are_read_back_one_by_one(desk: Desk) -> None:
