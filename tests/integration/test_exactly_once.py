@@ -151,6 +151,7 @@ async def _lose_a_leader(source: Cluster, target: Cluster) -> None:
         assert all(committed[lane.target.partition] == list(range(6000)) for lane in alive)
         await asyncio.to_thread(target.restart, broker)
         await run.until_copied(deadline_s=180.0)
+    await _until_seen(mirror, list(mirror.lanes), 6000)  # the marker of what is decided comes a moment later
     assert await assert_once(mirror, "led") == PARTITIONS * 6000
 
 
