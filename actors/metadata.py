@@ -7,7 +7,7 @@ ours meanwhile, because the state topic knows this mirror by its instance id.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import msgspec
 
@@ -27,6 +27,7 @@ from policies.model import FlowName, LaneName
 EVENTS_KEPT = 1000
 RETRY_S = (0.2, 0.5, 1.0, 2.0)  # after rounds that failed; a broker's restart takes a few seconds
 SOON_S = 1.0  # between two rounds while topics are being made, or there is nothing to copy
+R_co = TypeVar("R_co", covariant=True)
 TOLD_AFTER = 3  # failed rounds in a row: a topic that was just created has no leader for a moment
 
 
@@ -49,25 +50,13 @@ class Keeper(Protocol):
     async def close(self) -> None: ...
 
 
-class GroupKeeperLike(Protocol):
-    """What the shell needs of `engine.group_keeper.GroupKeeper`."""
+class RoundsKeeper(Protocol[R_co]):
+    """What the shell needs of an `engine.keeper.Keeper`."""
 
     may_write: Callable[[], bool]
 
     @property
-    def report(self) -> GroupsReport: ...
-    def take_events(self) -> tuple[AnyEvent, ...]: ...
-    async def run(self) -> None: ...
-    async def close(self) -> None: ...
-
-
-class ConfigKeeperLike(Protocol):
-    """What the shell needs of `engine.config_keeper.ConfigKeeper`."""
-
-    may_write: Callable[[], bool]
-
-    @property
-    def report(self) -> ConfigReport: ...
+    def report(self) -> R_co: ...
     def take_events(self) -> tuple[AnyEvent, ...]: ...
     async def run(self) -> None: ...
     async def close(self) -> None: ...
@@ -91,8 +80,8 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
     state: Callable[[], StateKeeperLike]
     events: EventKeeperLike
     every_s: float
-    groups: GroupKeeperLike | None = None
-    configs: ConfigKeeperLike | None = None
+    groups: RoundsKeeper[GroupsReport] | None = None
+    configs: RoundsKeeper[ConfigReport] | None = None
     beats: Callable[[Callable[[AnyEvent], None]], Runs] | None = None
 
 
@@ -167,7 +156,7 @@ class FlowWatch:
             for keeper in self._keepers:
                 group.create_task(self._keep_in_step(keeper))
 
-    async def _keep_in_step(self, keeper: GroupKeeperLike | ConfigKeeperLike) -> None:
+    async def _keep_in_step(self, keeper: RoundsKeeper[GroupsReport] | RoundsKeeper[ConfigReport]) -> None:
         try:
             await keeper.run()
         finally:
