@@ -13,7 +13,6 @@ def maps_of(flow: FlowConfig, source: KafkaCluster, target: KafkaCluster) -> Map
     """Make the reader of a flow's maps; it reads offset syncs where the flow writes any."""
     syncs = flow.syncs
     terms = MapTerms(
-        flow=flow.name,
         positions_topic=flow.positions_topic,
         position_keys=flow.position_keys,
         positions_partitions=flow.positions_partitions,

@@ -25,7 +25,7 @@ from engine.errors import MirrorError
 from engine.flow.ports import EARLIEST, LATEST, Cluster
 from engine.tasks import run_all
 from engine.wire.record import Record
-from policies.model import FlowName, TopicPartition
+from policies.model import TopicPartition
 
 _AT_ONCE = 8
 _LAST_SYNCS = 50_000
@@ -40,7 +40,6 @@ Take = Callable[[TopicPartition, Record], None]
 class MapTerms(msgspec.Struct, frozen=True, kw_only=True):
     """What is read: the flow's topics, and how many runs stay in memory (24 bytes each)."""
 
-    flow: FlowName
     positions_topic: str
     positions_partitions: int
     position_keys: PositionKeys
@@ -86,7 +85,7 @@ class MapReader:
                 syncs = [TopicPartition(self._terms.syncs_topic, 0)]
                 since_ms = wall_ms() - int(self._terms.syncs_since_s * 1000)
                 await self._read(self._syncs, syncs, self._sync, since_ms=since_ms)
-            topic = map_topic(self._terms.flow.source)
+            topic = map_topic(self._terms.position_keys.source)
             await self._read(self._target, [TopicPartition(topic, number) for number in range(count)], self._block)
             self._apply()
 
@@ -135,7 +134,7 @@ class MapReader:
 
     def _block(self, partition: TopicPartition, record: Record) -> None:
         key = read_block_key(record.key)
-        if key is None or key[0] != self._terms.flow.source:
+        if key is None or key[0] != self._terms.position_keys.source:
             return
         _, lane, number = key
         known = self._maps.setdefault(lane, OffsetMap())

@@ -14,7 +14,7 @@ from engine.flow.ports import Producer
 from engine.wire.codecs import ZSTD
 from engine.wire.encode import encode_batch
 from engine.wire.record import Record
-from policies.model import FlowName, TopicPartition
+from policies.model import TopicPartition
 from tests.contract.stage import BORN_MS, Stage, send
 
 pytestmark = pytest.mark.contract
@@ -73,9 +73,7 @@ async def test_blocks_are_fenced_and_read_back(stage: Stage) -> None:
     positions = await stage.target({"cleanup.policy": "compact"})
     stage.name = map_topic(alias)
     blocks = await stage.target({"cleanup.policy": "compact"})
-    terms = MapTerms(
-        flow=FlowName(alias, "b"), position_keys=PositionKeys(alias), positions_topic=alias, positions_partitions=2
-    )
+    terms = MapTerms(position_keys=PositionKeys(alias), positions_topic=alias, positions_partitions=2)
     reader = MapReader(terms, stage.port)
     former = await Owner(stage, alias, blocks, positions).acquire()
     for where, pair in ((blocks, former.block(0, 1, FIRST)), (positions, former.position(1, 0, FIRST))):

@@ -51,7 +51,6 @@ async def test_a_long_tail_costs_one_batch(mirror: Mirror) -> None:
     async with mirror.asking_target() as cluster:
         partitions = mirror.terms.positions_partitions
         terms = MapTerms(
-            flow=mirror.flow,
             positions_topic=mirror.positions_topic,
             position_keys=mirror.terms.position_keys,
             positions_partitions=partitions,

@@ -49,7 +49,6 @@ async def test_blocks_of_deleted_records_are_removed(mirror: Mirror, monkeypatch
     left = {source[value]: offset for value, offset in target.items() if offset >= log_start}
     async with mirror.asking_target() as cluster:
         terms = MapTerms(
-            flow=mirror.flow,
             positions_topic=mirror.positions_topic,
             position_keys=mirror.terms.position_keys,
             positions_partitions=mirror.terms.positions_partitions,

@@ -106,7 +106,6 @@ async def test_the_map_is_rebuilt_from_topics_after_kills(mirror: Mirror, monkey
     async with mirror.asking_target() as cluster:
         partitions = mirror.terms.positions_partitions
         terms = MapTerms(
-            flow=mirror.flow,
             positions_topic=mirror.positions_topic,
             positions_partitions=partitions,
             position_keys=PositionKeys(mirror.flow.source),

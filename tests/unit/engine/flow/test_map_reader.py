@@ -53,7 +53,6 @@ class Holes(Stage):
 
     def reader(self, keep_runs: int = 1000) -> MapReader:
         terms = MapTerms(
-            flow=FLOW,
             positions_topic=POSITIONS,
             positions_partitions=1,
             position_keys=PositionKeys(FLOW.source),
