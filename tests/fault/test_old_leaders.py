@@ -4,7 +4,7 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from deploy.local.cluster import Cluster, start_clusters
 from deploy.local.ports import HOST
 from engine.core.events import ForeignWriter, OwnershipLost, RecordRefused, SourceGap, TargetCut, TargetGap
 from engine.core.states import State
+from tests.harness.beside import beside
 from tests.harness.compare import assert_identical
 from tests.harness.load import append, numbered, producer
 from tests.harness.mirror import Mirror, Run
@@ -54,13 +55,8 @@ class Flowing:
 
     @asynccontextmanager
     async def flowing(self) -> AsyncIterator[None]:
-        task = asyncio.create_task(self._pour())
-        try:
+        async with beside(self._pour()):
             yield
-        finally:
-            task.cancel()
-            with suppress(asyncio.CancelledError):
-                await task
 
     async def _pour(self) -> None:
         async with producer(self._source) as client:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ import psutil
 
 from deploy.local.cluster import Cluster
 from engine.clock import pause
+from tests.harness.beside import beside
 from tests.harness.compare import assert_identical, read_topic
 from tests.harness.live import DEADLINE_S, LiveMirror, write_properties
 from tests.harness.load import append, numbered, producer
@@ -57,14 +58,8 @@ class GrowingMirror:
     @asynccontextmanager
     async def growing(self) -> AsyncIterator[None]:
         """Append a record to every partition, again and again; at the end, everything is copied and compared."""
-        async with producer(self.source) as client:
-            task = asyncio.create_task(self._grow(client))
-            try:
-                yield
-            finally:
-                task.cancel()
-                with suppress(asyncio.CancelledError):
-                    await task
+        async with producer(self.source) as client, beside(self._grow(client)):
+            yield
         await self._until_all_is_there()
         assert await assert_identical(self.source, self.target, self.topic, self.copied) == self.sent
 

@@ -8,15 +8,19 @@ from deploy.local.tools import SERVER_FLAGS, start_tool
 from tests.harness.mirror import Mirror
 
 _MAIN_CLASS = "org.apache.kafka.connect.mirror.MirrorMaker"
-_REPLICATION = (
-    "replication.factor",
-    "checkpoints.topic.replication.factor",
-    "heartbeats.topic.replication.factor",
-    "offset-syncs.topic.replication.factor",
-    "offset.storage.replication.factor",
-    "status.storage.replication.factor",
-    "config.storage.replication.factor",
+ONE_REPLICA = dict.fromkeys(
+    (
+        "replication.factor",
+        "checkpoints.topic.replication.factor",
+        "heartbeats.topic.replication.factor",
+        "offset-syncs.topic.replication.factor",
+        "offset.storage.replication.factor",
+        "status.storage.replication.factor",
+        "config.storage.replication.factor",
+    ),
+    "1",
 )
+"""What MM2 needs on clusters of one broker."""
 
 
 def mm2_properties(mirror: Mirror, topics: str, more: Mapping[str, str]) -> dict[str, str]:
@@ -28,7 +32,7 @@ def mm2_properties(mirror: Mirror, topics: str, more: Mapping[str, str]) -> dict
         f"{flow.target}.bootstrap.servers": mirror.target_servers,
         f"{flow}.enabled": "true",
         f"{flow}.topics": topics,
-        **dict.fromkeys(_REPLICATION, "1"),
+        **ONE_REPLICA,
         **more,
     }
 

@@ -24,20 +24,11 @@ from tests.harness.acl_table import TOPIC, Column, driven
 from tests.harness.admin import all_configs, create_each, own_configs, set_configs, set_each
 from tests.harness.eventually import until_equal
 from tests.harness.kafka_admin import KafkaAdmin
-from tests.harness.mm2 import Mm2
+from tests.harness.mm2 import ONE_REPLICA, Mm2
 
 DEADLINE_S = 240.0
 SENTINEL = "table-sentinel"
 _WORDS = ("compact", "gzip", "LogAppendTime", "*")
-_REPLICATION = (
-    "replication.factor",
-    "checkpoints.topic.replication.factor",
-    "heartbeats.topic.replication.factor",
-    "offset-syncs.topic.replication.factor",
-    "offset.storage.replication.factor",
-    "status.storage.replication.factor",
-    "config.storage.replication.factor",
-)
 
 
 class Case(Enum):
@@ -169,7 +160,7 @@ class Table:
 
     @asynccontextmanager
     async def _mm2(self) -> AsyncIterator[None]:
-        properties = {"tasks.max": "1", "emit.heartbeats.enabled": "false", **dict.fromkeys(_REPLICATION, "1")}
+        properties = {"tasks.max": "1", "emit.heartbeats.enabled": "false", **ONE_REPLICA}
         properties |= {"sync.topic.configs.interval.seconds": "1", "sync.topic.acls.interval.seconds": "1"}
         mm2 = Mm2(self._folder / "mm2", self._file({setting.mm2: setting for setting in SETTINGS}) | properties)
         try:

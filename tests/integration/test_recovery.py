@@ -74,10 +74,7 @@ async def test_a_killed_supervisor_comes_back_and_moves_nothing(story: GrowingMi
         (supervisor,) = story.processes("SupervisorShell")
         began_ms = began(story)
         supervisor.kill()
-        await story.until(
-            lambda: began(story) > began_ms + 500 and story.is_shared_by(2), "the next one leads the copiers"
-        )
-        await story.until_grown()
+        await until_led_anew(story, began_ms)
     assert {one.pid for one in story.processes("CopierShell")} == copiers
     assert story.owners() == owners
     assert await story.epochs() == before
@@ -87,6 +84,12 @@ def began(story: GrowingMirror) -> float:
     """Say when the supervisor that was heard last began, Unix milliseconds."""
     status = story.live.status
     return float(status["at_ms"] - status["up_s"] * 1000)
+
+
+async def until_led_anew(story: GrowingMirror, began_ms: float) -> None:
+    """Wait until another supervisor than the one that began then leads the copiers, and something was copied since."""
+    await story.until(lambda: began(story) > began_ms + 500 and story.is_shared_by(2), "the next one leads the copiers")
+    await story.until_grown()
 
 
 def spoil_rounds(story: GrowingMirror) -> None:
@@ -103,10 +106,7 @@ async def test_a_supervisor_whose_rounds_fail_is_started_again(story: GrowingMir
         (failed,) = story.processes("SupervisorShell")
         began_ms = began(story)
         await asyncio.to_thread(spoil_rounds, story)
-        await story.until(
-            lambda: began(story) > began_ms + 500 and story.is_shared_by(2), "the next one leads the copiers"
-        )
-        await story.until_grown()
+        await until_led_anew(story, began_ms)
     (supervisor,) = story.processes("SupervisorShell")
     assert supervisor.pid != failed.pid
     assert {one.pid for one in story.processes("CopierShell")} == copiers
@@ -126,8 +126,5 @@ async def test_a_file_that_was_edited_ends_no_healing(story: GrowingMirror) -> N
         (supervisor,) = story.processes("SupervisorShell")
         began_ms = began(story)
         supervisor.kill()
-        await story.until(
-            lambda: began(story) > began_ms + 500 and story.is_shared_by(2), "the next one leads the copiers"
-        )
-        await story.until_grown()
+        await until_led_anew(story, began_ms)
         await story.until(lambda: story.live.told(f"{story.config} was edited"), "the edit is told")

@@ -2,7 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -42,6 +43,17 @@ class Moving(Stage):
         self.more()
         await until(lambda: self.all_whole() and all(one.positions.settled for one in self.copier.drivers.values()))
 
+    @asynccontextmanager
+    async def unanswered(self, how: str) -> AsyncIterator[None]:
+        """Run, with an append at broker 1 that it does not answer: `frozen` or `mute`."""
+        self.assign()
+        async with self.running():
+            await self.filled()
+            (self.b.frozen if how == "frozen" else self.b.mute).add(1)
+            self.more()
+            await until(self.held)
+            yield
+
     def all_whole(self) -> bool:
         return all(self.whole(index) for index in range(len(self.sources)))
 
@@ -54,19 +66,10 @@ def silent_after(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
     monkeypatch.setattr(outbox, "_LOOK_S", min(0.01, seconds))
 
 
-def freeze(stage: Stage, how: str) -> None:
-    (stage.b.frozen if how == "frozen" else stage.b.mute).add(1)
-
-
 @pytest.mark.parametrize("how", ["frozen", "mute"])
 async def test_the_new_leader_gets_nothing_before_the_old_one_has_answered(how: str) -> None:
     stage = Moving()
-    stage.assign()
-    async with stage.running():
-        await stage.filled()
-        freeze(stage, how)
-        stage.more()
-        await until(stage.held)
+    async with stage.unanswered(how):
         driver, before = stage.driver(), len(stage.targets[0].batches)
         stage.move(2)
         await stage.led_by(2)
@@ -86,12 +89,7 @@ async def test_the_new_leader_gets_nothing_before_the_old_one_has_answered(how: 
 async def test_a_silent_broker_that_leads_no_more_is_not_waited_for(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     silent_after(monkeypatch, 0.05)
     stage = Moving()
-    stage.assign()
-    async with stage.running():
-        await stage.filled()
-        freeze(stage, how)
-        stage.more()
-        await until(stage.held)
+    async with stage.unanswered(how):
         stage.b.leader[COPY] = Leader(2, 1, "id-A.t")  # nobody says so: the silence is reason enough to look
         await until(stage.all_whole)
         stage.b.thaw(1)  # what it was asked to it does now, too late
@@ -103,12 +101,7 @@ async def test_a_silent_broker_that_leads_no_more_is_not_waited_for(how: str, mo
 async def test_a_silent_broker_that_still_leads_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     silent_after(monkeypatch, 0.02)
     stage = Moving()
-    stage.assign()
-    async with stage.running():
-        await stage.filled()
-        freeze(stage, "mute")
-        stage.more()
-        await until(stage.held)
+    async with stage.unanswered("mute"):
         connections, looks = len(stage.b.connections), 0
 
         def count(asked: str, _partitions: Sequence[TopicPartition]) -> None:
@@ -125,12 +118,7 @@ async def test_a_silent_broker_that_still_leads_is_waited_for(monkeypatch: pytes
 
 async def test_a_lane_that_comes_back_to_the_old_leader_goes_on_there() -> None:
     stage = Moving()
-    stage.assign()
-    async with stage.running():
-        await stage.filled()
-        freeze(stage, "mute")
-        stage.more()
-        await until(stage.held)
+    async with stage.unanswered("mute"):
         for node in (2, 3, 1):
             stage.move(node)
             await stage.led_by(node)
