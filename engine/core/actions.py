@@ -39,6 +39,12 @@ class Inspect(msgspec.Struct, frozen=True):
     last: int
 
 
+class Unmarked(msgspec.Struct, frozen=True):
+    """A commit left no marker at a target offset; the next one covers its records."""
+
+    target_offset: int
+
+
 class Reacquire(msgspec.Struct, frozen=True):
     """Stop, check who owns the lane, acquire it again a bounded number of times, then call `own`.
 
@@ -55,6 +61,16 @@ class Fail(msgspec.Struct, frozen=True):
     event: AnyEvent
 
 
-Action = Retry | RetryRefused | Split | ReadTail | Inspect | Reacquire | Fail
+Action = Retry | RetryRefused | Split | ReadTail | Inspect | Unmarked | Reacquire | Fail
 Actions = tuple[Action, ...]
 NOTHING: Actions = ()
+
+
+def between(end: int, markers: int, base_offset: int) -> Actions:
+    """Say what lies between the last record of ours, which ends at `end`, and an append at `base_offset`.
+
+    `markers`: of commits since. Where one is missing (`core/stored_tail.py`) its records are still in a transaction.
+    """
+    if base_offset < end + markers:
+        return (Unmarked(end),)
+    return (Inspect(end, base_offset - 1),) if base_offset > end + markers else NOTHING

@@ -6,6 +6,7 @@ says who should read it: `info`, `warning`, or `error` (a lane stopped).
 
 from typing import ClassVar
 
+from engine.core.commit_events import CommitEvent
 from engine.core.config_events import ConfigEvent
 from engine.core.event_base import Event as Event
 from engine.core.event_base import LaneEvent as LaneEvent
@@ -340,5 +341,6 @@ AnyEvent = (
     | GroupRefused
     | CommitsNotRead
     | Mm2TopicFailed
+    | CommitEvent
     | ConfigEvent
 )

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from engine.core import states
+from engine.core import actions, states
 from engine.core.actions import NOTHING, Action, Actions, Fail, Inspect, Reacquire, ReadTail, Retry, RetryRefused, Split
 from engine.core.events import RecordRefused, TargetGap
 from engine.core.map_runs import MapTail
@@ -273,10 +273,10 @@ class Lane:
         return (self._conclude(),)
 
     def _acknowledge(self, piece: Piece, base_offset: int) -> Actions:
-        known, end, expected = self.map, self._target_next, self._target_next + self.markers
-        if base_offset < expected:
+        known, end, markers = self.map, self._target_next, self.markers
+        if base_offset < end:
             self.pieces.in_flight.appendleft(piece)
-            return (Reacquire(f"the target appended at {base_offset}, below the acknowledged end {expected}"),)
+            return (Reacquire(f"the target appended at {base_offset}, below the acknowledged end {end}"),)
         self._take(piece)
         self._target_next, self.markers = base_offset + piece.record_count, 0
         if known is not None and piece.header is not None:  # it passed unopened: nothing is between its records
@@ -285,7 +285,7 @@ class Lane:
             self._map.append_all(self._runs.stretches(piece.sequence, piece.record_count), base_offset)
         self._window = self.limits.max_in_flight
         self._attempt = 0
-        return (Inspect(end, base_offset - 1),) if base_offset > expected else NOTHING
+        return actions.between(end, markers, base_offset)
 
     def _take(self, piece: Piece) -> None:
         """Count a piece as copied and let its buffer go."""

@@ -6,7 +6,7 @@ import msgspec
 
 from engine.core.map_runs import MapBlock, MapRun, MapStart, MapTail, check_runs, cut_runs
 from engine.core.position import ForeignPosition, Position
-from engine.core.resume import REGRESSION, Found
+from engine.core.resume import Found
 
 
 def map_reaches(position: Position, target_end: int) -> bool:
@@ -56,11 +56,11 @@ def resumed_map(stored: Position | ForeignPosition | None, found: Found, generat
     if not isinstance(stored, Position):
         begin = MapStart(found.copied[0].source, found.copied[0].target, first=False) if found.copied else place
         return MapTail(generation, begin, 0, found.copied)
-    if stored.map_source < 0 and found.how == REGRESSION:
+    if stored.map_source < 0 and found.target_end >= 0:
         return MapTail(generation, place, 0, ())
     known = stored.map_source >= 0
     tail = MapTail(stored.map_generation + 1 if known else generation, stored.map_start, stored.map_blocks, ())
-    kept = cut_runs(stored.map_tail, found.source_next) if found.how == REGRESSION else stored.map_tail
+    kept = cut_runs(stored.map_tail, found.source_next) if found.target_end >= 0 else stored.map_tail
     if found.source_next < tail.start.source:
         tail.start = place
     if not _follows(kept, found.copied):  # content that lies there twice was taken for MM2's: keep what is certain

@@ -3,6 +3,7 @@
 `engine/core/offset_map.py` has the picture and the invariants.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -66,6 +67,14 @@ def cut_runs(runs: Iterable[MapRun], source_next: int) -> tuple[MapRun, ...]:
         for run in runs
         if run.source < source_next
     )
+
+
+def source_at(runs: Sequence[MapRun], target_offset: int) -> int | None:
+    """Return the source offset of the record at a target offset; None where the runs have none there."""
+    at = bisect_right(runs, target_offset, key=lambda run: run.target) - 1
+    if at < 0 or target_offset >= runs[at].target + runs[at].count:
+        return None
+    return runs[at].source + target_offset - runs[at].target
 
 
 def cut_at_target(runs: Iterable[MapRun], target_next: int) -> tuple[MapRun, ...]:

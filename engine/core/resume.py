@@ -5,17 +5,15 @@ target (everything from the position's target offset on, read after the barrier)
 markers, and perhaps batches of foreign writers. Ours continue the sequence of the position.
 """
 
-from bisect import bisect_right
 from collections.abc import Sequence
 
 import msgspec
 
-from engine.core.map_runs import MapRun, cut_at_target, join_runs
+from engine.core.map_runs import MapRun, cut_at_target, join_runs, source_at
 from engine.core.position import SEQUENCE_SPAN, Position, stretches
 
 REGRESSION = "target regression"
 _MISSING = "batches of ours are missing at this offset"
-_POSITION_LOST = "records of ours were committed here with a position that is not there any more"
 _FORWARD = SEQUENCE_SPAN // 2
 """A sequence distance below this is a step forward; above it, a step back (serial number arithmetic)."""
 
@@ -35,6 +33,11 @@ class TailBatch(msgspec.Struct, frozen=True, gc=False):
     record_span: int
     is_control: bool
     is_open: bool = False
+
+    @property
+    def is_marker(self) -> bool:
+        """Whether it is a marker and never held a record: markers have no sequence."""
+        return self.is_control and self.base_sequence < 0
 
 
 class Tail(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +65,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     copied: tuple[MapRun, ...] = ()
     """What the tail holds of ours behind the position, as runs of the offset map."""
     target_end: int = -1
-    """After a regression: where the last batch of ours ends that is left; the map is cut there."""
+    """Where records that the position counts are gone: the end of those of ours that are left; the map is cut there."""
 
 
 class Unknown(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,25 +104,6 @@ def read_tail(position: Position, tail: Tail) -> Found | Unknown:
     return _found(position, tail, sequence, foreign, "tail" if sequence > position.sequence else "position")
 
 
-def read_stored_tail(position: Position, tail: Tail) -> Found | Unknown:
-    """Find where the copy ended from a position as it was stored: as `read_tail`, unless it is atomic.
-
-    Records are committed with an atomic position or not at all, so nothing behind it counts, and nothing needs to be
-    there; what the broker remembers of the producer may be of batches that were rolled back. Committed records of ours
-    behind it mean that their position is lost, and the runs between are not known.
-    """
-    if not position.atomic:
-        return read_tail(position, tail)
-    last = (position.sequence - 1) % SEQUENCE_SPAN
-    batches = tuple(batch for batch in tail.batches if not (batch.is_open and is_mine(position, batch)))
-    found = read_tail(position, msgspec.structs.replace(tail, batches=batches, last_sequence=last))
-    if isinstance(found, Unknown) or found.how == REGRESSION:
-        return found
-    if found.tail_records:
-        return Unknown(expected=position.target_next, found=found.copied[0].target, cause=_POSITION_LOST)
-    return msgspec.structs.replace(found, how="position")
-
-
 def doubtful(position: Position, tail: Tail) -> bool:
     """Whether the log may have been cut below the position: it ends there, or the offset before holds something newer.
 
@@ -136,12 +120,9 @@ def doubtful(position: Position, tail: Tail) -> bool:
 
 def _overwritten(position: Position, tail: Tail) -> bool:
     """Whether a marker stands where the offset map has a record of ours: only a loss can have made room for it."""
-    return any(batch.is_control and _is_mapped(position.map_tail, batch.base_offset) for batch in tail.batches)
-
-
-def _is_mapped(runs: Sequence[MapRun], target_offset: int) -> bool:
-    at = bisect_right(runs, target_offset, key=lambda run: run.target) - 1
-    return at >= 0 and target_offset < runs[at].target + runs[at].count
+    return any(
+        batch.is_control and source_at(position.map_tail, batch.base_offset) is not None for batch in tail.batches
+    )
 
 
 def is_mine(position: Position, batch: TailBatch) -> bool:
@@ -200,6 +181,15 @@ def _walk(position: Position, tail: Tail) -> tuple[int, tuple[tuple[int, int], .
         else:
             _extend(foreign, batch)
     return sequence, tuple(foreign)
+
+
+def ranges_of(batches: Sequence[TailBatch]) -> tuple[tuple[int, int], ...]:
+    """Return the inclusive offset ranges of records, markers left out."""
+    ranges: list[tuple[int, int]] = []
+    for batch in batches:
+        if not batch.is_control:
+            _extend(ranges, batch)
+    return tuple(ranges)
 
 
 def _extend(ranges: list[tuple[int, int]], batch: TailBatch) -> None:
@@ -278,17 +268,13 @@ def _regressed(position: Position, tail: Tail, ours: int | None) -> Found | Unkn
             cause="the target lost records that it had acknowledged",
             target_end=end,
         )
-    foreign: list[tuple[int, int]] = []
-    for batch in tail.batches[mine[-1] + 1 :]:
-        if not batch.is_control:
-            _extend(foreign, batch)
     return Found(
         source_next=source_next,
         target_next=tail.end,
         sequence=position.sequence if ours is None else ours,
         how=REGRESSION,
         tail_records=0,
-        foreign=tuple(foreign),
+        foreign=ranges_of(tail.batches[mine[-1] + 1 :]),
         target_end=end,
     )
 

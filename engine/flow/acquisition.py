@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from engine.clock import wall_ms
+from engine.core.commit_events import CommitUndone
 from engine.core.events import (
     AnyEvent,
     CopiedAgain,
@@ -26,6 +27,7 @@ from engine.core.map_resume import resumed_map
 from engine.core.position import Position
 from engine.core.resume import REGRESSION, Found
 from engine.core.states import State
+from engine.core.stored_tail import UNDONE
 from engine.core.sync_emitter import last_pair
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.gate import Gate
@@ -79,20 +81,22 @@ class Acquisition:
                 ours.append(driver)
         # After the positions: a former owner may move on meanwhile, and then the ends do not fit, which is no harm.
         world = await self._resumption.look(ours, stored=stored) if ours else World()
-        for driver in ours:
-            position = stored[driver.name.source]
-            if isinstance(position, Position) and driver.lane.state is State.ACQUIRING:
-                self._watch(driver, position, world)
+        await run_all(*(self._watch(driver, stored[driver.name.source], world) for driver in ours))
 
-    def _watch(self, driver: LaneDriver, position: Position, world: World) -> None:
+    async def _watch(self, driver: LaneDriver, stored: Stored, world: World) -> None:
+        assert isinstance(stored, Position), "whoever has no position of ours is not at rest"
         lane, target = driver.name
-        at_end = world.source_starts[lane] <= position.source_next == world.source_ends[lane]
+        at_end = world.source_starts[lane] <= stored.source_next == world.source_ends[lane]
         # No tail, no other writer, nothing lost; behind an atomic one lies the marker of what it was committed with.
-        whole = 0 <= world.target_ends[target] - position.target_next <= position.atomic
-        if at_end and whole and self._resumption.changed_identity(driver, position, world) is None:
-            driver.source_topic_id, driver.target_topic_id = position.source_topic_id, position.target_topic_id
-            driver.source_end, driver.resumed_by, driver.reason = position.source_next, "position", ""
-            driver.lane.watch(position)
+        whole = 0 <= world.target_ends[target] - stored.target_next <= stored.atomic
+        if not (at_end and whole and self._resumption.changed_identity(driver, stored, world) is None):
+            return
+        async with self._slots:
+            kept = not stored.atomic or await self._resumption.is_kept(driver, stored, world)
+        if kept and driver.lane.state is State.ACQUIRING:
+            driver.source_topic_id, driver.target_topic_id = stored.source_topic_id, stored.target_topic_id
+            driver.source_end, driver.resumed_by, driver.reason = stored.source_next, "position", ""
+            driver.lane.watch(stored)
 
     # --- before the barrier ----------------------------------------------------------------------------------
 
@@ -246,6 +250,8 @@ class Acquisition:
             tell(CopiedAgain(flow=self._terms.flow, lane=driver.name.source, first=first, last=last))
         if found.how == REGRESSION and isinstance(stored, Position):
             tell(self._cut(driver, found, stored))
+        if found.how == UNDONE and isinstance(stored, Position):
+            tell(self._undone(driver, found, stored))
         self._start(driver, producer, found, world)
         return tell(self._resumed(driver, found))
 
@@ -302,6 +308,15 @@ class Acquisition:
             lane=driver.name.source,
             expected=stored.target_next,
             found=found.target_next,
+            source_offset=found.source_next,
+        )
+
+    def _undone(self, driver: LaneDriver, found: Found, stored: Position) -> CommitUndone:
+        return CommitUndone(
+            flow=self._terms.flow,
+            lane=driver.name.source,
+            first=found.target_end,
+            last=stored.target_next - 1,
             source_offset=found.source_next,
         )
 

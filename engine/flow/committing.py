@@ -5,7 +5,7 @@ A lane whose coordinator does not answer waits alone. An answer that was lost is
 commit once, and an owner that was replaced meanwhile is told so by the broker.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from engine.clock import backoff_s, now_s, pause
@@ -15,6 +15,7 @@ from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.gate import Gate
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.ports import Cluster, Producer
+from engine.flow.unmarked import Unmarked
 from policies.model import FlowName, TopicPartition
 
 _TICK_S = 0.02
@@ -34,6 +35,7 @@ class Commits:
         kick: Callable[[Iterable[LaneDriver]], None],
         lost: Callable[[LaneDriver, str], None],
         fail: Callable[[LaneDriver, AnyEvent], None],
+        tell: Callable[[AnyEvent], None],
     ) -> None:
         self._flow = flow
         self._target = target
@@ -43,6 +45,8 @@ class Commits:
         self._lost = lost
         self._fail = fail
         self._open: dict[LaneDriver, None] = {}
+        self._unmarked = Unmarked(flow, target, tell, self._again)
+        self._looking = False
 
     async def run(self) -> None:
         """Look at open transactions until cancelled: they end by time, too."""
@@ -53,6 +57,24 @@ class Commits:
                 if transaction is None or transaction.stage is Stage.CLOSED or driver.lane.state not in OWNED:
                     del self._open[driver]
                 self.look(driver)
+            self._look_at_markers()
+
+    def _look_at_markers(self) -> None:
+        drivers = [] if self._looking else self._unmarked.due()
+        if drivers:
+            self._looking = True
+            self._spawn(self._marked(drivers))
+
+    async def _marked(self, drivers: Sequence[LaneDriver]) -> None:
+        try:
+            await self._unmarked.look(drivers)
+        finally:
+            self._looking = False
+
+    def _again(self, driver: LaneDriver) -> None:
+        if driver.transaction is not None:
+            driver.transaction.refresh()
+            self.look(driver)
 
     def look(self, driver: LaneDriver) -> None:
         """Something changed in a lane: go on with its transaction as far as it goes."""
@@ -81,6 +103,7 @@ class Commits:
         name = driver.transactional_id
         if await self._ask(driver, producer, lambda: self._target.commit(name, producer)):
             transaction.committed(now_s())
+            self._unmarked.committed(driver)
             driver.on_written()
 
     async def _ask(self, driver: LaneDriver, producer: Producer, ask: Callable[[], Awaitable[None]]) -> bool:

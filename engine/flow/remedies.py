@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 from engine.clock import backoff_s, now_s, pause
-from engine.core.actions import Action, Fail, Inspect, Reacquire, ReadTail, Retry, RetryRefused, Split
+from engine.core.actions import Action, Fail, Inspect, Reacquire, ReadTail, Retry, RetryRefused, Split, Unmarked
+from engine.core.commit_events import CommitUnmarked
 from engine.core.events import (
     AnyEvent,
     CorruptSource,
@@ -71,6 +72,10 @@ class Remedies:
                 self._spawn(self._settle(driver, action.target_offset))
             case Inspect():
                 self._spawn(self._inspect(driver, action.first, action.last))
+            case Unmarked():
+                self._tell(
+                    CommitUnmarked(flow=self._terms.flow, lane=driver.name.source, target_offset=action.target_offset)
+                )
             case Reacquire():
                 self.reacquire(driver, action.reason, fenced=action.fenced)
             case Fail():

@@ -9,13 +9,14 @@ from engine.core.map_blocks import decode_block, read_block_key
 from engine.core.map_resume import map_reaches, unfolded
 from engine.core.map_runs import MapBlock
 from engine.core.position import ForeignPosition, Position
-from engine.core.resume import Found, Tail, TailBatch, Unknown, doubtful, read_stored_tail
+from engine.core.resume import Found, Tail, TailBatch, Unknown, doubtful
+from engine.core.stored_tail import read_stored_tail
 from engine.errors import ConnectionLost
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.ports import EARLIEST, LATEST, Cluster, Producer, ProducerState
 from engine.flow.starts import StartResolver
 from engine.flow.stored_positions import Stored, decode_positions
-from engine.flow.tail import tail_headers
+from engine.flow.tail import is_kept, tail_headers
 from engine.flow.takeover import Reach, Takeover
 from engine.flow.terms import FlowTerms
 from engine.tasks import run_all
@@ -138,6 +139,7 @@ class Resumption:
                 world.stored[driver.name.source] = stored = await self._unfolded(driver, stored, found.target_end)
                 found = read_stored_tail(stored, tail)
             if isinstance(found, Unknown):
+                await self._check_newest(driver, world)
                 return TargetGap(
                     flow=self._terms.flow,
                     lane=driver.name.source,
@@ -166,6 +168,18 @@ class Resumption:
             tail_records=0,
             foreign=() if foreign is None else ((foreign, end - 1),),
         )
+
+    async def _check_newest(self, driver: LaneDriver, world: World) -> None:
+        """A former owner that came back behind our barrier may have written on between our reads."""
+        source = driver.name.source
+        newest, read = (await self.stored([driver])).get(source), world.stored.get(source)
+        if isinstance(newest, Position) and isinstance(read, Position) and newest.target_next != read.target_next:
+            raise ConnectionLost(f"{driver.name.target}: its position was written again while its tail was read")
+
+    async def is_kept(self, driver: LaneDriver, stored: Position, world: World) -> bool:
+        """Whether what an atomic position counts was committed, and readers see it."""
+        target = driver.name.target
+        return await is_kept(self._target, target, stored, world.target_starts[target], world.target_ends[target])
 
     @staticmethod
     def _check_behind(driver: LaneDriver, fenced: Fenced, world: World) -> None:
@@ -202,10 +216,10 @@ class Resumption:
             stored.producer_epoch,
         )
         # Markers may fill the place of lost records: our own, or those of owners that never came to write a position.
-        first = stored.target_next - (before.end < stored.target_next or not successor)
+        look_before = before.end < stored.target_next or not successor
         batches: Sequence[TailBatch] = ()
         if end >= stored.target_next:
-            batches = await tail_headers(self._target, target, stored, max(start, first), end)
+            batches = await tail_headers(self._target, target, stored, start, end, before=look_before)
         if doubtful(stored, Tail(log_start=start, end=end, batches=tuple(batches))):
             batches = await self._target.read_headers(target, max(start, end - _REGRESSION_WINDOW), end)
         mark = (fenced.producer.producer_id, fenced.producer.epoch)

@@ -11,7 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 import msgspec
 
 from engine.core.position import ForeignPosition, Position
-from engine.core.resume import Found, Tail, Unknown, read_stored_tail
+from engine.core.resume import Found, Tail, Unknown
+from engine.core.stored_tail import read_stored_tail
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.ports import EARLIEST, LATEST, Cluster
 from engine.flow.starts import StartResolver
@@ -168,8 +169,8 @@ class TakeoverSurvey:
         if ends.target_end < stored.target_next:
             lost = f"the target ends at {ends.target_end}, and {stored.target_next} was acknowledged: it lost records"
             return msgspec.structs.replace(blank, trouble=lost)
-        first = max(ends.target_start, stored.target_next)
-        batches = tuple(await tail_headers(self._target, lane.target, stored, first, ends.target_end))
+        read = tail_headers(self._target, lane.target, stored, ends.target_start, ends.target_end)
+        batches = tuple(await read)
         found = read_stored_tail(stored, Tail(log_start=ends.target_start, end=ends.target_end, batches=batches))
         if isinstance(found, Unknown):
             return msgspec.structs.replace(blank, trouble=f"target offset {found.found}: {found.cause}")

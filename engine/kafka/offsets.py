@@ -67,12 +67,13 @@ async def list_offsets(
 async def describe_producers(
     client: ClusterClient, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, list[ProducerState]]:
-    """Return the producers each leader remembers; nothing for leaders that do not know the request."""
+    """Return the producers each leader remembers; none for leaders that do not know the request."""
     found: dict[TopicPartition, list[ProducerState]] = {}
 
     async def ask(node: int, topics: dict[str, list[int]]) -> None:
         connection = await client.control(node)
         if not connection.supports(_PRODUCERS_KEY, 0):
+            found.update((TopicPartition(topic, number), []) for topic, numbers in topics.items() for number in numbers)
             return
         answer = await connection.call(DescribeProducers(list(topics.items())))
         for topic, rows, _ in answer.topics:

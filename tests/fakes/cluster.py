@@ -63,6 +63,8 @@ class FakeCluster:
         """Brokers that append, and answer only after `thaw`."""
         self.connections: list[FakeTargetBroker] = []
         self.fetches: list[tuple[int, list[Wanted]]] = []
+        self.unmarked: set[TopicPartition] = set()
+        """Partitions where commits leave no marker, as of a coordinator that saw no leader there."""
         self.grown = asyncio.Event()
         self.closed = False
 
@@ -212,6 +214,8 @@ class FakeCluster:
     async def _end(self, transactional_id: str, producer_id: int, epoch: int, *, committing: bool) -> None:
         await asyncio.sleep(0)
         for partition in self.transactions.pop(transactional_id, ()):
+            if committing and partition in self.unmarked:
+                continue
             assert self.targets[partition].marker(producer_id, epoch, committing=committing) == NONE
 
     async def producers(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, list[ProducerState]]:
@@ -223,7 +227,13 @@ class FakeCluster:
         if partition in self.sources:
             return [ProducerState(one, 0, 0, first, 0) for one, first in self.sources[partition].open.items()]
         return [
-            ProducerState(one, known.epoch, known.batches[-1][1] if known.batches else -1, -1, known.last_timestamp_ms)
+            ProducerState(
+                one,
+                known.epoch,
+                known.batches[-1][1] if known.batches else -1,
+                self.targets[partition].open_since(one),
+                known.last_timestamp_ms,
+            )
             for one, known in self.targets[partition].producers.items()
         ]
 

@@ -138,6 +138,11 @@ class TargetLog:
                 stored.header = msgspec.structs.replace(stored.header, is_open=False, is_control=not committing)
         return NONE
 
+    def open_since(self, producer_id: int) -> int:
+        """Return where the open transaction of a producer begins, -1 without one."""
+        still = (one.header for one in self.batches if one.header.is_open and one.header.producer_id == producer_id)
+        return next((header.base_offset for header in still), -1)
+
     def foreign(self, count: int) -> tuple[int, int]:
         """Append records of somebody without a producer id: (first, last) offset."""
         base = self._store(b"", -1, -1, -1, count)

@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -10,27 +9,17 @@ import pytest
 
 from deploy.local.cluster import Cluster
 from engine.core.events import Resumed
-from engine.errors import BrokerUnreachable, ConnectionLost
-from engine.flow.ports import LATEST
-from policies.model import LaneName
-from tests.harness.admin import create_topics
+from tests.harness.committed import assert_once, fill
 from tests.harness.compare import read_topic
 from tests.harness.copier_process import Kill
-from tests.harness.load import numbered, pour, produce
-from tests.harness.mirror import Mirror, lanes_of
+from tests.harness.load import pour
+from tests.harness.mirror import Mirror
 from tests.harness.process import CopierProcess
 
 pytestmark = [pytest.mark.integration]
 
 PARTITIONS = 4
 COMMIT_S = 0.2
-DEADLINE_S = 180.0
-
-
-async def fill(mirror: Mirror, topic: str, count: int, first: int = 0) -> None:
-    """Give every partition so many records more."""
-    for partition in range(PARTITIONS):
-        await produce(mirror.source, topic, partition, numbered(count, first=first))
 
 
 async def opened(source: Cluster, target: Cluster, name: str, **terms: Any) -> Mirror:
@@ -39,17 +28,6 @@ async def opened(source: Cluster, target: Cluster, name: str, **terms: Any) -> M
     await mirror.open()
     await mirror.topic(name, PARTITIONS)
     return mirror
-
-
-async def assert_once(mirror: Mirror, topic: str) -> int:
-    """Compare what a reader of committed records sees on the target with the source; return how many records."""
-    expected = await read_topic(mirror.source, topic, committed=True)
-    found = await read_topic(mirror.target, mirror.copied(topic), committed=True)
-    assert {number: len(records) for number, records in found.items()} == {
-        number: len(records) for number, records in expected.items()
-    }
-    assert found == expected
-    return sum(len(records) for records in found.values())
 
 
 async def test_records_are_seen_once_in_order_after_kills_in_full_flight(
@@ -114,59 +92,3 @@ async def test_switched_off_and_on_with_a_death_between(source_cluster: Cluster,
     async with mirror.run() as run:
         await run.until_copied()
     assert await assert_once(mirror, "switched") == PARTITIONS * sent
-
-
-async def test_a_partition_without_a_leader_holds_back_no_reader_of_others(
-    source_cluster: Cluster, tmp_path: Path
-) -> None:
-    target = Cluster("target", tmp_path / "target", brokers=3, heap_mib=512)
-    await asyncio.to_thread(target.start)
-    try:
-        await _lose_a_leader(source_cluster, target)
-    finally:
-        await asyncio.to_thread(target.stop)
-
-
-async def _lose_a_leader(source: Cluster, target: Cluster) -> None:
-    mirror = Mirror(source, target, alias="eos-led", commit_s=COMMIT_S)
-    await mirror.open()
-    await mirror.topic_on_source("led", PARTITIONS)
-    await create_topics(target, {mirror.copied("led"): PARTITIONS}, replicas=1)
-    mirror.lanes += lanes_of("led", mirror.copied("led"), PARTITIONS)
-    await fill(mirror, "led", 500)
-    async with mirror.run() as run:
-        await run.until_copied()
-        async with mirror.asking_target() as asked:
-            led = await asked.leaders([lane.target for lane in mirror.lanes])
-        dead = led[mirror.lanes[0].target].node
-        alive = [lane for lane in mirror.lanes if led[lane.target].node != dead]
-        assert alive, "every partition has the same leader"
-        broker = next(one for one in target.brokers if one.node_id == dead)
-        load = asyncio.create_task(fill(mirror, "led", 5000, first=500))
-        await run.until(lambda: run.progress().records > PARTITIONS * 500, "more is being copied")
-        await asyncio.to_thread(broker.kill)
-        await load
-        await fill(mirror, "led", 500, first=5500)
-        committed = await _until_seen(mirror, alive, 6000)
-        assert all(committed[lane.target.partition] == list(range(6000)) for lane in alive)
-        await asyncio.to_thread(target.restart, broker)
-        await run.until_copied(deadline_s=180.0)
-    await _until_seen(mirror, list(mirror.lanes), 6000)  # the marker of what is decided comes a moment later
-    assert await assert_once(mirror, "led") == PARTITIONS * 6000
-
-
-async def _until_seen(mirror: Mirror, lanes: list[LaneName], count: int) -> dict[int, list[int]]:
-    """Read what readers of committed records see of some partitions until they see so many; return their keys."""
-    seen: dict[int, list[int]] = {lane.target.partition: [] for lane in lanes}
-    async with mirror.asking_target() as target, asyncio.timeout(DEADLINE_S):
-        for lane in lanes:
-            keys = seen[lane.target.partition]
-            while len(keys) < count:
-                keys.clear()
-                try:
-                    end = (await target.offsets([lane.target], LATEST))[lane.target]
-                    async for records in target.read_log(lane.target, 0, end, committed=True):
-                        keys += [int((record.key or b"k")[1:]) for record in records]
-                except (ConnectionLost, BrokerUnreachable):
-                    await asyncio.sleep(0.1)  # the metadata still name the dead broker
-    return seen

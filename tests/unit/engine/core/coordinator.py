@@ -62,8 +62,16 @@ class Coordinator:
 
     def _decide(self, *, committing: bool) -> None:
         self.decided = "commit" if committing else "abort"
-        self.markers = [(log, self.world.epoch, committing) for log in self.open]
+        self.markers = [(log, self.world.epoch, committing) for log in self.open if not self._leaves_out(log)]
         self.open = []
+
+    def _leaves_out(self, log: TargetLog) -> bool:
+        """Whether the target has no leader just now: then it gets no marker, ever (KAFKA-20734)."""
+        world = self.world
+        if world.calm or not world.leaderless or log is not world.target or world.random.random() < 0.3:
+            return False
+        world.count("left out")
+        return True
 
     def write_marker(self) -> None:
         """One of the markers arrives at its leader."""

@@ -6,20 +6,21 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from engine.core.actions import Action, Fail, Inspect, Reacquire, ReadTail, Retry, RetryRefused, Split
+from engine.core.actions import Action, Fail, Inspect, Reacquire, ReadTail, Retry, RetryRefused, Split, Unmarked
 from engine.core.block_stream import BlockStream
 from engine.core.fenced_stream import FencedStream, Write
 from engine.core.intake import stamp, take_in
 from engine.core.lane import Lane
-from engine.core.map_resume import resumed_map
+from engine.core.map_resume import map_reaches, resumed_map, unfolded
 from engine.core.map_runs import MapStart, MapTail
 from engine.core.outcome import UNKNOWN_OUTCOME, Outcome
 from engine.core.piece import Limits, Piece
 from engine.core.position import Position
 from engine.core.position_keys import PositionKeys
 from engine.core.position_stream import PositionStream
-from engine.core.resume import Found, Tail, TailBatch, read_stored_tail
+from engine.core.resume import Found, Tail, TailBatch, Unknown
 from engine.core.states import State
+from engine.core.stored_tail import last_counted, read_stored_tail, undone_from
 from engine.core.tail_end import from_end
 from engine.core.transaction import CommittedPositions, Stage, Step
 from engine.wire.batch import read_header
@@ -148,11 +149,16 @@ class Owner:
     def _watch_or_acquire(self) -> None:
         stored, world = self._stored, self.world
         at_end = stored is not None and stored.source_next == world.source.end
-        if stored is not None and at_end and 0 <= world.target.end - stored.target_next <= stored.atomic:
+        whole = stored is not None and 0 <= world.target.end - stored.target_next <= stored.atomic
+        if stored is not None and at_end and whole and self._is_kept(stored):
             world.count("watched")
             self.lane.watch(stored)
         else:
             self.acquire(again=False)
+
+    def _is_kept(self, stored: Position) -> bool:
+        last = self.world.target.headers(last_counted(stored))
+        return not any(batch.is_open for batch in last) and undone_from(stored, last) is None
 
     def acquire(self, *, again: bool) -> None:
         self.todo = [
@@ -188,16 +194,26 @@ class Owner:
         if stored is None:
             found = Found(source_next=0, target_next=log.end, sequence=0, how="start", tail_records=0)
         else:
-            batches = tuple(log.headers(stored.target_next))
-            read = read_stored_tail(stored, Tail(log_start=0, end=log.end, batches=batches))
+            batches = tuple(log.headers(last_counted(stored) if stored.atomic else stored.target_next))
+            if stored.atomic and undone_from(stored, batches) is not None:
+                self.world.count("undone")
+                batches = tuple(log.headers(0))
+            tail = Tail(log_start=0, end=log.end, batches=batches)
+            read = read_stored_tail(stored, tail)
+            if read.target_end >= 0 and not map_reaches(stored, read.target_end):
+                self.world.count("unfolded")
+                stored = unfolded(stored, self.world.map_blocks(), read.target_end)
+                read = read_stored_tail(stored, tail)
+            if isinstance(read, Unknown) and self.world.stored() != self._stored:
+                return self.acquire(again=True)  # a former owner came back behind our barrier
             assert isinstance(read, Found), read
             found = read
             self._know_from_end(stored, batches, found)
-        self.own(found.source_next, self.epoch, 0, barrier_done=True, known=resumed_map(stored, found, 1))
+        return self.own(found.source_next, self.epoch, 0, barrier_done=True, known=resumed_map(stored, found, 1))
 
     def _know_from_end(self, stored: Position, batches: tuple[TailBatch, ...], found: Found) -> None:
         """Whatever part of the tail tells the rest of it must tell it right."""
-        for at in range(1, len(batches)):
+        for at in range(1, 0 if stored.atomic else len(batches)):
             whole = from_end(stored, batches[at:])
             if whole is not None:
                 self.world.count("tails from their end")
@@ -277,6 +293,7 @@ class Owner:
         if not isinstance(positions, CommittedPositions):
             return False
         now_s = float(self.world.clock)
+        self._mend(positions)
         step = positions.step(now_s, caught_up=self.lane.source_next >= self.world.source.end)
         if step is Step.WRITE:
             return True
@@ -297,6 +314,12 @@ class Owner:
             self.world.count("commits")
             positions.committed(now_s)
         return True
+
+    def _mend(self, positions: CommittedPositions) -> None:
+        """Commit again where the target still holds open what was committed, as `flow/unmarked.py` finds out."""
+        is_open = self.world.target.open_since(PRODUCER_ID) >= 0
+        if is_open and positions.stage is Stage.CLOSED and (self.world.calm or self.world.random.random() < 0.1):
+            positions.refresh()
 
     def send_data(self) -> bool:
         if isinstance(self.positions, CommittedPositions) and not self.positions.takes_records:
@@ -352,6 +375,8 @@ class Owner:
             case ReadTail():
                 end = self.world.target.end
                 self.reads.append(lambda: self._settle(action.target_offset, end, self.epoch))
+            case Unmarked():
+                self.world.count("unmarked")
             case Inspect():
                 batches = self.world.target.headers(action.first)
                 if any(self._is_foreign(batch) and batch.base_offset <= action.last for batch in batches):

@@ -11,6 +11,7 @@ from itertools import pairwise
 from random import Random
 
 from engine.core.map_blocks import decode_block, read_block_key
+from engine.core.map_runs import MapBlock
 from engine.core.offset_map import How, OffsetMap
 from engine.core.outcome import Outcome
 from engine.core.position import ForeignPosition, Position, decode_value
@@ -40,6 +41,8 @@ class World:
         self.clock = 0
         self.transactions = seed % 4
         """0 and 2: none; 1: every owner copies in transactions; 3: some do."""
+        self.leaderless = seed % 4 == 1 or seed % 8 == 3
+        """Whether the target sometimes has no leader when a transaction ends."""
         self.coordinator = Coordinator(self, PRODUCER_ID)
         self.leased = 0
         self.calm = False
@@ -98,6 +101,15 @@ class World:
         records = self.positions.records()
         found = decode_value(records[-1].value) if records else None
         assert not isinstance(found, ForeignPosition)
+        return found
+
+    def map_blocks(self) -> dict[int, MapBlock]:
+        found: dict[int, MapBlock] = {}
+        for record in self.blocks.records():
+            key = read_block_key(record.key)
+            assert key is not None
+            assert record.value is not None
+            found[key[2]] = decode_block(key[2], record.value)
         return found
 
     # --- source ----------------------------------------------------------------------------------------------
@@ -300,11 +312,8 @@ class World:
     def _check_map(self, stored: Position) -> None:
         """The map, read from blocks and position, says of every record in the target which one it is."""
         known = OffsetMap()
-        for record in self.blocks.records():
-            key = read_block_key(record.key)
-            assert key is not None
-            assert record.value is not None
-            known.add_block(decode_block(key[2], record.value), 0)
+        for block in self.map_blocks().values():
+            known.add_block(block, 0)
         known.follow(stored.map_head, stored.map_start)
         self.seen["mapped blocks"] = self.seen.get("mapped blocks", 0) + stored.map_blocks
         assert stored.map_start.first

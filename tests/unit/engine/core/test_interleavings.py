@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import msgspec
 import pytest
 
-from engine.core import map_runs
+from engine.core import map_runs, stored_tail
 from engine.core.lane import Lane
 from engine.core.map_runs import MapTail
 from engine.core.resume import TailBatch
@@ -122,11 +122,18 @@ def test_the_simulation_sees_rolled_back_records_taken_for_copied(monkeypatch: p
     assert _fails(range(1, 1000, 2))
 
 
+def test_the_simulation_sees_a_position_that_is_believed_although_its_commit_was_undone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stored_tail, "undone_from", lambda _position, _batches: None)
+    assert _fails(range(1, 2000, 2))
+
+
 def test_the_simulation_plays_what_it_should() -> None:
     """A simulation in which nothing happens proves nothing: these must all occur often."""
     happenings = "kills", "splits", "settles", "acquired again", "records", "wraps", "watched", "woken", "mapped blocks"
-    seen = dict.fromkeys((*happenings, "tails from their end", "commits", "timed out", "rolled back"), 0)
-    for seed in range(150):
+    seen = dict.fromkeys((*happenings, "tails from their end", "commits", "timed out", "rolled back", "left out"), 0)
+    for seed in range(200):
         world = World(seed)
         world.seen = seen
         for _ in range(_A_RUN):
@@ -139,4 +146,5 @@ def test_the_simulation_plays_what_it_should() -> None:
         seen["rolled back"] += sum(one.aborted for one in world.target.batches)
         seen["wraps"] += any(b.header.base_sequence < 20 and b.header.producer_epoch == 0 for b in world.target.batches)
     assert seen["records"] > 1000
+    assert min(seen.pop("unmarked"), seen.pop("undone")) > 4, seen
     assert min(seen.values()) > 10, seen

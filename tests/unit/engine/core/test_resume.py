@@ -1,10 +1,9 @@
 """Where the copy ended, from a position and the target's batch headers."""
 
-import msgspec
 import pytest
 
 from engine.core.position import SEQUENCE_SPAN, Position, Run
-from engine.core.resume import REGRESSION, Found, Tail, TailBatch, Unknown, read_stored_tail, read_tail
+from engine.core.resume import REGRESSION, Found, Tail, TailBatch, Unknown, read_tail
 from tests.unit.engine.core.positions import position
 
 OURS = (41, 3)
@@ -232,54 +231,3 @@ def test_a_hole_in_what_a_cut_log_still_has_is_not_built_on() -> None:
     assert (answer.found, "missing" in answer.cause) == (52, True)
     thinned = found(at, ours(50, 0, 2), ours(57, 7, 3), end=60)  # the cleaner's holes are holes in the offsets too
     assert (thinned.source_next, thinned.how) == (110, REGRESSION)
-
-
-def atomic(source_next: int = 107, target_next: int = 57, sequence: int = 7) -> Position:
-    return msgspec.structs.replace(position(source_next, target_next, sequence), atomic=True)
-
-
-def stored(at: Position, *batches: TailBatch, end: int, start: int = 0, last: int | None = None) -> Found | Unknown:
-    return read_stored_tail(at, Tail(log_start=start, end=end, batches=batches, last_sequence=last))
-
-
-def rolled_back(base: int, sequence: int, count: int) -> TailBatch:
-    return msgspec.structs.replace(ours(base, sequence, count), is_control=True)
-
-
-def test_behind_an_atomic_position_nothing_counts() -> None:
-    still_open = msgspec.structs.replace(ours(63, 12, 2), is_open=True)
-    answer = stored(atomic(), marker(57), rolled_back(58, 7, 4), marker(62, NEWER), still_open, end=65)
-    assert isinstance(answer, Found)
-    assert (answer.source_next, answer.target_next, answer.sequence, answer.tail_records) == (107, 65, 7, 0)
-    assert (answer.how, answer.foreign, answer.copied) == ("position", (), ())
-
-
-def test_behind_an_atomic_position_retention_may_take_everything() -> None:
-    for last in (None, 20):
-        answer = stored(atomic(), end=90, start=80, last=last)
-        assert isinstance(answer, Found)
-        assert (answer.source_next, answer.target_next, answer.how) == (107, 90, "position")
-
-
-def test_committed_records_without_their_position_are_not_to_be_built_on() -> None:
-    answer = stored(atomic(), marker(57), ours(58, 7, 4), marker(62), end=63)
-    assert isinstance(answer, Unknown)
-    assert (answer.expected, answer.found, "committed here" in answer.cause) == (57, 58, True)
-
-
-def test_other_writers_and_losses_behind_an_atomic_position_are_told_as_ever() -> None:
-    answer = stored(atomic(), marker(57), foreign(58, 2), end=60)
-    assert isinstance(answer, Found)
-    assert answer.foreign == ((58, 59),)
-    at = msgspec.structs.replace(position(107, 57, 7, ((0, 100),)), atomic=True)
-    cut = stored(at, ours(50, 0, 3), end=53)
-    assert isinstance(cut, Found)
-    assert (cut.source_next, cut.how) == (103, REGRESSION)
-    nothing = stored(atomic(), end=40)
-    assert isinstance(nothing, Unknown)
-
-
-def test_a_plain_position_counts_its_tail() -> None:
-    answer = stored(position(), ours(50, 0, 3), end=53)
-    assert isinstance(answer, Found)
-    assert (answer.source_next, answer.how) == (103, "tail")

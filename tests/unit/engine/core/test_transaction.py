@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.core.actions import Reacquire, Retry
+from engine.core.actions import Reacquire, Retry, Unmarked
 from engine.core.outcome import Outcome
 from engine.core.piece import Piece
 from engine.core.position import Position, decode_value
@@ -125,11 +125,22 @@ def test_the_commit_marker_is_no_foreign_record() -> None:
     assert len(play.played.answer(play.feed(53.0), K.APPENDED, 57)) == 1, "one more than the marker"
 
 
-def test_an_append_in_the_place_of_the_marker_is_a_loss() -> None:
+def test_an_append_in_the_place_of_the_marker_says_that_there_is_none() -> None:
+    """The records are there, or the broker had not taken the sequence behind them: only the marker is not."""
     play = Play()
     play.played.answer(play.feed(50.0), K.APPENDED, 50)
     play.finish(50.0)
-    (action,) = play.played.answer(play.feed(51.0), K.APPENDED, 52)
+    assert play.played.answer(play.feed(51.0), K.APPENDED, 52) == (Unmarked(52),)
+    assert play.lane.target_next == 54
+    play.finish(52.0)
+    assert play.played.answer(play.feed(53.0), K.APPENDED, 55) == ()
+
+
+def test_an_append_below_the_acknowledged_end_is_a_loss() -> None:
+    play = Play()
+    play.played.answer(play.feed(50.0), K.APPENDED, 50)
+    play.finish(50.0)
+    (action,) = play.played.answer(play.feed(51.0), K.APPENDED, 51)
     assert isinstance(action, Reacquire)
 
 

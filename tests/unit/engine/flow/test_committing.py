@@ -5,11 +5,13 @@ import asyncio
 import msgspec
 import pytest
 
+from engine.core.commit_events import CommitUndone, CommitUnmarked
 from engine.core.events import LaneRefused, OwnershipLost, Resumed
 from engine.core.position import Position
 from engine.core.states import State
 from engine.core.transaction import CommittedPositions, Stage
 from engine.errors import ConnectionLost, KafkaRefusal
+from engine.flow import unmarked
 from engine.flow.copier import FlowCopier
 from engine.flow.terms import FlowTerms
 from tests.unit.engine.flow.stage import TERMS, until
@@ -228,3 +230,128 @@ async def test_a_lane_that_has_nothing_to_copy_watches_behind_its_commit_marker(
         stage.a.grow()
         await until(lambda: stage.whole(3))
     assert stage.count("acquire") == 1
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look for markers without waiting."""
+    monkeypatch.setattr(unmarked, "_LOOK_S", 0.0)
+
+
+async def test_the_next_commit_covers_one_whose_marker_was_left_out() -> None:
+    stage = stage_of()
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.driver().lane.announced and stage.transaction().stage is Stage.CLOSED)
+        stage.b.unmarked.add(stage.driver().partition)
+        stage.sources[0].data(5)
+        stage.a.grow()
+        await until(lambda: stage.stored().source_next == 5)
+        assert stage.copied() == [], "nobody sees what has no marker"
+        stage.b.unmarked.clear()
+        stage.sources[0].data(5)
+        stage.a.grow()
+        await until(lambda: stage.copied() == list(range(10)))
+    assert stage.count("acquire") == 1
+    assert [one.aborted for one in stage.targets[0].batches if one.payload] == [False, False]
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize("part", ["records", "position"])
+async def test_a_lane_with_nothing_to_copy_commits_again_what_got_no_marker(part: str) -> None:
+    stage = stage_of()
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.driver().lane.announced and stage.transaction().stage is Stage.CLOSED)
+        driver = stage.driver()
+        log = driver.partition if part == "records" else driver.position_appender.partition
+        stage.b.unmarked.add(log)
+        commits = stage.count("commit")
+        stage.sources[0].data(5)
+        stage.a.grow()
+        await until(lambda: stage.count("commit") > commits + 1)  # it tries again while there is no leader
+        stage.b.unmarked.clear()
+        await until(stage.whole)
+        await until(lambda: stage.b.targets[log].open_since(driver.producer.producer_id if driver.producer else 0) < 0)
+    assert stage.count("acquire") == 1
+    assert bool(stage.told(CommitUnmarked)) is (part == "records")
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_what_cannot_be_asked_about_is_asked_again_and_what_may_not_be_is_left() -> None:
+    stage = stage_of()
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.driver().lane.announced and stage.transaction().stage is Stage.CLOSED)
+        asked = 0
+
+        def fail(what: str, _partitions: object) -> None:
+            nonlocal asked
+            if what == "producers":
+                asked += 1
+                if asked < 3:
+                    raise ConnectionLost("leader")
+                raise KafkaRefusal("producers", 29, "TopicAuthorizationFailed", "grant Read")
+
+        stage.b.fail = fail
+        stage.b.unmarked.add(stage.driver().partition)
+        stage.sources[0].data(5)
+        stage.a.grow()
+        await until(lambda: asked >= 5)  # both at once, then each
+        before = asked
+        await asyncio.sleep(0.1)
+        assert asked == before, "refused for good"
+        stage.b.unmarked.clear()
+        stage.sources[0].data(1)
+        stage.a.grow()
+        await until(lambda: stage.copied() == list(range(6)))
+
+
+async def test_a_commit_that_the_next_owners_barrier_undid_is_copied_again() -> None:
+    stage = stage_of()
+    stage.sources[0].data(3)
+    stage.assign()
+    async with stage.running():
+        await until(stage.whole)
+        stage.b.unmarked.add(stage.driver().partition)
+        for _ in range(3):
+            before = stage.stored().source_next
+            stage.sources[0].data(4)
+            stage.a.grow()
+            await until(lambda: stage.stored().source_next == before + 4)  # noqa: B023
+    assert stage.copied() == [0, 1, 2]
+    stage.b.unmarked.clear()
+    stage.copier = stage.new_copier()
+    stage.assign(epoch=2)
+    async with stage.running():
+        await until(lambda: stage.copied() == list(range(15)))
+    (event,) = stage.told(CommitUndone)
+    assert isinstance(event, CommitUndone)
+    assert (event.source_offset, event.last - event.first + 1) == (3, 12)
+
+
+async def test_a_lane_whose_commit_was_undone_does_not_rest() -> None:
+    """An owner put up its barrier and died: what lies behind the position looks like the marker of the commit."""
+    stage = stage_of(40)
+    for source in stage.sources:
+        source.data(1)
+    stage.assign()
+    async with stage.running():
+        await until(lambda: all(stage.whole(index) for index in range(40)))
+        open_one, undone = stage.driver(3), stage.driver(4)
+        told = {index: stage.transaction(index).told_version for index in (3, 4)}
+        stage.b.unmarked |= {open_one.partition, undone.partition}
+        for index in (3, 4):
+            stage.sources[index].data(1)
+        stage.a.grow()
+        await until(lambda: all(stage.transaction(index).told_version > told[index] for index in (3, 4)))
+        ends = {index: stage.driver(index).lane.target_next for index in (3, 4)}
+    stage.b.unmarked.clear()
+    await stage.b.acquire(undone.transactional_id, undone.fenced_partitions)
+    assert [stage.targets[index].end - ends[index] for index in (3, 4)] == [0, 1]
+    stage.listen()
+    stage.copier = stage.new_copier()
+    stage.assign(epoch=2)
+    async with stage.running():
+        await until(lambda: stage.whole(3) and stage.whole(4))
+    assert stage.count("acquire") == 2

@@ -1,0 +1,53 @@
+"""What readers of committed records see of a mirror's target."""
+
+from collections.abc import Sequence
+
+from engine.clock import now_s, pause
+from engine.errors import BrokerUnreachable, ConnectionLost
+from engine.flow.ports import LATEST
+from policies.model import LaneName
+from tests.harness.compare import read_topic
+from tests.harness.load import numbered, produce
+from tests.harness.mirror import Mirror
+
+DEADLINE_S = 180.0
+_POLL_S = 0.1
+
+
+async def fill(mirror: Mirror, topic: str, count: int, first: int = 0, partitions: int = 4) -> None:
+    """Give every partition so many records more."""
+    for partition in range(partitions):
+        await produce(mirror.source, topic, partition, numbered(count, first=first))
+
+
+async def assert_once(mirror: Mirror, topic: str) -> int:
+    """Compare what a reader of committed records sees on the target with the source; return how many records."""
+    expected = await read_topic(mirror.source, topic, committed=True)
+    found = await read_topic(mirror.target, mirror.copied(topic), committed=True)
+    assert {number: len(records) for number, records in found.items()} == {
+        number: len(records) for number, records in expected.items()
+    }
+    assert found == expected
+    return sum(len(records) for records in found.values())
+
+
+async def seen(mirror: Mirror, lane: LaneName) -> list[int]:
+    """Return the numbers of the records that readers of committed ones see in a partition; none without a leader."""
+    keys: list[int] = []
+    async with mirror.asking_target() as target:
+        try:
+            end = (await target.offsets([lane.target], LATEST))[lane.target]
+            async for records in target.read_log(lane.target, 0, end, committed=True):
+                keys += [int((record.key or b"k")[1:]) for record in records]
+        except (ConnectionLost, BrokerUnreachable):
+            return []  # the metadata still name a dead broker
+    return keys
+
+
+async def until_seen(mirror: Mirror, lanes: Sequence[LaneName], count: int) -> None:
+    """Wait until readers of committed records see so many records of some partitions, each once and in order."""
+    give_up_at_s = now_s() + DEADLINE_S
+    for lane in lanes:
+        while len(keys := await seen(mirror, lane)) < count and now_s() < give_up_at_s:
+            await pause(_POLL_S)
+        assert keys == list(range(count)), lane

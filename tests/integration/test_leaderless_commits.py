@@ -1,0 +1,139 @@
+"""Transactions of lanes whose target partition has no leader just then, on three real brokers without replicas.
+
+Kafka's coordinator leaves out the marker of a commit that it decides at that moment (KAFKA-20734), and tells nobody.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from deploy.local.broker import Broker
+from deploy.local.cluster import Cluster
+from engine.core.commit_events import CommitUndone, CommitUnmarked
+from policies.model import LaneName
+from tests.harness.admin import create_topics
+from tests.harness.committed import assert_once, fill, seen, until_seen
+from tests.harness.mirror import Mirror, Run, lanes_of
+
+pytestmark = [pytest.mark.integration]
+
+PARTITIONS = 4
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    target = Cluster("target", tmp_path_factory.mktemp("three") / "target", brokers=3, heap_mib=512)
+    target.start()
+    yield target
+    target.stop()
+
+
+class Unled:
+    """A mirror in transactions whose lanes are led by several brokers; one of them can be gone for a while."""
+
+    def __init__(self, source: Cluster, target: Cluster, topic: str, commit_s: float) -> None:
+        self.mirror = Mirror(source, target, alias=f"eos-{topic}", commit_s=commit_s)
+        self.topic = topic
+        self.unled: list[LaneName] = []
+        self.led: list[LaneName] = []
+        self._target = target
+
+    async def open(self) -> None:
+        mirror, copied = self.mirror, self.mirror.copied(self.topic)
+        await mirror.open()
+        await mirror.topic_on_source(self.topic, PARTITIONS)
+        await create_topics(self._target, {copied: PARTITIONS}, replicas=1)
+        mirror.lanes += lanes_of(self.topic, copied, PARTITIONS)
+
+    async def kill(self) -> Broker:
+        """Kill the broker that leads the first partition."""
+        lanes = self.mirror.lanes
+        async with self.mirror.asking_target() as asked:
+            leaders = await asked.leaders([lane.target for lane in lanes])
+        node = leaders[lanes[0].target].node
+        self.unled = [lane for lane in lanes if leaders[lane.target].node == node]
+        self.led = [lane for lane in lanes if leaders[lane.target].node != node]
+        assert self.led, "every partition has the same leader"
+        broker = next(one for one in self._target.brokers if one.node_id == node)
+        await asyncio.to_thread(broker.kill)
+        return broker
+
+    @asynccontextmanager
+    async def leaderless(self, run: Run) -> AsyncIterator[None]:
+        """Kill that broker, and let it come back at the end; meanwhile every other one knows that it is gone."""
+        broker = await self.kill()
+        wanted = [lane.target for lane in self.unled]
+        async with self.mirror.asking_target() as asked, asyncio.timeout(60):
+            while any(one.node >= 0 for one in (await asked.leaders(wanted)).values()):
+                run.progress()
+                await asyncio.sleep(0.1)
+        yield
+        await asyncio.to_thread(self._target.restart, broker)
+
+    async def held_open(self) -> int:
+        """Return in how many of the leaderless partitions a transaction is open."""
+        wanted = [lane.target for lane in self.unled]
+        async with self.mirror.asking_target() as asked:
+            found = await asked.producers(wanted)
+        return sum(any(one.open_since_offset >= 0 for one in producers) for producers in found.values())
+
+
+@pytest.fixture
+async def unled(source_cluster: Cluster, three: Cluster, request: pytest.FixtureRequest) -> Unled:
+    topic, commit_s = request.param
+    found = Unled(source_cluster, three, topic, commit_s)
+    await found.open()
+    return found
+
+
+@pytest.mark.parametrize("unled", [("led", 0.2)], indirect=True)
+async def test_a_partition_without_a_leader_holds_back_no_reader_of_others(unled: Unled, three: Cluster) -> None:
+    mirror = unled.mirror
+    await fill(mirror, "led", 500)
+    async with mirror.run() as run:
+        await run.until_copied()
+        load = asyncio.create_task(fill(mirror, "led", 5000, first=500))
+        await run.until(lambda: run.progress().records > PARTITIONS * 500, "more is being copied")
+        broker = await unled.kill()
+        await load
+        await fill(mirror, "led", 500, first=5500)
+        await until_seen(mirror, unled.led, 6000)
+        await asyncio.to_thread(three.restart, broker)
+        await run.until_copied(deadline_s=180.0)
+    await until_seen(mirror, mirror.lanes, 6000)  # the marker of what is decided comes a moment later
+    assert await assert_once(mirror, "led") == PARTITIONS * 6000
+
+
+@pytest.mark.parametrize("unled", [("marked", 1000.0)], indirect=True)
+async def test_commits_whose_markers_are_left_out_are_made_again_or_copied_again(unled: Unled) -> None:
+    mirror = unled.mirror
+    await fill(mirror, "marked", 500)
+    async with mirror.run() as run:
+        await run.until_copied()
+        await until_seen(mirror, mirror.lanes, 500)
+        await fill(mirror, "marked", 500, first=500)
+        await run.until_copied()  # and not committed: a lane that has copied everything waits a while before it does
+        async with unled.leaderless(run):
+            for driver in run.copier.drivers.values():
+                assert driver.transaction is not None
+                driver.transaction.refresh()
+            await until_seen(mirror, unled.led, 1000)
+            committed = run.copier.drivers[mirror.lanes[0].source].transaction
+            await run.until(lambda: committed and committed.settled, "the coordinator has decided")
+        await until_seen(mirror, mirror.lanes, 1000)  # nothing more has come: the lanes look by themselves
+        told = {event.lane for event in run.told(CommitUnmarked)}
+        assert mirror.lanes[0].source in told
+        assert told <= {lane.source for lane in unled.unled}
+
+        await fill(mirror, "marked", 500, first=1000)
+        await run.until_copied()
+        async with unled.leaderless(run):
+            await run.copier.release(f"{mirror.flow}/000")
+        assert await unled.held_open() == len(unled.unled), "the markers were written: this proves nothing"
+        assert await seen(mirror, mirror.lanes[0]) == list(range(1000))
+    async with mirror.run() as run:
+        await until_seen(mirror, mirror.lanes, 1500)
+        assert {event.lane for event in run.told(CommitUndone)} == {lane.source for lane in unled.unled}
+    assert await assert_once(mirror, "marked") == PARTITIONS * 1500
