@@ -139,6 +139,8 @@ async def test_commits_whose_markers_are_left_out_are_made_again_or_copied_again
         assert await unled.held_open() == len(unled.unled), "the markers were written: this proves nothing"
         assert await seen(mirror, mirror.lanes[0]) == list(range(1000))
     async with mirror.run() as run:
+        await run.until_copied()
+        await commit(run)
         await until_seen(mirror, mirror.lanes, 1500)
         assert {event.lane for event in run.told(CommitUndone)} == {lane.source for lane in unled.unled}
     assert await assert_once(mirror, "marked") == PARTITIONS * 1500
