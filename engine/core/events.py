@@ -15,6 +15,7 @@ from engine.core.group_events import GroupEvent as GroupEvent
 from engine.core.group_events import GroupNotSynced as GroupNotSynced
 from engine.core.group_events import GroupRefused as GroupRefused
 from engine.core.group_events import GroupWentBack as GroupWentBack
+from engine.core.progress_events import ProgressEvent
 from policies.model import TopicPartition
 
 
@@ -341,4 +342,5 @@ AnyEvent = (
     | CommitsNotRead
     | Mm2TopicFailed
     | ConfigEvent
+    | ProgressEvent
 )

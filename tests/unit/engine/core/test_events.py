@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.core import config_events, events
+from engine.core import config_events, events, progress_events
 from engine.core.events import AnyEvent, LaneEvent
 from policies.model import FlowName, TopicPartition
 
@@ -35,7 +35,7 @@ KINDS = typing.get_args(AnyEvent)
 def test_the_union_holds_every_event() -> None:
     leaves = {
         kind
-        for kind in [*vars(events).values(), *vars(config_events).values()]
+        for kind in [*vars(events).values(), *vars(config_events).values(), *vars(progress_events).values()]
         if isinstance(kind, type) and issubclass(kind, events.Event) and not kind.__subclasses__()
     }
     assert leaves == set(KINDS)
