@@ -11,8 +11,8 @@ from engine.kafka.cluster import ClusterClient
 from engine.kafka.internal_topics import LAG_CONFIGS, PROGRESS_CONFIGS, ensure_internal_topic
 from engine.settings import FlowConfig
 
-PARTITIONS = 2
-"""Of the progress topic: a copier keeps to one of them, and a reader of one core has two short tasks a round."""
+PARTITIONS = 1
+"""Of the progress topic: a reader that has fallen behind meets the samples of all copiers in the order of time."""
 
 
 def sample_writer(

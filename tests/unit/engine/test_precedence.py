@@ -264,6 +264,8 @@ def test_every_setting_of_a_flow_is_in_the_table() -> None:
         "commit_s",
         "copiers",
         "most_copiers",
+        "progress_s",
+        "rpo_s",
         "target_drain_s",
         "shrink_after_s",
         "buffer_budget_bytes",
