@@ -82,15 +82,16 @@ class SampleWriter:
         return True
 
     async def write_once(self) -> None:
-        """Sample the latest snapshot and send it, a record in a batch of its own."""
+        """Sample the latest snapshot and send it, a record in a batch of its own; what fails takes the rest along."""
         latest = self._latest()
         if latest is None:
             return
+        why = ""
         for sample in self._sampler.take(latest, self.dropped):
-            why = await self._send(sample)
+            why = why or await self._send(sample)
             if why:
                 self.dropped += len(sample.lanes)
-            self._note(why)
+        self._note(why)
 
     async def _send(self, sample: ProgressSample) -> str:
         """Send one record; why not, where it was not taken."""

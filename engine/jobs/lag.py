@@ -183,7 +183,7 @@ def generation_of(checkpoint: str) -> str:
         return str(json.loads(stream.read())["id"])
 
 
-def run(
+def keep_going(
     spark: SparkSession,
     terms: LagTerms,
     storage: Storage,

@@ -1,7 +1,7 @@
 """Samples of a copier: written when all is well, dropped and counted when not, never waited for."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import msgspec
@@ -11,7 +11,8 @@ from engine.core.events import AnyEvent
 from engine.core.progress import FlowProgress
 from engine.core.progress_events import SamplesNotWritten
 from engine.core.progress_sample import ProgressSample, decode_sample, progress_topic
-from engine.errors import KafkaRefusal
+from engine.errors import BrokerUnreachable, KafkaRefusal
+from engine.flow.ports import Leader
 from engine.flow.sample_writer import SampleTerms, SampleWriter
 from policies.model import FlowName, TopicPartition
 from tests.fakes.cluster import FakeCluster
@@ -70,6 +71,26 @@ async def test_every_snapshot_is_written_once_in_bounded_records() -> None:
     await stage.writer.write_once()
     assert [len(sample.lanes) for sample in stage.written] == [500, 500, 200]
     assert (stage.writer.dropped, stage.writer.trouble, stage.events) == (0, "", [])
+
+
+async def test_a_record_that_fails_takes_the_rest_of_its_sample_along(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage, asked = Stage(), 0
+    leaders = stage.cluster.leaders
+
+    async def once_down(partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            raise BrokerUnreachable("B", "it is down")
+        return await leaders(partitions)
+
+    monkeypatch.setattr(stage.cluster, "leaders", once_down)
+    stage.look(1000, lanes=1200)
+    await stage.writer.write_once()
+    assert (stage.writer.dropped, stage.written, asked) == (1200, [], 1)
+    stage.look(2000, lanes=1200)
+    await stage.writer.write_once()
+    assert (stage.writer.dropped, len(stage.written), stage.writer.trouble) == (1200, 3, "")
 
 
 async def test_a_copier_keeps_to_one_partition() -> None:
