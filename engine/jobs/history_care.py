@@ -82,11 +82,25 @@ def clear(history: History, before_ms: int) -> tuple[int, int]:
         elif commits[name].adds:
             kept = msgspec.structs.replace(commits[name], adds=())
             history.files.commit(name, kept)  # it has nothing any more, and still takes away
+    return dropped, _clear_files(history, before_ms)
+
+
+def _clear_files(history: History, before_ms: int) -> int:
+    """Remove files that no commit names: whole folders of batches, which have Spark's own files too."""
     counted = {file for one in history.files.commits().values() for file in one.adds}
-    old = [file for file, at_ms in history.files.listed().items() if at_ms < before_ms and file not in counted]
+    listed = history.files.listed()
+    old = [file for file, at_ms in listed.items() if at_ms < before_ms and file not in counted]
+    in_use = {_top(file) for file in counted}
+    for folder, at_ms in history.files.attempts().items():
+        if at_ms < before_ms and folder not in in_use:
+            history.files.drop_attempt(folder)
     for file in old:
         history.files.drop_file(file)
-    return dropped, len(old)
+    return len(old)
+
+
+def _top(file: str) -> str:
+    return file.partition("/")[0]
 
 
 def _name(what: str) -> str:

@@ -126,6 +126,24 @@ class HistoryFiles:
             if info.type is fs.FileType.File and info.path.endswith(".parquet") and "/_temporary/" not in info.path
         }
 
+    def attempts(self) -> dict[str, int]:
+        """List the folders in which batches were written, whole or not, with the Unix ms of the newest file in each."""
+        base = PurePosixPath(f"{self._root}/{_DATA}")
+        selector = fs.FileSelector(str(base), allow_not_found=True, recursive=True)
+        found: dict[str, int] = {}
+        for info in self._fs.get_file_info(selector):
+            top = PurePosixPath(info.path).relative_to(base).parts[0]
+            if top.startswith("batch="):
+                found[top] = max(found.get(top, 0), (info.mtime_ns or 0) // 1_000_000)
+        return found
+
+    def drop_attempt(self, folder: str) -> None:
+        """Remove the folder of an attempt with all that is in it; one that is not there is well."""
+        try:
+            self._fs.delete_dir(self.path(folder))
+        except FileNotFoundError:
+            return
+
     def make_folder(self, file: str) -> None:
         """Make the folder that a file of data lies in."""
         self._fs.create_dir(str(PurePosixPath(self.path(file)).parent), recursive=True)

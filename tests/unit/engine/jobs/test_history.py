@@ -98,7 +98,13 @@ def test_what_counts_no_longer_is_cleared_away_after_its_grace(history: History,
     add(history, "g-1", [row(2)])
     add(history, "g-2", [row(3)], commit=False)
     compact(history, at := 2**41)  # files bear the present time, which is earlier
+    begun = tmp_path / "history" / "data" / "batch=g-3-1" / "_temporary" / "part-0.parquet"
+    begun.parent.mkdir(parents=True)
+    begun.write_bytes(b"PAR1")
+    assert clear(history, 1) == (0, 0)
+    assert begun.exists()
     assert clear(history, at) == (0, 1)
+    assert not begun.parent.parent.exists()
     assert len(list((tmp_path / "history" / "data").rglob("*.parquet"))) == 3
     assert clear(history, at + 1) == (2, 2)
     assert clear(history, at + 1) == (0, 0)
@@ -110,6 +116,7 @@ def test_what_counts_no_longer_is_cleared_away_after_its_grace(history: History,
         clear(history, at + 2)
     assert history.files.commits() == {}
     assert history.files.listed() == {}
+    assert history.files.attempts() == {}
 
 
 STEPS = st.lists(
