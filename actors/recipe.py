@@ -24,6 +24,7 @@ NOT_OURS = (
     "config_sync",
     "groups",
     "mm2_group",
+    "rpo_s",
 )
 """Fields of a flow that its copiers do not read."""
 

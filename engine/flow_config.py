@@ -87,6 +87,8 @@ class FlowReader:
             syncs=self._syncs(naming),
             heartbeats=() if heartbeat is None else (heartbeat,),
             config_sync=read_config_sync(self._reader, keys),
+            progress_s=float(self._number(keys.flow("raymirror.progress.interval.seconds"), 0, 0)),
+            rpo_s=float(self._number(keys.flow("raymirror.rpo.seconds"), 0, 0)),
         )
 
     def heartbeat(self) -> HeartbeatConfig | None:

@@ -15,6 +15,7 @@ from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups import KafkaGroups
 from engine.kafka.topics import Topics
 from engine.opening import Opening
+from engine.sampling import sample_writer
 from engine.secrets import handshake_options
 from engine.settings import ClusterConfig, FlowConfig, MirrorConfig
 from policies.model import PartitionSet
@@ -88,12 +89,17 @@ class Copier:
         client_id = f"raymirror|{flow.name}|{copier_id}"
         self._source = client_for(config.clusters[flow.name.source], client_id)
         self._target = client_for(config.clusters[flow.name.target], client_id)
+        on_target = KafkaCluster(self._target, request_timeout_s=flow.request_timeout_s)
         self._copier = FlowCopier(
             terms_for(flow, deployment_id),
             KafkaCluster(self._source, request_timeout_s=flow.request_timeout_s),
-            KafkaCluster(self._target, request_timeout_s=flow.request_timeout_s),
+            on_target,
             flow.starts.start_for,
         )
+        self._latest: FlowProgress | None = None
+        samples = sample_writer(flow, copier_id, self._target, on_target, lambda: self._latest, self._copier.tell)
+        if samples is not None:
+            self._copier.beside.append(samples.run)
         self._opening = Opening(self._reach, self._copier.cadence.tick)
 
     async def run(self) -> None:
@@ -147,7 +153,9 @@ class Copier:
 
     def progress(self) -> FlowProgress:
         """Take a snapshot; events are handed over once."""
-        return msgspec.structs.replace(self._copier.progress(), waits_for=self._opening.trouble)
+        progress = msgspec.structs.replace(self._copier.progress(), waits_for=self._opening.trouble)
+        self._latest = progress  # the samples are made of what is looked at anyway
+        return progress
 
     async def drain(self) -> None:
         """Finish what is in flight, make positions durable; `run` then returns."""

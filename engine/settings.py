@@ -144,6 +144,10 @@ class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
     heartbeats: tuple[HeartbeatConfig, ...] = ()
     """Of this flow, and of pairs of clusters that are no flow and are looked after here."""
     config_sync: ConfigSyncConfig = ConfigSyncConfig()
+    progress_s: float = 0.0
+    """How often copiers write progress samples; 0: never."""
+    rpo_s: float = 0.0
+    """How many seconds of records a loss of the source may cost, as the history is judged by; 0: not said."""
 
     @property
     def config_rules(self) -> ConfigRules:

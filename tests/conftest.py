@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from deploy.local.cluster import Cluster, start_clusters
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 # Machines are slow and shared: no property is about time.
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -52,3 +55,12 @@ def source_cluster(cluster_pair: Pair) -> Cluster:
 def target_cluster(cluster_pair: Pair) -> Cluster:
     """Where records go. Shared: use topic names of your own."""
     return cluster_pair.target
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+    """A Spark session in this process, without Ray. Shared: use view and query names of your own."""
+    from tests.harness.spark import local_spark  # imports pyspark, which most tests do without
+
+    with local_spark(tmp_path_factory.mktemp("spark")) as session:
+        yield session

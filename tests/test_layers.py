@@ -24,6 +24,7 @@ FORBIDDEN = {
     "engine.core": {"engine.flow", "engine.kafka", "engine.jobs", "engine.runner", "aiokafka"},
     "engine.flow": {"engine.kafka", "engine.jobs", "engine.runner", "aiokafka"},
     "engine.kafka": {"engine.jobs", "engine.runner"},
+    "engine.jobs": {"engine.runner"},
     "deploy": {"engine", "actors", "policies", "ray", "raydp", "aiokafka"},
 }
 # Who alone may import a package.
@@ -31,7 +32,10 @@ ALONE = {
     "aiokafka": ("engine.kafka", "actors.demo"),
     "ray": ("actors",),
     "raydp": ("actors",),
-    "deploy": ("deploy", "actors.cli", "actors.demo"),
+    "deploy": ("deploy", "actors.cli", "actors.demo", "actors.spark"),
+    "pyspark": ("engine.jobs", "actors.spark"),
+    "pandas": ("engine.jobs", "actors.spark"),
+    "pyarrow": ("engine.jobs", "actors.spark"),
 }
 
 # Calls that block a loop, leave an orphan task, or read a clock that jumps; the files that may.
@@ -123,6 +127,8 @@ def test_a_module_keeps_to_the_house(path: Path) -> None:
         ("engine.flow.drivers", "from engine.kafka.source import Source"),
         ("engine.flow.drivers", "import aiokafka.errors"),
         ("engine.runner", "import ray"),
+        ("engine.runner", "from pyspark.sql import SparkSession"),
+        ("actors.supervisor", "import pandas"),
         ("actors.copier", "from deploy.local.cluster import Cluster"),
         ("deploy.local.cluster", "from engine.errors import MirrorError"),
     ],

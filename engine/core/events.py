@@ -16,6 +16,7 @@ from engine.core.group_events import GroupEvent as GroupEvent
 from engine.core.group_events import GroupNotSynced as GroupNotSynced
 from engine.core.group_events import GroupRefused as GroupRefused
 from engine.core.group_events import GroupWentBack as GroupWentBack
+from engine.core.progress_events import ProgressEvent
 from policies.model import TopicPartition
 
 
@@ -343,4 +344,5 @@ AnyEvent = (
     | Mm2TopicFailed
     | CommitEvent
     | ConfigEvent
+    | ProgressEvent
 )

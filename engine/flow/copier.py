@@ -63,7 +63,7 @@ class FlowCopier:
         self._ends = SourceEnds(source, self.drivers)
         self._map_retention = MapRetention(terms, target, self.drivers, lambda drivers: self.routes.kick(drivers))
         self._remedies = Remedies(
-            terms, source, target, lambda: self.routes, self._spawn, self._tell, lambda _: self._joining.look()
+            terms, source, target, lambda: self.routes, self._spawn, self.tell, lambda _: self._joining.look()
         )
         events = InboxEvents(
             taken=self._taken,
@@ -95,7 +95,7 @@ class FlowCopier:
             self.routes,
             self._remedies,
             self._spawn,
-            self._tell,
+            self.tell,
             self._owned,
         )
         self.cadence = Cadence(
@@ -121,8 +121,10 @@ class FlowCopier:
         self._syncs: SyncWriter | None = None
         if terms.syncs is not None:
             syncs_on = source if terms.syncs.on_source else target
-            self._syncs = SyncWriter(terms.flow, terms.syncs, syncs_on, self.drivers, self._gate, self._tell)
+            self._syncs = SyncWriter(terms.flow, terms.syncs, syncs_on, self.drivers, self._gate, self.tell)
         self._events: deque[AnyEvent] = deque(maxlen=_EVENTS_KEPT)
+        self.beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
+        """What else runs for as long as the copier does."""
         self._group: asyncio.TaskGroup | None = None
         self._drained = asyncio.Event()
         self._paused: set[str] = set()
@@ -149,6 +151,8 @@ class FlowCopier:
                     group.create_task(self._syncs.run())
                 if self._commits is not None:
                     group.create_task(self._commits.run())
+                for run in self.beside:
+                    group.create_task(run())
                 await self._drained.wait()
                 raise _Done
         except* _Done:
@@ -165,7 +169,8 @@ class FlowCopier:
         except RuntimeError:  # it is being cancelled
             coroutine.close()
 
-    def _tell(self, event: AnyEvent) -> None:
+    def tell(self, event: AnyEvent) -> None:
+        """Say something aloud: the next snapshot has it."""
         self._events.append(event)
 
     # --- the lease -------------------------------------------------------------------------------------------

@@ -21,6 +21,16 @@ EVENTS_CONFIGS = {
 """Everything for a day, then the last of each kind per subject for a week."""
 POSITIONS_CONFIGS = {_POLICY: "compact", "segment.bytes": str(1 << 20)}
 """Every new owner of a lane reads its partition to the end, and the cleaner leaves the active segment alone."""
+PROGRESS_CONFIGS = {
+    _POLICY: "delete",
+    "retention.ms": str(6 * _HOUR_MS),
+    "segment.ms": str(_HOUR_MS),
+    "message.timestamp.type": "LogAppendTime",
+}
+"""As long as it takes to notice that nobody reads: a reader that lost its place begins there again. Brokers' time is
+beside the copiers' own, so that one whose clock is wrong is noticed."""
+LAG_CONFIGS = {_POLICY: "compact", "segment.ms": str(_HOUR_MS)}
+"""Every lane is written anew every few seconds; the cleaner leaves the active segment alone, so it is a short one."""
 MAP_CONFIGS = {_POLICY: "compact", "segment.bytes": str(16 << 20)}
 
 

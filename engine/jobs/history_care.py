@@ -1,0 +1,107 @@
+"""Care of a history, beside its writer and its readers: compaction, retention, clearing away.
+
+Nothing that a reader may still be looking at is removed: files and commits go when they have not counted for `grace_s`.
+"""
+
+from collections import defaultdict
+from uuid import uuid4
+
+import msgspec
+import pyarrow.parquet as pq
+
+from engine.jobs.history import History, hour_text, merged
+from engine.jobs.history_files import Commit, hour_of, live
+
+_NO_HOUR = ""
+
+
+class CareTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """How long windows are kept, and how long what counts no longer stays for readers that began before; seconds."""
+
+    keep_s: float = 30 * 86_400.0
+    grace_s: float = 900.0
+
+
+class CareReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What was done: hours compacted, files that ran out of retention, commits and files cleared away."""
+
+    compacted: int = 0
+    expired: int = 0
+    commits: int = 0
+    files: int = 0
+
+
+def care(history: History, terms: CareTerms, now_ms: int) -> CareReport:
+    """Compact, let go what is too old, clear away. One at a time per history; two harm nothing."""
+    compacted = compact(history, now_ms)
+    expired = expire(history, now_ms - round(terms.keep_s * 1000), now_ms)
+    commits, files = clear(history, now_ms - round(terms.grace_s * 1000))
+    return CareReport(compacted=compacted, expired=expired, commits=commits, files=files)
+
+
+def compact(history: History, now_ms: int) -> int:
+    """Make one file of every hour that has several; say of how many hours."""
+    hours: defaultdict[str, list[str]] = defaultdict(list)
+    for file in sorted(live(history.files.commits().values())):
+        hours[hour_of(file)].append(file)
+    several = {hour: files for hour, files in hours.items() if len(files) > 1 and hour != _NO_HOUR}
+    for hour, files in several.items():
+        made = f"hour={hour}/compacted-{uuid4().hex}.parquet"
+        history.files.make_folder(made)
+        table = merged([history.read(file) for file in files])
+        with history.files.filesystem.open_output_stream(history.files.path(made)) as stream:
+            pq.write_table(table, stream, compression="zstd")
+        history.files.commit(_name("compact"), Commit(at_ms=now_ms, adds=(made,), removes=tuple(files)))
+    return len(several)
+
+
+def expire(history: History, before_ms: int, now_ms: int) -> int:
+    """Have whole hours before an instant count no longer; say how many files that are."""
+    last = hour_text(before_ms)
+    old = tuple(sorted(file for file in live(history.files.commits().values()) if hour_of(file) < last))
+    if old:
+        history.files.commit(_name("expire"), Commit(at_ms=now_ms, removes=old))
+    return len(old)
+
+
+def clear(history: History, before_ms: int) -> tuple[int, int]:
+    """Remove commits and files that counted no longer at an instant; say how many of each.
+
+    A commit that took files away stays until the commits that had added them are gone.
+    """
+    commits = history.files.commits()
+    gone = {file for commit in commits.values() if commit.at_ms < before_ms for file in commit.removes}
+    dead = [name for name, one in commits.items() if one.adds and one.at_ms < before_ms and gone.issuperset(one.adds)]
+    takers = [name for name, one in commits.items() if not one.adds and one.at_ms < before_ms]
+    there = {file for one in commits.values() for file in one.adds}
+    dropped = 0
+    for name in [*dead, *takers]:
+        if there.isdisjoint(commits[name].removes):
+            history.files.drop_commit(name)
+            dropped += 1
+        elif commits[name].adds:
+            kept = msgspec.structs.replace(commits[name], adds=())
+            history.files.commit(name, kept)  # it has nothing any more, and still takes away
+    return dropped, _clear_files(history, before_ms)
+
+
+def _clear_files(history: History, before_ms: int) -> int:
+    """Remove files that no commit names: whole folders of batches, which have Spark's own files too."""
+    counted = {file for one in history.files.commits().values() for file in one.adds}
+    listed = history.files.listed()
+    old = [file for file, at_ms in listed.items() if at_ms < before_ms and file not in counted]
+    in_use = {_top(file) for file in counted}
+    for folder, at_ms in history.files.attempts().items():
+        if at_ms < before_ms and folder not in in_use:
+            history.files.drop_attempt(folder)
+    for file in old:
+        history.files.drop_file(file)
+    return len(old)
+
+
+def _top(file: str) -> str:
+    return file.partition("/")[0]
+
+
+def _name(what: str) -> str:
+    return f"{what}-{uuid4().hex}"

@@ -1,0 +1,219 @@
+"""The history of lag: a streaming query from a flow's progress samples to windows, on storage and on a topic.
+
+    raymirror-progress.A.internal -> decode -> windows -> <storage>/history/lag/A-B   every window, exactly once
+                                                       -> raymirror-lag.A.internal    each lane's newest, at least once
+
+A batch tells the windows that it added to, as far as they have come (output mode `update`), so what is still going on
+is seen within a batch; whoever reads takes the most complete of each. A checkpoint that is lost costs nothing: the
+query begins where the progress topic begins, and its windows fall on those that are there.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from uuid import uuid4
+
+import msgspec
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.streaming.query import StreamingQuery
+
+from engine.clock import wall_ms
+from engine.core.event_base import Event
+from engine.core.progress_sample import lag_topic, progress_topic
+from engine.errors import MirrorError
+from engine.jobs.history_files import Commit, HistoryFiles, open_storage
+from engine.jobs.lag_samples import decode
+from engine.jobs.lag_windows import windows
+from engine.jobs.rpo import RpoJudge, TopicWindow
+from engine.jobs.storage import Storage
+from policies.model import FlowName
+
+FORMAT_VERSION = 1
+"""Of the values on the lag topic."""
+LAG = "lag"
+_POLL_S = 0.5
+_UNTOLD = ("append_ms_counts", "copied_ms_counts", "fetched_ms_counts", "flow", "topic", "partition", "copier_key")
+
+
+class LagTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """The history of one flow: seconds of a window, how late a sample may come, how often a batch; records a batch.
+
+    `rpo_s`: the flow's objective, 0: none. A sample more than `watermark_s` off the brokers' clock bears theirs.
+    """
+
+    flow: FlowName
+    window_s: float = 30.0
+    watermark_s: float = 15.0
+    every_s: float = 5.0
+    rpo_s: float = 0.0
+    most_records: int = 500
+
+
+class LagReport(msgspec.Struct, frozen=True, kw_only=True):
+    """How the query did: batches, rows of windows they told, samples that were too late, seconds of the last batch."""
+
+    batches: int = 0
+    rows: int = 0
+    late: int = 0
+    batch_s: float = 0.0
+
+
+class LagQueryFailed(MirrorError):
+    """The query ended by itself."""
+
+    def __init__(self, flow: str, why: str) -> None:
+        super().__init__(flow, why)
+        self.flow, self.why = flow, why
+
+    def __str__(self) -> str:
+        return f"{self.flow}: the query that makes the history of lag ended: {self.why}"
+
+
+def checkpoint_uri(storage: Storage, flow: FlowName) -> str:
+    """Say where the query of a flow keeps its place."""
+    return storage.path("checkpoints", f"{LAG}-{flow.source}-{flow.target}")
+
+
+def history_uri(storage: Storage, flow: FlowName) -> str:
+    """Say where the windows of a flow are."""
+    return storage.path("history", LAG, f"{flow.source}-{flow.target}")
+
+
+class LagSink:
+    """Takes the windows that a batch tells: `foreachBatch` of the query.
+
+    `generation` names the checkpoint that counts the batches: numbers of another one begin anew.
+    """
+
+    def __init__(
+        self,
+        terms: LagTerms,
+        history: HistoryFiles,
+        options: Mapping[str, str],
+        tell: Callable[[Event], None],
+        generation: Callable[[], str],
+    ) -> None:
+        self.batches = 0
+        self._terms, self._files, self._options = terms, history, dict(options)
+        self._tell, self._generation = tell, generation
+        self._judge = RpoJudge(terms.flow, terms.rpo_s, terms.window_s)
+
+    def __call__(self, told: DataFrame, batch: int) -> None:
+        """Store a batch, publish it, judge it. What fails is raised, and the batch comes again."""
+        told.persist()
+        try:
+            name = f"{self._generation()}-{batch:012d}"
+            if self._files.read(name) is None:
+                self.store(told, name)
+            if self._options:
+                self.publish(told)
+            self.judge(told)
+        finally:
+            told.unpersist()
+        self.batches += 1
+
+    def store(self, told: DataFrame, name: str) -> None:
+        """Write windows into a folder of this attempt's own, then commit what is there."""
+        attempt = f"batch={name}-{uuid4().hex[:8]}"
+        hour = f.date_format(f.timestamp_millis("window_start_ms"), "yyyy-MM-dd'T'HH").alias("hour")
+        stored = told.select("*", hour).coalesce(1).write.partitionBy("hour").option("compression", "zstd")
+        stored.parquet(f"{self._files.data_uri()}/{attempt}")
+        adds = tuple(sorted(self._files.listed(attempt)))
+        self._files.commit(name, Commit(at_ms=wall_ms(), adds=adds))
+
+    def publish(self, told: DataFrame) -> None:
+        """Write the newest window of each lane to the lag topic."""
+        newest(told).withColumn("topic", f.lit(lag_topic(self._terms.flow.source))).write.format("kafka").options(
+            **self._options
+        ).save()
+
+    def judge(self, told: DataFrame) -> None:
+        """Tell topics that are further behind than the objective, and those that no longer are."""
+        if not self._terms.rpo_s:
+            return
+        found = told.where("topic != '' and lag_ms_max is not null").groupBy("topic", "window_start_ms")
+        rows = found.agg(f.max("lag_ms_max").alias("lag_ms")).collect()
+        judged = (
+            TopicWindow(topic=one["topic"], start_ms=one["window_start_ms"], lag_ms=one["lag_ms"]) for one in rows
+        )
+        for event in self._judge.judge(judged):
+            self._tell(event)
+
+
+def newest(told: DataFrame) -> DataFrame:
+    """Make records (`key`, `value`, as JSON) of the newest window of every lane: what is not known is left out."""
+    key = f.to_json(f.struct("flow", "topic", "partition"))
+    fields = [f.col(name) for name in told.columns if name not in _UNTOLD]
+    value = f.to_json(f.struct(f.lit(FORMAT_VERSION).alias("format"), *fields))
+    lanes = told.where("topic != ''").select(key.alias("key"), "window_start_ms", value.alias("value"))
+    return lanes.groupBy("key").agg(f.max_by("value", "window_start_ms").alias("value"))
+
+
+def start(
+    spark: SparkSession,
+    terms: LagTerms,
+    storage: Storage,
+    options: Mapping[str, str],
+    tell: Callable[[Event], None],
+) -> tuple[StreamingQuery, LagSink]:
+    """Start the query; `options` are Spark's for the target cluster (`kafka.bootstrap.servers` and the like)."""
+    records = (
+        spark.readStream.format("kafka")
+        .options(**options)
+        .option("subscribe", progress_topic(terms.flow.source))
+        .option("startingOffsets", "earliest")
+        .option("failOnDataLoss", "false")  # what retention took is a hole in the history, no reason to have none
+        .option("maxOffsetsPerTrigger", str(terms.most_records))
+        .load()
+    )
+    rows = decode(records, tolerance_s=terms.watermark_s).where(f.col("flow") == str(terms.flow))
+    found = windows(rows, window_s=terms.window_s, watermark_s=terms.watermark_s)
+    place = checkpoint_uri(storage, terms.flow)
+    sink = LagSink(terms, HistoryFiles(history_uri(storage, terms.flow)), options, tell, lambda: generation_of(place))
+    writer = found.writeStream.outputMode("update").option("checkpointLocation", place)
+    return writer.trigger(processingTime=f"{terms.every_s:g} seconds").foreachBatch(sink).start(), sink
+
+
+def generation_of(checkpoint: str) -> str:
+    """Give the id that a query has for as long as its checkpoint lasts."""
+    filesystem, path = open_storage(checkpoint)
+    with filesystem.open_input_stream(f"{path}/metadata") as stream:
+        return str(json.loads(stream.read())["id"])
+
+
+def keep_going(
+    spark: SparkSession,
+    terms: LagTerms,
+    storage: Storage,
+    options: Mapping[str, str],
+    tell: Callable[[Event], None],
+    stop: threading.Event,
+) -> LagReport:
+    """Keep the query going until `stop` is set, then end it. Raises LagQueryFailed where it ended by itself."""
+    query, sink = start(spark, terms, storage, options, tell)
+    try:
+        while not stop.wait(_POLL_S):
+            if not query.isActive:
+                raise LagQueryFailed(str(terms.flow), _why(query))
+        return report_of(query, sink)
+    finally:
+        query.stop()
+
+
+def report_of(query: StreamingQuery, sink: LagSink) -> LagReport:
+    """Say how the query does."""
+    recent = query.recentProgress
+    state = [one for step in recent for one in step["stateOperators"]]
+    return LagReport(
+        batches=sink.batches,
+        rows=sum(one["numRowsUpdated"] for one in state),
+        late=sum(one["numRowsDroppedByWatermark"] for one in state),
+        batch_s=recent[-1]["batchDuration"] / 1000 if recent else 0.0,
+    )
+
+
+def _why(query: StreamingQuery) -> str:
+    failure: StreamingQueryException | None = query.exception()
+    return "it was stopped" if failure is None else str(failure).splitlines()[0]

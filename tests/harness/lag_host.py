@@ -1,0 +1,52 @@
+"""The query of lag in a process of its own, which a test may kill: `python -m tests.harness.lag_host FLOW ...`."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from engine.core.event_base import Event
+from engine.jobs.lag import LagTerms, start
+from engine.jobs.storage import Storage
+from policies.model import FlowName
+from tests.harness.spark import local_spark
+
+END_S = 60.0
+
+
+@contextmanager
+def lag_host(folder: Path, flow: FlowName, servers: str, *, window_s: float, log: Path) -> Iterator[int]:
+    """Run the query over a storage in a folder; at the end its process is killed, whatever it does. Gives its id."""
+    command = [sys.executable, "-m", "tests.harness.lag_host", *flow, servers, str(folder), str(window_s)]
+    with log.open("ab") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
+    try:
+        yield process.pid
+        assert process.poll() is None, log.read_text(errors="replace")[-4000:]
+    finally:
+        os.killpg(process.pid, signal.SIGKILL)  # its JVM too: a machine that is gone
+        process.wait(END_S)
+
+
+def main(source: str, target: str, servers: str, folder: str, window_s: str) -> None:
+    """Run until somebody kills us."""
+    terms = LagTerms(flow=FlowName(source, target), window_s=float(window_s), watermark_s=600, every_s=1)
+    options = {"kafka.bootstrap.servers": servers}
+    place = Path(folder)
+
+    def tell(event: Event) -> None:
+        sys.stdout.write(event.text() + "\n")
+
+    scratch = place / f"spark-{time.time_ns()}"
+    scratch.mkdir(parents=True)
+    with local_spark(scratch) as spark:
+        query, _ = start(spark, terms, Storage.of_folder(place), options, tell)
+        query.awaitTermination()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
