@@ -275,8 +275,9 @@ class _Planner:
         self, topic: str, name: str, target: TopicState, wanted: Mapping[str, str], known: Mapping[str, str]
     ) -> None:
         """Plan what goes from the copy, and note what is left there."""
-        for config, there in sorted(target.configs.items()):
-            if there.source != TOPIC_OVERRIDE or config in wanted or not self._rules.concerns(config, there):
+        own = ((name, entry) for name, entry in target.configs.items() if entry.source == TOPIC_OVERRIDE)
+        for config, there in sorted(own, key=lambda one: one[0]):
+            if config in wanted or not self._rules.concerns(config, there):
                 continue
             why = self._why_drop(known.get(config), there)
             if why is None or config in DURABLE:
