@@ -5,8 +5,9 @@ ours meanwhile, because the state topic knows this mirror by its instance id.
 """
 
 import asyncio
+import logging
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -21,6 +22,8 @@ from engine.core.config_report import ConfigReport
 from engine.core.events import AnyEvent, TopicCreated
 from engine.core.group_report import GroupsReport
 from engine.errors import MirrorError
+from engine.flow.audit import AuditFailed, AuditRow, discovered, new_run
+from engine.settings import FlowConfig
 from engine.tasks import join
 from policies.model import FlowName, LaneName
 
@@ -28,6 +31,7 @@ EVENTS_KEPT = 1000
 RETRY_S = (0.2, 0.5, 1.0, 2.0)  # after rounds that failed; a broker's restart takes a few seconds
 SOON_S = 1.0  # between two rounds while topics are being made, or there is nothing to copy
 R_co = TypeVar("R_co", covariant=True)
+_log = logging.getLogger("raymirror")
 TOLD_AFTER = 3  # failed rounds in a row: a topic that was just created has no leader for a moment
 
 
@@ -68,11 +72,23 @@ class Runs(Protocol):
     async def run(self) -> None: ...
 
 
+class AuditLike(Protocol):
+    """What the shell needs of an `engine.flow.audit.AuditTrail`."""
+
+    who: str
+
+    def add(self, rows: Sequence[AuditRow]) -> None: ...
+    def take_events(self) -> tuple[AnyEvent, ...]: ...
+    async def run(self) -> None: ...
+    async def flush(self) -> None: ...
+
+
 class Watch(msgspec.Struct, frozen=True, kw_only=True):
     """One flow to look after: its keepers, and the seconds between two rounds of discovery.
 
     `state` makes a keeper anew for each try, since one may be opened once; `beats` one that tells its events. `groups`
-    is None where no groups are mirrored, `configs` where neither configs nor ACLs are kept in step.
+    is None where no groups are mirrored, `configs` where neither configs nor ACLs are kept in step. `audit`: the trail
+    of what is changed on the target.
     """
 
     flow: FlowName
@@ -83,6 +99,7 @@ class Watch(msgspec.Struct, frozen=True, kw_only=True):
     groups: RoundsKeeper[GroupsReport] | None = None
     configs: RoundsKeeper[ConfigReport] | None = None
     beats: Callable[[Callable[[AnyEvent], None]], Runs] | None = None
+    audit: AuditLike | None = None
 
 
 def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
@@ -94,8 +111,10 @@ def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
     from actors.events import KINDS
     from engine.config_keeper import ConfigKeeper
     from engine.event_keeper import EventKeeper
+    from engine.flow.audit import AuditTrail
     from engine.group_keeper import GroupKeeper
     from engine.heartbeat_keeper import HeartbeatKeeper
+    from engine.jobs.audit_store import audit_store
     from engine.runner import TopicKeeper
     from engine.state import Deployment, Holder
     from engine.state_keeper import StateKeeper
@@ -112,8 +131,12 @@ def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
     def known_dead(owner: Deployment) -> bool:
         return bool(spec.dead_instance) and owner.instance_id == spec.dead_instance
 
-    return tuple(
-        Watch(
+    store = audit_store(config)
+    who = f"mirror {spec.namespace} on {holder.where}"
+
+    def watch(flow: FlowConfig) -> Watch:
+        audit = AuditTrail(flow.name, who, store)
+        return Watch(
             flow=flow.name,
             keeper=TopicKeeper(config, flow),
             state=partial(StateKeeper, config, flow, holder, known_dead),
@@ -121,10 +144,11 @@ def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
             every_s=flow.refresh_topics_s,
             beats=partial(HeartbeatKeeper, config, flow),
             groups=GroupKeeper(config, flow),
-            configs=ConfigKeeper(config, flow),
+            configs=ConfigKeeper(config, flow, audit=audit),
+            audit=audit,
         )
-        for flow in config.flows
-    )
+
+    return tuple(watch(flow) for flow in config.flows)
 
 
 class FlowWatch:
@@ -151,6 +175,8 @@ class FlowWatch:
             group.create_task(self._look())
             group.create_task(self.memory.run())
             group.create_task(self._watch.events.run())
+            if self._watch.audit is not None:
+                group.create_task(self._watch.audit.run())
             if self._watch.beats is not None:
                 group.create_task(self._watch.beats(self._events.append).run())
             for keeper in self._keepers:
@@ -180,6 +206,9 @@ class FlowWatch:
             discovery = await self._watch.keeper.step()
             self._failures = 0
             self._events.extend(discovery.events)
+            if self._watch.audit is not None:
+                run = new_run(self._watch.flow, self._watch.audit.who)
+                self._watch.audit.add(discovered(run, discovery.events))
             self._found = Found(
                 serial=self._found.serial + 1, lanes=discovery.lanes, highest_epoch=discovery.highest_epoch
             )
@@ -194,7 +223,8 @@ class FlowWatch:
     def take(self) -> Found:
         """Give the latest, with the events since the last call."""
         groups, configs = self._watch.groups, self._watch.configs
-        events = tuple(self._events) + tuple(event for one in self._keepers for event in one.take_events())
+        tellers = [*self._keepers, *([self._watch.audit] if self._watch.audit is not None else [])]
+        events = tuple(self._events) + tuple(event for one in tellers for event in one.take_events())
         self._events.clear()
         memory = self.memory
         failure = self._found.failure or memory.trouble
@@ -218,8 +248,12 @@ class FlowWatch:
         try:
             async with asyncio.timeout(CLOSE_S):
                 await self._watch.events.flush()
+                if self._watch.audit is not None:
+                    await self._watch.audit.flush()
         except TimeoutError:
             return
+        except AuditFailed as failure:
+            _log.error("%s", failure, extra={"flow": str(self._watch.flow)})  # nobody takes events any more
 
 
 class MetadataShell:

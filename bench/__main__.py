@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 from bench import drain, idle, metadata
+from bench.configsync import command as configsync
 from bench.errors import BenchError
 from bench.kafka_peek import PeekError
 from bench.recovery import command as recovery
@@ -14,6 +15,7 @@ from bench.translation import command as translation
 from deploy.local.errors import ClusterError
 
 BENCHES = {
+    "configsync": configsync,
     "drain": drain,
     "idle": idle,
     "metadata": metadata,

@@ -15,6 +15,7 @@ from engine.properties import Properties, Property, load_properties
 from engine.property_reader import PropertyReader
 from engine.secrets import SECURITY_KEYS, check_security, is_secret
 from engine.settings import ClusterConfig, ConfigWarning, FlowConfig, HeartbeatConfig, MirrorConfig
+from engine.storage_config import read_storage
 from engine.telemetry_config import read_telemetry
 from engine.unread import explain
 from policies.model import FlowName
@@ -67,6 +68,7 @@ def _read(reader: PropertyReader, properties: Properties) -> MirrorConfig:
     flows = _flows(reader, aliases)
     _check_topology(reader, flows)
     telemetry = read_telemetry(reader)
+    storage = read_storage(reader)
     deployment_id = reader.text("raymirror.deployment.id", "")
     return MirrorConfig(
         file=properties.file,
@@ -77,6 +79,7 @@ def _read(reader: PropertyReader, properties: Properties) -> MirrorConfig:
         digest=_digest(properties),
         deployment_id=deployment_id,
         telemetry=telemetry,
+        storage=storage,
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from engine.core.config_report import ConfigReport
+from engine.flow.audit import AuditTrail
 from engine.flow.config_rounds import ConfigRounds, RoundTerms
 from engine.flow.config_sync import ConfigSync, ConfigSyncTerms
 from engine.kafka.settings import KafkaSettings
@@ -33,7 +34,13 @@ async def config_sync(config: MirrorConfig, flow: FlowConfig, client_id: str) ->
 class ConfigKeeper(Keeper[ConfigReport]):
     """The ConfigRounds of a flow; `may_write` is asked before each round and before each writing."""
 
-    def __init__(self, config: MirrorConfig, flow: FlowConfig, may_write: Callable[[], bool] = lambda: True) -> None:
+    def __init__(
+        self,
+        config: MirrorConfig,
+        flow: FlowConfig,
+        may_write: Callable[[], bool] = lambda: True,
+        audit: AuditTrail | None = None,
+    ) -> None:
         client_id = f"raymirror|{flow.name}|configs"
         clients = tuple(client_for(config.clusters[alias], client_id) for alias in flow.name)
         source, target = map(KafkaSettings, clients)
@@ -43,4 +50,5 @@ class ConfigKeeper(Keeper[ConfigReport]):
             configs_s=wanted.configs_s if wanted.configs else None,
             acls_s=wanted.acls_s if wanted.acls else None,
         )
-        super().__init__(ConfigRounds(terms, ConfigSync(config_sync_terms(flow), source, target), may_write), clients)
+        sync = ConfigSync(config_sync_terms(flow), source, target)
+        super().__init__(ConfigRounds(terms, sync, may_write, audit), clients)

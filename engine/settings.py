@@ -6,6 +6,7 @@ import msgspec
 
 from engine.core.position_keys import CONNECTOR, PositionKeys
 from engine.flow.ports import FetchTerms
+from engine.jobs.storage import Storage
 from engine.providers import Providers
 from policies.acl_sync import AclRules
 from policies.groups import DEFAULT_GROUPS, DEFAULT_GROUPS_EXCLUDE, GroupSelection
@@ -193,6 +194,8 @@ class MirrorConfig(msgspec.Struct, frozen=True, kw_only=True):
     deployment_id: str
     notes: tuple[ConfigWarning, ...] = ()
     telemetry: TelemetryConfig = TelemetryConfig()
+    storage: Storage | None = None
+    """Where the audit trail is kept, and what Spark's jobs keep."""
 
     def flow(self, name: FlowName) -> FlowConfig:
         """Return the flow of a name. Raises KeyError."""

@@ -5,7 +5,7 @@ Nothing is written that is there already, nothing is lowered in silence: what ma
 somebody set on the copy and the source does not speak of is left.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 
 import msgspec
@@ -13,11 +13,14 @@ import msgspec
 from policies.acl_sync import AddAcl
 from policies.creation import Create, plan_topic
 from policies.topic_configs import (
+    DEFAULT,
     DURABLE,
+    DYNAMIC_DEFAULT,
     TOPIC_OVERRIDE,
     ConfigEntry,
     ConfigRules,
     endangers,
+    needs_more_replicas,
     wanted_configs,
 )
 
@@ -53,12 +56,13 @@ class GrowTopic(TopicChange, frozen=True, kw_only=True, tag="grow_topic"):
 
 
 class SetConfig(TopicChange, frozen=True, kw_only=True, tag="set_config"):
-    """Set one config; `before` is the value in effect, `overrides` whether it was the topic's own."""
+    """Set one config; `before` is the value in effect, `overrides` whether it was the topic's own; `why` it is set."""
 
     name: str
     value: str
     before: str
     overrides: bool
+    why: str
 
 
 class DropConfig(TopicChange, frozen=True, kw_only=True, tag="drop_config"):
@@ -78,6 +82,7 @@ class ConflictKind(Enum):
 
     PARTITIONS = "more partitions"
     REPLICAS = "fewer replicas"
+    THINNER = "fewer replicas than the source"
     DURABILITY = "durability"
     UNKNOWN = "unknown config"
 
@@ -137,6 +142,41 @@ def plan_configs(
     return planner.plan()
 
 
+_WHY = {
+    TOPIC_OVERRIDE: "the source topic has it of its own",
+    DYNAMIC_DEFAULT: "the source cluster has it as a dynamic default",
+    DEFAULT: "use.defaults.from = source",
+}
+"""Why a config is set, by who set it on the source."""
+
+
+def why_of(change: Change) -> str:
+    """Say which rule led to a change."""
+    match change:
+        case CreateTopic():
+            return "the flow copies this topic, and there was no copy"
+        case GrowTopic():
+            return "the source topic has so many partitions"
+        case SetConfig() | DropConfig():
+            return change.why
+        case _:
+            return f"the source has: {change.because}"
+
+
+def _thinner(source: TopicState, copy: TopicState) -> Iterator[tuple[ConflictKind, str]]:
+    """Tell a copy that outlives fewer lost brokers than its source, as the configuration asks."""
+    if 0 < copy.replicas < source.replicas:
+        what = f"the copy has {copy.replicas} replicas, the source {source.replicas}"
+        yield ConflictKind.THINNER, f"{what}: replication.factor says so"
+
+
+def _kept_back(change: Create, wanted: Mapping[str, str]) -> Iterator[tuple[ConflictKind, str]]:
+    """Tell the configs that a new copy does not get."""
+    for name in sorted(wanted.keys() - change.configs.keys()):
+        danger = needs_more_replicas(name, wanted[name], change.replication_factor)
+        yield ConflictKind.DURABILITY, f"{danger}; the copy is made without it"
+
+
 class _Planner:
     """Collects, topic by topic."""
 
@@ -176,13 +216,19 @@ class _Planner:
                     configs=change.configs,
                 )
             )
+            made = TopicState(partitions=change.partitions, replicas=change.replication_factor)
+            self._tell(topic, name, (*_thinner(source, made), *_kept_back(change, wanted)))
             return
         if change is not None:
             grown = GrowTopic(topic=topic, target=name, partitions=change.partitions, before=target.partitions)
             self._shapes.append(grown)
-        for kind, what in (*self._shape_conflicts(source, target), *self._set(topic, name, source, target, wanted)):
-            self._conflicts.append(Conflict(topic=topic, target=name, kind=kind, what=what))
+        self._tell(topic, name, self._shape_conflicts(source, target))
+        self._tell(topic, name, self._set(topic, name, source, target, wanted))
         self._drop(topic, name, target, wanted, known)
+
+    def _tell(self, topic: str, name: str, found: Iterable[tuple[ConflictKind, str]]) -> None:
+        for kind, what in found:
+            self._conflicts.append(Conflict(topic=topic, target=name, kind=kind, what=what))
 
     def _shape_conflicts(self, source: TopicState, target: TopicState) -> Iterator[tuple[ConflictKind, str]]:
         if target.partitions > source.partitions:
@@ -193,6 +239,8 @@ class _Planner:
         if 0 < target.replicas < self._replication_factor:
             what = f"the copy has {target.replicas} replicas, replication.factor is {self._replication_factor}"
             yield ConflictKind.REPLICAS, f"{what}: reassign it (kafka-reassign-partitions)"
+        else:
+            yield from _thinner(source, target)
 
     def _set(
         self, topic: str, name: str, source: TopicState, target: TopicState, wanted: Mapping[str, str]
@@ -212,15 +260,24 @@ class _Planner:
                 yield ConflictKind.DURABILITY, f"{danger}; set it by hand if it is meant"
                 continue
             self._configs.append(
-                SetConfig(topic=topic, target=name, name=config, value=value, before=there.value, overrides=overrides)
+                SetConfig(
+                    topic=topic,
+                    target=name,
+                    name=config,
+                    value=value,
+                    before=there.value,
+                    overrides=overrides,
+                    why=_WHY[source.configs[config].source],
+                )
             )
 
     def _drop(
         self, topic: str, name: str, target: TopicState, wanted: Mapping[str, str], known: Mapping[str, str]
     ) -> None:
         """Plan what goes from the copy, and note what is left there."""
-        for config, there in sorted(target.configs.items()):
-            if there.source != TOPIC_OVERRIDE or config in wanted or not self._rules.concerns(config, there):
+        own = ((name, entry) for name, entry in target.configs.items() if entry.source == TOPIC_OVERRIDE)
+        for config, there in sorted(own, key=lambda one: one[0]):
+            if config in wanted or not self._rules.concerns(config, there):
                 continue
             why = self._why_drop(known.get(config), there)
             if why is None or config in DURABLE:

@@ -2,6 +2,10 @@
 
 import argparse
 import asyncio
+import getpass
+import os
+import socket
+import sys
 from collections.abc import Iterable
 
 import msgspec
@@ -10,7 +14,9 @@ from actors.cli import exits
 from actors.cli.plan import add_scope_arguments, changes_table, chosen, console, scope_of, show
 from engine.config import load_config
 from engine.config_keeper import config_sync
+from engine.flow.audit import AuditFailed, new_run, rows_of
 from engine.flow.config_sync import Looked, Outcome
+from engine.jobs.audit_store import audit_store
 from engine.settings import FlowConfig, MirrorConfig
 
 HELP = "bring topics, configs and ACLs of the copies in step, once; see plan"
@@ -31,7 +37,7 @@ def run(args: argparse.Namespace) -> int:
     """Look, apply and tell. Raises ConfigError, BadQuestion, BrokerUnreachable, ConnectionLost: exit code 2."""
     config = load_config(args.config)
     flows = chosen(config, args.flow)
-    done = asyncio.run(apply(config, flows))
+    done, unkept = asyncio.run(apply(config, flows))
     if args.json:
         rows = [
             {"flow": str(flow.name), "looked": msgspec.to_builtins(looked), "outcomes": msgspec.to_builtins(outcomes)}
@@ -42,17 +48,36 @@ def run(args: argparse.Namespace) -> int:
         for flow, (looked, outcomes) in zip(flows, done, strict=True):
             tell(flow, looked, outcomes)
     good = all(not looked.unread and not any(one.failure for one in outcomes) for looked, outcomes in done)
-    return exits.OK if good else exits.FAILED
+    for failure in unkept:
+        print(f"raymirror apply: done, but not in the audit trail: {failure}", file=sys.stderr)
+    return exits.OK if good and not unkept else exits.FAILED
 
 
-async def apply(config: MirrorConfig, flows: Iterable[FlowConfig]) -> list[tuple[Looked, list[Outcome]]]:
-    """Bring each flow in step, one after the other."""
-    done = []
+async def apply(
+    config: MirrorConfig, flows: Iterable[FlowConfig]
+) -> tuple[list[tuple[Looked, list[Outcome]]], list[AuditFailed]]:
+    """Bring each flow in step, one after the other, and write down what was done; return what could not be, too."""
+    done, unkept = [], []
+    store, who = audit_store(config), _me()
     for flow in flows:
         async with config_sync(config, flow, CLIENT_ID) as sync:
             looked = await sync.look(scope_of(flow))
-            done.append((looked, await sync.apply(looked.changes)))
-    return done
+            outcomes = await sync.apply(looked.changes)
+        done.append((looked, outcomes))
+        if store is not None and (rows := rows_of(new_run(flow.name, who), outcomes, looked.conflicts)):
+            try:
+                await store.write(rows)
+            except AuditFailed as failure:
+                unkept.append(failure)
+    return done, unkept
+
+
+def _me() -> str:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container whose user has no name
+        user = str(os.getuid())
+    return f"{user} on {socket.gethostname()}, raymirror apply"
 
 
 def tell(flow: FlowConfig, looked: Looked, outcomes: list[Outcome]) -> None:

@@ -36,6 +36,7 @@ COMMANDS: Final = {
     "drain": ("actors.cli.drain", "move the copiers of a node elsewhere, before the node goes away"),
     "plan": ("actors.cli.plan", "show what differs in topics, configs and ACLs; changes nothing"),
     "apply": ("actors.cli.apply", "bring topics, configs and ACLs of the copies in step, once"),
+    "audit": ("actors.cli.audit", "show what was changed on the copies, by whom, when and why"),
     "translate": (
         "actors.cli.translate",
         "show what a consumer group's offsets are on the target, exactly; or commit them there",

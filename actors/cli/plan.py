@@ -16,7 +16,7 @@ from engine.config import load_config
 from engine.config_keeper import config_sync
 from engine.flow.config_sync import Looked, Scope
 from engine.settings import FlowConfig, MirrorConfig
-from policies.config_sync import Change, CreateTopic, DropConfig, GrowTopic, SetConfig
+from policies.config_sync import Change, ConflictKind, CreateTopic, DropConfig, GrowTopic, SetConfig
 
 HELP = "show what differs in topics, configs and ACLs, and what apply would do; changes nothing"
 CLIENT_ID = "raymirror-plan"
@@ -94,7 +94,9 @@ def show(flow: FlowConfig, found: Looked, out: Console) -> None:
         print("ACLs are not kept in step: sync.topic.acls.enabled = false")
     if found.changes:
         out.print(changes_table(found.changes))
-    _list("conflict, left as it is", [f"{one.target}: {one.what}" for one in found.conflicts])
+    # What the configuration itself asks for comes last: a few lines are shown.
+    conflicts = sorted(found.conflicts, key=lambda one: one.kind is ConflictKind.THINNER)
+    _list("conflict, left as it is", [f"{one.target}: {one.what}" for one in conflicts])
     left = [f"{one.target}: {one.name}={one.value}" for one in found.left]
     _list("set on the copy only, left as it is", left)
     _list("no counterpart on the target", [f"{one.binding}: {one.why}" for one in found.left_acls])

@@ -107,4 +107,64 @@ class AclsRest(Event, frozen=True, kw_only=True, tag="acls_rest"):
         )
 
 
-ConfigEvent = TopicConfigsChanged | AclsAdded | ManyChanged | ConfigConflicts | ConfigSyncFailed | AclsRest
+class AuditRests(Event, frozen=True, kw_only=True, tag="audit_rests"):
+    """There is nowhere to keep an audit trail (`key` is not set); said when there was the first thing to keep."""
+
+    key: str
+
+    @property
+    def about(self) -> str:
+        """Name the key."""
+        return self.key
+
+    def text(self) -> str:
+        return (
+            f"{self.key}: not set, so changes of topics, configs and ACLs are told as events and kept nowhere"
+            " else; a folder (file:/...) or bucket (s3a:, gs:) keeps an audit trail of them"
+        )
+
+
+class AuditUnwritten(Event, frozen=True, kw_only=True, tag="audit_unwritten"):
+    """Rows of the audit trail could not be written; they wait in memory and are tried again."""
+
+    severity: ClassVar[str] = "warning"
+    where: str
+    count: int
+    why: str
+
+    @property
+    def about(self) -> str:
+        """Name the storage."""
+        return self.where
+
+    def text(self) -> str:
+        return f"{self.where}: {self.count} rows wait for the audit trail: {self.why}; tried again, ever less often"
+
+
+class AuditLost(Event, frozen=True, kw_only=True, tag="audit_lost"):
+    """Rows of the audit trail were never written: its storage was away for longer than they could wait in memory."""
+
+    severity: ClassVar[str] = "error"
+    where: str
+    count: int
+
+    @property
+    def about(self) -> str:
+        """Name the storage."""
+        return self.where
+
+    def text(self) -> str:
+        return f"{self.where}: {self.count} rows are missing from the audit trail: its storage was away for too long"
+
+
+ConfigEvent = (
+    TopicConfigsChanged
+    | AclsAdded
+    | ManyChanged
+    | ConfigConflicts
+    | ConfigSyncFailed
+    | AclsRest
+    | AuditRests
+    | AuditUnwritten
+    | AuditLost
+)

@@ -256,10 +256,11 @@ class TopicEvent(Event, frozen=True, kw_only=True):
 
 
 class TopicCreated(TopicEvent, frozen=True, kw_only=True, tag="topic_created"):
-    """A target topic was created, or given more partitions."""
+    """A target topic was created, or given more partitions than the `before` that it had."""
 
     target: str
     partitions: int
+    before: int = 0
 
     def text(self) -> str:
         return f"{self.topic}: target topic {self.target} now has {self.partitions} partitions"

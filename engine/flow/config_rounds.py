@@ -21,9 +21,10 @@ from engine.core.config_events import (
 from engine.core.config_report import ConfigReport
 from engine.core.events import AnyEvent
 from engine.errors import MirrorError
+from engine.flow.audit import AuditTrail, new_run, rows_of
 from engine.flow.config_sync import ConfigSync, Looked, Outcome, Scope
 from policies.acl_sync import AddAcl
-from policies.config_sync import DropConfig, SetConfig
+from policies.config_sync import Conflict, DropConfig, SetConfig
 from policies.model import FlowName
 
 _EVENTS = 1_000
@@ -48,9 +49,17 @@ class RoundTerms(msgspec.Struct, frozen=True, kw_only=True):
 class ConfigRounds:
     """The rounds of one flow; the first is made at once."""
 
-    def __init__(self, terms: RoundTerms, sync: ConfigSync, may_write: Callable[[], bool] = lambda: True) -> None:
+    def __init__(
+        self,
+        terms: RoundTerms,
+        sync: ConfigSync,
+        may_write: Callable[[], bool] = lambda: True,
+        audit: AuditTrail | None = None,
+    ) -> None:
         self.terms = terms
         self.may_write = may_write
+        self._audit = audit
+        self._audited: dict[str, set[Outcome | Conflict]] = {}
         self.report = ConfigReport()
         self._sync = sync
         self._events: deque[AnyEvent] = deque(maxlen=_EVENTS)
@@ -108,6 +117,8 @@ class ConfigRounds:
         outcomes = await self._sync.apply(looked.changes)
         self._failures_in_row = 0
         self._tell(scope, looked, outcomes)
+        if self._audit is not None:
+            self._keep(self._audit, scope, looked, outcomes)
         failed = sum(1 for outcome in outcomes if outcome.failure)
         before = self.report
         self.report = ConfigReport(
@@ -126,6 +137,19 @@ class ConfigRounds:
         self._failures_in_row += 1
         if self._failures_in_row == _TOLD_AFTER:
             self._events.append(ConfigSyncFailed(flow=self.terms.flow, part="both clusters", count=1, first=what))
+
+    def _keep(self, audit: AuditTrail, scope: Scope, looked: Looked, outcomes: Sequence[Outcome]) -> None:
+        """Have the round written down; what fails, or is left, as it was in the round before is there already."""
+        acls = {one for one in outcomes if one.failure and isinstance(one.change, AddAcl)}
+        configs = {one for one in outcomes if one.failure} - acls
+        known = set[Outcome | Conflict]().union(*self._audited.values())
+        if scope.configs:
+            self._audited[CONFIGS] = configs | set(looked.conflicts)
+        if scope.acls:
+            self._audited[ACLS] = set(acls)
+        new = [one for one in outcomes if one not in known]
+        conflicts = [one for one in looked.conflicts if one not in known]
+        audit.add(rows_of(new_run(self.terms.flow, audit.who), new, conflicts))
 
     # --- what is told ----------------------------------------------------------------------------------------
 

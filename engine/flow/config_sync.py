@@ -13,6 +13,7 @@ import msgspec
 
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.settings_port import NoAuthorizer, Settings
+from engine.tasks import run_all
 from policies.acl_sync import AclPlan, AclRules, AddAcl, Binding, LeftAcl, Resource, plan_acls
 from policies.config_sync import (
     Change,
@@ -108,9 +109,11 @@ class ConfigSync:
         copies = await self._target.topics([target_topic(topic) for topic in topics])
         if not scope.shapes:
             topics = {topic: state for topic, state in topics.items() if target_topic(topic) in copies}
-        source = await _with_configs(self._source, topics, unread)
-        wanted = {name: copies[name] for topic in source if (name := target_topic(topic)) in copies}
-        target = await _with_configs(self._target, wanted, unread)
+        wanted = {name: copies[name] for topic in topics if (name := target_topic(topic)) in copies}
+        source, target = dict[str, TopicState](), dict[str, TopicState]()
+        await run_all(
+            _with_configs(self._source, topics, source, unread), _with_configs(self._target, wanted, target, unread)
+        )
         source = {topic: state for topic, state in source.items() if target_topic(topic) not in unread}
         plan = plan_configs(source, target, target_topic, self.terms.replication_factor, rules, self._known)
         self._remember(topics, source, plan)
@@ -173,13 +176,11 @@ class ConfigSync:
 
 
 async def _with_configs(
-    cluster: Settings, topics: Mapping[str, TopicState], unread: dict[str, str]
-) -> dict[str, TopicState]:
-    """Add their configs to topics; those whose configs are not told go to `unread`."""
+    cluster: Settings, topics: Mapping[str, TopicState], found: dict[str, TopicState], unread: dict[str, str]
+) -> None:
+    """Put topics with their configs into `found`; those whose configs are not told go to `unread`."""
     answers = await cluster.configs(list(topics))
     unread |= answers.failed
-    return {
-        name: msgspec.structs.replace(topics[name], configs=configs)
-        for name, configs in answers.found.items()
-        if name in topics
-    }
+    for name, configs in answers.found.items():
+        if name in topics:
+            found[name] = msgspec.structs.replace(topics[name], configs=configs)

@@ -16,7 +16,7 @@ from policies.topic_configs import ConfigEntry
 
 _SECURITY_DISABLED, _UNSUPPORTED_VERSION = 54, 35
 _TIMEOUT_S = 60.0
-_TOPICS_AT_ONCE = 200
+_TOPICS_AT_ONCE = 1_000
 _ENTRIES_AT_ONCE = 2_000
 """Config entries per request: a KRaft controller takes 10,000 records of one request at most."""
 _BINDINGS_AT_ONCE = 500

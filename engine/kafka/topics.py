@@ -164,7 +164,10 @@ class Topics:
                     return 0  # it appeared meanwhile: the next round sees how many partitions it has
             case Grow() as grow:
                 await grow_topic(self._target, remote, grow.partitions)
-        events.append(TopicCreated(flow=self._flow.name, topic=topic, target=remote, partitions=partitions))
+        changed = TopicCreated(
+            flow=self._flow.name, topic=topic, target=remote, partitions=partitions, before=present or 0
+        )
+        events.append(changed)
         return partitions
 
     async def _wanted_configs(self, topic: str) -> dict[str, str]:

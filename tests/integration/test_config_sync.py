@@ -72,6 +72,14 @@ async def has(stage: Stage, topic: str) -> bool:
     return reads(topic) in stage.target.acls()
 
 
+def by_round(rows: list[dict[str, Any]], name: str, value: str) -> list[tuple[str, str, str, str, str]]:
+    """Return what the config and the ACL left in the trail, in the order in which their rounds came."""
+    config = ("a.live", "set_config", name, value, "done")
+    acl = ("a.live", "add_acl", "ALLOW READ", str(reads("a.live")), "done")
+    kinds = [row["change"] for row in rows]
+    return [config, acl] if kinds.index("set_config") < kinds.index("add_acl") else [acl, config]
+
+
 def reads(topic: str) -> Binding:
     return Binding(
         int(Resource.TOPIC),
@@ -116,6 +124,7 @@ async def test_a_running_mirror_keeps_them_in_step(stage: Stage, shared_ray: Ray
     settings = {
         "sync.topic.configs.interval.seconds": "1",
         "sync.topic.acls.interval.seconds": "1",
+        "raymirror.storage": f"file:{tmp_path / 'storage'}",
         "use.defaults.from": "source",  # reaches nothing at top level: as in MM2, with a warning
     }
     config = write_properties(tmp_path / "mm2.properties", stage.clusters, {"a->b": "live"}, settings)
@@ -140,5 +149,15 @@ async def test_a_running_mirror_keeps_them_in_step(stage: Stage, shared_ray: Ray
         assert flow["configs"]["changes"] >= 3, live.describe()
         assert flow["configs"]["failures"] == 0, live.describe()
         live.end()
+        story = ask(tmp_path, "audit", str(config), "live", "--json")
+        assert story.returncode == exits.OK, story.stderr
+        rows = [json.loads(line) for line in story.stdout.splitlines()]
+        assert [(row["target"], row["change"], row["name"], row["after"], row["outcome"]) for row in rows] == [
+            ("a.live", "create_topic", "partitions", "1", "done"),
+            *by_round(rows, "retention.ms", "8000000"),
+            ("a.live", "drop_config", "segment.bytes", "", "done"),
+        ]
+        assert all(row["who"].startswith("mirror ") and row["why"] for row in rows)
+        assert "segment.bytes 2000000 -> the default" in ask(tmp_path, "audit", str(config), "a.live").stdout
     finally:
         live.close()

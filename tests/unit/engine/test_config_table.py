@@ -29,6 +29,7 @@ NOT_OF_FLOWS = {
     ("top", "raymirror.metrics.bind"),
     ("top", "raymirror.metrics.per.partition"),
     ("top", "raymirror.metrics.max.series"),
+    ("top", "raymirror.storage"),
     ("top", "raymirror.otlp.endpoint"),
     ("top", "raymirror.otlp.interval.ms"),
     ("cluster", "bootstrap.servers"),

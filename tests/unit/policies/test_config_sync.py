@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policies.acl_sync import AddAcl, Binding
 from policies.config_sync import (
     Conflict,
     ConflictKind,
@@ -16,6 +17,7 @@ from policies.config_sync import (
     TopicState,
     own_configs,
     plan_configs,
+    why_of,
 )
 from policies.patterns import PatternList
 from policies.topic_configs import DEFAULT, DYNAMIC_DEFAULT, STATIC_BROKER, TOPIC_OVERRIDE, ConfigEntry, ConfigRules
@@ -60,7 +62,46 @@ def test_too_few_replicas_are_told() -> None:
     (conflict,) = plan(state(replicas=3), state(replicas=1)).conflicts
     assert conflict.kind is ConflictKind.REPLICAS
     assert "1 replicas, replication.factor is 2" in conflict.what
-    assert plan(state(replicas=3), state(replicas=2)).conflicts == ()
+    assert plan(state(replicas=2), state(replicas=2)).conflicts == ()
+    assert plan(state(), state(replicas=2)).conflicts == ()
+
+
+@pytest.mark.parametrize("copy", [None, state(replicas=2)])
+def test_a_copy_that_has_fewer_replicas_than_its_source_is_told_though_it_is_as_configured(
+    copy: TopicState | None,
+) -> None:
+    (conflict,) = plan(state(replicas=3), copy).conflicts
+    assert conflict.kind is ConflictKind.THINNER
+    assert conflict.what == "the copy has 2 replicas, the source 3: replication.factor says so"
+
+
+def test_a_new_copy_that_cannot_have_as_many_in_sync_is_told() -> None:
+    found = plan(state(min_insync_replicas="3", retention_ms="5"), None)
+    (created,) = found.changes
+    assert isinstance(created, CreateTopic)
+    assert created.configs == {"retention.ms": "5"}
+    (conflict,) = found.conflicts
+    assert conflict.kind is ConflictKind.DURABILITY
+    assert conflict.what == (
+        "min.insync.replicas=3 with 2 replicas: nothing could be appended; the copy is made without it"
+    )
+
+
+def test_every_change_says_which_rule_led_to_it() -> None:
+    rules = ConfigRules(exclude=PatternList([]), source_defaults=True)
+    source = state(3, retention_ms="5", segment_ms=("6", DYNAMIC_DEFAULT), cleanup_policy=("compact", DEFAULT))
+    copy = state(retention_ms="1", segment_ms=("1", DEFAULT), cleanup_policy=("delete", DEFAULT), flush_ms="9")
+    found = [*plan(source, None).changes, *plan(source, copy, rules, {"flush.ms": "9"}).changes]
+    binding = Binding(2, "t", 3, "User:ann", "*", 3, 3)
+    assert [why_of(change) for change in (*found, AddAcl(binding=binding, because=binding))] == [
+        "the flow copies this topic, and there was no copy",
+        "the source topic has so many partitions",
+        "use.defaults.from = source",
+        "the source topic has it of its own",
+        "the source cluster has it as a dynamic default",
+        "it was taken away on the source",
+        "the source has: ALLOW READ on topic 't' for User:ann from *",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -70,7 +111,15 @@ def test_too_few_replicas_are_told() -> None:
 def test_a_topics_own_config_is_set_and_pinned(there: tuple[str, int], overrides: bool) -> None:
     found = plan(state(retention_ms="5"), state(retention_ms=there))
     assert found.changes == (
-        SetConfig(topic="t", target="A.t", name="retention.ms", value="5", before=there[0], overrides=overrides),
+        SetConfig(
+            topic="t",
+            target="A.t",
+            name="retention.ms",
+            value="5",
+            before=there[0],
+            overrides=overrides,
+            why="the source topic has it of its own",
+        ),
     )
 
 

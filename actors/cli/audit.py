@@ -1,0 +1,81 @@
+"""`raymirror audit CONFIG [TOPIC]`: what was changed on the copies, by whom, when and why, from the audit trail."""
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from actors.cli import exits
+from actors.cli.translate import BadQuestion
+from actors.instants import clock_text, instant_ms
+from engine.config import load_config
+from engine.flow.audit import DONE, AuditRow
+from engine.jobs.audit_store import audit_store
+
+HELP = "show what was changed on the copies, by whom, when and why"
+WIDE = 400  # columns where the output is no terminal, so that nothing is cut
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties")
+    parser.add_argument("topic", nargs="?", metavar="TOPIC", help="by its name on either side; default: everything")
+    parser.add_argument("--since", metavar="TIME", help="30s, 10m, 2h, 1d ago, or an instant; default: from the start")
+    parser.add_argument("--flow", metavar="FLOW", help="SOURCE->TARGET (quote it); default: every flow")
+    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    parser.epilog = "exit codes: 0 fine, also where nothing was changed; 2 bad input, or a storage that cannot be read"
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read and print. Raises ConfigError, BadQuestion, BadInstant, AuditFailed: exit code 2."""
+    since_ms = instant_ms(args.since, time.time_ns() // 1_000_000) if args.since else 0
+    config = load_config(args.config)
+    store = audit_store(config)
+    if store is None:
+        raise BadQuestion(f"{args.config}: raymirror.storage is not set", "without it no audit trail is kept")
+    if args.flow is not None and args.flow not in (names := [str(flow.name) for flow in config.flows]):
+        raise BadQuestion(f"there is no flow {args.flow!r}", f"use one of {', '.join(map(repr, names))}")
+    rows = store.read(since_ms=since_ms, about=args.topic, flow=args.flow)
+    if args.json:
+        for row in rows:
+            sys.stdout.write(msgspec.json.encode(row).decode() + "\n")
+    elif rows:
+        Console(width=None if sys.stdout.isatty() else WIDE, highlight=False).print(table(rows))
+    else:
+        print("nothing was changed")
+    return exits.OK
+
+
+def table(rows: list[AuditRow]) -> Table:
+    """Draw rows in their order."""
+    drawn = Table(box=None, pad_edge=False)
+    for name in ("when", "flow", "on the target", "what", "outcome", "why", "by"):
+        drawn.add_column(name, no_wrap=not sys.stdout.isatty())
+    for row in rows:
+        outcome = row.outcome if row.outcome == DONE else f"{row.outcome}: {row.detail}"
+        place = row.target or row.topic
+        drawn.add_row(clock_text(row.at_ms), row.flow, place, what_of(row), outcome, row.why, row.who)
+    return drawn
+
+
+def what_of(row: AuditRow) -> str:
+    """Say a change in a few words."""
+    match row.change:
+        case "create_topic":
+            return f"topic made: {row.after}" + (f" {row.name}" if row.name else "")
+        case "grow_topic":
+            return f"{row.name} {row.before} -> {row.after}"
+        case "set_config":
+            return f"{row.name} {row.before} -> {row.after}"
+        case "drop_config":
+            return f"{row.name} {row.before} -> the default"
+        case "add_acl":
+            return f"ACL added: {row.after}"
+        case "conflict":
+            return f"conflict: {row.name}"
+        case _:
+            return row.change.replace("_", " ")

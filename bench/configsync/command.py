@@ -1,0 +1,166 @@
+"""`configsync`: configs of many topics kept in step, by us and by MM2: wall time, requests, what is written."""
+
+import argparse
+import asyncio
+import os
+import statistics
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from bench.configsync import topics
+from bench.configsync.passes import Mm2Passes, Passes, RaymirrorPasses, RoundPasses
+from bench.configsync.requests import RequestLog
+from bench.dataset import Backlog
+from bench.errors import BenchError
+from bench.figures import machine
+from bench.systems.launch import Job
+from deploy.local.cluster import Cluster
+
+_TOPICS, _QUICK_TOPICS = 5_000, 200
+_CHANGED, _QUICK_CHANGED = 500, 20
+_PARTITIONS = 4
+_PASSES, _QUICK_PASSES = 3, 1
+_BROKERS, _QUICK_BROKERS = 2, 1
+"""20,000 partitions are 20,000 open files, which one process may not have everywhere."""
+_HEAP_MIB = 2048
+_PATIENT = {"broker.session.timeout.ms": "60000"}
+"""A broker that makes thousands of partitions is not to be taken for dead."""
+_QUIET = {"kafka": "WARN", "org.apache.kafka": "WARN"}
+"""Else there are four lines for each partition."""
+_SYSTEMS: dict[str, type[Passes]] = {"raymirror": RaymirrorPasses, "raymirror-round": RoundPasses, "mm2": Mm2Passes}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of this bench."""
+    parser.add_argument("--topics", type=int, help=f"topics of {_PARTITIONS} partitions (default {_TOPICS:,})")
+    parser.add_argument("--changed", type=int, help=f"of which so many are changed (default {_CHANGED:,})")
+    parser.add_argument("--passes", type=int, help=f"that are timed (default {_PASSES})")
+    parser.add_argument("--systems", default=",".join(_SYSTEMS), help=f"comma-separated, of {', '.join(_SYSTEMS)}")
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Run the bench and return its JSON object; raises BenchError, ClusterError."""
+    systems = [name for name in args.systems.split(",") if name]
+    if unknown := [name for name in systems if name not in _SYSTEMS]:
+        raise BenchError("configsync", f"no system {', '.join(unknown)}; known: {', '.join(_SYSTEMS)}")
+    count = args.topics or (_QUICK_TOPICS if args.quick else _TOPICS)
+    changed = args.changed or (_QUICK_CHANGED if args.quick else _CHANGED)
+    passes = args.passes or (_QUICK_PASSES if args.quick else _PASSES)
+    scene = _Scene(count, changed, passes, _QUICK_BROKERS if args.quick else _BROKERS)
+    found = {
+        "bench": "configsync",
+        "systems": scene.run(systems),
+        "dataset": {"topics": count, "partitions": _PARTITIONS, "changed": changed},
+        "quick": args.quick,
+        "machine": machine(),
+        "load": os.getloadavg()[0],
+    }
+    found["ratios"] = _ratios(found["systems"])
+    _print(found)
+    return found
+
+
+class _Scene:
+    """One source, and a fresh target for each system, which has all copies already."""
+
+    def __init__(self, count: int, changed: int, passes: int, brokers: int) -> None:
+        self._names = [f"t-{number:04}" for number in range(count)]
+        # Every tenth or so: a system that goes by name meets them all along.
+        self._changed = self._names[:: max(1, count // changed)][:changed]
+        self._passes, self._brokers = passes, brokers
+        self._value = int(topics.OWN[topics.CHANGED])
+
+    def run(self, systems: list[str]) -> dict[str, dict[str, Any]]:
+        found = {}
+        with tempfile.TemporaryDirectory(prefix="raymirror-bench-") as name:
+            folder = Path(name)
+            with self._cluster(folder, "source") as source:
+                asyncio.run(topics.create(source.bootstrap_servers, self._names, _PARTITIONS))
+                print(f"source: {len(self._names):,} topics", flush=True)
+                for system in systems:
+                    with self._cluster(folder, f"target-{system}") as target:
+                        found[system] = self._system(system, source, target, folder / system)
+                    print(f"{system}: {found[system]}", flush=True)
+        return found
+
+    def _cluster(self, folder: Path, name: str) -> Cluster:
+        return Cluster(
+            name, folder / name, brokers=self._brokers, heap_mib=_HEAP_MIB, overrides=_PATIENT, log_levels=_QUIET
+        )
+
+    def _system(self, system: str, source: Cluster, target: Cluster, folder: Path) -> dict[str, Any]:
+        # The source as it was, so that every target begins in step.
+        asyncio.run(topics.change(source.bootstrap_servers, self._changed, topics.OWN[topics.CHANGED]))
+        alias = f"c{len(system)}"
+        asyncio.run(topics.create(target.bootstrap_servers, [f"{alias}.{name}" for name in self._names], _PARTITIONS))
+        folder.mkdir()
+        backlog = Backlog(payload="", codec="none", topic="t-.*", counts=(0,), batches=0, wire_bytes=0)
+        addresses = {"source": source.bootstrap_servers, "target": target.bootstrap_servers}
+        job = Job(backlog=backlog, alias=alias, folder=folder, **addresses)
+        with _SYSTEMS[system](job, len(self._names)) as passes:
+            return self._measure(passes, RequestLog(source, target), job)
+
+    def _measure(self, passes: Passes, log: RequestLog, job: Job) -> dict[str, Any]:
+        """Warm up; count the requests of two passes; time the others."""
+        self._change(job, passes)
+        log.switch(on=True)
+        log.mark()
+        self._change(job, passes)
+        requests = log.count()
+        log.mark()
+        passes.nothing()
+        requests_idle = log.count()
+        log.switch(on=False)
+        walls = [self._change(job, passes) for _ in range(self._passes)]
+        idle = [passes.nothing() for _ in range(self._passes)]
+        return {
+            "wall_s": round(statistics.median(walls), 3),
+            "idle_wall_s": round(statistics.median(idle), 3),
+            "requests": requests,
+            "requests_idle": requests_idle,
+            "walls_s": [round(one, 3) for one in walls],
+            "idle_walls_s": [round(one, 3) for one in idle],
+        }
+
+    def _change(self, job: Job, passes: Passes) -> float:
+        """Change the topics at the source, and time how long the system needs to have the copies in step."""
+        self._value += 1000
+
+        def change() -> None:
+            asyncio.run(topics.change(job.source, self._changed, str(self._value)))
+
+        return passes.changed(change, [f"{job.alias}.{name}" for name in self._changed], str(self._value))
+
+
+def _ratios(systems: dict[str, dict[str, Any]]) -> dict[str, float]:
+    mm2 = systems.get("mm2")
+    return {
+        f"{name}/mm2 wall_s": float(f"{one['wall_s'] / mm2['wall_s']:.3g}")
+        for name, one in systems.items()
+        if mm2 is not None and name != "mm2"
+    }
+
+
+def _print(found: dict[str, Any]) -> None:
+    data = found["dataset"]
+    table = Table(title=f"{data['topics']:,} topics of {data['partitions']} partitions, {data['changed']:,} changed")
+    for name in ("system", "wall s", "with nothing to do", "requests", "topics written", "with nothing to do"):
+        table.add_column(name, justify="left" if name == "system" else "right")
+    for system, one in found["systems"].items():
+        sent = sum(count for kind, count in one["requests"].items() if not kind.startswith("altered"))
+        table.add_row(
+            system,
+            f"{one['wall_s']:.2f}",
+            f"{one['idle_wall_s']:.2f}",
+            f"{sent:,}",
+            f"{one['requests']['altered_topics']:,}",
+            f"{one['requests_idle']['altered_topics']:,}",
+        )
+    console = Console(width=None if os.isatty(1) else 140)
+    console.print(table)
+    for name, ratio in found["ratios"].items():
+        console.print(f"  {name:<40} {ratio:>8.2f}", highlight=False)

@@ -1,0 +1,90 @@
+"""MM2's own sync, timed by its log: when a round began; what the target tells says when it was over."""
+
+import re
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from bench.errors import BenchError
+from bench.systems.launch import Job, Launch, write_properties
+from deploy.local.tools import SERVER_FLAGS, java_command
+
+_HEAP_MIB = 2048
+_LOGGING = """\
+status = error
+appenders = console
+appender.console.type = Console
+appender.console.name = console
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = [%d{ISO8601}] %p %m (%c)%n
+rootLogger.level = WARN
+rootLogger.appenderRefs = console
+rootLogger.appenderRef.console.ref = console
+logger.mirror.name = org.apache.kafka.connect.mirror
+logger.mirror.level = INFO
+"""
+_ROUND = re.compile(r"\[(?P<at>[0-9T:,.\-]+)\] INFO syncing topic configs took (?P<ms>[0-9]+) ms")
+_POLL_S = 0.1
+
+
+class Round(NamedTuple):
+    """One round of MM2's: when its scheduler began and ended it (Unix time, seconds); its requests may still be out."""
+
+    began_s: float
+    ended_s: float
+
+
+def launch(job: Job, every_s: int) -> Launch:
+    """Return MM2 with a log of its rounds; nothing that it could do beside them is switched on."""
+    flow = f"{job.alias}->target"
+    file = write_properties(
+        job,
+        {
+            "tasks.max": "1",
+            f"{flow}.sync.topic.configs.interval.seconds": str(every_s),
+            f"{flow}.sync.topic.acls.enabled": "false",
+            f"{flow}.emit.heartbeats.enabled": "false",
+            f"{flow}.emit.checkpoints.enabled": "false",
+            f"{flow}.refresh.topics.enabled": "false",
+            f"{flow}.refresh.groups.enabled": "false",
+        },
+    )
+    logging = job.folder / "log4j2.properties"
+    logging.write_text(_LOGGING)
+    command = java_command(
+        "org.apache.kafka.connect.mirror.MirrorMaker",
+        str(file),
+        heap_mib=_HEAP_MIB,
+        flags=SERVER_FLAGS,
+        log_configuration=logging,
+    )
+    return Launch(command=tuple(command))
+
+
+def rounds(lines: str) -> list[Round]:
+    """Read the rounds of a log."""
+    found = []
+    for line in lines.splitlines():
+        one = _ROUND.match(line)
+        if one is not None:
+            ended_s = datetime.fromisoformat(one["at"].replace(",", ".")).timestamp()
+            found.append(Round(ended_s - int(one["ms"]) / 1000, ended_s))
+    return found
+
+
+class Rounds:
+    """The rounds of a running MM2."""
+
+    def __init__(self, log: Path) -> None:
+        self._log = log
+
+    def next_after(self, at_s: float, deadline_s: float) -> Round:
+        """Wait for the first round that began after a moment. Raises BenchError."""
+        give_up_at = time.monotonic() + deadline_s
+        while time.monotonic() < give_up_at:
+            for one in rounds(self._log.read_text(errors="replace")):
+                if one.began_s >= at_s:
+                    return one
+            time.sleep(_POLL_S)
+        raise BenchError("mm2", f"no round of its config sync within {deadline_s:.0f} s")

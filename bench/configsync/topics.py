@@ -1,0 +1,63 @@
+"""Topics of the bench: many at once, their configs changed, and looked at from outside both systems."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from aiokafka.admin import NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+from bench.admin import admin
+from bench.errors import BenchError
+
+CHANGED = "retention.ms"
+OWN = {CHANGED: "600000000", "segment.bytes": "2000000"}
+"""What every topic has of its own at first, on both sides."""
+_AT_ONCE = 250
+
+
+async def create(address: str, names: Sequence[str], partitions: int) -> None:
+    """Create topics with their configs; raises BenchError if the cluster refuses one."""
+    async with admin(address) as client:
+        for part in _parts(names):
+            new = [NewTopic(name, partitions, 1, topic_configs=OWN) for name in part]
+            answer = await client.create_topics(new, timeout_ms=120_000)
+            _require(answer.topic_errors)
+
+
+async def change(address: str, names: Sequence[str], value: str) -> None:
+    """Give topics another value of `CHANGED`; returns when the cluster tells it."""
+    configs = OWN | {CHANGED: value}
+    async with admin(address) as client:
+        for part in _parts(names):
+            for answer in await client.alter_configs(
+                [ConfigResource(ConfigResourceType.TOPIC, name, configs) for name in part]
+            ):
+                _require(answer.resources, code_at=0)
+        while await behind(client, names, value):
+            pass
+
+
+async def behind(client: Any, names: Sequence[str], value: str) -> list[str]:
+    """Return which topics do not have this value of `CHANGED` yet."""
+    found = []
+    for part in _parts(names):
+        resources = [ConfigResource(ConfigResourceType.TOPIC, name, {CHANGED: None}) for name in part]
+        for answer in await client.describe_configs(resources):
+            _require(answer.resources, code_at=0)
+            found += [
+                name
+                for _, _, _, name, entries in answer.resources
+                if {one[0]: one[1] for one in entries} != {CHANGED: value}
+            ]
+    return found
+
+
+def _parts(names: Sequence[str]) -> Iterator[Sequence[str]]:
+    for at in range(0, len(names), _AT_ONCE):
+        yield names[at : at + _AT_ONCE]
+
+
+def _require(rows: Sequence[Sequence[Any]], code_at: int = 1) -> None:
+    for row in rows:
+        if row[code_at]:
+            raise BenchError("dataset", f"a cluster refused: {row}")

@@ -1,0 +1,57 @@
+"""What the config sync bench reads from logs: brokers' requests, MM2's rounds."""
+
+import json
+from typing import Any
+
+import pytest
+
+from bench.configsync.mm2 import rounds
+from bench.configsync.requests import counted
+from bench.errors import BenchError
+
+
+def line(kind: str, client: str = "raymirror-apply", *, forwarded: bool = False, request: Any = None) -> str:
+    header = {"requestApiKeyName": kind, "clientId": client}
+    one = {"isForwarded": forwarded, "requestHeader": header, "request": request or {}}
+    return f"[2026-11-21T21:40:00,123] DEBUG Completed request:{json.dumps(one)} (kafka.request.logger)\n"
+
+
+def test_requests_are_counted_by_kind_without_the_benchs_own_and_once_where_they_are_handed_on() -> None:
+    altered = {"resources": [{"configs": [{"name": "a"}, {"name": "b"}]}, {"configs": [{"name": "a"}]}]}
+    found = counted(
+        [
+            "[2026-11-21T21:40:00,123] INFO something else\n",
+            line("FETCH"),
+            line("METADATA"),
+            line("METADATA", "aiokafka-0.14.0"),
+            line("DESCRIBE_CONFIGS"),
+            line("DESCRIBE_CONFIGS", "adminclient-1"),
+            line("INCREMENTAL_ALTER_CONFIGS", request=altered),
+            line("INCREMENTAL_ALTER_CONFIGS", forwarded=True, request=altered),
+        ]
+    )
+    assert found == {
+        "metadata": 1,
+        "describe_configs": 1,
+        "incremental_alter_configs": 1,
+        "describe_acls": 0,
+        "create_acls": 0,
+        "altered_topics": 2,
+        "altered_configs": 3,
+    }
+
+
+def test_a_line_that_is_cut_short_is_no_figure() -> None:
+    with pytest.raises(BenchError, match="cannot be read"):
+        counted([line("METADATA")[:-35]])
+
+
+def test_rounds_of_mm2_are_read_from_its_log() -> None:
+    log = (
+        "[2026-11-21T21:40:00,100] INFO syncing topic configs took 1500 ms (org.apache...Scheduler)\n"
+        "[2026-11-21T21:40:00,200] INFO refreshing topics took 7 ms (org.apache...Scheduler)\n"
+        "[2026-11-21T21:40:20,350] INFO syncing topic configs took 250 ms (org.apache...Scheduler)\n"
+    )
+    one, other = rounds(log)
+    assert one.ended_s - one.began_s == pytest.approx(1.5)
+    assert other.began_s - one.began_s == pytest.approx(21.5)
