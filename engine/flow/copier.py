@@ -116,7 +116,7 @@ class FlowCopier:
         if terms.commit_s:
             lost = lambda driver, reason: self._remedies.reacquire(driver, reason, fenced=True)  # noqa: E731
             self._commits = Commits(
-                terms.flow, target, self._gate, self._spawn, self.routes.kick, lost, self._remedies.fail, self._tell
+                terms.flow, target, self._gate, self._spawn, self.routes.kick, lost, self._remedies.fail, self.tell
             )
         self._syncs: SyncWriter | None = None
         if terms.syncs is not None:
