@@ -139,7 +139,6 @@ class Resumption:
                 world.stored[driver.name.source] = stored = await self._unfolded(driver, stored, found.target_end)
                 found = read_stored_tail(stored, tail)
             if isinstance(found, Unknown):
-                await self._check_newest(driver, world)
                 return TargetGap(
                     flow=self._terms.flow,
                     lane=driver.name.source,
@@ -168,13 +167,6 @@ class Resumption:
             tail_records=0,
             foreign=() if foreign is None else ((foreign, end - 1),),
         )
-
-    async def _check_newest(self, driver: LaneDriver, world: World) -> None:
-        """A former owner that came back behind our barrier may have written on between our reads."""
-        source = driver.name.source
-        newest, read = (await self.stored([driver])).get(source), world.stored.get(source)
-        if isinstance(newest, Position) and isinstance(read, Position) and newest.target_next != read.target_next:
-            raise ConnectionLost(f"{driver.name.target}: its position was written again while its tail was read")
 
     async def is_kept(self, driver: LaneDriver, stored: Position, world: World) -> bool:
         """Whether what an atomic position counts was committed, and readers see it."""
@@ -223,6 +215,8 @@ class Resumption:
         if doubtful(stored, Tail(log_start=start, end=end, batches=tuple(batches))):
             batches = await self._target.read_headers(target, max(start, end - _REGRESSION_WINDOW), end)
         mark = (fenced.producer.producer_id, fenced.producer.epoch)
+        if any(batch.producer_id == mark[0] and batch.producer_epoch > mark[1] for batch in batches):
+            raise ConnectionLost(f"{target}: another owner's barrier stands behind ours")
         marked = any(batch.is_control and (batch.producer_id, batch.producer_epoch) == mark for batch in batches)
         if fenced.producer.fenced and not marked and start <= before.end:
             raise _not_behind(target)

@@ -18,7 +18,7 @@ from engine.core.piece import Limits, Piece
 from engine.core.position import Position
 from engine.core.position_keys import PositionKeys
 from engine.core.position_stream import PositionStream
-from engine.core.resume import Found, Tail, TailBatch, Unknown
+from engine.core.resume import Found, Tail, TailBatch
 from engine.core.states import State
 from engine.core.stored_tail import last_counted, read_stored_tail, undone_from
 from engine.core.tail_end import from_end
@@ -198,14 +198,14 @@ class Owner:
             if stored.atomic and undone_from(stored, batches) is not None:
                 self.world.count("undone")
                 batches = tuple(log.headers(0))
+            if any(batch.producer_id == PRODUCER_ID and batch.producer_epoch > self.epoch for batch in batches):
+                return self.acquire(again=True)  # a former owner came back behind our barrier
             tail = Tail(log_start=0, end=log.end, batches=batches)
             read = read_stored_tail(stored, tail)
             if read.target_end >= 0 and not map_reaches(stored, read.target_end):
                 self.world.count("unfolded")
                 stored = unfolded(stored, self.world.map_blocks(), read.target_end)
                 read = read_stored_tail(stored, tail)
-            if isinstance(read, Unknown) and self.world.stored() != self._stored:
-                return self.acquire(again=True)  # a former owner came back behind our barrier
             assert isinstance(read, Found), read
             found = read
             self._know_from_end(stored, batches, found)

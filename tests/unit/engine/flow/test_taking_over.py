@@ -37,6 +37,33 @@ async def test_a_new_copier_goes_on_where_the_last_one_was_drained() -> None:
     assert (resumed.how, resumed.source_offset, resumed.tail_records) == ("position", 3, 0)
 
 
+async def test_a_barrier_of_somebody_else_behind_ours_begins_the_taking_over_anew() -> None:
+    """A former owner came back between our barrier and our reads: what they say is not final."""
+    stage = Stage()
+    stage.sources[0].data(3)
+    stage.assign()
+    async with stage.running():
+        await until(stage.whole)
+    stage.sources[0].data(2)
+    stage.copier = stage.new_copier()
+    stage.assign(epoch=2)
+    came_back = False
+
+    def come_back(what: str) -> None:
+        nonlocal came_back
+        if what == "acquired" and not came_back:
+            came_back = True
+            stage.take_away()
+
+    stage.b.before = come_back
+    async with stage.running():
+        await until(stage.whole)
+    (resumed,) = stage.told(Resumed)
+    assert isinstance(resumed, Resumed)
+    assert resumed.target_offset == stage.targets[0].end - 2
+    assert stage.told(OwnershipLost) == []
+
+
 async def test_a_lane_stands_down_before_a_higher_assignment_epoch() -> None:
     stage = Stage()
     stage.sources[0].data(2)
