@@ -7,11 +7,13 @@ The loop of a mirror (`flow/config_rounds.py`) and `raymirror plan` and `apply` 
 """
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.flow.ports import Answers
 from engine.flow.settings_port import NoAuthorizer, Settings
 from engine.tasks import run_all
 from policies.acl_sync import AclPlan, AclRules, AddAcl, Binding, LeftAcl, Resource, plan_acls
@@ -30,7 +32,7 @@ from policies.config_sync import (
     own_configs,
     plan_configs,
 )
-from policies.topic_configs import ConfigRules
+from policies.topic_configs import ConfigEntry, ConfigRules
 
 
 class ConfigSyncTerms(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,14 +108,15 @@ class ConfigSync:
     async def _plan_configs(self, topics: Mapping[str, TopicState], scope: Scope, unread: dict[str, str]) -> Plan:
         """Plan for the topics whose configs both clusters tell; the others stand in `unread`."""
         target_topic, rules = self.terms.acls.selection.target_topic, self.terms.configs
-        copies = await self._target.topics([target_topic(topic) for topic in topics])
+        names = [target_topic(topic) for topic in topics]
+        of_source, of_target = _Asked(self._source, topics), _Asked(self._target)
+        # All at once: a copy that is not there costs a word in an answer, waiting to know of it a round trip.
+        await run_all(of_source.ask_configs(topics), of_target.ask_topics(names), of_target.ask_configs(names))
+        copies, target = of_target.topics, of_target.described(unread)
         if not scope.shapes:
             topics = {topic: state for topic, state in topics.items() if target_topic(topic) in copies}
-        wanted = {name: copies[name] for topic in topics if (name := target_topic(topic)) in copies}
-        source, target = dict[str, TopicState](), dict[str, TopicState]()
-        await run_all(
-            _with_configs(self._source, topics, source, unread), _with_configs(self._target, wanted, target, unread)
-        )
+        of_source.topics = topics
+        source = of_source.described(unread)
         source = {topic: state for topic, state in source.items() if target_topic(topic) not in unread}
         plan = plan_configs(source, target, target_topic, self.terms.replication_factor, rules, self._known)
         self._remember(topics, source, plan)
@@ -175,12 +178,27 @@ class ConfigSync:
         return [Outcome(change=change, failure=refused.get(change.binding, "")) for change in changes]
 
 
-async def _with_configs(
-    cluster: Settings, topics: Mapping[str, TopicState], found: dict[str, TopicState], unread: dict[str, str]
-) -> None:
-    """Put topics with their configs into `found`; those whose configs are not told go to `unread`."""
-    answers = await cluster.configs(list(topics))
-    unread |= answers.failed
-    for name, configs in answers.found.items():
-        if name in topics:
-            found[name] = msgspec.structs.replace(topics[name], configs=configs)
+class _Asked:
+    """What one cluster tells of topics, asked for bit by bit."""
+
+    def __init__(self, cluster: Settings, topics: Mapping[str, TopicState] = MappingProxyType({})) -> None:
+        self._cluster = cluster
+        self.topics = topics
+        """Those that are there, without configs."""
+        self._configs: Answers[dict[str, ConfigEntry]] = Answers({}, {})
+
+    async def ask_topics(self, names: Sequence[str]) -> None:
+        self.topics = await self._cluster.topics(names)
+
+    async def ask_configs(self, names: Iterable[str]) -> None:
+        self._configs = await self._cluster.configs(list(names))
+
+    def described(self, unread: dict[str, str]) -> dict[str, TopicState]:
+        """Return the topics that are there with their configs; those whose configs are not told go to `unread`."""
+        found, failed = self._configs.found, self._configs.failed
+        unread |= {name: why for name, why in failed.items() if name in self.topics}
+        return {
+            name: msgspec.structs.replace(topic, configs=found[name])
+            for name, topic in self.topics.items()
+            if name in found
+        }

@@ -1,21 +1,25 @@
 """Topics and their configs: list, describe, create, grow."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from aiokafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest, DescribeConfigsRequest
 
-from engine.errors import KafkaRefusal
+from engine.errors import BrokerUnreachable, KafkaRefusal
 from engine.kafka import admin_codec as codec
 from engine.kafka.cluster import ClusterClient
+from engine.kafka.connection import Connection
 from engine.kafka.faults import NONE, TOPIC_ALREADY_EXISTS, error_name
+from engine.tasks import run_all
 from policies.topic_configs import ConfigEntry
 
 _BROKER_RESOURCE = 4
 _TIMEOUT_MS = 30_000
 _TIMEOUT_S = 60.0
 _CHUNK = 1_000
-"""Topics per DescribeConfigs: an answer of some 2 MB, and few round trips to a cluster that is far away."""
+"""Topics per DescribeConfigs: an answer of some 2 MB."""
+_AT_ONCE = 4
+"""Requests about configs that are out together."""
 
 
 class ConfigsOf:
@@ -25,20 +29,36 @@ class ConfigsOf:
         self._client = client
         self._reader = codec.ConfigsReader()
 
-    async def describe(self, topics: Sequence[str]) -> AsyncIterator[codec.Described]:
-        """Give the effective configs of each topic, or why there are none."""
-        for at in range(0, len(topics), _CHUNK):
-            body = codec.describe_configs(topics[at : at + _CHUNK])
-            connection = await self._client.any_connection()
-            answer = await connection.request(*codec.DESCRIBE_CONFIGS, False, [body], _TIMEOUT_S)
-            for described in self._reader.read(bytes(answer)):
-                yield described
+    async def describe(self, topics: Sequence[str]) -> list[codec.Described]:
+        """Give the effective configs of each topic, or why there are none, in any order."""
+        chunks = iter([topics[at : at + _CHUNK] for at in range(0, len(topics), _CHUNK)])
+        found: list[codec.Described] = []
+
+        async def ask(turn: int) -> None:
+            for chunk in chunks:  # each takes the next
+                connection = await self._connection(turn)
+                body = codec.describe_configs(chunk)
+                answer = await connection.request(*codec.DESCRIBE_CONFIGS, False, [body], _TIMEOUT_S)
+                found.extend(self._reader.read(bytes(answer)))
+
+        await run_all(*(ask(turn) for turn in range(min(_AT_ONCE, -(-len(topics) // _CHUNK)))))
+        return found
+
+    async def _connection(self, turn: int) -> Connection:
+        """Share the work out: a broker answers one request per connection at a time."""
+        nodes = self._client.nodes
+        if not turn or not nodes:
+            return await self._client.any_connection()
+        try:
+            return await self._client.beside(nodes[turn % len(nodes)], f"configs {turn}")
+        except BrokerUnreachable:
+            return await self._client.any_connection()
 
 
 async def describe_topic_configs(client: ClusterClient, topics: Sequence[str]) -> dict[str, dict[str, ConfigEntry]]:
     """Return the effective configs of topics. Raises KafkaRefusal naming the topic."""
     found: dict[str, dict[str, ConfigEntry]] = {}
-    async for one in ConfigsOf(client).describe(topics):
+    for one in await ConfigsOf(client).describe(topics):
         if one.error_code != NONE:
             asked = f"configs of topic {one.topic} on cluster {client.alias!r}"
             raise _refused(asked, one.error_code, one.message, "DescribeConfigs")

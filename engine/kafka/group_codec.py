@@ -33,8 +33,8 @@ class OffsetFetchReader:
 
     def read(self, body: bytes) -> list[GroupAnswer]:
         """Read the answer behind its correlation id. Raises IndexError or struct.error where it is cut short."""
-        at = _skip_tags(body, 0) + _THROTTLE_BYTES
-        count, at = _uvarint(body, at)
+        at = skip_tags(body, 0) + _THROTTLE_BYTES
+        count, at = read_uvarint(body, at)
         answers: list[GroupAnswer] = []
         for _ in range(count - 1):
             answer, at = self._group(body, at)
@@ -42,20 +42,20 @@ class OffsetFetchReader:
         return answers
 
     def _group(self, body: bytes, at: int) -> tuple[GroupAnswer, int]:
-        group, at = _text(body, at)
+        group, at = read_text(body, at)
         answer = GroupAnswer(group, {}, {}, 0)
-        topics, at = _uvarint(body, at)
+        topics, at = read_uvarint(body, at)
         for _ in range(topics - 1):
-            name, at = _text(body, at)
+            name, at = read_text(body, at)
             at = self._partitions(body, at, name, answer)
-            at = _skip_tags(body, at)
+            at = skip_tags(body, at)
         (answer.error_code,) = _I16.unpack_from(body, at)
-        return answer, _skip_tags(body, at + 2)
+        return answer, skip_tags(body, at + 2)
 
     def _partitions(self, body: bytes, at: int, name: str, answer: GroupAnswer) -> int:
         met = self._met.setdefault(name, {})
         stored, row, row_bytes = answer.stored, _ROW.unpack_from, _ROW.size
-        count, at = _uvarint(body, at)
+        count, at = read_uvarint(body, at)
         for _ in range(count - 1):
             partition, offset, _epoch = row(body, at)
             at += row_bytes
@@ -63,7 +63,7 @@ class OffsetFetchReader:
             if body[at] <= 1:  # none, or empty: nearly all of them
                 at += 1
             else:
-                metadata, at = _text(body, at)
+                metadata, at = read_text(body, at)
             where = met.get(partition)
             if where is None:
                 where = met[partition] = TopicPartition(name, partition)
@@ -72,11 +72,12 @@ class OffsetFetchReader:
             elif offset != NO_COMMIT:
                 stored[where] = offset, metadata
             at += 2
-            at = at + 1 if not body[at] else _skip_tags(body, at)
+            at = at + 1 if not body[at] else skip_tags(body, at)
         return at
 
 
-def _uvarint(body: bytes, at: int) -> tuple[int, int]:
+def read_uvarint(body: bytes, at: int) -> tuple[int, int]:
+    """Return an unsigned varint, and where it ends."""
     byte = body[at]
     if byte < 0x80:
         return byte, at + 1
@@ -90,18 +91,20 @@ def _uvarint(body: bytes, at: int) -> tuple[int, int]:
         shift += 7
 
 
-def _text(body: bytes, at: int) -> tuple[str, int]:
-    size, at = _uvarint(body, at)
+def read_text(body: bytes, at: int) -> tuple[str, int]:
+    """Return a compact text, empty for none, and where it ends."""
+    size, at = read_uvarint(body, at)
     if size <= 1:
         return "", at
     end = at + size - 1
     return body[at:end].decode(), end
 
 
-def _skip_tags(body: bytes, at: int) -> int:
-    count, at = _uvarint(body, at)
+def skip_tags(body: bytes, at: int) -> int:
+    """Return where a tag section ends."""
+    count, at = read_uvarint(body, at)
     for _ in range(count):
-        _, at = _uvarint(body, at)
-        size, at = _uvarint(body, at)
+        _, at = read_uvarint(body, at)
+        size, at = read_uvarint(body, at)
         at += size
     return at

@@ -7,9 +7,10 @@ from engine.flow.ports import Answers
 from engine.flow.settings_port import NoAuthorizer
 from engine.kafka import admin_codec as codec
 from engine.kafka.admin import ConfigsOf, create_topic, grow_topic, refusal_text
-from engine.kafka.cluster import ClusterClient, TopicMeta
+from engine.kafka.cluster import ClusterClient
 from engine.kafka.connection import Connection
 from engine.kafka.faults import NONE, error_name
+from engine.kafka.topic_shapes import topic_shapes
 from policies.acl_sync import Binding, Resource
 from policies.config_sync import CreateTopic, GrowTopic, TopicState
 from policies.topic_configs import ConfigEntry
@@ -33,20 +34,16 @@ class KafkaSettings:
 
     async def topics(self, names: Sequence[str] | None) -> dict[str, TopicState]:
         """Return the topics that exist of these (None: of all but internal ones), without configs."""
-        metadata = await self._client.metadata(None if names is None else list(names))
-        present = {
-            name: topic
-            for name, topic in metadata.topics.items()
-            if topic.partitions and not (names is None and topic.is_internal)
-        }
         return {
-            name: TopicState(partitions=len(one.partitions), replicas=_fewest(one)) for name, one in present.items()
+            name: TopicState(partitions=one.partitions, replicas=one.replicas)
+            for name, one in (await topic_shapes(self._client, names)).items()
+            if not (names is None and one.is_internal)
         }
 
     async def configs(self, topics: Sequence[str]) -> Answers[dict[str, ConfigEntry]]:
         """Describe all configs of topics, some hundred per request."""
         found: Answers[dict[str, ConfigEntry]] = Answers({}, {})
-        async for one in self._configs.describe(topics):
+        for one in await self._configs.describe(topics):
             if one.error_code == NONE:
                 found.found[one.topic] = one.configs
             else:
@@ -113,10 +110,6 @@ class KafkaSettings:
         """Give a topic more partitions. Raises KafkaRefusal."""
         self.requests += 1
         await grow_topic(self._client, change.target, change.partitions)
-
-
-def _fewest(topic: TopicMeta) -> int:
-    return min(len(partition.replicas) for partition in topic.partitions.values())
 
 
 def _parts(topics: Mapping[str, Mapping[str, str | None]]) -> Iterator[dict[str, Mapping[str, str | None]]]:
