@@ -12,8 +12,9 @@ from pathlib import Path
 
 from actors.messages import ConfigRef
 from engine.config import plain_settings, read_config, read_kept
+from engine.config_file import parse_file
 from engine.errors import ConfigError, MirrorError
-from engine.properties import Properties, parse_properties
+from engine.properties import Properties
 from engine.settings import MirrorConfig
 
 IN_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"
@@ -61,7 +62,7 @@ def refer(path: Path) -> ConfigRef:
     return ConfigRef(
         path=str(absolute.relative_to(Path.cwd()) if shipped else absolute),
         digest=hashlib.sha256(data).hexdigest(),
-        kept=plain_settings(_parse(data, str(absolute))),
+        kept=plain_settings(parse_file(data, str(absolute))),
     )
 
 
@@ -75,11 +76,11 @@ def load(ref: ConfigRef) -> MirrorConfig:
     data = _read(ref)
     digest = hashlib.sha256(data).hexdigest()
     if digest == ref.digest:
-        return read_config(_parse(data, ref.path))
+        return read_config(parse_file(data, ref.path))
     if not ref.kept:
         raise ConfigChanged(ref.path, ref.digest, digest)
     try:
-        present = _parse(data, ref.path)
+        present = parse_file(data, ref.path)
     except ConfigError:
         present = Properties(ref.path, {}, ())  # half written, say: a password that is missing is missed below
     return read_kept(ref.kept, present)
@@ -98,7 +99,3 @@ def _read(ref: ConfigRef) -> bytes:
         return Path(ref.path).read_bytes()
     except FileNotFoundError:
         raise ConfigMissing(ref.path, socket.gethostname()) from None
-
-
-def _parse(data: bytes, file: str) -> Properties:
-    return parse_properties(data.decode("iso-8859-1"), file)

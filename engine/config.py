@@ -1,4 +1,4 @@
-"""From `mm2.properties` to a MirrorConfig: MM2's precedence, every key honoured or named in a warning."""
+"""From `mm2.properties` or `mirror.yaml` to a MirrorConfig: MM2's precedence, each key honoured or in a warning."""
 
 import hashlib
 import re
@@ -8,10 +8,11 @@ from pathlib import Path
 
 import msgspec
 
+from engine.config_file import read_file
 from engine.errors import ConfigError
 from engine.flow_config import TOPIC_NAME, FlowReader
 from engine.flow_keys import FlowKeys
-from engine.properties import Properties, Property, load_properties
+from engine.properties import Properties, Property
 from engine.property_reader import PropertyReader
 from engine.secrets import SECURITY_KEYS, check_security, is_secret
 from engine.settings import ClusterConfig, ConfigWarning, FlowConfig, HeartbeatConfig, MirrorConfig
@@ -30,7 +31,7 @@ _ADDRESS = re.compile(
 def load_config(path: Path) -> MirrorConfig:
     """Read and check a configuration file. Raises ConfigError naming file, line, key and what would be right."""
     try:
-        properties = load_properties(path)
+        properties = read_file(path)
     except OSError as error:
         raise ConfigError(str(path), 0, "file", f"cannot be read: {error.strerror}", "give a readable file") from None
     return read_config(properties)

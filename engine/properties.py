@@ -19,7 +19,7 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _INLINE_COMMENT = re.compile(r"(?:^|\s)#")
 _LONE_BACKSLASH = re.compile(r"(?<!\\)(?:\\\\)*\\([^tnrfu\\=: \t#!\"])")
 _COUNT = re.compile(r"\{\d+,\d*\}")
-_LISTS_OF_PATTERNS = ("topics", "groups", ".exclude", "raymirror.start")
+LISTS_OF_PATTERNS = ("topics", "groups", ".exclude", "raymirror.start")
 
 
 class Property(msgspec.Struct, frozen=True):
@@ -28,6 +28,8 @@ class Property(msgspec.Struct, frozen=True):
     key: str
     value: str
     line: int
+    listed: bool = False
+    """Whether it was written as a list, so that one value alone is not what its author meant."""
 
     def __repr__(self) -> str:
         return f"Property({self.key!r}, line={self.line})"
@@ -138,5 +140,5 @@ def _traps(key: str, raw: str, value: str) -> Iterator[str]:
         yield "a # behind a value is part of the value; put the comment on a line of its own"
     if _LONE_BACKSLASH.search(raw):
         yield "a single backslash is dropped by the file format; write two where one is meant"
-    if key.endswith(_LISTS_OF_PATTERNS) and _COUNT.search(value):
+    if key.endswith(LISTS_OF_PATTERNS) and _COUNT.search(value):
         yield "a comma inside {m,n} splits the list there; write the repetition out"

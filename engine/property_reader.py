@@ -73,7 +73,7 @@ class PropertyReader:
 
     def text(self, key: str, default: str) -> str:
         """Return a trimmed value."""
-        value = self.raw(key)
+        value = self._single(key)
         return default if value is None else value.strip()
 
     def list(self, key: str, default: Iterable[str] = (), required: str = "") -> list[str]:
@@ -90,7 +90,7 @@ class PropertyReader:
 
     def number(self, key: str, default: int, least: int, most: int) -> int:
         """Return a whole number within bounds."""
-        value = self.raw(key)
+        value = self._single(key)
         if value is None:
             return default
         text = value.strip()
@@ -131,7 +131,18 @@ class PropertyReader:
     def unresolved(self, key: str) -> str | None:
         """Return a value as it stands in the file: for secrets, which are resolved where they are used."""
         self._read.add(key)
+        self._refuse_list(key)
         return self._properties.get(key)
+
+    def _single(self, key: str) -> str | None:
+        value = self.raw(key)
+        self._refuse_list(key)
+        return value
+
+    def _refuse_list(self, key: str) -> None:
+        entry = self._properties.entries.get(key)
+        if entry is not None and entry.listed:
+            raise self.error(key, "a list where one value is meant", "write the value without brackets or dashes")
 
     def _provider(self, name: str) -> tuple[str, str]:
         key = f"config.providers.{name}.class"

@@ -17,7 +17,7 @@ TOPICS_SHOWN = 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties")
+    parser.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties or mirror.yaml")
 
 
 def run(args: argparse.Namespace) -> int:

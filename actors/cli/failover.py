@@ -40,7 +40,7 @@ class NoConfig(MirrorError):
     """The way back was asked for, and neither a running mirror nor the arguments name a configuration."""
 
     def __str__(self) -> str:
-        return "no running mirror that names its configuration; give it: --config mm2.properties"
+        return "no running mirror that names its configuration; give it: --config FILE"
 
 
 class Unfinished(MirrorError):

@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_scope_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `plan` and `apply` have in common."""
-    parser.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties")
+    parser.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties or mirror.yaml")
     parser.add_argument("--flow", metavar="FLOW", help="SOURCE->TARGET (quote it); default: every flow")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 

@@ -35,7 +35,7 @@ class BadQuestion(MirrorError):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("group", metavar="GROUP", help="the consumer group's id")
-    parser.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties")
+    parser.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties or mirror.yaml")
     parser.add_argument("--flow", metavar="FLOW", help="SOURCE->TARGET (quote it), where there are several")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(

@@ -52,6 +52,20 @@ def test_no_password_and_nothing_resolved_is_handed_on(file: Path) -> None:
     assert ref.kept["A->B.topics"] == "orders.*"
 
 
+def test_a_tree_is_handed_on_like_the_lines_it_stands_for(file: Path, tmp_path: Path) -> None:
+    tree = tmp_path / "mirror.yaml"
+    lines = [line.split(" = ", 1) for line in file.read_text().splitlines() if line]
+    tree.write_text("".join(f"{key}: '{value}'\n" for key, value in lines))
+    ref = refer(tree)
+    assert ref.kept == refer(file).kept
+    assert settings(load(ref)) == settings(load_config(file))
+    tree.write_text(tree.read_text().replace("hunter1", "hunter3"))
+    assert "hunter3" in str(load(ref).clusters["A"].security)
+    tree.write_text("half: [writ")
+    with pytest.raises(ConfigError, match=r"mirror.yaml: A\.sasl\.jaas\.config: missing"):
+        load(ref)
+
+
 def test_a_file_as_it_was_is_read(file: Path) -> None:
     ref = refer(file)
     assert settings(load(ref)) == settings(load_config(file))

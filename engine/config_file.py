@@ -1,0 +1,26 @@
+"""The file of a configuration: `mirror.yaml` by its name's ending, else `.properties`."""
+
+from pathlib import Path, PurePath
+
+from engine.errors import ConfigError
+from engine.mirror_yaml import parse_yaml
+from engine.properties import Properties, parse_properties
+
+_YAML = (".yaml", ".yml")
+
+
+def read_file(path: Path) -> Properties:
+    """Read a configuration file. Raises OSError, ConfigError."""
+    return parse_file(path.read_bytes(), str(path))
+
+
+def parse_file(data: bytes, file: str) -> Properties:
+    """Parse the bytes of a configuration file of a name. Raises ConfigError."""
+    if PurePath(file).suffix.lower() not in _YAML:
+        return parse_properties(data.decode("iso-8859-1"), file)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise ConfigError(file, line, "YAML", "bytes that are no UTF-8", "save the file as UTF-8") from None
+    return parse_yaml(text, file)
