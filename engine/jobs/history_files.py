@@ -62,13 +62,15 @@ class HistoryFiles:
         return f"{self.uri}/{_DATA}"
 
     def commits(self) -> dict[str, Commit]:
-        """Read all commits by name. One that goes away meanwhile had nothing left that counts."""
-        found: dict[str, Commit] = {}
-        for name in self._names():
-            commit = self.read(name)
-            if commit is not None:
-                found[name] = commit
-        return found
+        """Read all commits by name.
+
+        Where one goes away meanwhile, what took its place may have come after the listing: all is listed again.
+        """
+        while True:
+            names = self._names()
+            found = {name: commit for name in names if (commit := self.read(name)) is not None}
+            if len(found) == len(names) and found.keys() <= set(self._names()):
+                return found
 
     def _names(self) -> list[str]:
         selector = fs.FileSelector(f"{self._root}/{_COMMITS}", allow_not_found=True)
