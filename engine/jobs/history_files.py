@@ -64,13 +64,18 @@ class HistoryFiles:
     def commits(self) -> dict[str, Commit]:
         """Read all commits by name.
 
-        Where one goes away meanwhile, what took its place may have come after the listing: all is listed again.
+        What took the place of one that goes away or is emptied meanwhile may have come after the listing: it is listed
+        again until two listings say the same.
         """
+        found: dict[str, Commit] = {}
         while True:
             names = self._names()
-            found = {name: commit for name in names if (commit := self.read(name)) is not None}
-            if len(found) == len(names) and found.keys() <= set(self._names()):
+            found = {name: found[name] for name in names if name in found}
+            if len(found) == len(names) and names == self._names():
                 return found
+            for name in names:
+                if name not in found and (commit := self.read(name)) is not None:
+                    found[name] = commit
 
     def _names(self) -> list[str]:
         selector = fs.FileSelector(f"{self._root}/{_COMMITS}", allow_not_found=True)
