@@ -89,7 +89,12 @@ class History:
 
 
 def histories(uri: str) -> list[History]:
-    """Give every history that lies directly below a folder."""
+    """Give every history below a folder: one for each source and target, in folders of these names."""
     files, root = open_storage(uri)
-    found = files.get_file_info(fs.FileSelector(root, allow_not_found=True))
-    return [History(f"{uri}/{one.base_name}") for one in found if one.type is fs.FileType.Directory]
+    found = [f"{source}/{target}" for source in _folders(files, root) for target in _folders(files, f"{root}/{source}")]
+    return [History(f"{uri}/{name}") for name in found]
+
+
+def _folders(files: fs.FileSystem, path: str) -> list[str]:
+    found = files.get_file_info(fs.FileSelector(path, allow_not_found=True))
+    return sorted(one.base_name for one in found if one.type is fs.FileType.Directory)

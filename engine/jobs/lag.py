@@ -1,6 +1,6 @@
 """The history of lag: a streaming query from a flow's progress samples to windows, on storage and on a topic.
 
-    raymirror-progress.A.internal -> decode -> windows -> <storage>/history/lag/A-B   every window, exactly once
+    raymirror-progress.A.internal -> decode -> windows -> <storage>/history/lag/A/B   every window, exactly once
                                                        -> raymirror-lag.A.internal    each lane's newest, at least once
 
 A batch tells the windows that it added to, as far as they have come (output mode `update`), so what is still going on
@@ -73,12 +73,12 @@ class LagQueryFailed(MirrorError):
 
 def checkpoint_uri(storage: Storage, flow: FlowName) -> str:
     """Say where the query of a flow keeps its place."""
-    return storage.path("checkpoints", f"{LAG}-{flow.source}-{flow.target}")
+    return storage.path("checkpoints", LAG, flow.source, flow.target)
 
 
 def history_uri(storage: Storage, flow: FlowName) -> str:
     """Say where the windows of a flow are."""
-    return storage.path("history", LAG, f"{flow.source}-{flow.target}")
+    return storage.path("history", LAG, flow.source, flow.target)
 
 
 class LagSink:

@@ -94,7 +94,7 @@ async def test_killed_at_any_moment_it_loses_and_doubles_no_window(source_cluste
     def said() -> object:
         return read(), log.read_text(errors="replace")[-4000:]
 
-    data = storage.folder("history", "lag", f"{flow.source}-{flow.target}")
+    data = storage.folder("history", "lag", flow.source, flow.target)
     checkpoints = storage.folder("checkpoints")
     assert data is not None
     assert checkpoints is not None

@@ -15,7 +15,7 @@ def minute_ms(minute: int) -> int:
 
 
 def told(folder: Path, rows: list[Row], *, rpo_s: float = 0.0, hours: int = 3) -> Summary:
-    history = History(f"file:{folder}/A-B")
+    history = History(f"file:{folder}/A/B")
     add(history, "g-0", rows)
     found = histories(f"file:{folder}")
     return summarize(found, BASE_MS, BASE_MS + hours * HOUR_MS, rpo_s={"A->B": rpo_s})
