@@ -62,13 +62,14 @@ class HistoryFiles:
         return f"{self.uri}/{_DATA}"
 
     def commits(self) -> dict[str, Commit]:
-        """Read all commits by name. One that goes away meanwhile had nothing left that counts."""
-        found: dict[str, Commit] = {}
-        for name in self._names():
-            commit = self.read(name)
-            if commit is not None:
-                found[name] = commit
-        return found
+        """Read all commits by name, as they were at one moment: until nothing came or went while they were read."""
+        names = self._names()
+        while True:
+            read = {name: self.read(name) for name in names}
+            found = {name: commit for name, commit in read.items() if commit is not None}
+            before, names = names, self._names()
+            if before == names == list(found):
+                return found
 
     def _names(self) -> list[str]:
         selector = fs.FileSelector(f"{self._root}/{_COMMITS}", allow_not_found=True)
