@@ -19,7 +19,7 @@ from actors.messages import MirrorSpec
 from actors.ports import Found, Kept
 from actors.states import Desired
 from engine.core.config_report import ConfigReport
-from engine.core.events import AnyEvent, TopicCreated
+from engine.core.events import AnyEvent, CopyDeleted, TopicCreated
 from engine.core.group_report import GroupsReport
 from engine.errors import MirrorError
 from engine.flow.audit import AuditFailed, AuditRow, discovered, new_run
@@ -48,6 +48,8 @@ class DiscoveryLike(Protocol):
 
 class Keeper(Protocol):
     """What the shell needs of `engine.runner.TopicKeeper`."""
+
+    may_delete: Callable[[], bool]
 
     async def open(self) -> None: ...
     async def step(self) -> DiscoveryLike: ...
@@ -161,6 +163,7 @@ class FlowWatch:
         self._failures = 0
         self._events: deque[AnyEvent] = deque(maxlen=EVENTS_KEPT)
         self._keepers = [keeper for keeper in (watch.groups, watch.configs) if keeper is not None]
+        watch.keeper.may_delete = self._may_write
         for keeper in self._keepers:
             keeper.may_write = self._may_write
 
@@ -213,7 +216,8 @@ class FlowWatch:
                 serial=self._found.serial + 1, lanes=discovery.lanes, highest_epoch=discovery.highest_epoch
             )
             # A topic that was just made is known to every broker a moment later: look again soon.
-            unsettled = not discovery.lanes or any(isinstance(event, TopicCreated) for event in discovery.events)
+            made = any(isinstance(event, TopicCreated | CopyDeleted) for event in discovery.events)
+            unsettled = not discovery.lanes or made
             await asyncio.sleep(min(self._watch.every_s, SOON_S) if unsettled else self._watch.every_s)
 
     async def keep(self, kept: Kept) -> None:

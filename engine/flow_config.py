@@ -17,6 +17,7 @@ from policies.patterns import BadPattern, PatternList
 from policies.selection import DEFAULT_EXCLUDE, DEFAULT_TOPICS, TopicSelection
 from policies.start import Start, StartRules, parse_reset, parse_rules
 from policies.topic_configs import EXCLUDED_CONFIGS
+from policies.topic_faults import FaultRules, OnGap, OnRenewal, TopicRule, parse_choices
 
 TOPIC_NAME = re.compile(r"[a-zA-Z0-9._\-]+")
 _MIB = 1024 * 1024
@@ -80,6 +81,10 @@ class FlowReader:
                 keys.flow("raymirror.copier.memory.bytes"), 64 * _MIB, 8 * _MIB, 64 * 1024 * _MIB
             ),
             stop_on_foreign_writer=self._choice(keys.flow("raymirror.foreign.writer"), ("stop", "continue")) == "stop",
+            faults=FaultRules(
+                self._choices("raymirror.source.gap", OnGap, "logs.*@continue"),
+                self._choices("raymirror.topic.recreated", OnRenewal, "orders.*@append, tmp.*@re-create"),
+            ),
             mm2_read_committed=self._mm2_read_committed(),
             mm2_group=self._reader.text(keys.worker("group.id"), f"{self._name.source}-mm2"),
             configs_exclude=self._patterns("config.properties.exclude", EXCLUDED_CONFIGS),
@@ -188,6 +193,14 @@ class FlowReader:
             return parse_rules(self._reader.list(key), otherwise)
         except ValueError as bad:
             raise self._reader.error(key, str(bad), "write pattern@start, ..., e.g. orders.*@-PT6H") from None
+
+    def _choices(self, name: str, choices: type[OnGap] | type[OnRenewal], example: str) -> tuple[TopicRule, ...]:
+        key = self.keys.flow(name)
+        try:
+            return parse_choices(self._reader.list(key), choices)
+        except ValueError as bad:
+            right = f"write pattern@choice, ..., e.g. {example}; a choice alone is for all topics"
+            raise self._reader.error(key, str(bad), right) from None
 
     def _reset(self) -> Start:
         key = self.keys.consumer("auto.offset.reset")

@@ -19,7 +19,14 @@ _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _INLINE_COMMENT = re.compile(r"(?:^|\s)#")
 _LONE_BACKSLASH = re.compile(r"(?<!\\)(?:\\\\)*\\([^tnrfu\\=: \t#!\"])")
 _COUNT = re.compile(r"\{\d+,\d*\}")
-LISTS_OF_PATTERNS = ("topics", "groups", ".exclude", "raymirror.start")
+LISTS_OF_PATTERNS = (
+    "topics",
+    "groups",
+    ".exclude",
+    "raymirror.start",
+    "raymirror.source.gap",
+    "raymirror.topic.recreated",
+)
 
 
 class Property(msgspec.Struct, frozen=True):

@@ -45,6 +45,7 @@ def terms_for(flow: FlowConfig, deployment_id: str) -> FlowTerms:
         partition_fetch_bytes=flow.partition_fetch_bytes,
         limits=Limits(max_in_flight=flow.max_in_flight),
         stop_on_foreign_writer=flow.stop_on_foreign_writer,
+        faults=flow.faults,
         mm2_read_committed=flow.mm2_read_committed,
         request_timeout_s=flow.request_timeout_s,
         syncs=_sync_terms(flow),

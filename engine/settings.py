@@ -16,6 +16,7 @@ from policies.patterns import PatternList
 from policies.selection import TopicSelection
 from policies.start import StartRules
 from policies.topic_configs import ConfigRules
+from policies.topic_faults import FaultRules
 
 
 class ConfigWarning(msgspec.Struct, frozen=True):
@@ -134,6 +135,7 @@ class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
     shrink_after_s: float
     buffer_budget_bytes: int
     stop_on_foreign_writer: bool
+    faults: FaultRules = FaultRules()
     mm2_read_committed: bool
     mm2_group: str
     """Group of the Connect workers that MM2 runs this flow with, on the target."""

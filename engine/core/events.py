@@ -17,6 +17,8 @@ from engine.core.group_events import GroupNotSynced as GroupNotSynced
 from engine.core.group_events import GroupRefused as GroupRefused
 from engine.core.group_events import GroupWentBack as GroupWentBack
 from engine.core.progress_events import ProgressEvent
+from engine.core.renewal_events import CopyDeleted as CopyDeleted
+from engine.core.renewal_events import TopicRenewed as TopicRenewed
 from policies.model import TopicPartition
 
 
@@ -57,9 +59,14 @@ class SourceGap(LaneEvent, frozen=True, kw_only=True, tag="source_gap"):
     first: int
     last: int
     cause: str
+    goes_on_at: int = -1
+    """The next source offset that is copied, where that was asked for; -1: the lane stopped."""
 
     def text(self) -> str:
-        return f"{self.lane}: gap: source offsets {self.first} to {self.last} are gone ({self.cause}); the lane stopped"
+        gone = f"{self.lane}: gap: source offsets {self.first} to {self.last} are gone ({self.cause})"
+        if self.goes_on_at < 0:
+            return f"{gone}; the lane stopped; raymirror.source.gap = continue would go on all the same"
+        return f"{gone}; copying goes on at source offset {self.goes_on_at}, as raymirror.source.gap says"
 
 
 class TargetGap(LaneEvent, frozen=True, kw_only=True, tag="target_gap"):
@@ -182,7 +189,8 @@ class IdentityChanged(LaneEvent, frozen=True, kw_only=True, tag="identity_change
     found: str
 
     def text(self) -> str:
-        return f"{self.lane}: {self.what} changed from {self.expected} to {self.found}; the lane stopped"
+        right = "" if "cluster" in self.what else "; raymirror.topic.recreated = append or re-create would go on"
+        return f"{self.lane}: {self.what} changed from {self.expected} to {self.found}; the lane stopped{right}"
 
 
 class OwnershipLost(LaneEvent, frozen=True, kw_only=True, tag="ownership_lost"):
@@ -328,6 +336,8 @@ AnyEvent = (
     | LaneRefused
     | CorruptSource
     | IdentityChanged
+    | TopicRenewed
+    | CopyDeleted
     | OwnershipLost
     | ProducerChanged
     | UnfencedOwnership

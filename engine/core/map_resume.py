@@ -6,7 +6,7 @@ import msgspec
 
 from engine.core.map_runs import MapBlock, MapRun, MapStart, MapTail, check_runs, cut_runs
 from engine.core.position import ForeignPosition, Position
-from engine.core.resume import Found
+from engine.core.resume import RENEWED, Found
 
 
 def map_reaches(position: Position, target_end: int) -> bool:
@@ -54,17 +54,39 @@ def resumed_map(stored: Position | ForeignPosition | None, found: Found, generat
     """
     place = MapStart(found.source_next, found.target_next, first=stored is None and not found.foreign)
     if not isinstance(stored, Position):
-        begin = MapStart(found.copied[0].source, found.copied[0].target, first=False) if found.copied else place
-        return MapTail(generation, begin, 0, found.copied)
+        copied = found.copied if found.cut < 0 else cut_runs(found.copied, found.cut)
+        begin = MapStart(copied[0].source, copied[0].target, first=False) if copied else place
+        return MapTail(generation, begin, 0, copied)
     if stored.map_source < 0 and found.target_end >= 0:
         return MapTail(generation, place, 0, ())
     known = stored.map_source >= 0
-    tail = MapTail(stored.map_generation + 1 if known else generation, stored.map_start, stored.map_blocks, ())
+    generation = stored.map_generation + 1 if known else generation
+    if found.how == RENEWED:
+        return MapTail(generation, MapStart(found.source_next, found.target_next, found.whole), 0, ())
+    if found.cut >= 0:
+        return _parted(stored, found, generation, place)
+    tail = MapTail(generation, stored.map_start, stored.map_blocks, ())
     kept = cut_runs(stored.map_tail, found.source_next) if found.target_end >= 0 else stored.map_tail
     if found.source_next < tail.start.source:
         tail.start = place
     if not _follows(kept, found.copied):  # content that lies there twice was taken for MM2's: keep what is certain
         return MapTail(tail.generation, place, 0, ())
     for run in (*kept, *found.copied):
+        tail.append(*run)
+    return tail
+
+
+def _parted(stored: Position, found: Found, generation: int, place: MapStart) -> MapTail:
+    """Cut the map where the source's history parts; ahead of a hole nothing of it is lost.
+
+    What the present source never had goes, and where that reaches into blocks all of it does.
+    """
+    into_blocks = stored.map_blocks > 0 and not (stored.map_tail and stored.map_tail[0].source < found.cut)
+    if not _follows(stored.map_tail, found.copied) or (into_blocks and found.cut < stored.source_next):
+        return MapTail(generation, place, 0, ())
+    tail = MapTail(generation, stored.map_start, stored.map_blocks, ())
+    if found.cut < tail.start.source:
+        tail.start = place
+    for run in cut_runs((*stored.map_tail, *found.copied), found.cut):
         tail.append(*run)
     return tail

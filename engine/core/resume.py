@@ -13,6 +13,7 @@ from engine.core.map_runs import MapRun, cut_at_target, join_runs, source_at
 from engine.core.position import SEQUENCE_SPAN, Position, stretches
 
 REGRESSION = "target regression"
+RENEWED = "topic made anew"
 _MISSING = "batches of ours are missing at this offset"
 _FORWARD = SEQUENCE_SPAN // 2
 """A sequence distance below this is a step forward; above it, a step back (serial number arithmetic)."""
@@ -66,6 +67,10 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """What the tail holds of ours behind the position, as runs of the offset map."""
     target_end: int = -1
     """Where records that the position counts are gone: the end of those of ours that are left; the map is cut there."""
+    cut: int = -1
+    """Where the source lost something: the source offset that its records and the map of them fit to; -1: all do."""
+    whole: bool = False
+    """Of a topic made anew: whether nothing of it was left out before `source_next`."""
 
 
 class Unknown(msgspec.Struct, frozen=True, kw_only=True):

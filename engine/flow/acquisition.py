@@ -25,13 +25,14 @@ from engine.core.events import (
 )
 from engine.core.map_resume import resumed_map
 from engine.core.position import Position
-from engine.core.resume import REGRESSION, Found
+from engine.core.resume import REGRESSION, RENEWED, Found
 from engine.core.states import State
 from engine.core.stored_tail import UNDONE
 from engine.core.sync_emitter import last_pair
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.gate import Gate
 from engine.flow.lane_driver import LaneDriver
+from engine.flow.mending import Mended, Mending
 from engine.flow.ports import Cluster, Producer
 from engine.flow.resumption import Before, Fenced, Resumption, World
 from engine.flow.stored_positions import Stored, Unreadable
@@ -55,10 +56,13 @@ Tell = Callable[[AnyEvent], None]
 class Acquisition:
     """Acquires lanes of one flow, stage by stage."""
 
-    def __init__(self, terms: FlowTerms, target: Cluster, resumption: Resumption, lease: Gate) -> None:
+    def __init__(
+        self, terms: FlowTerms, target: Cluster, resumption: Resumption, mending: Mending, lease: Gate
+    ) -> None:
         self._terms = terms
         self._target = target
         self._resumption = resumption
+        self._mending = mending
         self._lease = lease
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
@@ -197,7 +201,7 @@ class Acquisition:
         world: World,
         tell: Tell,
     ) -> None:
-        judged: dict[LaneDriver, Found | AnyEvent] = {}
+        judged: dict[LaneDriver, Found | Mended | AnyEvent] = {}
         errors: list[ConnectionLost | BrokerUnreachable | KafkaRefusal] = []
         at_once = asyncio.Semaphore(_AT_ONCE)
 
@@ -217,7 +221,7 @@ class Acquisition:
         if errors:
             raise errors[0]
 
-    async def _judge(self, driver: LaneDriver, fenced: Fenced, world: World) -> Found | AnyEvent:
+    async def _judge(self, driver: LaneDriver, fenced: Fenced, world: World) -> Found | Mended | AnyEvent:
         """Find the lane's place, or the event that says why it has none."""
         stored = world.stored.get(driver.name.source)
         if self._terms.commit_s and not fenced.producer.fenced:
@@ -228,15 +232,20 @@ class Acquisition:
         if isinstance(stored, Position):
             if stored.assignment_epoch > driver.assignment_epoch:
                 return self._ownership_lost(driver, stored)
-            changed = self._resumption.changed_identity(driver, stored, world)
+            changed = await self._mending.renewed(driver, stored, fenced, world)
             if changed is not None:
                 return changed
         found = await self._resumption.find(driver, fenced, world)
         if isinstance(found, TargetGap):
             return found
-        return await self._resumption.source_gap(driver, found.source_next, world) or found
+        return await self._mending.source_gap(driver, found, world) or found
 
-    def _own(self, driver: LaneDriver, found: Found | AnyEvent, producer: Producer, world: World, tell: Tell) -> None:
+    def _own(
+        self, driver: LaneDriver, found: Found | Mended | AnyEvent, producer: Producer, world: World, tell: Tell
+    ) -> None:
+        mended = found.event if isinstance(found, Mended) else None
+        if isinstance(found, Mended):
+            found = found.found
         if not isinstance(found, Found):
             return tell(self._fail(driver, found))
         if found.foreign:
@@ -244,6 +253,8 @@ class Acquisition:
             tell(self._fail(driver, foreign) if foreign.stopped else foreign)
             if foreign.stopped:
                 return None
+        if mended is not None:
+            tell(mended)
         stored = world.stored.get(driver.name.source)
         if found.twice:
             first, last = found.twice
@@ -258,7 +269,8 @@ class Acquisition:
     def _start(self, driver: LaneDriver, producer: Producer, found: Found, world: World) -> None:
         stored = world.stored.get(driver.name.source)
         # The epoch of the last copied batch: known where nothing lies behind the position.
-        epoch = stored.source_leader_epoch if isinstance(stored, Position) and not found.tail_records else -1
+        known_epoch = isinstance(stored, Position) and not found.tail_records and found.how != RENEWED and found.cut < 0
+        epoch = stored.source_leader_epoch if known_epoch and isinstance(stored, Position) else -1
         assert not isinstance(stored, Unreadable), "a lane whose position is unreadable has no place"
         known = resumed_map(stored, found, wall_ms())
         source, target = driver.source_leader, driver.target_leader

@@ -31,6 +31,7 @@ from engine.flow.inbox import InboxEvents
 from engine.flow.joining import Joining
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.map_retention import MapRetention
+from engine.flow.mending import Mending
 from engine.flow.meter import FlowMeter
 from engine.flow.ports import Cluster
 from engine.flow.remedies import Remedies
@@ -86,7 +87,8 @@ class FlowCopier:
             self._meter,
         )
         resumption = Resumption(terms, source, target, StartResolver(source, start_for))
-        acquisition = Acquisition(terms, target, resumption, self._gate)
+        mending = Mending(terms, source, target, resumption)
+        acquisition = Acquisition(terms, target, resumption, mending, self._gate)
         self._joining = Joining(
             terms,
             target,

@@ -124,6 +124,8 @@ class LaneDriver:
         self.source_end = -1
         self.end_at_ms = -1
         self.log_start = -1
+        self.parted_at, self.parted_why = -1, ""
+        """Where the source's history parts from what was copied, as a fetch told, and its cause; -1: nowhere."""
         self.held_since: float | None = None
         self.held_told = False
         self.refused_told = False
@@ -222,6 +224,7 @@ class LaneDriver:
         self.producer, self.resumed_by, self.reason = producer, resumed_by, ""
         self.source_topic_id, self.target_topic_id = source_topic_id, target_topic_id
         self.owned_at_s = now_s()
+        self.parted_at, self.parted_why = -1, ""
         self.believed, self.doubted = self.target_leader, False
         self.positions.begin()
         self.blocks.begin()

@@ -173,6 +173,12 @@ class Cluster(Protocol):
     async def survey(self, partitions: Sequence[TopicPartition]) -> None:
         """Ask every broker who leads the partitions; the newest answer counts from then on. Raises nothing."""
 
+    async def settled_id(self, topic: str) -> str:
+        """Return the id of a topic that every broker names which answers, more than half of them at least.
+
+        Raises ConnectionLost while they do not agree; empty where topics have no ids.
+        """
+
     def forget_topic(self, topic: str) -> None:
         """Forget which topic bears a name: the next look at its leaders takes the one that does then."""
 

@@ -27,6 +27,7 @@ from engine.flow.routes import Routes, Spawn
 from engine.flow.terms import FlowTerms
 from engine.wire.batch import read_header
 from engine.wire.records import reencode
+from policies.topic_faults import OnGap, OnRenewal
 
 _REACQUISITIONS = 5
 """Acquisitions in a row without one acknowledged record before a lane gives up."""
@@ -248,7 +249,8 @@ class Remedies:
         elif fault is None and found.diverging is not None:
             epoch, end = found.diverging
             cause = f"the source's history parts from what was copied at epoch {epoch}, offset {end}"
-            self._gap(driver, min(end, lane.fetch_offset), max(end, lane.fetch_offset) - 1, cause)
+            first = min(end, lane.fetch_offset)
+            self._gap(driver, first, max(end, lane.fetch_offset) - 1, cause, parted_at=first)
         elif fault is not None and driver.replica >= 0:
             self._routes().lose_source(driver)  # back to the leader before anything is believed
         elif fault is not None and fault.out_of_range:
@@ -283,15 +285,20 @@ class Remedies:
         elif wanted > end:
             self._gap(driver, end, wanted - 1, "the source ends before the position: it was truncated")
 
-    def _gap(self, driver: LaneDriver, first: int, last: int, cause: str) -> None:
-        self.fail(
-            driver, SourceGap(flow=self._terms.flow, lane=driver.name.source, first=first, last=last, cause=cause)
-        )
+    def _gap(self, driver: LaneDriver, first: int, last: int, cause: str, parted_at: int = -1) -> None:
+        """Stop the lane; where it is to go on, it is acquired anew, and what is lost is told there, exactly."""
+        if self._terms.faults.on_gap(driver.name.source.topic) is not OnGap.FAIL:
+            driver.parted_at, driver.parted_why = parted_at, cause
+            return self.reacquire(driver, cause, fenced=False)
+        event = SourceGap(flow=self._terms.flow, lane=driver.name.source, first=first, last=last, cause=cause)
+        return self.fail(driver, event)
 
     def changed_topic(self, driver: LaneDriver, side: str, topic: str, expected: str, found: str) -> None:
         """A topic has another id than the one the lane began with: it was deleted and created again."""
-        if driver.lane.state is not State.FAILED:
-            what = f"the id of {side} topic {topic}"
+        what = f"the id of {side} topic {topic}"
+        if self._terms.faults.on_renewal(driver.name.source.topic) is not OnRenewal.FAIL:
+            self.reacquire(driver, f"{what} changed from {expected} to {found}", fenced=False)
+        elif driver.lane.state is not State.FAILED:
             event = IdentityChanged(
                 flow=self._terms.flow, lane=driver.name.source, what=what, expected=expected, found=found
             )

@@ -127,11 +127,16 @@ class Resumption:
 
     # --- one lane --------------------------------------------------------------------------------------------
 
-    async def find(self, driver: LaneDriver, fenced: Fenced, world: World) -> Found | TargetGap:
-        """Find where the copy ended. Raises ConnectionLost where the reads were not behind the barrier."""
+    async def find(
+        self, driver: LaneDriver, fenced: Fenced, world: World, *, same_source: bool = True
+    ) -> Found | TargetGap:
+        """Find where the copy ended. Raises ConnectionLost where the reads were not behind the barrier.
+
+        `same_source`: whether the source's contents tell anything of what the position was written for.
+        """
         target, stored = driver.name.target, world.stored.get(driver.name.source)
         start, end = world.target_starts[target], world.target_ends[target]
-        self._check_behind(driver, fenced, world)
+        self.check_behind(driver, fenced, world)
         if isinstance(stored, Position):
             tail = await self._tail(driver, stored, fenced, start, end)
             found = read_stored_tail(stored, tail)
@@ -146,7 +151,8 @@ class Resumption:
                     found=found.found,
                     cause=found.cause,
                 )
-            if found.foreign:  # perhaps of an MM2 that went on from our position, and was killed before its own
+            if found.foreign and same_source:
+                # Perhaps of an MM2 that went on from our position, and was killed before its own.
                 start = world.source_starts[driver.name.source]
                 taken = await self._taken_over(driver, world, stored.source_next, start)
                 return taken if taken.tail_records else found
@@ -154,8 +160,8 @@ class Resumption:
         if isinstance(stored, ForeignPosition):
             return await self._taken_over(driver, world, stored.offset + 1, world.source_starts[driver.name.source])
         source_next = await self._starts.resolve(driver.name.source)
-        foreign = await self._first_data(target, start, end)
-        if foreign is not None:  # perhaps of an MM2 that was killed before its first position
+        foreign = await self.strangers(target, world)
+        if foreign:  # perhaps of an MM2 that was killed before its first position
             taken = await self._taken_over(driver, world, source_next, source_next)
             if taken.tail_records:
                 return taken
@@ -165,7 +171,7 @@ class Resumption:
             sequence=0,
             how="start",
             tail_records=0,
-            foreign=() if foreign is None else ((foreign, end - 1),),
+            foreign=foreign,
         )
 
     async def is_kept(self, driver: LaneDriver, stored: Position, world: World) -> bool:
@@ -173,9 +179,18 @@ class Resumption:
         target = driver.name.target
         return await is_kept(self._target, target, stored, world.target_starts[target], world.target_ends[target])
 
+    async def strangers(self, target: TopicPartition, world: World) -> tuple[tuple[int, int], ...]:
+        """Return from which to which offset a log holds records that nobody of us wrote: all of it, or nothing."""
+        end = world.target_ends[target]
+        first = await self._first_data(target, world.target_starts[target], end)
+        return () if first is None else ((first, end - 1),)
+
     @staticmethod
-    def _check_behind(driver: LaneDriver, fenced: Fenced, world: World) -> None:
-        """The barrier wrote a marker to each log: one that has not grown since was told by a leader of the past."""
+    def check_behind(driver: LaneDriver, fenced: Fenced, world: World) -> None:
+        """Raise ConnectionLost where ends were told by a leader of the past.
+
+        The barrier wrote a marker to each log: one that has not grown since was told by such a leader.
+        """
         positions = driver.position_appender.partition
         for where, end in ((driver.name.target, fenced.before.end), (positions, fenced.before.positions_end)):
             if fenced.producer.fenced and world.target_ends[where] <= end:

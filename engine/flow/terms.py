@@ -6,6 +6,7 @@ from engine.core.piece import Limits
 from engine.core.position_keys import CONNECTOR, PositionKeys
 from engine.flow.ports import FetchTerms
 from policies.model import FlowName
+from policies.topic_faults import FaultRules
 
 
 class SyncTerms(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +39,7 @@ class FlowTerms(msgspec.Struct, frozen=True, kw_only=True):
     source_connections: int = 1
     target_connections: int = 2
     stop_on_foreign_writer: bool = True
+    faults: FaultRules = FaultRules()
     mm2_read_committed: bool = False
     """The isolation level that an MM2 with this configuration copies with."""
     keep_alive_s: float = 3600.0

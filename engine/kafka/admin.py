@@ -3,12 +3,17 @@
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from aiokafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest, DescribeConfigsRequest
+from aiokafka.protocol.admin import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DescribeConfigsRequest,
+)
 
 from engine.errors import KafkaRefusal
 from engine.kafka import admin_codec as codec
 from engine.kafka.cluster import ClusterClient
-from engine.kafka.faults import NONE, TOPIC_ALREADY_EXISTS, error_name
+from engine.kafka.faults import NONE, TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PARTITION, error_name
 from policies.topic_configs import ConfigEntry
 
 _BROKER_RESOURCE = 4
@@ -78,6 +83,14 @@ async def create_topic(
         right = f"Create on topic {topic}, and a replication factor the cluster can hold (asked: {replication_factor})"
         raise _refused(f"creating topic {topic} on cluster {client.alias!r}", code, message, right)
     return True
+
+
+async def delete_topic(client: ClusterClient, topic: str) -> None:
+    """Delete a topic; one that is not there is no error. Raises KafkaRefusal."""
+    answer = await (await client.controller()).call(DeleteTopicsRequest([topic], _TIMEOUT_MS))
+    _, code = answer.topic_error_codes[0]
+    if code not in (NONE, UNKNOWN_TOPIC_OR_PARTITION):
+        raise _refused(f"deleting topic {topic} on cluster {client.alias!r}", code, None, f"Delete on topic {topic}")
 
 
 async def grow_topic(client: ClusterClient, topic: str, partitions: int) -> None:

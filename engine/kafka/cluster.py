@@ -137,6 +137,24 @@ class ClusterClient:
             self._recent.pop(topic, None)
         await run_all(*(ask(node) for node in self.nodes))
 
+    async def settled_id(self, topic: str) -> UUID:
+        """Return the id of a topic that every broker names which answers, more than half of them at least.
+
+        Raises ConnectionLost while they do not agree: some have not heard yet that it was made anew, or are cut off.
+        """
+        told: list[UUID] = []
+
+        async def ask(node: int) -> None:
+            try:
+                told.append((await self._ask(node, [topic])).topics[topic].topic_id)
+            except (BrokerUnreachable, ConnectionLost, KeyError):
+                return
+
+        await run_all(*(ask(node) for node in self.nodes))
+        if len(set(told)) != 1 or 2 * len(told) <= len(self.nodes):
+            raise ConnectionLost(f"topic {topic} on cluster {self.alias!r}: its brokers do not agree which one it is")
+        return told[0]
+
     async def close(self) -> None:
         """Close every control connection."""
         connections, self._control = list(self._control.values()), {}

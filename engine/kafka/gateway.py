@@ -52,6 +52,10 @@ class KafkaCluster:
         """Ask every broker who leads the partitions."""
         await self._client.survey(sorted({partition.topic for partition in partitions}))
 
+    async def settled_id(self, topic: str) -> str:
+        """Return the id of a topic that all brokers name which answer."""
+        return text_id(await self._client.settled_id(topic))
+
     def forget_topic(self, topic: str) -> None:
         """Forget the id that fetches and appends name for a topic."""
         self._topic_ids.pop(topic, None)

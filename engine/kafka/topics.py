@@ -1,5 +1,6 @@
 """Discovery: which topics a flow copies, and target topics made to fit, topic by topic."""
 
+from collections.abc import Callable
 from uuid import UUID
 
 from engine.clock import wall_ms
@@ -20,6 +21,7 @@ from engine.kafka.internal_topics import (
     made_anew,
 )
 from engine.kafka.logs import oldest_timestamp_ms, read_topic
+from engine.kafka.renewal import Renewals
 from engine.settings import FlowConfig
 from policies.creation import COMPARED_CONFIGS, Create, Grow, compare, plan_topic
 from policies.model import LaneName, TopicPartition
@@ -39,6 +41,9 @@ class Topics:
         self._failed: dict[str, str] = {}
         self._untold: list[AnyEvent] = []
         """What happened in rounds that then failed: told with the first that does not."""
+        self._renewals = Renewals(flow, source, target)
+        self.may_delete: Callable[[], bool] = lambda: False
+        """Whether copies may be deleted now, where that was asked for: the flow is ours."""
 
     async def open(self) -> None:
         """Connect to both clusters. Raises BrokerUnreachable."""
@@ -58,6 +63,8 @@ class Topics:
         topics = sorted(topic for topic, meta in source.topics.items() if not meta.is_internal and self._wants(topic))
         target = await self._target.metadata([self._remote(topic) for topic in topics])
         events = self._untold
+        copies = {topic: self._remote(topic) for topic in topics}
+        events += await self._renewals.look(copies, source, target, may_delete=self.may_delete())
         lanes: list[LaneName] = []
         for topic in topics:
             ready = await self._prepare(topic, source, target, events)

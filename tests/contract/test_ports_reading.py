@@ -212,6 +212,15 @@ async def test_fetches_from_a_topic_created_anew_fail(stage: Stage) -> None:
     await broker.close()
 
 
+async def test_brokers_agree_about_the_id_of_a_topic_that_was_made_anew(stage: Stage) -> None:
+    where = await stage.source()
+    before = (await stage.port.leaders([where]))[where]
+    assert await stage.port.settled_id(where.topic) == before.topic_id
+    await stage.recreate(where)
+    after = (await stage.port.leaders([where]))[where]
+    assert await stage.port.settled_id(where.topic) == after.topic_id != before.topic_id
+
+
 async def test_leaders_name_the_topic(stage: Stage) -> None:
     first = await stage.target()
     other = TopicPartition(first.topic, 1)

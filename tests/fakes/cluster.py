@@ -116,6 +116,11 @@ class FakeCluster:
     async def survey(self, partitions: Sequence[TopicPartition]) -> None:
         self.before("survey")
 
+    async def settled_id(self, topic: str) -> str:
+        self.before("settled id")
+        (found,) = {leader.topic_id for where, leader in self.leader.items() if where.topic == topic}
+        return found
+
     def forget_topic(self, topic: str) -> None:
         self.topic_ids.pop(topic, None)
 

@@ -39,6 +39,8 @@ class Seen(msgspec.Struct, frozen=True):
 class FakeKeeper:
     """Answers from a script; the last answer is repeated."""
 
+    may_delete: Callable[[], bool]
+
     def __init__(self, script: list[Seen | Exception]) -> None:
         self.script = script
         self.opened = 0
@@ -335,5 +337,5 @@ async def test_groups_of_a_stopped_flow_are_left_alone_until_it_runs_again() -> 
     await look(shell, lambda found: found.kept is not None and groups.allowed[-1])
     for state in (Desired.STOPPED, Desired.RUNNING):
         await shell.keep("A", "B", msgspec.msgpack.encode(Kept(state=state)))
-        assert groups.may_write() is (state is Desired.RUNNING)
+        assert groups.may_write() is keeper.may_delete() is (state is Desired.RUNNING)
     await shell.close()

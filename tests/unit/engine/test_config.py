@@ -78,6 +78,12 @@ def test_clusters_that_cannot_be_used(text: str, line: int, key: str, wrong: str
         ("A.consumer.auto.offset.reset = none", "A.consumer.auto.offset.reset", "'none' is no place to begin"),
         ("raymirror.start = x", "raymirror.start", "'x' has no @"),
         ("raymirror.start = x@never", "raymirror.start", "'never' is no start"),
+        ("raymirror.source.gap = x@append", "raymirror.source.gap", "'x@append' chooses none of fail, continue"),
+        (
+            "A->B.raymirror.topic.recreated = (@append",
+            "A->B.raymirror.topic.recreated",
+            "pattern '(': missing ), unterminated subpattern at position 0",
+        ),
         ("raymirror.foreign.writer = ask", "raymirror.foreign.writer", "'ask' is unknown"),
         ("refresh.topics.enabled = maybe", "refresh.topics.enabled", "'maybe' is neither true nor false"),
         ("refresh.topics.interval.seconds = 0", "refresh.topics.interval.seconds", "0 is out of range"),

@@ -8,6 +8,7 @@ import pytest
 from engine.settings import FlowConfig, HeartbeatConfig, SyncsConfig
 from policies.naming import IdentityNaming
 from policies.start import Earliest, Latest
+from policies.topic_faults import OnGap, OnRenewal
 from tests.unit.engine.config_files import flow
 
 FLOW = ("A->B.{}", "{}")
@@ -109,6 +110,20 @@ KEYS: list[Row] = [
         ("continue", "stop"),
         lambda found: found.stop_on_foreign_writer,
         (False, True),
+    ),
+    (
+        "raymirror.source.gap",
+        FLOW,
+        ("t@continue", "fail"),
+        lambda found: found.faults.on_gap("t"),
+        (OnGap.CONTINUE, OnGap.FAIL),
+    ),
+    (
+        "raymirror.topic.recreated",
+        FLOW,
+        ("x@fail, append", "t@re-create"),
+        lambda found: found.faults.on_renewal("t"),
+        (OnRenewal.APPEND, OnRenewal.RECREATE),
     ),
     (
         "raymirror.start",
@@ -270,6 +285,7 @@ def test_every_setting_of_a_flow_is_in_the_table() -> None:
         "shrink_after_s",
         "buffer_budget_bytes",
         "stop_on_foreign_writer",
+        "faults",
         "syncs",
         "heartbeats",
     }

@@ -65,6 +65,21 @@ def test_a_foreign_writer_stops_the_lane_or_not(stopped: bool, words: str) -> No
     assert words in event.text()
 
 
+def test_a_gap_stops_the_lane_or_not() -> None:
+    event = msgspec.structs.replace(example(events.SourceGap), goes_on_at=7)
+    assert "copying goes on at source offset 7" in event.text()
+    assert "the lane stopped" in msgspec.structs.replace(event, goes_on_at=-1).text()
+
+
+def test_what_is_another_topic_may_be_gone_on_with() -> None:
+    event = msgspec.structs.replace(example(events.IdentityChanged), what="the id of source topic t")
+    assert "raymirror.topic.recreated" in event.text()
+    assert "recreated" not in msgspec.structs.replace(event, what="the source cluster's id").text()
+    renewed = msgspec.structs.replace(example(events.TopicRenewed), target_renewed=False)
+    assert "what was copied before is not there" not in renewed.text()
+    assert "nothing from offset 12 on was copied" in renewed.text()
+
+
 def test_many_of_a_kind_are_counted() -> None:
     conflicts = example(config_events.ConfigConflicts)
     failed = example(config_events.ConfigSyncFailed)

@@ -6,7 +6,7 @@ import pytest
 from engine.core.map_resume import map_reaches, resumed_map, unfolded
 from engine.core.map_runs import MapBlock, MapRun, MapStart
 from engine.core.position import ForeignPosition, Position
-from engine.core.resume import REGRESSION, Found, Tail, TailBatch, Unknown, read_tail
+from engine.core.resume import REGRESSION, RENEWED, Found, Tail, TailBatch, Unknown, read_tail
 from tests.unit.engine.core.positions import position
 
 RUNS = (MapRun(90, 40, 4), MapRun(95, 45, 5))
@@ -171,3 +171,61 @@ def test_where_a_block_is_lost_the_map_begins_behind_it(blocks: dict[int, MapBlo
 def test_without_a_tail_either_the_map_begins_at_the_position() -> None:
     empty = unfolded(msgspec.structs.replace(mapped(2), map_tail=()), {0: BLOCKS[0]}, 33)
     assert (empty.map_tail, empty.map_start) == ((), MapStart(100, 50, first=False))
+
+
+def moved(source_next: int, cut: int, *copied: MapRun) -> Found:
+    return Found(
+        source_next=source_next, target_next=60, sequence=0, how="tail", tail_records=0, copied=copied, cut=cut
+    )
+
+
+@pytest.mark.parametrize("blocks", [0, 3])
+def test_ahead_of_a_hole_the_map_goes_on(blocks: int) -> None:
+    tail = resumed_map(mapped(blocks), moved(140, 103, MapRun(100, 50, 3)), 99)
+    assert (tail.generation, tail.blocks, tail.start) == (5, blocks, MapStart(60, 10, first=True))
+    assert tail.runs == (RUNS[0], MapRun(95, 45, 8))
+
+
+def test_ahead_of_a_hole_what_the_target_lost_goes() -> None:
+    answer = msgspec.structs.replace(moved(140, 97), how=REGRESSION, target_end=47)
+    assert resumed_map(mapped(2), answer, 99).runs == (RUNS[0], MapRun(95, 45, 2))
+
+
+def test_where_history_parts_the_map_is_cut() -> None:
+    tail = resumed_map(mapped(), moved(92, 92), 99)
+    assert (tail.start, tail.runs) == (MapStart(60, 10, first=True), (MapRun(90, 40, 2),))
+    tail = resumed_map(mapped(2), moved(97, 97, MapRun(100, 50, 3)), 99)
+    assert (tail.blocks, tail.runs) == (2, (RUNS[0], MapRun(95, 45, 2)))
+
+
+@pytest.mark.parametrize("source_next", [90, 70])
+def test_a_cut_that_reaches_into_blocks_begins_the_map_anew(source_next: int) -> None:
+    tail = resumed_map(mapped(2), moved(source_next, source_next), 99)
+    assert (tail.generation, tail.blocks, tail.runs) == (5, 0, ())
+    assert tail.start == MapStart(source_next, 60, first=False)
+
+
+def test_a_history_that_parts_before_the_map_begins_it_anew() -> None:
+    tail = resumed_map(mapped(), moved(50, 50), 99)
+    assert (tail.start, tail.runs) == (MapStart(50, 60, first=False), ())
+
+
+def test_a_tail_that_does_not_follow_is_not_believed_at_a_gap_either() -> None:
+    tail = resumed_map(mapped(), moved(140, 103, MapRun(91, 50, 3)), 99)
+    assert (tail.start, tail.runs) == (MapStart(140, 60, first=False), ())
+
+
+def test_what_mm2_copied_is_cut_where_history_parts() -> None:
+    at = ForeignPosition(offset=120)
+    tail = resumed_map(at, moved(105, 105, MapRun(100, 50, 8)), 99)
+    assert (tail.start, tail.runs) == (MapStart(100, 50, first=False), (MapRun(100, 50, 5),))
+    tail = resumed_map(at, moved(90, 90, MapRun(100, 50, 8)), 99)
+    assert (tail.start, tail.runs) == (MapStart(90, 60, first=False), ())
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_the_map_of_a_topic_made_anew_begins_anew(whole: bool) -> None:
+    answer = Found(source_next=7, target_next=60, sequence=0, how=RENEWED, tail_records=0, whole=whole)
+    tail = resumed_map(mapped(2), answer, 99)
+    assert (tail.generation, tail.blocks, tail.runs) == (5, 0, ())
+    assert tail.start == MapStart(7, 60, first=whole)

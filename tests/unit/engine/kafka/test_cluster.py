@@ -199,3 +199,33 @@ async def test_a_survey_asks_every_broker_and_keeps_the_newest_answer(monkeypatc
     assert sorted(client.opened) == [1, 2, 3]
     for _ in range(2):  # whichever broker is asked now
         assert (await client.metadata(["t"])).leader(TopicPartition("t", 0)) == (2, 5)
+
+
+@pytest.mark.parametrize(
+    ("ids", "agreed"),
+    [
+        ({1: 7, 2: 7, 3: 7}, True),
+        ({2: 7, 3: 7}, True),
+        ({1: 7, 2: 7, 3: 8}, False),
+        ({2: 7, 3: 8}, False),
+        ({1: 7}, False),
+        ({}, False),
+    ],
+)
+async def test_an_id_is_settled_when_most_brokers_answer_and_all_of_them_agree(
+    monkeypatch: pytest.MonkeyPatch, ids: dict[int, int], agreed: bool
+) -> None:
+    async def answer(connection: Connection, topics: list[str] | None) -> Metadata:
+        if connection.port not in ids:
+            raise ConnectionLost(f"h:{connection.port}")
+        known = {name: TopicMeta(0, UUID(int=ids[connection.port]), False, {}) for name in topics or ()}
+        return Metadata(cluster_id="i", controller=1, brokers={}, topics=known)
+
+    monkeypatch.setattr(cluster, "_ask_metadata", answer)
+    client = Brokers()
+    client.mute.set()
+    if agreed:
+        assert await client.settled_id("t") == UUID(int=7)
+    else:
+        with pytest.raises(ConnectionLost, match="topic t on cluster 'a': its brokers do not agree which one it is"):
+            await client.settled_id("t")

@@ -1,0 +1,50 @@
+"""What a mirror says aloud of topics that were made anew, where it goes on all the same."""
+
+from typing import ClassVar
+
+from engine.core.event_base import Event, LaneEvent
+
+
+class TopicRenewed(LaneEvent, frozen=True, kw_only=True, tag="topic_renewed"):
+    """A lane goes on although its topics were made anew, the source's, the target's or both; `choice` is what was set.
+
+    `copied` is the source offset behind all that was copied before, in the former source topic where that is another.
+    """
+
+    severity: ClassVar[str] = "warning"
+    source_renewed: bool
+    target_renewed: bool
+    choice: str
+    copied: int
+    source_offset: int
+    target_offset: int
+
+    def text(self) -> str:
+        source = f"the source topic was made anew: of the former one nothing from offset {self.copied} on was copied; "
+        target = "the target topic was made anew: what was copied before is not there; "
+        return (
+            f"{self.lane}: {source * self.source_renewed}{target * self.target_renewed}copying goes on at"
+            f" source offset {self.source_offset}, target offset {self.target_offset}, as raymirror.topic.recreated ="
+            f" {self.choice} says"
+        )
+
+
+class CopyDeleted(Event, frozen=True, kw_only=True, tag="copy_deleted"):
+    """The copy of a former topic of the same name was deleted, as it was asked for, to be made anew."""
+
+    severity: ClassVar[str] = "warning"
+    topic: str
+    target: str
+    former: str
+    present: str
+
+    @property
+    def about(self) -> str:
+        """Name the source topic."""
+        return self.topic
+
+    def text(self) -> str:
+        return (
+            f"{self.topic}: made anew on the source (id {self.former}, now {self.present}): its copy {self.target} was"
+            " deleted and is made anew, as raymirror.topic.recreated = re-create says"
+        )
