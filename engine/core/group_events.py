@@ -26,14 +26,24 @@ class GroupNotSynced(GroupEvent, frozen=True, kw_only=True, tag="group_not_synce
 
 
 class GroupWentBack(GroupEvent, frozen=True, kw_only=True, tag="group_went_back"):
-    """A group's commits on the target were taken back, because the group, or the target's log, had gone back."""
+    """A group's commits on the target were taken back, because the group, or the target's log, had gone back.
+
+    `times`: how often, since it was told last; `groups`: how many groups share the event, none of them named.
+    `partitions` is the most of one time.
+    """
 
     severity: ClassVar[str] = "warning"
     partitions: int
     why: str
+    times: int = 1
+    groups: int = 1
 
     def text(self) -> str:
-        return f"{self.group}: offsets of {self.partitions} partitions taken back on the target: {self.why}"
+        whose = f" of {self.groups} groups that are not named," if self.groups > 1 else ""
+        often = f", {self.times} times since that was told last" if self.times > 1 else ""
+        most = " at most" if often else ""
+        what = f"offsets{whose} of {self.partitions} partitions{most} taken back on the target{often}"
+        return f"{self.group}: {what}: {self.why}"
 
 
 class GroupClamped(GroupEvent, frozen=True, kw_only=True, tag="group_clamped"):

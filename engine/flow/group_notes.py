@@ -3,9 +3,10 @@
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from engine.core.events import AnyEvent, CommitsNotRead, GroupClamped, GroupNotSynced, GroupRefused
+from engine.core.events import AnyEvent, CommitsNotRead, GroupClamped, GroupNotSynced, GroupRefused, GroupWentBack
 from engine.core.group_report import GroupsReport
 from engine.core.offset_map import How
+from engine.core.rewinds import Rewinds
 from engine.core.tally import Tally
 from engine.flow.translations import CLAMPED, Place
 from policies.model import FlowName
@@ -25,6 +26,7 @@ class GroupNotes:
         self._flow = flow
         self._now_s = now_s
         self._events: deque[AnyEvent] = deque(maxlen=_EVENTS)
+        self._rewinds = Rewinds(flow)
         self.not_synced: dict[str, str] = {}
         """Groups of a kind that is not mirrored, and why."""
         self._clamped: dict[str, int] = {}
@@ -39,12 +41,14 @@ class GroupNotes:
         """Checkpoints."""
 
     def say(self, event: AnyEvent) -> None:
-        """Keep an event until it is taken."""
-        self._events.append(event)
+        """Keep an event until it is taken; groups that go back again and again are counted."""
+        told = self._rewinds.admit(event, self._now_s()) if isinstance(event, GroupWentBack) else event
+        if told is not None:
+            self._events.append(told)
 
     def take_events(self) -> tuple[AnyEvent, ...]:
         """Hand over what happened since the last call."""
-        events = tuple(self._events)
+        events = (*self._events, *self._rewinds.due(self._now_s()))
         self._events.clear()
         return events
 
