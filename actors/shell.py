@@ -45,7 +45,7 @@ LIVED_S = 30.0
 FAILED = 1
 REMEMBER_S = 8.0
 """How long a command waits until what is wanted is written down; less than commands wait for their answer."""
-SPARK_END_S = 10.0
+SPARK_END_S = 5.0
 """How long Spark may take to end in order; it is killed then, and nothing is lost by that."""
 FOLLOWS_S = 5.0
 """Who has asked within this time follows the mirror; it asks once a second."""

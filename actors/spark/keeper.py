@@ -151,14 +151,14 @@ class SparkKeeper:
 
     async def close(self, within_s: float) -> None:
         """Stop Spark in order, if that is possible within so long."""
-        host, self._on = self._host, False
+        host, self._host, self._on = self._host, None, False
         if host is not None:
             try:
                 async with asyncio.timeout(within_s):
                     await host.close()
             except (TimeoutError, HostGone, HostSilent):
-                pass  # it is killed next
-        self._drop()
+                pass  # it is killed all the same
+            host.kill()
         self._state, self._reason = SparkState.OFF, "the mirror ends"
 
     async def step(self) -> None:
@@ -168,12 +168,14 @@ class SparkKeeper:
             self._begin()
             return
         try:
-            if self._hear(await host.status()):
+            seen = await host.status()
+            if host is self._host and self._hear(seen):
                 await self._serve(host)
         except HostGone as gone:
-            self._fail(str(gone))
+            if host is self._host:
+                self._fail(str(gone))
         except HostSilent as silent:
-            if self._clock_s() - self._heard_at_s > SILENT_S:
+            if host is self._host and self._clock_s() - self._heard_at_s > SILENT_S:
                 self._fail(str(silent))
 
     async def _safely(self, do: Callable[[], Awaitable[None]]) -> None:

@@ -212,9 +212,9 @@ async def test_one_silence_is_nothing_and_a_long_one_is_an_end() -> None:
     await stage.make_ready()
     stage.host.tells = HostSilent("no answer in 10 s")
     await stage.steps(after_s=SILENT_S - 1)
-    assert stage.state is SparkState.READY
+    assert stage.keeper.status().state is SparkState.READY
     await stage.steps(after_s=2)
-    assert stage.state is SparkState.RESTARTING
+    assert stage.keeper.status().state is SparkState.RESTARTING
 
 
 async def test_a_session_that_does_not_open_in_time_is_tried_again_but_one_that_waits_for_resources_waits() -> None:
