@@ -77,7 +77,7 @@ class RayHosts:
     def __init__(self, spec: MirrorSpec, config: SparkConfig) -> None:
         self._spec = spec
         local = config.storage is None or config.storage.is_local
-        self._head_only = local and not config.shared
+        self._head_only, self._cores = local and not config.shared, config.cores
 
     def clear(self) -> None:
         """Kill hosts that are left in the namespace."""
@@ -88,7 +88,7 @@ class RayHosts:
 
     def refusal(self) -> str:
         """Say why there is no place for a host."""
-        return refusal_of(_nodes(), head_only=self._head_only)
+        return refusal_of(_nodes(), head_only=self._head_only, cores=self._cores)
 
     def start(self, name: str) -> Host:
         """Start one, on the head node where that has Java."""
@@ -124,16 +124,17 @@ def with_java(nodes: list[dict[str, Any]]) -> list[dict[str, float]]:
     return [resources for resources in living if JAVA_RESOURCE in resources]
 
 
-def refusal_of(nodes: list[dict[str, Any]], *, head_only: bool) -> str:
-    """Say why Spark has no place on these nodes; empty if it has one."""
+def refusal_of(nodes: list[dict[str, Any]], *, head_only: bool, cores: int = 1) -> str:
+    """Say why Spark has no place on these nodes; empty if it has one. `cores`: of one executor."""
     right = "start nodes with deploy/ray/start-node.sh, and Java 17 to 21 on them"
     having = with_java(nodes)
     if not having:
         return f"no node of the Ray cluster was started with Java (resource {JAVA_RESOURCE}); {right}"
-    if head_only and not any(HEAD in resources for resources in having):
-        return (
-            "raymirror.storage is a folder that only one machine sees, so Spark runs on the head node, which was"
-            f" started without Java (resource {JAVA_RESOURCE}); {right}, or set raymirror.storage.shared = true where"
-            " all nodes see the folder, or use s3a: or gs:"
-        )
-    return ""
+    head: dict[str, float] = next((resources for resources in having if HEAD in resources), {})
+    if not head_only or head.get("CPU", 0) >= cores:
+        return ""
+    lacks = f"has {head.get('CPU', 0):g} CPUs, and an executor takes {cores}" if head else "was started without Java"
+    return (
+        "raymirror.storage is a folder that only one machine sees, so Spark runs on the head node, which"
+        f" {lacks}; set raymirror.storage.shared = true where all nodes see the folder, or use s3a: or gs:"
+    )

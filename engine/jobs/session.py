@@ -49,6 +49,8 @@ def spark_conf(
         # Said aloud: with the fallback, a type that Arrow cannot carry would be slow, and its NULLs another thing.
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.pyspark.fallback.enabled": "false",
+        # Python workers leave their working folder out: it comes before what is sent, and may hold another `engine`.
+        "spark.executorEnv.PYTHONSAFEPATH": "1",
         "spark.driver.extraJavaOptions": JAVA_OPTIONS,
         "spark.executor.extraJavaOptions": JAVA_OPTIONS,
         **more,

@@ -169,5 +169,6 @@ def test_a_job_runs_on_a_real_session_and_is_cancelled_there(spark: "SparkSessio
     report = msgspec.msgpack.decode(runner.report("probe-1") or b"", type=ProbeReport)
     assert [answer.topic for answer in report.answers] == ["A.probe-0", "A.probe-1", "A.probe-2"]
     assert {answer.python for answer in report.answers} == {sys.executable}
+    assert all("raymirror-code.zip" in answer.engine for answer in report.answers), "not that of the working folder"
     runner.cancel("probe-2")
     assert until_ended(runner).state is JobState.CANCELLED
