@@ -14,8 +14,6 @@ from pathlib import Path
 import msgspec
 
 from engine.errors import MirrorError
-from engine.jobs.storage import Storage
-from engine.settings import MirrorConfig
 
 PREFIX = "raymirror-"
 
@@ -174,13 +172,6 @@ def deployment_id(env: Mapping[str, str]) -> str:
             os.link(part, path)  # whoever comes first, all read the same id
         part.unlink()
         return path.read_text().strip()
-
-
-def storage_of(config: MirrorConfig, namespace: str, env: Mapping[str, str]) -> Storage:
-    """Give where a mirror's Spark keeps things: what the file says, else a folder beside the state files."""
-    if config.spark.storage is not None:
-        return config.spark.storage
-    return Storage.of_folder(folder(env).parent / "storage" / namespace.removeprefix(PREFIX))
 
 
 def namespace_of(name: str) -> str:

@@ -80,7 +80,7 @@ class SupervisorShell:
                 fleet = RayFleet(self._spec, memory, group, self._nudge)
                 self._tracing = open_tracing(config.telemetry, mirror=self._spec.namespace, version=self._spec.version)
                 self._exporter = Exporter(config.telemetry, look=self._look, tell=log_sentence)
-                hosts = RayHosts(self._spec, config.spark)
+                hosts = RayHosts(self._spec, config)
                 spark = SparkKeeper(hosts, on=config.spark.on, namespace=self._spec.namespace, clock_s=now_s)
                 self._supervisor = self._make(config, fleet, metadata, spark)
                 self._metadata, self._spark = metadata, spark

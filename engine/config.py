@@ -16,8 +16,8 @@ from engine.properties import Properties, Property
 from engine.property_reader import PropertyReader
 from engine.secrets import SECURITY_KEYS, check_security, is_secret
 from engine.settings import ClusterConfig, ConfigWarning, FlowConfig, HeartbeatConfig, MirrorConfig
-from engine.storage_config import read_storage
 from engine.spark_config import read_spark
+from engine.storage_config import read_storage
 from engine.telemetry_config import read_telemetry
 from engine.unread import explain
 from policies.model import FlowName

@@ -184,7 +184,7 @@ class TelemetryConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SparkConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a mirror runs Spark, and how large; `storage` None: in the state folder of who starts the mirror."""
+    """Whether a mirror runs Spark, and how large."""
 
     on: bool = False
     executors: int = 2
@@ -193,9 +193,8 @@ class SparkConfig(msgspec.Struct, frozen=True, kw_only=True):
     memory_bytes: int = 1024 * 1024 * 1024
     """The heap of one executor, and so its Ray memory."""
     jars: tuple[str, ...] = ()
-    storage: Storage | None = None
     shared: bool = False
-    """Whether all nodes see the folder of a `file:` storage."""
+    """Whether all nodes see the folder of the mirror's `file:` storage."""
 
 
 class MirrorConfig(msgspec.Struct, frozen=True, kw_only=True):

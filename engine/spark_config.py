@@ -1,6 +1,5 @@
-"""Whether a mirror runs Spark, how large, and where it keeps things, out of the properties."""
+"""Whether a mirror runs Spark, and how large, out of the properties."""
 
-from engine.jobs.storage import BadStorage, Storage
 from engine.property_reader import PropertyReader
 from engine.settings import SparkConfig
 
@@ -21,7 +20,6 @@ def read_spark(reader: PropertyReader) -> SparkConfig:
             "raymirror.spark.executor.memory.bytes", _DEFAULTS.memory_bytes, _LEAST_MEMORY, _MOST_MEMORY
         ),
         jars=_jars(reader, "raymirror.spark.jars"),
-        storage=_storage(reader, "raymirror.storage"),
         shared=reader.flag("raymirror.storage.shared", default=_DEFAULTS.shared),
     )
 
@@ -41,13 +39,3 @@ def _jars(reader: PropertyReader, key: str) -> tuple[str, ...]:
                 key, f"{path!r} is no absolute path of a jar", "write e.g. /opt/jars/hadoop-aws-3.3.4.jar"
             )
     return tuple(paths)
-
-
-def _storage(reader: PropertyReader, key: str) -> Storage | None:
-    text = reader.text(key, "")
-    if not text:
-        return None
-    try:
-        return Storage.parse(text)
-    except BadStorage as bad:
-        raise reader.error(key, bad.wrong, bad.right) from None

@@ -5,7 +5,6 @@ session that is broken stays so, and the supervisor replaces the host.
 """
 
 import asyncio
-import os
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -13,7 +12,6 @@ import msgspec
 
 from actors import config_ref
 from actors.logs import log_sentence, setup_logging
-from actors.session import storage_of
 from actors.spark.session import Session, SessionTerms
 from actors.spark.status import HostSpec, HostStatus
 from deploy.local.errors import ClusterError
@@ -66,8 +64,7 @@ class SparkHostShell:
 
     async def _watch(self, session: OpenSession, config: MirrorConfig) -> None:
         self._session = session
-        storage = storage_of(config, self._spec.namespace, os.environ)
-        self._runner = JobRunner(session.spark, {"config": config, "storage": storage})
+        self._runner = JobRunner(session.spark, {"config": config, "storage": config.storage})
         seen_at_s, had_any = now_s(), False
         while True:
             try:

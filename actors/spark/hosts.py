@@ -13,7 +13,7 @@ from actors.spark.host import SparkHostShell
 from actors.spark.java import JAVA_RESOURCE
 from actors.spark.keeper import Host, HostGone, HostSilent, JobRefused
 from actors.spark.status import HostSpec, HostStatus
-from engine.settings import SparkConfig
+from engine.settings import MirrorConfig
 
 SPARK = "spark"
 HEAD = "node:__internal_head__"
@@ -74,10 +74,9 @@ class RayHost:
 class RayHosts:
     """Starts hosts in a mirror's namespace. A storage that only one machine sees keeps Spark on the head node."""
 
-    def __init__(self, spec: MirrorSpec, config: SparkConfig) -> None:
-        self._spec = spec
-        local = config.storage is None or config.storage.is_local
-        self._head_only, self._cores = local and not config.shared, config.cores
+    def __init__(self, spec: MirrorSpec, config: MirrorConfig) -> None:
+        self._spec, self._cores = spec, config.spark.cores
+        self._head_only = config.storage is not None and config.storage.is_local and not config.spark.shared
 
     def clear(self) -> None:
         """Kill hosts that are left in the namespace."""

@@ -3,7 +3,8 @@
 A job is a function `run(spark, terms, ...) -> report` in a module of its own, imported by nobody but the host of a
 session. Terms and report are msgspec structs, found by the function's annotations, so they must be real imports there.
 Beyond the first two it may take, by name: `stop` (a threading.Event that is set when it should end), `config` (the
-MirrorConfig, with placeholders of passwords unresolved), `storage` (the Storage).
+MirrorConfig, with placeholders of passwords unresolved), `storage` (the Storage, None
+where the file names none).
 """
 
 import importlib

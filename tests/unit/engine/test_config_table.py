@@ -37,7 +37,6 @@ NOT_OF_FLOWS = {
     ("top", "raymirror.spark.executor.cores"),
     ("top", "raymirror.spark.executor.memory.bytes"),
     ("top", "raymirror.spark.jars"),
-    ("top", "raymirror.storage"),
     ("top", "raymirror.storage.shared"),
     ("cluster", "bootstrap.servers"),
     ("flow", "enabled"),

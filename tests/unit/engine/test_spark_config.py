@@ -1,15 +1,14 @@
-"""Whether Spark runs, how large, where it keeps things: defaults, values, refusals."""
+"""Whether Spark runs, and how large: defaults, values, refusals."""
 
 import pytest
 
 from engine.errors import ConfigError
-from engine.jobs.storage import Storage
 from engine.settings import SparkConfig
 from tests.unit.engine.config_files import mirror
 
 
 def test_spark_is_off_unless_the_file_says_otherwise() -> None:
-    assert mirror().spark == SparkConfig(on=False, executors=2, cores=1, memory_bytes=1024**3, storage=None)
+    assert mirror().spark == SparkConfig(on=False, executors=2, cores=1, memory_bytes=1024**3)
 
 
 def test_every_key_is_read() -> None:
@@ -19,7 +18,6 @@ def test_every_key_is_read() -> None:
         "raymirror.spark.executor.cores = 2\n"
         "raymirror.spark.executor.memory.bytes = 536870912\n"
         "raymirror.spark.jars = /opt/a.jar, /opt/b.jar\n"
-        "raymirror.storage = s3a://bucket/mirror/\n"
         "raymirror.storage.shared = true\n"
     )
     assert config.spark == SparkConfig(
@@ -28,7 +26,6 @@ def test_every_key_is_read() -> None:
         cores=2,
         memory_bytes=536870912,
         jars=("/opt/a.jar", "/opt/b.jar"),
-        storage=Storage("s3a://bucket/mirror"),
         shared=True,
     )
     assert not [warning for warning in config.warnings if "raymirror." in str(warning)]
@@ -43,8 +40,6 @@ def test_every_key_is_read() -> None:
         ("raymirror.spark.executor.memory.bytes = 1000", "out of range"),
         ("raymirror.spark.jars = a.jar", "'a.jar' is no absolute path of a jar"),
         ("raymirror.spark.jars = /opt/jars", "is no absolute path of a jar"),
-        ("raymirror.storage = /var/lib/x", "does not say what kind of storage it is; write file:/var/lib/x"),
-        ("raymirror.storage = s3://bucket", "write s3a:"),
         ("raymirror.storage.shared = yes", "neither true nor false"),
     ],
 )
