@@ -11,6 +11,7 @@ import re
 import shutil
 import socket
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -127,9 +128,12 @@ class RayConnection:
             shutil.rmtree(self._temp, ignore_errors=True)
 
 
-def start_local(cpus: int, memory: int = 0, folder: Path | None = None) -> RayConnection:
+def start_local(
+    cpus: int, memory: int = 0, folder: Path | None = None, resources: Mapping[str, float] = {}
+) -> RayConnection:
     """Start a Ray of our own with so many logical CPUs, whatever the cores, and so many bytes of logical memory beside
     what the machine has, for actors that ask for it (0: what Ray finds free); in `folder`, if its path is short.
+    `resources`: what else its one node is said to have.
     """
     for name, value in UNWATCHED.items():
         os.environ.setdefault(name, value)
@@ -144,6 +148,7 @@ def start_local(cpus: int, memory: int = 0, folder: Path | None = None) -> RayCo
             ray.init(
                 address="local",
                 num_cpus=cpus,
+                resources=dict(resources) or None,
                 include_dashboard=False,
                 object_store_memory=OBJECT_STORE_BYTES,
                 log_to_driver=False,

@@ -7,7 +7,9 @@ from typing import Any, ClassVar
 
 import msgspec
 
+from actors.spark.status import SparkNews
 from engine.core.events import AnyEvent, Event
+from policies.model import FlowName
 
 
 class CopierEvent(Event, frozen=True, kw_only=True):
@@ -158,6 +160,30 @@ class ConfigEdited(Event, frozen=True, kw_only=True, tag="config_edited"):
         )
 
 
+class SparkStarted(Event, frozen=True, kw_only=True, tag="spark_started"):
+    """Spark is ready for the first time."""
+
+    def text(self) -> str:
+        return "Spark is ready"
+
+
+class SparkFailed(Event, frozen=True, kw_only=True, tag="spark_failed"):
+    """Spark has ended, or cannot be started; copying goes on without it."""
+
+    severity: ClassVar[str] = "warning"
+    reason: str
+
+    def text(self) -> str:
+        return f"Spark is away: {self.reason}; copying goes on without it"
+
+
+class SparkRecovered(Event, frozen=True, kw_only=True, tag="spark_recovered"):
+    """Spark is ready again."""
+
+    def text(self) -> str:
+        return "Spark is ready again"
+
+
 class FlowTroubled(Event, frozen=True, kw_only=True, tag="flow_troubled"):
     """Discovery, or what is remembered of a flow, fails."""
 
@@ -166,6 +192,13 @@ class FlowTroubled(Event, frozen=True, kw_only=True, tag="flow_troubled"):
 
     def text(self) -> str:
         return self.what
+
+
+def spark_event(flow: FlowName, news: SparkNews) -> Event:
+    """Make the event of a flow out of what happened to Spark."""
+    if news.kind == "failed":
+        return SparkFailed(flow=flow, reason=news.reason)
+    return SparkStarted(flow=flow) if news.kind == "started" else SparkRecovered(flow=flow)
 
 
 KINDS: tuple[type[Event], ...] = (
@@ -180,6 +213,9 @@ KINDS: tuple[type[Event], ...] = (
     FlowTroubled,
     FailedOver,
     ConfigEdited,
+    SparkStarted,
+    SparkFailed,
+    SparkRecovered,
 )
 
 _known: list[Any] = [*typing.get_args(AnyEvent), *KINDS]

@@ -14,6 +14,7 @@ from actors.connect import RayConnection, attach, start_local
 from actors.messages import MirrorSpec
 from actors.mirror import Mirror, start
 from actors.needs import memory_of
+from actors.spark.java import JAVA_RESOURCE, put_on_path
 from engine.clock import wall_ms
 from engine.errors import MirrorError
 from engine.settings import MirrorConfig
@@ -30,7 +31,9 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
     address: str
     copiers: int
     memory: int
-    """Bytes that all copiers may ask for together."""
+    """Bytes that all copiers and Spark's executors may ask for together; 0: what Ray finds free will do."""
+    spark_cpus: int = 0
+    """Of Spark's executors together; 0: no Spark."""
     flows: tuple[str, ...]
 
 
@@ -48,6 +51,7 @@ def plan_launch(
     """Decide what to launch: address given, else RAY_ADDRESS (which every Ray job has), else local. Raises OSError."""
     flows = "_".join(f"{flow.name.source}-{flow.name.target}" for flow in config.flows)
     namespace = session.namespace_of(name or flows)
+    executors, heap = (config.spark.executors if config.spark.on else 0), config.spark.memory_bytes
     return LaunchPlan(
         spec=MirrorSpec(
             config=config_ref.refer(path),
@@ -62,7 +66,8 @@ def plan_launch(
         ),
         address=address or os.environ.get("RAY_ADDRESS", ""),
         copiers=sum(flow.most_copiers for flow in config.flows),
-        memory=sum(memory_of(flow) * (flow.most_copiers + SPARE_CPUS) for flow in config.flows),
+        memory=sum(memory_of(flow) * (flow.most_copiers + SPARE_CPUS) for flow in config.flows) + executors * heap,
+        spark_cpus=executors * config.spark.cores,
         flows=tuple(str(flow.name) for flow in config.flows),
     )
 
@@ -74,7 +79,8 @@ def connect(plan: LaunchPlan, folder: Path | None = None) -> RayConnection:
     """
     if plan.address:
         return attach(plan.address, local=False)
-    return start_local(plan.copiers + SPARE_CPUS, plan.memory, folder)
+    resources = {JAVA_RESOURCE: 1.0} if plan.spark_cpus and put_on_path() else {}
+    return start_local(plan.copiers + SPARE_CPUS + plan.spark_cpus, plan.memory, folder, resources)
 
 
 @contextmanager

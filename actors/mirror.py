@@ -15,6 +15,7 @@ from actors.session import PREFIX, MirrorPlace, NoMirror, SeveralMirrors
 from actors.states import Command
 from actors.status import MirrorStatus, decode_status
 from engine.errors import MirrorError
+from engine.jobs.runner import JobLine
 
 CALL_TIMEOUT_S = 15.0
 START_S = 60.0
@@ -96,6 +97,23 @@ class Mirror:
     def clear_node(self, node: str) -> int:
         """Have the copiers on a node replaced elsewhere; say how many are there still. Raises MirrorLost."""
         return int(self._get(self._handle.clear_node.remote(node)))
+
+    def submit_job(self, job: str, terms: bytes) -> str:
+        """Have a Spark job run (terms: msgpack); give its id. Raises SparkOff, UnknownJob, MirrorLost."""
+        return str(self._get(self._handle.submit_job.remote(job, terms)))
+
+    def job(self, job_id: str) -> JobLine:
+        """Tell of a Spark job. Raises UnknownJobId, MirrorLost."""
+        return msgspec.msgpack.decode(self._get(self._handle.job.remote(job_id)), type=JobLine)
+
+    def job_report(self, job_id: str) -> bytes | None:
+        """Give what a Spark job reported, None while it has not. Raises UnknownJobId, MirrorLost."""
+        found: bytes | None = self._get(self._handle.job_report.remote(job_id))
+        return found
+
+    def cancel_job(self, job_id: str) -> None:
+        """Have a Spark job end soon. Raises UnknownJobId, MirrorLost."""
+        self._get(self._handle.cancel_job.remote(job_id))
 
     def drain(self) -> None:
         """Ask for an end in order; the desired state stays."""

@@ -9,6 +9,7 @@ from typing import Literal, Protocol
 import msgspec
 
 from actors.messages import Orders, Report
+from actors.spark.status import SparkNews, SparkStatus
 from actors.states import Desired
 from engine.core.config_report import ConfigReport
 from engine.core.events import AnyEvent, Event
@@ -112,6 +113,16 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     taken: str = ""
     groups: GroupsReport | None = None
     configs: ConfigReport | None = None
+
+
+class SparkPort(Protocol):
+    """What the mirror's Spark tells; nothing waits for it."""
+
+    def status(self) -> SparkStatus:
+        """Say how it is."""
+
+    def take_news(self) -> tuple[SparkNews, ...]:
+        """Give what happened since the last call."""
 
 
 class MetadataPort(Protocol):

@@ -23,6 +23,8 @@ from actors.needs import memory_of
 from actors.plan import plan_sets
 from actors.ray_metadata import RayMetadata
 from actors.recipe import recipe_of
+from actors.spark.hosts import RayHosts
+from actors.spark.keeper import SparkKeeper
 from actors.states import Command
 from actors.status import EventLine, MirrorStatus, encode_status
 from actors.supervisor import Identity, Replaced, Supervisor, Terms
@@ -43,6 +45,8 @@ LIVED_S = 30.0
 FAILED = 1
 REMEMBER_S = 8.0
 """How long a command waits until what is wanted is written down; less than commands wait for their answer."""
+SPARK_END_S = 5.0
+"""How long Spark may take to end in order; it is killed then, and nothing is lost by that."""
 FOLLOWS_S = 5.0
 """Who has asked within this time follows the mirror; it asks once a second."""
 
@@ -60,6 +64,7 @@ class SupervisorShell:
         self._handed_over = False
         self._exporter: Exporter | None = None
         self._metadata: RayMetadata | None = None
+        self._spark: SparkKeeper | None = None
         self._tracing: Tracing = NoTracing()
         self._began_s = now_s()
         self._end = end
@@ -75,9 +80,12 @@ class SupervisorShell:
                 fleet = RayFleet(self._spec, memory, group, self._nudge)
                 self._tracing = open_tracing(config.telemetry, mirror=self._spec.namespace, version=self._spec.version)
                 self._exporter = Exporter(config.telemetry, look=self._look, tell=log_sentence)
-                self._supervisor = self._make(config, fleet, metadata)
-                self._metadata = metadata
+                hosts = RayHosts(self._spec, config)
+                spark = SparkKeeper(hosts, on=config.spark.on, namespace=self._spec.namespace, clock_s=now_s)
+                self._supervisor = self._make(config, fleet, metadata, spark)
+                self._metadata, self._spark = metadata, spark
                 helpers = [
+                    group.create_task(spark.run()),
                     group.create_task(metadata.run()),
                     group.create_task(self._exporter.run()),
                     group.create_task(self._watch_config(self._supervisor)),
@@ -86,6 +94,7 @@ class SupervisorShell:
                 try:
                     await self._rounds(self._supervisor)
                     await metadata.settle()
+                    await spark.close(SPARK_END_S)
                 finally:
                     for helper in helpers:
                         helper.cancel()
@@ -141,7 +150,7 @@ class SupervisorShell:
             raise RuntimeError("nobody looks before the supervisor has begun")
         return self._supervisor.status(lanes=True)
 
-    def _make(self, config: MirrorConfig, fleet: RayFleet, metadata: RayMetadata) -> Supervisor:
+    def _make(self, config: MirrorConfig, fleet: RayFleet, metadata: RayMetadata, spark: SparkKeeper) -> Supervisor:
         return Supervisor(
             Identity(
                 namespace=self._spec.namespace,
@@ -170,6 +179,7 @@ class SupervisorShell:
             clock_s=now_s,
             wall_ms=lambda: time.time_ns() // 1_000_000,
             terms=Terms(drain_s=self._spec.drain_s),
+            spark=spark,
             heard=self._count,
             done=self._trace,
         )
@@ -244,6 +254,28 @@ class SupervisorShell:
         left = (await self._ready()).clear_node(node)
         self._nudge.set()
         return left
+
+    async def submit_job(self, job: str, terms: bytes) -> str:
+        """Have a Spark job run; give its id. Raises SparkOff, UnknownJob."""
+        return (await self._spark_ready()).submit(job, terms)
+
+    async def job(self, job_id: str) -> bytes:
+        """Tell of a Spark job: a JobLine. Raises UnknownJobId."""
+        return msgspec.msgpack.encode((await self._spark_ready()).line(job_id))
+
+    async def job_report(self, job_id: str) -> bytes | None:
+        """Give what a Spark job reported, None while it has not. Raises UnknownJobId."""
+        return (await self._spark_ready()).report(job_id)
+
+    async def cancel_job(self, job_id: str) -> None:
+        """Have a Spark job end soon. Raises UnknownJobId."""
+        (await self._spark_ready()).cancel(job_id)
+
+    async def _spark_ready(self) -> SparkKeeper:
+        await self._ready()
+        if self._spark is None:
+            raise RuntimeError("the supervisor has begun without a keeper of Spark")  # a bug
+        return self._spark
 
     async def hand_over(self) -> None:
         """Give no orders any more: another supervisor takes the copiers over."""

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from actors.spark.status import SparkStatus
 from actors.states import CopierState, Desired
 from engine.core.config_report import ConfigReport
 from engine.core.group_report import GroupsReport
@@ -116,6 +117,7 @@ class MirrorStatus(msgspec.Struct, frozen=True, kw_only=True):
     lanes: tuple[LaneProgress, ...] = ()
     topics: tuple[TopicStatus, ...] = ()
     """Given together with the lanes."""
+    spark: SparkStatus = SparkStatus()
 
 
 def encode_status(status: MirrorStatus) -> bytes:

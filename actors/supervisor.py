@@ -23,13 +23,15 @@ from actors.events import (
     Outcome,
     SetMoved,
     TopicGone,
+    spark_event,
 )
 from actors.logs import log_event
 from actors.messages import Orders, Report
 from actors.placing import place
-from actors.ports import Fleet, MetadataPort
+from actors.ports import Fleet, MetadataPort, SparkPort
 from actors.scaler import Scaler
 from actors.seat import Seat
+from actors.spark.status import SparkStatus
 from actors.states import Command, CopierState, Desired, Sign, desired_after
 from actors.status import EventLine, MirrorStatus
 from actors.tally import Tally
@@ -96,6 +98,7 @@ class Supervisor:
         clock_s: Callable[[], float],
         wall_ms: Callable[[], int],
         terms: Terms,
+        spark: SparkPort | None = None,
         heard: Callable[[EventLine], None] = lambda _: None,
         done: Callable[[Deed], None] = lambda _: None,
     ) -> None:
@@ -109,7 +112,7 @@ class Supervisor:
         self._is_edited = False
         self._desks = {flow.name: FlowDesk(flow, plan, identity.started_ms) for flow in flows}
         self._tallies = {name: Tally(desk) for name, desk in self._desks.items()}
-        self._fleet, self._metadata = fleet, metadata
+        self._fleet, self._metadata, self._spark = fleet, metadata, spark
         self._clock_s, self._wall_ms, self._terms, self._heard = clock_s, wall_ms, terms, heard
         self._events: deque[EventLine] = deque(maxlen=EVENTS_KEPT)
         self._began_at_s = clock_s()
@@ -148,6 +151,12 @@ class Supervisor:
                 self._remember(desk)
             self._tallies[desk.flow].mark(self._clock_s())
             self._deeds[desk.flow].look(self._clock_s())
+        self._hear_spark()
+
+    def _hear_spark(self) -> None:
+        for news in self._spark.take_news() if self._spark is not None else ():
+            for flow in self._desks:
+                self._note(spark_event(flow, news))
 
     def _hear(self, desk: FlowDesk) -> None:
         for seat in desk.seats.values():
@@ -323,6 +332,7 @@ class Supervisor:
             refused=self.refused,
             lanes=tuple(lane for tally in self._tallies.values() for lane in tally.lanes()) if lanes else (),
             topics=tuple(one for tally in self._tallies.values() for one in tally.topics()) if lanes else (),
+            spark=self._spark.status() if self._spark is not None else SparkStatus(),
         )
 
     def _phase(self) -> str:

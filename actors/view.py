@@ -13,7 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from actors.lagging import seconds_text
+from actors.spark.status import SparkState
 from actors.status import EventLine, FlowStatus, MirrorStatus
+from engine.jobs.runner import JobState
 
 PLAIN_EVERY_S = 5.0
 EVENTS_SHOWN = 8
@@ -95,6 +97,8 @@ class PlainView:
             self._phase, self._due_at = status.phase, self._clock_s() + PLAIN_EVERY_S
             for flow in status.flows:
                 print(f"{status.phase}: {flow_line(flow, status.at_ms)}", file=self._stream)
+            if text := spark_text(status):
+                print(text, file=self._stream)
         self._stream.flush()
 
     def say(self, text: str) -> None:
@@ -157,6 +161,20 @@ def configs_text(flow: FlowStatus) -> str:
     return "configs and ACLs: " + ", ".join([*parts, report.trouble] if report.trouble else parts)
 
 
+def spark_text(status: MirrorStatus) -> str:
+    """Say how Spark is, empty where it is off."""
+    spark = status.spark
+    if spark.state is SparkState.OFF:
+        return ""
+    parts = [str(spark.state)]
+    parts += [f"{spark.executors} executor(s)"] if spark.state is SparkState.READY else []
+    running = [line.job for line in spark.jobs if line.state is JobState.RUNNING]
+    waiting = sum(line.state is JobState.WAITING for line in spark.jobs)
+    parts += [f"running: {', '.join(running)}"] if running else []
+    parts += [f"{waiting} job(s) waiting"] if waiting else []
+    return "Spark: " + ", ".join(parts) + (f" ({spark.reason})" if spark.reason else "")
+
+
 def lag_text(flow: FlowStatus) -> str:
     """Say the lag, and whether it may be more."""
     return f"{flow.lag_records:,}" if flow.unknown_lanes == 0 else f"at least {flow.lag_records:,}"
@@ -175,6 +193,7 @@ def render(status: MirrorStatus) -> RenderableType:
     parts += [Text(f"{flow.flow}: waiting for {flow.waiting_for}") for flow in status.flows if flow.waiting_for]
     for say in (groups_text, configs_text):
         parts += [Text(f"{flow.flow}: {text}") for flow in status.flows if (text := say(flow))]
+    parts += [Text(text)] if (text := spark_text(status)) else []
     parts += [
         Text(f"{event.severity}: {event.flow}: {event.text}", style=COLOURS.get(event.severity, ""))
         for event in status.events[-EVENTS_SHOWN:]

@@ -16,6 +16,7 @@ from engine.properties import Properties, Property
 from engine.property_reader import PropertyReader
 from engine.secrets import SECURITY_KEYS, check_security, is_secret
 from engine.settings import ClusterConfig, ConfigWarning, FlowConfig, HeartbeatConfig, MirrorConfig
+from engine.spark_config import read_spark
 from engine.storage_config import read_storage
 from engine.telemetry_config import read_telemetry
 from engine.unread import explain
@@ -70,6 +71,7 @@ def _read(reader: PropertyReader, properties: Properties) -> MirrorConfig:
     _check_topology(reader, flows)
     telemetry = read_telemetry(reader)
     storage = read_storage(reader)
+    spark = read_spark(reader)
     deployment_id = reader.text("raymirror.deployment.id", "")
     return MirrorConfig(
         file=properties.file,
@@ -81,6 +83,7 @@ def _read(reader: PropertyReader, properties: Properties) -> MirrorConfig:
         deployment_id=deployment_id,
         telemetry=telemetry,
         storage=storage,
+        spark=spark,
     )
 
 

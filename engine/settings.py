@@ -185,6 +185,20 @@ class TelemetryConfig(msgspec.Struct, frozen=True, kw_only=True):
     otlp_every_s: float = 15.0
 
 
+class SparkConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a mirror runs Spark, and how large."""
+
+    on: bool = False
+    executors: int = 2
+    cores: int = 1
+    """Of one executor, and so its Ray CPUs."""
+    memory_bytes: int = 1024 * 1024 * 1024
+    """The heap of one executor, and so its Ray memory."""
+    jars: tuple[str, ...] = ()
+    shared: bool = False
+    """Whether all nodes see the folder of the mirror's `file:` storage."""
+
+
 class MirrorConfig(msgspec.Struct, frozen=True, kw_only=True):
     """A whole configuration file."""
 
@@ -198,6 +212,7 @@ class MirrorConfig(msgspec.Struct, frozen=True, kw_only=True):
     telemetry: TelemetryConfig = TelemetryConfig()
     storage: Storage | None = None
     """Where the audit trail is kept, and what Spark's jobs keep."""
+    spark: SparkConfig = SparkConfig()
 
     def flow(self, name: FlowName) -> FlowConfig:
         """Return the flow of a name. Raises KeyError."""

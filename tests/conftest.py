@@ -23,6 +23,14 @@ def _own_user_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """PySpark leaves sockets to its own JVM for the garbage collector to close: not ours to mend."""
+    left = "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.filterwarnings(left))
+
+
 class Pair(NamedTuple):
     """The two clusters that most tests with real brokers share."""
 

@@ -3,6 +3,7 @@
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import engine
 import policies
@@ -18,6 +19,12 @@ JAVA_OPTIONS = " ".join(
     ["-XX:+IgnoreUnrecognizedVMOptions", *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED)]
 )
 """What Java 17 must open to Spark: `spark-submit` says it to the JVMs it starts, but others start RayDP's."""
+POOLS = """<allocations>
+  <pool name="stream"><schedulingMode>FIFO</schedulingMode><weight>1000</weight><minShare>1</minShare></pool>
+  <pool name="batch"><schedulingMode>FAIR</schedulingMode><weight>1</weight><minShare>0</minShare></pool>
+</allocations>
+"""
+"""Spark takes no core from a running task, so tasks of batch jobs are short, and streams have the next free one."""
 SHIPPED = (engine, policies)
 
 
@@ -26,8 +33,8 @@ def spark_conf(
 ) -> dict[str, str]:
     """Give the settings of every session of ours, local or on RayDP.
 
-    `jars` lie at the same path on every node. `scratch`: where JVMs keep what a killed one leaves behind, made by
-    Spark where it is missing. `more` wins over what is set here.
+    `jars` lie on the driver's machine. `scratch`: where JVMs keep what a killed one leaves behind; what the driver
+    needs there is written now. `more` wins over what is set here. Raises OSError.
     """
     return {
         "spark.jars": ",".join(str(jar) for jar in jars),
@@ -37,13 +44,24 @@ def spark_conf(
         "spark.sql.shuffle.partitions": str(shuffle_partitions),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
+        "spark.scheduler.mode": "FAIR",
+        "spark.scheduler.allocation.file": _write_pools(scratch).as_uri(),
         # Said aloud: with the fallback, a type that Arrow cannot carry would be slow, and its NULLs another thing.
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.pyspark.fallback.enabled": "false",
+        # Python workers leave their working folder out: it comes before what is sent, and may hold another `engine`.
+        "spark.executorEnv.PYTHONSAFEPATH": "1",
         "spark.driver.extraJavaOptions": JAVA_OPTIONS,
         "spark.executor.extraJavaOptions": JAVA_OPTIONS,
         **more,
     }
+
+
+def _write_pools(scratch: Path) -> Path:
+    scratch.mkdir(parents=True, exist_ok=True)
+    path = scratch / "pools.xml"
+    path.write_text(POOLS)
+    return path
 
 
 def zip_code(folder: Path) -> Path:
@@ -58,3 +76,14 @@ def zip_code(folder: Path) -> Path:
             for path in sorted(root.rglob("*.py")):
                 made.write(path, f"{root.name}/{path.relative_to(root)}")
     return archive
+
+
+def leave_thread(spark: Any) -> None:
+    """Close this thread's connection to the JVM, the last thing that a thread does with a session.
+
+    PySpark opens one for each thread, with a thread of the JVM behind it, and closes none.
+    """
+    gateway = spark.sparkContext._gateway
+    connection = gateway._gateway_client.get_thread_connection() if gateway is not None else None
+    if connection is not None:
+        connection.close()

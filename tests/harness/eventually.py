@@ -1,5 +1,6 @@
 """Waiting for what a broker tells a moment after it has taken a change: its image of the cluster follows the log."""
 
+import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
@@ -16,3 +17,11 @@ async def until_equal(read: Callable[[], Awaitable[T]], wanted: T) -> None:
     while (found := await read()) != wanted and now_s() < give_up_at_s:
         await pause(_POLL_S)
     assert found == wanted
+
+
+def wait_until(seen: Callable[[], bool], what: str, within_s: float = DEADLINE_S) -> None:
+    """Look until something is so, in a thread without a loop; fails with what it was to be."""
+    give_up_at_s = now_s() + within_s
+    while not seen():
+        assert now_s() < give_up_at_s, f"not within {within_s:.0f} s: {what}"
+        time.sleep(_POLL_S)

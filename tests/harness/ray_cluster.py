@@ -37,13 +37,21 @@ class RayCluster:
 
     With `token=True` it demands a token of its own, which stands in a file that `env` names, and its nodes are started
     by `deploy/ray/start-node.sh`; without, everyone on this machine may use it. With `dashboard=True` it takes `jobs`.
-    `code`: where its nodes and their clients have our packages from.
+    `code`: where its nodes and their clients have our packages from. `head_java`: as of `add_node`.
     """
 
-    def __init__(self, folder: Path, *, token: bool = False, dashboard: bool = False, code: Path = ROOT) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        token: bool = False,
+        dashboard: bool = False,
+        code: Path = ROOT,
+        head_java: bool = True,
+    ) -> None:
         self.folder = folder
         self.nodes: list[RayNode] = []
-        self._token, self._dashboard = token, dashboard
+        self._token, self._dashboard, self._head_java = token, dashboard, head_java
         self._port, self._dashboard_port = pick_ports(2)
         # Ray's unix sockets need a short path: some 65 characters come behind it, 107 are allowed.
         self._temp = Path(tempfile.mkdtemp(prefix="rc-", dir="/tmp"))
@@ -191,7 +199,7 @@ class RayCluster:
             *("--head", f"--port={self._port}", f"--ray-client-server-port={pick_ports(1)[0]}"),
             *(f"--include-dashboard={str(self._dashboard).lower()}", f"--dashboard-port={self._dashboard_port}"),
         ]
-        return self._launch("head", words, cpus, java=True)
+        return self._launch("head", words, cpus, java=self._head_java)
 
     def _launch_worker(self, cpus: float, *, java: bool) -> RayNode:
         node = self._launch(f"node-{len(self.nodes)}", [f"--address={self.address}"], cpus, java=java)
@@ -262,8 +270,11 @@ def ray_cluster(
     token: bool = False,
     dashboard: bool = False,
     code: Path = ROOT,
+    head_java: bool = True,
 ) -> Iterator[RayCluster]:
     """Start a cluster whose further nodes have so many CPUs each; all of it is ended at the end."""
-    with contextlib.closing(RayCluster(folder, token=token, dashboard=dashboard, code=code)) as cluster:
+    with contextlib.closing(
+        RayCluster(folder, token=token, dashboard=dashboard, code=code, head_java=head_java)
+    ) as cluster:
         cluster.start(nodes, head_cpus=head_cpus)
         yield cluster

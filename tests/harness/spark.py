@@ -1,6 +1,7 @@
 """A plain Spark session in this process, without Ray: what jobs are tested on."""
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,8 +20,13 @@ END_S = 60.0
 @contextmanager
 def local_spark(folder: Path, *, cores: int = 2) -> Iterator[SparkSession]:
     """Start Spark as `local[cores]`, with the connector's jars; stop it, and its JVM, at the end."""
-    before = {name: os.environ.get(name) for name in ("JAVA_HOME", "SPARK_LOCAL_IP")}
-    os.environ |= {"JAVA_HOME": str(find_spark_java().parent.parent), "SPARK_LOCAL_IP": "127.0.0.1"}
+    told = {
+        "JAVA_HOME": str(find_spark_java().parent.parent),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,  # its workers are some other `python3` otherwise
+    }
+    before = {name: os.environ.get(name) for name in told}
+    os.environ |= told
     builder = SparkSession.builder.master(f"local[{cores}]").appName("raymirror-tests")
     more = {"spark.driver.memory": "1g", "spark.log.level": "ERROR"}
     for key, value in spark_conf(jars=spark_jar_paths(), scratch=folder / "scratch", more=more).items():

@@ -7,7 +7,7 @@ import msgspec
 from actors.deeds import Deed
 from actors.desk import FlowPlan, Plan
 from actors.messages import Orders, Report
-from actors.ports import Found, Kept, Vital
+from actors.ports import Found, Kept, SparkPort, Vital
 from actors.supervisor import Identity, Supervisor, Terms
 from engine.core.events import AnyEvent, Event
 from engine.core.progress import FlowProgress, LaneProgress
@@ -229,6 +229,7 @@ def make(
     most: int = 0,
     plan: Plan = by_topic,
     done: Callable[[Deed], None] = lambda _: None,
+    spark: SparkPort | None = None,
 ) -> Supervisor:
     """Make a supervisor of one flow over a fake fleet."""
     return Supervisor(
@@ -241,4 +242,5 @@ def make(
         wall_ms=lambda: int(clock.now_s * 1000),
         terms=Terms(drain_s=20.0, lease_s=6.0),
         done=done,
+        spark=spark,
     )

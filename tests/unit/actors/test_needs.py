@@ -30,5 +30,15 @@ def test_a_local_ray_has_room_for_every_copier_and_its_spares(tmp_path: Path) ->
     path = write(tmp_path, "tasks.max = 3", f"raymirror.copier.memory.bytes = {1024 * MIB}")
     plan = plan_launch(path, load_config(path), address=None)
     assert plan.memory == (3 + SPARE_CPUS) * (PROCESS_BYTES + 1024 * MIB)
+    assert plan.spark_cpus == 0
     usual = write(tmp_path, "tasks.max = 3")
     assert plan_launch(usual, load_config(usual), address=None).memory == 0, "what Ray finds is taken"
+
+
+def test_a_local_ray_has_room_for_executors_where_spark_is_on(tmp_path: Path) -> None:
+    sizes = ("raymirror.spark.executors = 3", "raymirror.spark.executor.cores = 2")
+    path = write(tmp_path, *sizes, "raymirror.spark = on")
+    plan = plan_launch(path, load_config(path), address=None)
+    assert (plan.spark_cpus, plan.memory) == (6, 3 * 1024 * MIB)
+    off = write(tmp_path, *sizes)
+    assert plan_launch(off, load_config(off), address=None).spark_cpus == 0

@@ -5,13 +5,16 @@ import json
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
+from actors.spark.status import SparkState, SparkStatus
 from actors.states import CopierState, Desired
 from actors.status import CopierStatus, EventLine, FlowStatus, MirrorStatus
-from actors.view import PlainView, configs_text, fresh, groups_text, open_view, render
+from actors.view import PlainView, configs_text, fresh, groups_text, open_view, render, spark_text
 from engine.core.config_report import ConfigReport
 from engine.core.group_report import GroupsReport
+from engine.jobs.runner import JobLine, JobState
 
 LINE = "3 topics, 10 partitions, lag 1,234, 0.0 s behind, 5,000,000 records, 1,500/s, 2.0 MiB/s, 1 stopped"
 
@@ -168,3 +171,24 @@ def test_configs_say_what_was_done_and_what_is_left() -> None:
     out = io.StringIO()
     Console(file=out, width=400).print(render(status(of=of)))
     assert "A->B: configs and ACLs: 1,200 topics" in out.getvalue()
+
+
+def test_spark_is_told_where_it_is_on() -> None:
+    off = status()
+    assert spark_text(off) == ""
+    jobs = tuple(
+        JobLine(job_id=f"{state}", job=f"job-{state}", state=state)
+        for state in (JobState.RUNNING, JobState.WAITING, JobState.DONE)
+    )
+    ready = SparkStatus(state=SparkState.READY, executors=2, jobs=jobs)
+    assert spark_text(replace(off, spark=ready)) == (
+        "Spark: ready, 2 executor(s), running: job-running, 1 job(s) waiting"
+    )
+    refused = SparkStatus(state=SparkState.REFUSED, reason="no Java")
+    assert spark_text(replace(off, spark=refused)) == "Spark: refused (no Java)"
+    out = io.StringIO()
+    Console(file=out, width=200).print(render(replace(off, spark=refused)))
+    assert "Spark: refused (no Java)" in out.getvalue()
+    plain = io.StringIO()
+    PlainView(plain).show(replace(off, spark=refused))
+    assert "Spark: refused (no Java)\n" in plain.getvalue()

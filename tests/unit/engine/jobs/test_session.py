@@ -18,6 +18,7 @@ def test_settings_name_jars_and_scratch_and_let_others_win(tmp_path: Path) -> No
     assert conf["spark.local.dir"] == str(tmp_path)
     assert conf["spark.sql.shuffle.partitions"] == "2"
     assert conf["spark.ui.enabled"] == "true"
+    assert '<pool name="stream">' in (tmp_path / "pools.xml").read_text()
     assert conf["spark.driver.extraJavaOptions"].startswith("-XX:+IgnoreUnrecognizedVMOptions --add-opens=java.base/")
 
 

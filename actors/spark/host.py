@@ -1,0 +1,138 @@
+"""The Spark host: one process around one RayDP session, so that what goes wrong in it ends with it.
+
+It begins to open its session at once; jobs run in threads of it; whatever they do, it answers. It mends nothing: a
+session that is broken stays so, and the supervisor replaces the host.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import msgspec
+
+from actors import config_ref
+from actors.logs import log_sentence, setup_logging
+from actors.spark.session import Session, SessionTerms
+from actors.spark.status import HostSpec, HostStatus
+from deploy.local.errors import ClusterError
+from engine.clock import now_s
+from engine.errors import MirrorError
+from engine.jobs.runner import JobRunner, failure_text
+from engine.settings import MirrorConfig
+from engine.tasks import join
+
+LOOK_S = 1.0
+HANG_S = 60.0
+"""How long a look at the session may take: a machine at its limit is slow, a hung JVM for ever."""
+EXECUTORS_S = 60.0
+"""How long executors may be missing that were there: RayDP starts them again within seconds, if it can."""
+
+
+class OpenSession(Protocol):
+    """What the host needs of a session."""
+
+    spark: Any
+
+    def executors(self) -> int: ...
+    def close(self) -> None: ...
+
+
+Opens = Callable[[SessionTerms], OpenSession]
+
+
+class SparkHostShell:
+    """The actor."""
+
+    def __init__(self, spec: bytes, opens: Opens = Session) -> None:
+        self._spec = msgspec.msgpack.decode(spec, type=HostSpec)
+        self._logs = setup_logging(self._spec.namespace, "spark")
+        self._opens = opens
+        self._status = HostStatus()
+        self._session: OpenSession | None = None
+        self._runner: JobRunner | None = None
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        try:
+            config = config_ref.load(self._spec.config)
+            terms = SessionTerms(name=self._spec.name, config=config.spark, node=self._node())
+            session = await asyncio.to_thread(self._opens, terms)
+        except Exception as error:  # noqa: BLE001 RayDP and Py4J raise anything; the supervisor is told
+            self._break(f"Spark did not start: {failure_text(error)}", refused=_is_refusal(error))
+            return
+        await self._watch(session, config)
+
+    async def _watch(self, session: OpenSession, config: MirrorConfig) -> None:
+        self._session = session
+        self._runner = JobRunner(session.spark, {"config": config, "storage": config.storage})
+        seen_at_s, had_any = now_s(), False
+        while True:
+            try:
+                async with asyncio.timeout(HANG_S):
+                    executors = await asyncio.to_thread(session.executors)
+                    await asyncio.to_thread(self._runner.press)
+            except Exception as error:  # noqa: BLE001 as above
+                self._break(f"the Spark session is broken: {failure_text(error)}")
+                return
+            had_any = had_any or executors > 0
+            seen_at_s = now_s() if executors or not had_any else seen_at_s
+            if now_s() - seen_at_s > EXECUTORS_S:
+                self._break(f"no executor is left, for {EXECUTORS_S:.0f} s")
+                return
+            waiting = "" if had_any else _waiting_text(config)
+            self._status = HostStatus(state="ready" if had_any else "starting", reason=waiting, executors=executors)
+            await asyncio.sleep(LOOK_S)
+
+    def _break(self, reason: str, *, refused: bool = False) -> None:
+        log_sentence("error", reason)
+        self._status = HostStatus(state="broken", reason=reason, refused=refused)
+
+    def _node(self) -> str:
+        if not self._spec.one_node:
+            return ""
+        import ray
+
+        util: Any = ray.util  # without types
+        return str(util.get_node_ip_address())
+
+    async def status(self) -> bytes:
+        """Give a HostStatus, at once."""
+        if self._task.done():
+            await join(self._task)
+        jobs = self._runner.look() if self._runner is not None else ()
+        return msgspec.msgpack.encode(msgspec.structs.replace(self._status, jobs=jobs))
+
+    async def submit(self, job_id: str, job: str, terms: bytes) -> None:
+        """Begin a job; one of this id that was begun goes on. Raises UnknownJob, BadTerms."""
+        if self._runner is None:
+            raise RuntimeError("a host that is not ready is given no jobs")
+        await asyncio.to_thread(self._runner.submit, job_id, job, terms)
+
+    async def cancel(self, job_id: str) -> None:
+        """Have a job end soon."""
+        if self._runner is not None:
+            await asyncio.to_thread(self._runner.cancel, job_id)
+
+    async def report(self, job_id: str) -> bytes | None:
+        """Give what a job reported, None while it has not."""
+        return self._runner.report(job_id) if self._runner is not None else None
+
+    async def close(self) -> None:
+        """Stop Spark; the process is ended by who asks."""
+        self._task.cancel()
+        if self._session is not None:
+            await asyncio.to_thread(self._session.close)
+        self._logs.close()
+
+
+def _is_refusal(error: BaseException) -> bool:
+    """Whether trying again soon is in vain: our own errors say what is missing."""
+    return isinstance(error, (MirrorError, ClusterError, ImportError))
+
+
+def _waiting_text(config: MirrorConfig) -> str:
+    spark = config.spark
+    return (
+        f"waiting for resources: none of {spark.executors} executors has a place yet; each takes {spark.cores} CPU and"
+        f" {spark.memory_bytes:,} bytes of Ray memory on a node with Java"
+    )

@@ -1,0 +1,81 @@
+"""The RayDP session of a host: opened, looked at, closed. Everything here blocks: the host calls it in threads."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from actors.spark.java import JAVA_RESOURCE, find_java
+from engine.jobs.session import JAVA_OPTIONS, spark_conf, zip_code
+from engine.settings import SparkConfig
+
+SHARE = "0.001"
+"""Of a resource that stands for a place: so many find room there."""
+PING_S = 10.0
+_MASTER = "spark.ray.raydp_spark_master.actor.resource."
+_EXECUTOR = "spark.ray.raydp_spark_executor.actor.resource."
+_MIB = 1024 * 1024
+
+
+class SessionTerms(msgspec.Struct, frozen=True, kw_only=True):
+    """What a session is made of. `name` is never used twice; `node`: the only node for executors, empty for any."""
+
+    name: str
+    config: SparkConfig
+    node: str = ""
+
+
+class Session:
+    """An open RayDP session. One process has at most one."""
+
+    def __init__(self, terms: SessionTerms) -> None:
+        """Start Spark. Raises ClusterError without Java or jars, and whatever RayDP raises."""
+        import ray
+        import raydp
+
+        from deploy.local.jars import spark_jar_paths
+
+        # RayDP's JVMs are started by name from PATH, PySpark's from JAVA_HOME: both must be the one that was found.
+        os.environ["JAVA_HOME"] = str(find_java().parent.parent)
+        os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+        node: Any = ray._private.worker._global_node
+        scratch = Path(node.get_session_dir_path()) / "raymirror-spark" / terms.name
+        jars = [*spark_jar_paths(), *map(Path, terms.config.jars)]
+        self._raydp = raydp
+        self.spark = raydp.init_spark(
+            terms.name,
+            num_executors=terms.config.executors,
+            executor_cores=terms.config.cores,
+            executor_memory=f"{terms.config.memory_bytes // _MIB}m",
+            fault_tolerant_mode=False,  # it would connect the driver to Ray's object store, where nothing of ours goes
+            configs=spark_conf(jars=jars, scratch=scratch, more=placement(terms.node)),
+        )
+        self.spark.sparkContext.addPyFile(str(zip_code(scratch)))
+
+    def executors(self) -> int:
+        """Count the executors that are there. Raises what says that the session is broken: its JVM, or its master."""
+        import ray
+
+        master = self._raydp.context._global_spark_context._spark_cluster._spark_master_handle
+        # without it no executor comes back, and queries hang
+        ray.get(master.get_host.remote(), timeout=PING_S)
+        infos = self.spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
+        return len(infos) - 1  # the driver is one of them
+
+    def close(self) -> None:
+        """Stop Spark and give its Ray resources back."""
+        self._raydp.stop_spark()
+
+
+def placement(node: str) -> dict[str, str]:
+    """Say where RayDP's actors go: only where Java is, executors only on a node, if one is named."""
+    places = {f"{_EXECUTOR}node:{node}": SHARE} if node else {}
+    return {
+        "spark.ray.raydp_app_master.extraJavaOptions": JAVA_OPTIONS,
+        f"{_MASTER}CPU": "0",
+        f"{_MASTER}{JAVA_RESOURCE}": SHARE,
+        f"{_EXECUTOR}{JAVA_RESOURCE}": SHARE,
+        **places,
+    }

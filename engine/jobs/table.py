@@ -1,0 +1,85 @@
+"""The jobs by name: where each is, and in which pool of Spark's scheduler it runs.
+
+A job is a function `run(spark, terms, ...) -> report` in a module of its own, imported by nobody but the host of a
+session. Terms and report are msgspec structs, found by the function's annotations, so they must be real imports there.
+Beyond the first two it may take, by name: `stop` (a threading.Event that is set when it should end), `config` (the
+MirrorConfig, with placeholders of passwords unresolved), `storage` (the Storage, None
+where the file names none).
+"""
+
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, get_type_hints
+
+import msgspec
+
+from engine.errors import MirrorError
+
+Pool = Literal["stream", "batch"]
+OFFERED = ("stop", "config", "storage")
+
+
+class JobEntry(msgspec.Struct, frozen=True):
+    """Where a job's `run` is, and its pool: tasks of `stream` go before those of `batch` wherever a core is free."""
+
+    module: str
+    pool: Pool = "batch"
+
+
+JOBS: dict[str, JobEntry] = {
+    "probe": JobEntry("engine.jobs.probe"),
+}
+
+
+class UnknownJob(MirrorError):
+    """No job has this name."""
+
+    def __init__(self, job: str, known: tuple[str, ...]) -> None:
+        super().__init__(job, known)
+        self.job, self.known = job, known
+
+    def __str__(self) -> str:
+        return f"no Spark job is called {self.job!r}; there are: {', '.join(self.known)}"
+
+
+class BadTerms(MirrorError):
+    """What a job was told is not what it takes: it comes from another version, or from a bug."""
+
+    def __init__(self, job: str, why: str) -> None:
+        super().__init__(job, why)
+        self.job, self.why = job, why
+
+    def __str__(self) -> str:
+        return f"the terms of Spark job {self.job!r} cannot be read ({self.why}); are both sides of one version?"
+
+
+class LoadedJob(msgspec.Struct, frozen=True):
+    """A job that is ready to be called: `wants` names what it takes beyond session and terms."""
+
+    run: Callable[..., Any]
+    terms_type: Any
+    wants: tuple[str, ...]
+    pool: Pool
+
+    def decode(self, job: str, terms: bytes) -> Any:
+        """Read the terms. Raises BadTerms."""
+        try:
+            return msgspec.msgpack.decode(terms, type=self.terms_type)
+        except msgspec.MsgspecError as error:
+            raise BadTerms(job, str(error)) from None
+
+
+def entry_of(job: str, jobs: Mapping[str, JobEntry] = JOBS) -> JobEntry:
+    """Look a job up without importing it. Raises UnknownJob."""
+    if job not in jobs:
+        raise UnknownJob(job, tuple(jobs))
+    return jobs[job]
+
+
+def load_job(job: str, jobs: Mapping[str, JobEntry] = JOBS) -> LoadedJob:
+    """Import a job. Raises UnknownJob."""
+    entry = entry_of(job, jobs)
+    run = importlib.import_module(entry.module).run
+    wants = tuple(name for name in inspect.signature(run).parameters if name in OFFERED)
+    return LoadedJob(run, get_type_hints(run)["terms"], wants, entry.pool)

@@ -1,0 +1,36 @@
+"""Gives a running mirror's Spark the job `probe` and prints what it reported, as JSON: `spark_probe TASKS TASK_S`.
+
+A process of its own, since tests start no Ray; the mirror is the only one at RAY_ADDRESS.
+"""
+
+import os
+import sys
+
+import msgspec
+
+from actors.connect import attach
+from actors.mirror import join
+from actors.session import MirrorPlace
+from engine.jobs.probe import ProbeReport, ProbeTerms
+from engine.jobs.runner import ENDED
+from tests.harness.eventually import wait_until
+
+DEADLINE_S = 300.0
+
+
+def main() -> None:
+    """Submit, wait, print."""
+    address = os.environ["RAY_ADDRESS"]
+    connection = attach(address, local=False)
+    mirror = join(connection, MirrorPlace(address=address))
+    terms = ProbeTerms(tasks=int(sys.argv[1]), task_s=float(sys.argv[2]))
+    job_id = mirror.submit_job("probe", msgspec.msgpack.encode(terms))
+    wait_until(lambda: mirror.job(job_id).state in ENDED, "the job ends", DEADLINE_S)
+    line, report = mirror.job(job_id), mirror.job_report(job_id)
+    assert report is not None, line
+    sys.stdout.write(msgspec.json.encode(msgspec.msgpack.decode(report, type=ProbeReport)).decode())
+    connection.close()
+
+
+if __name__ == "__main__":
+    main()

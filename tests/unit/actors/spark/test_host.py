@@ -1,0 +1,156 @@
+"""The host around a session that is not there: it answers whatever the session does."""
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from actors import config_ref
+from actors.spark import host as host_module
+from actors.spark.host import SparkHostShell
+from actors.spark.session import SessionTerms, placement
+from actors.spark.status import HostSpec, HostStatus
+from deploy.local.errors import ClusterError
+from engine.jobs.runner import JobState
+from tests.harness.eventually import until_equal
+from tests.unit.engine.config_files import BASE
+
+
+class FakeContext:
+    _gateway = None
+
+    def setJobGroup(self, group: str, name: str, interruptOnCancel: bool) -> None:
+        pass
+
+    def setLocalProperty(self, key: str, value: str) -> None:
+        pass
+
+
+class FakeSpark:
+    sparkContext = FakeContext()
+
+
+class FakeSession:
+    """A session that has as many executors as a test says, or raises."""
+
+    def __init__(self) -> None:
+        self.spark: Any = FakeSpark()
+        self.has: int | Exception = 0
+        self.closed = False
+        self.opening = threading.Event()
+        self.opening.set()
+        self.refuses: Exception | None = None
+        self.terms: SessionTerms | None = None
+
+    def open(self, terms: SessionTerms) -> "FakeSession":
+        self.opening.wait()
+        self.terms = terms
+        if self.refuses is not None:
+            raise self.refuses
+        return self
+
+    def executors(self) -> int:
+        if isinstance(self.has, Exception):
+            raise self.has
+        return self.has
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Stage:
+    def __init__(self, folder: Path) -> None:
+        path = folder / "mm2.properties"
+        path.write_text(BASE + "raymirror.spark = on\nraymirror.spark.executors = 3\n")
+        spec = HostSpec(config=config_ref.refer(path), namespace="raymirror-t", name="raymirror-t-1", one_node=False)
+        self.session = FakeSession()
+        self._spec = msgspec.msgpack.encode(spec)
+
+    def start(self) -> SparkHostShell:
+        self.host = SparkHostShell(self._spec, self.session.open)
+        return self.host
+
+    async def status(self) -> HostStatus:
+        return msgspec.msgpack.decode(await self.host.status(), type=HostStatus)
+
+    async def state(self) -> str:
+        return (await self.status()).state
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
+    monkeypatch.setattr(host_module, "LOOK_S", 0.01)
+    return Stage(tmp_path)
+
+
+async def test_it_answers_while_its_session_opens_and_says_what_it_waits_for(stage: Stage) -> None:
+    stage.session.opening.clear()
+    host = stage.start()
+    assert await stage.status() == HostStatus(state="starting")
+    with pytest.raises(RuntimeError, match="not ready"):
+        await host.submit("1", "probe", b"")
+    stage.session.opening.set()
+
+    async def waits() -> bool:
+        return (await stage.status()).reason.startswith("waiting for resources: none of 3 executors")
+
+    await until_equal(waits, True)
+    stage.session.has = 2
+    await until_equal(stage.state, "ready")
+    assert (await stage.status()).executors == 2
+    assert stage.session.terms is not None
+    assert stage.session.terms.config.executors == 3
+    await host.close()
+    assert stage.session.closed
+
+
+async def test_what_is_missing_is_a_refusal_and_anything_else_an_end(stage: Stage) -> None:
+    stage.session.refuses = ClusterError("no Java 17 to 21", "no java on PATH")
+    stage.start()
+    await until_equal(stage.state, "broken")
+    told = await stage.status()
+    assert (told.refused, told.reason) == (True, "Spark did not start: ClusterError: no Java 17 to 21: no java on PATH")
+    stage.session.refuses = RuntimeError("py4j")
+    stage.start()
+    await until_equal(stage.state, "broken")
+    assert not (await stage.status()).refused
+
+
+async def test_a_session_that_breaks_is_told_and_jobs_are_still_looked_at(stage: Stage) -> None:
+    stage.session.has = 1
+    host = stage.start()
+    await until_equal(stage.state, "ready")
+    await host.submit("1", "probe", msgspec.msgpack.encode({}))
+
+    async def failed() -> list[JobState]:
+        return [line.state for line in (await stage.status()).jobs]
+
+    await until_equal(failed, [JobState.FAILED])  # this session cannot run anything
+    assert await host.report("1") is None
+    await host.cancel("1")
+    stage.session.has = ConnectionRefusedError("JVM is gone")
+    await until_equal(stage.state, "broken")
+    assert "the Spark session is broken: ConnectionRefusedError: JVM is gone" in (await stage.status()).reason
+
+
+async def test_executors_that_stay_away_are_an_end(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage.session.has = 1
+    stage.start()
+    await until_equal(stage.state, "ready")
+    monkeypatch.setattr(host_module, "EXECUTORS_S", 0.05)
+    stage.session.has = 0
+    await until_equal(stage.state, "broken")
+    assert "no executor is left" in (await stage.status()).reason
+
+
+def test_everything_of_rays_goes_where_java_is_and_executors_to_a_named_node() -> None:
+    anywhere = placement("")
+    assert anywhere["spark.ray.raydp_spark_executor.actor.resource.raymirror_java"] == "0.001"
+    assert anywhere["spark.ray.raydp_spark_master.actor.resource.raymirror_java"] == "0.001"
+    assert anywhere["spark.ray.raydp_spark_master.actor.resource.CPU"] == "0"
+    there = placement("10.0.0.7")
+    assert there.items() - anywhere.items() == {
+        ("spark.ray.raydp_spark_executor.actor.resource.node:10.0.0.7", "0.001")
+    }

@@ -1,0 +1,301 @@
+"""When there is a host, what is told of it, and that nothing of Spark's troubles comes out."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from actors.spark.keeper import (
+    PAUSES_S,
+    REFUSED_S,
+    SILENT_S,
+    START_S,
+    WELL_S,
+    HostGone,
+    HostSilent,
+    JobRefused,
+    SparkKeeper,
+    SparkOff,
+)
+from actors.spark.status import HostStatus, SparkNews, SparkState
+from engine.jobs.runner import JobLine, JobState
+from engine.jobs.table import UnknownJob
+from tests.harness.eventually import until_equal
+
+
+class FakeHost:
+    """A host that tells what a test says."""
+
+    def __init__(self) -> None:
+        self.tells: HostStatus | Exception = HostStatus()
+        self.runs: dict[str, bytes] = {}
+        self.cancelled: list[str] = []
+        self.closed = self.killed = False
+        self.refuses = ""
+
+    async def status(self) -> HostStatus:
+        if isinstance(self.tells, Exception):
+            raise self.tells
+        return self.tells
+
+    async def submit(self, job_id: str, job: str, terms: bytes) -> None:
+        if self.refuses:
+            raise JobRefused(self.refuses)
+        self.runs[job_id] = terms
+
+    async def cancel(self, job_id: str) -> None:
+        self.cancelled.append(job_id)
+
+    async def report(self, job_id: str) -> bytes | None:
+        return b"report of " + job_id.encode()
+
+    async def close(self) -> None:
+        self.closed = True
+
+    def kill(self) -> None:
+        self.killed = True
+
+    def ready(self, *jobs: JobLine) -> None:
+        self.tells = HostStatus(state="ready", executors=1, jobs=jobs)
+
+
+class FakeHosts:
+    def __init__(self) -> None:
+        self.started: list[FakeHost] = []
+        self.why = ""
+        self.cleared = 0
+
+    def clear(self) -> None:
+        self.cleared += 1
+
+    def refusal(self) -> str:
+        return self.why
+
+    def start(self, name: str) -> FakeHost:
+        assert name.startswith("raymirror-a-b-")
+        self.started.append(FakeHost())
+        return self.started[-1]
+
+
+class Stage:
+    """A keeper, its fake hosts, and a clock."""
+
+    def __init__(self, *, on: bool = True) -> None:
+        self.hosts = FakeHosts()
+        self.now_s = 1000.0
+        self.keeper = SparkKeeper(self.hosts, on=on, namespace="raymirror-a-b", clock_s=lambda: self.now_s)
+
+    @property
+    def host(self) -> FakeHost:
+        return self.hosts.started[-1]
+
+    @property
+    def state(self) -> SparkState:
+        return self.keeper.status().state
+
+    async def count(self) -> int:
+        return len(self.hosts.started)
+
+    async def look(self) -> SparkState:
+        return self.state
+
+    async def steps(self, count: int = 1, after_s: float = 0.0) -> None:
+        self.now_s += after_s
+        for _ in range(count):
+            await self.keeper.step()
+
+    async def make_ready(self) -> str:
+        job_id = self.keeper.submit("probe", b"t")
+        await self.steps()
+        self.host.ready()
+        await self.steps()
+        return job_id
+
+
+async def test_nothing_is_started_before_it_is_needed() -> None:
+    stage = Stage()
+    await stage.steps(3)
+    assert (stage.state, stage.hosts.started) == (SparkState.IDLE, [])
+    stage.keeper.submit("probe", b"t")
+    await stage.steps()
+    assert stage.state is SparkState.STARTING
+
+
+async def test_spark_that_is_off_takes_no_job_and_says_how_to_have_it() -> None:
+    stage = Stage(on=False)
+    assert stage.state is SparkState.OFF
+    with pytest.raises(SparkOff, match=r"set raymirror\.spark = on"):
+        stage.keeper.submit("probe", b"t")
+    await stage.keeper.run()
+    assert stage.hosts.cleared == 1
+
+
+async def test_an_unknown_job_is_refused_at_once() -> None:
+    with pytest.raises(UnknownJob):
+        Stage().keeper.submit("prove", b"t")
+
+
+async def test_a_job_runs_and_its_report_is_had() -> None:
+    stage = Stage()
+    job_id = await stage.make_ready()
+    assert stage.state is SparkState.READY
+    assert stage.keeper.status().executors == 1
+    (run,) = stage.host.runs
+    stage.host.ready(JobLine(job_id=run, job="probe", state=JobState.DONE))
+    await stage.steps()
+    assert stage.keeper.line(job_id).state is JobState.DONE
+    assert stage.keeper.report(job_id) == b"report of " + run.encode()
+    assert stage.keeper.take_news() == (SparkNews("started"),)
+    assert stage.keeper.take_news() == ()
+
+
+async def test_a_job_that_is_cancelled_is_cancelled_on_the_host() -> None:
+    stage = Stage()
+    stage.keeper.cancel(await stage.make_ready())
+    await stage.steps()
+    assert stage.host.cancelled == list(stage.host.runs)
+
+
+async def test_a_job_that_the_host_refuses_has_failed_and_spark_goes_on() -> None:
+    stage = Stage()
+    job_id = stage.keeper.submit("probe", b"t")
+    await stage.steps()
+    stage.host.ready()
+    stage.host.refuses = "bad terms"
+    await stage.steps()
+    assert stage.keeper.line(job_id).error == "bad terms"
+    assert stage.state is SparkState.READY
+
+
+async def test_a_host_that_ends_is_replaced_ever_later_and_its_job_runs_again() -> None:
+    stage = Stage()
+    job_id = await stage.make_ready()
+    for pause_s in (*PAUSES_S, PAUSES_S[-1]):
+        stage.host.tells = HostGone("killed")
+        await stage.steps()
+        assert stage.host.killed
+        assert stage.state is SparkState.RESTARTING
+        assert stage.keeper.status().reason == f"killed; started again after {pause_s:.0f} s"
+        count = len(stage.hosts.started)
+        stage.keeper.submit("probe", b"t")
+        await stage.steps(after_s=pause_s - 0.1)
+        assert len(stage.hosts.started) == count
+        await stage.steps(after_s=0.2)
+        assert len(stage.hosts.started) == count + 1
+        assert stage.state is SparkState.RESTARTING, "until it is ready"
+    stage.host.ready()
+    await stage.steps()
+    assert stage.state is SparkState.READY
+    assert len(stage.host.runs) >= 1
+    assert stage.keeper.line(job_id).state is JobState.RUNNING
+    news = stage.keeper.take_news()
+    once = (SparkNews("started"), SparkNews("failed", "killed"), SparkNews("recovered"))
+    assert news == once, "the same is not said again and again"
+
+
+async def test_a_host_that_was_well_for_long_had_no_failure_before() -> None:
+    stage = Stage()
+    await stage.make_ready()
+    stage.host.tells = HostGone("killed")
+    await stage.steps()
+    await stage.steps(after_s=PAUSES_S[0])
+    stage.host.ready()
+    await stage.steps()
+    await stage.steps(after_s=WELL_S + 1)
+    stage.host.tells = HostGone("killed")
+    await stage.steps()
+    assert stage.keeper.status().reason.endswith(f"after {PAUSES_S[0]:.0f} s")
+
+
+async def test_one_silence_is_nothing_and_a_long_one_is_an_end() -> None:
+    stage = Stage()
+    await stage.make_ready()
+    stage.host.tells = HostSilent("no answer in 10 s")
+    await stage.steps(after_s=SILENT_S - 1)
+    assert stage.keeper.status().state is SparkState.READY
+    await stage.steps(after_s=2)
+    assert stage.keeper.status().state is SparkState.RESTARTING
+
+
+async def test_a_session_that_does_not_open_in_time_is_tried_again_but_one_that_waits_for_resources_waits() -> None:
+    stage = Stage()
+    stage.keeper.submit("probe", b"t")
+    await stage.steps()
+    stage.host.tells = HostStatus(state="starting", reason="waiting for resources: none")
+    await stage.steps(after_s=START_S + 1)
+    assert (stage.state, stage.keeper.status().reason) == (SparkState.STARTING, "waiting for resources: none")
+    stage.host.tells = HostStatus(state="starting")
+    await stage.steps()
+    assert "its session did not open" in stage.keeper.status().reason
+
+
+async def test_no_place_is_a_refusal_with_its_reason_and_looked_at_again() -> None:
+    stage = Stage()
+    stage.hosts.why = "no node has Java"
+    stage.keeper.submit("probe", b"t")
+    await stage.steps(3)
+    assert (stage.state, stage.keeper.status().reason) == (SparkState.REFUSED, "no node has Java")
+    assert stage.hosts.started == []
+    stage.hosts.why = ""
+    await stage.steps(after_s=REFUSED_S)
+    stage.host.ready()
+    await stage.steps()
+    assert stage.state is SparkState.READY
+    assert stage.keeper.take_news() == (SparkNews("failed", "no node has Java"), SparkNews("recovered"))
+
+
+async def test_what_a_host_refuses_is_a_refusal_too() -> None:
+    stage = Stage()
+    stage.keeper.submit("probe", b"t")
+    await stage.steps()
+    stage.host.tells = HostStatus(state="broken", reason="no jars", refused=True)
+    await stage.steps()
+    assert (stage.state, stage.keeper.status().reason) == (SparkState.REFUSED, "no jars")
+    assert stage.host.killed
+
+
+async def test_an_error_of_ray_is_told_and_the_keeper_lives_on() -> None:
+    stage = Stage()
+
+    def broken() -> str:
+        stage.hosts.refusal = FakeHosts.refusal.__get__(stage.hosts)  # type: ignore[method-assign]
+        raise RuntimeError("GCS is away")
+
+    stage.hosts.refusal = broken  # type: ignore[method-assign]
+    stage.keeper.submit("probe", b"t")
+    async with asyncio.timeout(30), asyncio.TaskGroup() as group:
+        running = group.create_task(stage.keeper.run())
+        await until_equal(stage.look, SparkState.RESTARTING)
+        assert "RuntimeError: GCS is away" in stage.keeper.status().reason
+        stage.now_s += PAUSES_S[0]
+        await until_equal(stage.count, 1)
+        running.cancel()
+    assert stage.host.killed
+
+
+async def test_it_is_closed_in_order_at_the_end() -> None:
+    stage = Stage()
+    await stage.make_ready()
+    await stage.keeper.close(5.0)
+    assert (stage.host.closed, stage.host.killed) == (True, True)
+    assert stage.state is SparkState.OFF
+
+
+async def test_a_job_that_runs_all_the_time_begins_again() -> None:
+    stage = Stage()
+    stage.keeper.keep("lag", "probe", b"t")
+    await stage.steps()
+    stage.host.ready()
+    await stage.steps()
+    (first,) = stage.host.runs
+    stage.host.ready(JobLine(job_id=first, job="probe", state=JobState.FAILED, error="why"))
+    await stage.steps()
+    stage.host.ready()
+    await stage.steps(after_s=60)
+    assert len(stage.host.runs) == 2
+    assert stage.keeper.line("lag") == JobLine(job_id="lag", job="probe", state=JobState.RUNNING)
+
+
+def test_a_status_crosses_processes() -> None:
+    status = Stage().keeper.status()
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(status), type=type(status)) == status

@@ -1,0 +1,60 @@
+"""What the supervisor says of Spark: state in its status, changes as events of every flow, copying untouched."""
+
+import pytest
+
+from actors.events import pack, spark_event, unpack
+from actors.spark.status import SparkNews, SparkState, SparkStatus
+from tests.unit.actors.fakes import FLOW, Clock, FakeFleet, make
+
+
+class FakeKeeper:
+    """Spark that tells what a test says."""
+
+    def __init__(self) -> None:
+        self.tells = SparkStatus(state=SparkState.IDLE)
+        self.news: list[SparkNews] = []
+
+    def status(self) -> SparkStatus:
+        return self.tells
+
+    def take_news(self) -> tuple[SparkNews, ...]:
+        news = tuple(self.news)
+        self.news.clear()
+        return news
+
+
+def test_state_and_reason_are_in_the_status_and_changes_are_events() -> None:
+    clock, spark = Clock(), FakeKeeper()
+    supervisor = make(FakeFleet(clock), clock, spark=spark)
+    supervisor.step()
+    assert supervisor.status().spark.state is SparkState.IDLE
+    spark.tells = SparkStatus(state=SparkState.REFUSED, reason="no Java")
+    spark.news = [SparkNews("failed", "no Java")]
+    supervisor.step()
+    supervisor.step()
+    assert supervisor.status().spark == spark.tells
+    told = [event for event in supervisor.status().events if event.kind == "spark_failed"]
+    assert [(event.severity, event.text) for event in told] == [
+        ("warning", "Spark is away: no Java; copying goes on without it")
+    ]
+
+
+def test_a_mirror_without_a_keeper_has_spark_off() -> None:
+    clock = Clock()
+    supervisor = make(FakeFleet(clock), clock)
+    supervisor.step()
+    assert supervisor.status().spark == SparkStatus()
+
+
+@pytest.mark.parametrize(
+    ("news", "text"),
+    [
+        (SparkNews("started"), "Spark is ready"),
+        (SparkNews("recovered"), "Spark is ready again"),
+        (SparkNews("failed", "killed"), "Spark is away: killed; copying goes on without it"),
+    ],
+)
+def test_news_become_events_that_cross_processes(news: SparkNews, text: str) -> None:
+    event = spark_event(FLOW, news)
+    assert event.text() == text
+    assert unpack(pack((event,))) == (event,)

@@ -1,0 +1,51 @@
+"""Whether Spark runs, and how large: defaults, values, refusals."""
+
+import pytest
+
+from engine.errors import ConfigError
+from engine.settings import SparkConfig
+from tests.unit.engine.config_files import mirror
+
+
+def test_spark_is_off_unless_the_file_says_otherwise() -> None:
+    assert mirror().spark == SparkConfig(on=False, executors=2, cores=1, memory_bytes=1024**3)
+
+
+def test_every_key_is_read() -> None:
+    config = mirror(
+        "raymirror.spark = on\n"
+        "raymirror.spark.executors = 3\n"
+        "raymirror.spark.executor.cores = 2\n"
+        "raymirror.spark.executor.memory.bytes = 536870912\n"
+        "raymirror.spark.jars = /opt/a.jar, /opt/b.jar\n"
+        "raymirror.storage.shared = true\n"
+    )
+    assert config.spark == SparkConfig(
+        on=True,
+        executors=3,
+        cores=2,
+        memory_bytes=536870912,
+        jars=("/opt/a.jar", "/opt/b.jar"),
+        shared=True,
+    )
+    assert not [warning for warning in config.warnings if "raymirror." in str(warning)]
+
+
+@pytest.mark.parametrize(
+    ("line", "wrong"),
+    [
+        ("raymirror.spark = true", "'true' is neither on nor off; write on or off"),
+        ("raymirror.spark.executors = 0", "out of range"),
+        ("raymirror.spark.executor.cores = x", "no number"),
+        ("raymirror.spark.executor.memory.bytes = 1000", "out of range"),
+        ("raymirror.spark.jars = a.jar", "'a.jar' is no absolute path of a jar"),
+        ("raymirror.spark.jars = /opt/jars", "is no absolute path of a jar"),
+        ("raymirror.storage.shared = yes", "neither true nor false"),
+    ],
+)
+def test_what_cannot_be_used_is_refused_with_its_line(line: str, wrong: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        mirror(line + "\n")
+    assert wrong in str(raised.value)
+    assert raised.value.line > 0
+    assert line.split(" = ")[0] == raised.value.key
