@@ -21,9 +21,11 @@ from engine.jobs.kafka_options import FORMAT
 from policies.model import TopicPartition
 
 Interval = tuple[int, int]
+LaneRow = tuple[str, int, int, int, int, int]
+"""A row of `LANES`."""
 NO_RANGE = -1
 """The range of a target record that the map does not know."""
-CREATE_TIME, LOG_APPEND_TIME = 0, 1
+CREATE_TIME = 0
 FIELDS = ("key", "value", "headers", "timestamp", "type")
 
 LANES = StructType(
@@ -31,8 +33,8 @@ LANES = StructType(
         StructField("topic", StringType()),
         StructField("partition", IntegerType()),
         StructField("lane", IntegerType()),
-        StructField("base", LongType()),  # the first source offset; of targets: where the buckets begin
-        StructField("width", LongType()),  # of a range; of targets: of a bucket
+        StructField("base", LongType()),  # where the buckets of a target begin
+        StructField("width", LongType()),
         StructField("stamped", IntegerType()),
     ]
 )
@@ -79,7 +81,7 @@ def _nothing(spark: SparkSession) -> DataFrame:
     )
 
 
-def lanes_table(spark: SparkSession, rows: Sequence[tuple[str, int, int, int, int, int]]) -> DataFrame:
+def lanes_table(spark: SparkSession, rows: Sequence[LaneRow]) -> DataFrame:
     """Tell Spark which partition is which lane."""
     return F.broadcast(spark.createDataFrame(list(rows), LANES))
 

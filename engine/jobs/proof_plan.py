@@ -25,6 +25,7 @@ class Runs:
         self.source: Offsets = np.asarray(source, np.int64)
         self.target: Offsets = np.asarray(target, np.int64)
         self.count: Offsets = np.asarray(count, np.int64)
+        self._ends = self.source + self.count, self.target + self.count
 
     def __len__(self) -> int:
         return len(self.source)
@@ -34,9 +35,13 @@ class Runs:
         """Count the copied records."""
         return int(self.count.sum())
 
+    def at(self, source_offset: int) -> int:
+        """Return the number of the first run that ends behind a source offset."""
+        return int(np.searchsorted(self._ends[0], source_offset, "right"))
+
     def clip(self, source_from: int, source_to: int) -> "Runs":
         """Return what lies in a stretch of the source."""
-        first = np.searchsorted(self.source + self.count, source_from, "right")
+        first = self.at(source_from)
         last = np.searchsorted(self.source, source_to, "left")
         source, target, count = (column[first:last] for column in (self.source, self.target, self.count))
         cut = np.maximum(source_from - source, 0)
@@ -45,15 +50,25 @@ class Runs:
 
     def target_of(self, source_offset: int, end: int) -> int:
         """Return the target offset of the first copied record at or behind a source offset, `end` where none is."""
-        return _first(self.source, self.target, self.count, source_offset, end)
+        return _first(self.source, self.target, self._ends[0], source_offset, end)
 
     def source_of(self, target_offset: int, end: int) -> int:
         """The way back."""
-        return _first(self.target, self.source, self.count, target_offset, end)
+        return _first(self.target, self.source, self._ends[1], target_offset, end)
+
+    def behind(self, source_offset: int, begin: int) -> int:
+        """Return the target offset behind the last copied record below a source offset, `begin` where none is."""
+        at = int(np.searchsorted(self.source, source_offset, "left")) - 1
+        return begin if at < 0 else int(self.target[at] + min(source_offset - self.source[at], self.count[at]))
+
+    def source_before(self, target_offset: int, begin: int) -> int:
+        """Return the source offset of the last copied record below a target offset, `begin` where none is."""
+        at = int(np.searchsorted(self.target, target_offset, "left")) - 1
+        return begin if at < 0 else int(self.source[at] + min(target_offset - self.target[at], self.count[at]) - 1)
 
 
-def _first(keys: Offsets, values: Offsets, counts: Offsets, offset: int, end: int) -> int:
-    at = int(np.searchsorted(keys + counts, offset, "right"))
+def _first(keys: Offsets, values: Offsets, ends: Offsets, offset: int, end: int) -> int:
+    at = int(np.searchsorted(ends, offset, "right"))
     return end if at == len(keys) else int(values[at] + max(0, offset - keys[at]))
 
 
@@ -110,7 +125,7 @@ def pieces(number: int, lane: Lane, most_records: int, most_runs: int) -> Iterat
     at = lane.source_from
     while at < lane.source_to:
         end = lane.source_to if lane.compacts else min(lane.source_to, at + most_records)
-        first = int(np.searchsorted(lane.runs.source, at, "right"))
+        first = lane.runs.at(at)
         if not lane.compacts and first + most_runs < len(lane.runs):
             end = min(end, int(lane.runs.source[first + most_runs]))
         yield piece_of(number, lane, at, end)

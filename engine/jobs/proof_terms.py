@@ -9,10 +9,10 @@ from policies.model import FlowName
 
 
 class ProofTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be proven of one flow, how, and where the proof is kept.
+    """What is to be proven of one flow, and how.
 
     `topics` are patterns of source topics (empty: all that the flow copies), `from_ms` and `to_ms` times of source
-    records (-1: none). `again`: what was proven before is read all the same. `proofs`: URI of the folder, empty: none.
+    records (-1: none). `again`: what was proven before is read all the same.
     """
 
     flow: FlowName
@@ -20,7 +20,6 @@ class ProofTerms(msgspec.Struct, frozen=True, kw_only=True):
     from_ms: int = -1
     to_ms: int = -1
     again: bool = False
-    proofs: str = ""
     range_records: int = 20_000
     """Source offsets with a digest of their own: what is looked into where two differ."""
     wave_records: int = 2_000_000
@@ -42,6 +41,8 @@ class Kind(enum.Enum):
     EXTRA = "extra"
     ALTERED = "altered"
     REORDERED = "reordered"
+    SHIFTED = "shifted"
+    """It and those behind it are there, in their order, but elsewhere than the map says."""
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +100,11 @@ class LaneReport(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict = Verdict.WHOLE
     note: str = ""
 
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is known of the lane because nothing is in it."""
+        return self.verdict is Verdict.UNPROVEN and self.unmapped == 0
+
 
 class ProofReport(msgspec.Struct, frozen=True, kw_only=True):
     """One proof: all its lanes, and the first differences; `stored` is the folder of its tables, empty for none."""
@@ -121,8 +127,8 @@ class ProofReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def whole(self) -> bool:
-        """Whether nothing differs, and something could be compared, or had been."""
-        return not self.found and any(lane.verdict is Verdict.WHOLE for lane in self.lanes)
+        """Whether nothing differs, and something can be said of every lane that holds anything."""
+        return all(lane.verdict is Verdict.WHOLE or lane.empty for lane in self.lanes)
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
