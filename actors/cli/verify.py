@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import msgspec
 from rich.console import Console
@@ -16,15 +16,14 @@ from rich.table import Table
 from actors.cli import exits
 from actors.cli.plan import chosen, console
 from actors.instants import instant_ms
+from deploy.local.jars import spark_jar_paths
+from deploy.local.java import find_spark_java
 from engine.clock import wall_ms
 from engine.config import load_config
 from engine.jobs import proof_terms
 from engine.jobs.proof_terms import Difference, LaneReport, NothingToProve, ProofReport, ProofTerms, Verdict
 from engine.jobs.storage import Storage
 from engine.settings import FlowConfig, MirrorConfig
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 HELP = "prove that the copies are whole: count, order and content of every record, by the exact map"
 SHOWN = 20
@@ -90,18 +89,16 @@ def terms_of(flow: FlowConfig, args: argparse.Namespace, now_ms: int) -> ProofTe
 
 
 @contextmanager
-def started(cores: int) -> Iterator["SparkSession"]:
-    """Start a Spark of our own, and say so."""
-    from actors.cli.local_spark import local_spark  # imports pyspark, which help does without
+def started(cores: int) -> Iterator[Any]:
+    """Start a Spark of our own, and say so. Raises ClusterError."""
+    from engine.jobs.local import local_spark  # imports pyspark, which help does without
 
     print(f"starting a local Spark of {cores} cores", file=sys.stderr)
-    with local_spark("raymirror-verify", cores) as spark:
+    with local_spark("raymirror-verify", cores, spark_jar_paths(), find_spark_java()) as spark:
         yield spark
 
 
-def prove(
-    spark: "SparkSession", config: MirrorConfig, terms: ProofTerms, storage: Storage | None, tell: Tell
-) -> ProofReport:
+def prove(spark: Any, config: MirrorConfig, terms: ProofTerms, storage: Storage | None, tell: Tell) -> ProofReport:
     """Prove one flow, in this thread."""
     from engine.jobs import proof  # imports pyspark, which help does without
 

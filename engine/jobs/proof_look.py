@@ -17,10 +17,11 @@ from engine.flow.map_reader import MapReader
 from engine.flow.ports import EARLIEST, LATEST, Leader
 from engine.jobs.proof_plan import Lane, Runs
 from engine.jobs.proof_terms import LaneReport, NothingToProve, ProofTerms, Verdict
+from engine.kafka.cluster import ClusterClient
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.settings import KafkaSettings
 from engine.maps import maps_of
-from engine.runner import client_for
+from engine.secrets import handshake_options
 from engine.settings import FlowConfig, MirrorConfig
 from policies.model import LaneName, TopicPartition
 from policies.patterns import BadPattern, PatternList
@@ -64,7 +65,10 @@ class Eyes:
 
     def __init__(self, config: MirrorConfig, flow: FlowConfig) -> None:
         self._flow = flow
-        self.clients = [client_for(config.clusters[alias], CLIENT_ID) for alias in flow.name]
+        clusters = [config.clusters[alias] for alias in flow.name]
+        self.clients = [
+            ClusterClient(one.alias, list(one.bootstrap), handshake_options(one, CLIENT_ID)) for one in clusters
+        ]
         timeout_s = flow.request_timeout_s
         self._source, self._target = (KafkaCluster(client, request_timeout_s=timeout_s) for client in self.clients)
         self._settings = [KafkaSettings(client) for client in self.clients]

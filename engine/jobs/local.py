@@ -1,8 +1,8 @@
-"""A Spark of the command's own, in this process and its JVM: where no running mirror lends one. Imports pyspark."""
+"""A Spark of a command's own, in a JVM beside it: where no running mirror lends one. Imports pyspark."""
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,6 @@ from typing import Any
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from deploy.local.jars import spark_jar_paths
-from deploy.local.java import find_spark_java
 from engine.jobs.session import spark_conf
 
 END_S = 60.0
@@ -19,16 +17,16 @@ MEMORY = "2g"
 
 
 @contextmanager
-def local_spark(name: str, cores: int) -> Iterator[SparkSession]:
-    """Start Spark as `local[cores]` with the connector's jars, and stop it and its JVM. Raises ClusterError."""
-    mine = {"JAVA_HOME": str(find_spark_java().parent.parent), "SPARK_LOCAL_IP": "127.0.0.1"}
+def local_spark(name: str, cores: int, jars: Iterable[Path], java: Path) -> Iterator[SparkSession]:
+    """Start Spark as `local[cores]` on a `java` program, with jars; stop it, and its JVM, at the end."""
+    mine = {"JAVA_HOME": str(java.parent.parent), "SPARK_LOCAL_IP": "127.0.0.1"}
     before = {key: os.environ.get(key) for key in mine}
     with tempfile.TemporaryDirectory(prefix="raymirror-spark-", ignore_cleanup_errors=True) as folder:
         more = {"spark.driver.memory": MEMORY, "spark.log.level": "ERROR", "spark.driver.host": "127.0.0.1"}
         os.environ |= mine
         try:
             builder = SparkSession.builder.master(f"local[{cores}]").appName(name)
-            for key, value in spark_conf(jars=spark_jar_paths(), scratch=Path(folder), more=more).items():
+            for key, value in spark_conf(jars=jars, scratch=Path(folder), more=more).items():
                 builder = builder.config(key, value)
             session = builder.getOrCreate()
             try:
