@@ -19,9 +19,10 @@ from pyspark.sql import SparkSession
 from engine.clock import now_s, wall_ms
 from engine.jobs.kafka_options import kafka_options
 from engine.jobs.proof_align import Found
-from engine.jobs.proof_look import Key, Looked, Proven, eyes
+from engine.jobs.proof_look import Key, Looked, eyes
 from engine.jobs.proof_plan import Lane
 from engine.jobs.proof_store import proven, store
+from engine.jobs.proof_stretch import Proven
 from engine.jobs.proof_terms import (
     Difference,
     Kind,
@@ -113,6 +114,8 @@ async def _doubt(config: MirrorConfig, flow: FlowConfig, looked: Looked, tallies
         stays = [one for one in tally.found if not _eaten(one, start, copied)]
         tally.not_comparable += len(tally.found) - len(stays)
         tally.found = stays
+        if not stays and not tally.more and not tally.note:
+            tally.bad_from = -1
 
 
 def _eaten(one: Found, start: int, copied: int) -> bool:
@@ -125,7 +128,9 @@ def _reports(looked: Looked, tallies: Sequence[Tally]) -> list[LaneReport]:
     for lane, begun, tally in zip(looked.lanes, looked.begun, tallies, strict=True):
         differences = len(tally.found) + tally.more
         unproven = tally.note == ANOTHER_OWNER
-        verdict = Verdict.UNPROVEN if unproven else Verdict.DIFFERS if differences else Verdict.WHOLE
+        verdict = (
+            Verdict.UNPROVEN if unproven else Verdict.DIFFERS if differences or tally.bad_from >= 0 else Verdict.WHOLE
+        )
         found.append(
             replace(
                 begun,

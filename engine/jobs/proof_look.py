@@ -4,7 +4,7 @@ All from the clusters: what copiers wrote there, as translation reads it. The ma
 what a map's head counts is below the ends, unless the target lost it.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
@@ -14,8 +14,9 @@ from engine.core.map_runs import MapHead
 from engine.core.offset_map import OffsetMap
 from engine.errors import MirrorError
 from engine.flow.map_reader import MapReader
-from engine.flow.ports import EARLIEST, LATEST, Leader
+from engine.flow.ports import EARLIEST, LATEST
 from engine.jobs.proof_plan import Lane, Runs
+from engine.jobs.proof_stretch import Known, Proven, asked, stretch_of
 from engine.jobs.proof_terms import LaneReport, NothingToProve, ProofTerms, Verdict
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.gateway import KafkaCluster
@@ -31,14 +32,6 @@ CLIENT_ID = "raymirror-verify"
 NO_MAP = "no map: nothing that raymirror wrote tells which record is whose copy (copied by MM2, or not begun)"
 NO_TARGET = "the target has no such partition"
 BEHIND = "its map is being written; ask again"
-_TRIES = 3
-
-
-class Proven(NamedTuple):
-    """Source offsets [source_from, source_to) of a lane that earlier proofs found whole."""
-
-    source_from: int
-    source_to: int
 
 
 Key = tuple[str, int, str, str, int]
@@ -53,11 +46,19 @@ class Looked(NamedTuple):
     unproven: list[LaneReport]
 
 
-class Bounds(NamedTuple):
-    """Log starts and readable ends of partitions."""
+Bounds = dict[TopicPartition, tuple[int, int]]
+"""Where a log begins, and how far a reader gets now."""
 
-    starts: dict[TopicPartition, int]
-    ends: dict[TopicPartition, int]
+
+class _Sights(NamedTuple):
+    """What was seen of all lanes at once, by source or target partition."""
+
+    ids: dict[TopicPartition, str]
+    here: Bounds
+    there: Bounds
+    since: dict[TopicPartition, int]
+    until: dict[TopicPartition, int]
+    proven: Mapping[Key, Proven]
 
 
 class Eyes:
@@ -80,9 +81,14 @@ class Eyes:
         await self._maps.follow()
         led = await self._source.leaders([one.source for one in names])
         copies = await self._target.leaders([one.target for one in names])
-        here = await self._bounds(self._source, led, committed=self._flow.fetch.read_committed)
-        there = await self._bounds(self._target, copies, committed=True)
-        since, until = [await self._at(led, at_ms) for at_ms in (terms.from_ms, terms.to_ms)]
+        sights = _Sights(
+            ids={one: leader.topic_id for side in (led, copies) for one, leader in side.items()},
+            here=await self._bounds(self._source, led, committed=self._flow.fetch.read_committed),
+            there=await self._bounds(self._target, copies, committed=True),
+            since=await self._at(led, terms.from_ms),
+            until=await self._at(led, terms.to_ms),
+            proven=proven,
+        )
         configs = [await one.configs(sorted({name[n].topic for name in names})) for n, one in enumerate(self._settings)]
         found = Looked([], [], [])
         for name in names:
@@ -91,11 +97,11 @@ class Eyes:
             try:
                 if target not in copies or source not in led:
                     raise _Unproven(NO_TARGET)
-                ids = led[source].topic_id, copies[target].topic_id
-                lane, report = await self._lane(name, report, ids, (here, there), terms, proven, since, until)
+                lane, report = await self._lane(name, report, sights, terms)
             except _Unproven as why:
-                offsets = here.ends.get(source, 0) - here.starts.get(source, 0)
-                found.unproven.append(replace(report, unmapped=offsets, verdict=Verdict.UNPROVEN, note=str(why)))
+                start, end = sights.here.get(source, (0, 0))
+                unproven = replace(report, unmapped=end - start, verdict=Verdict.UNPROVEN, note=str(why))
+                found.unproven.append(unproven)
                 continue
             here_is, there_is = (configs[n].found.get(name[n].topic, {}) for n in (0, 1))
             lane.source_compacts, lane.target_compacts = "compact" in _value(here_is), "compact" in _value(there_is)
@@ -120,61 +126,44 @@ class Eyes:
             for number in range(topic.partitions)
         ]
 
-    async def _bounds(self, cluster: KafkaCluster, led: Mapping[TopicPartition, Leader], *, committed: bool) -> Bounds:
+    async def _bounds(self, cluster: KafkaCluster, led: Collection[TopicPartition], *, committed: bool) -> Bounds:
         names = list(led)
         if not names:
-            return Bounds({}, {})
+            return {}
         ends = await (cluster.stable_ends(names) if committed else cluster.offsets(names, LATEST))
-        return Bounds(await cluster.offsets(names, EARLIEST), ends)
+        starts = await cluster.offsets(names, EARLIEST)
+        return {one: (starts[one], max(starts[one], ends[one])) for one in names}
 
-    async def _at(self, led: Mapping[TopicPartition, Leader], at_ms: int) -> dict[TopicPartition, int]:
-        """Return the first offset of a time on; nothing where it does not matter."""
-        found = await self._source.offsets(list(led), at_ms) if at_ms >= 0 and led else {}
-        return {one: offset for one, offset in found.items() if offset >= 0}
+    async def _at(self, led: Collection[TopicPartition], at_ms: int) -> dict[TopicPartition, int]:
+        """Return the first offset of a time on, -1 where no record is as young; nothing where no time was asked for."""
+        return await self._source.offsets(list(led), at_ms) if at_ms >= 0 and led else {}
 
     async def _lane(
-        self,
-        name: LaneName,
-        report: LaneReport,
-        ids: tuple[str, str],
-        bounds: tuple[Bounds, Bounds],
-        terms: ProofTerms,
-        proven: Mapping[Key, Proven],
-        since: Mapping[TopicPartition, int],
-        until: Mapping[TopicPartition, int],
+        self, name: LaneName, report: LaneReport, sights: "_Sights", terms: ProofTerms
     ) -> tuple[Lane, LaneReport]:
         known, head = self._known(name.source)
         begins = known.begins
         assert begins is not None  # a map with a head begins somewhere
-        here, there = bounds
-        source_start, target_start = here.starts[name.source], there.starts[name.target]
-        late = head.source_next if terms.from_ms >= 0 else begins.source  # nothing is as young as was asked for
-        wanted_from = max(begins.source, since.get(name.source, late))
-        wanted_to = min(head.source_next, until.get(name.source, head.source_next))
-        runs = await self._runs(name.source, wanted_from, wanted_to)
-        whole = runs.clip(wanted_from, wanted_to)
-        low = max(wanted_from, source_start)
-        if target_start > begins.target:
-            low = max(low, whole.source_of(target_start, wanted_to))
-        low = min(low, max(wanted_from, wanted_to))
-        lost = whole.clip(wanted_from, low).records
-        before = proven.get((name.source.topic, name.source.partition, *ids, head.generation))
-        known_from, start = low, low
-        if before is not None and before.source_from <= low <= before.source_to and not terms.again:
-            known_from, start = before.source_from, min(before.source_to, max(low, wanted_to))
-        at_begin = start == begins.source and target_start <= begins.target
-        target_to = head.target_next if wanted_to == head.source_next else whole.target_of(wanted_to, head.target_next)
-        first = runs.target_of(start, target_to)
-        lane = Lane(
-            name=name,
-            runs=whole.clip(start, wanted_to),
-            source_from=start,
-            source_to=max(start, wanted_to),
-            target_from=begins.target if at_begin else max(target_start, runs.behind(start, first)),
-            target_to=max(target_to, target_start),
-            source_bounds=(source_start, here.ends[name.source]),
-            target_bounds=(target_start, there.ends[name.target]),
+        since, until = sights.since.get(name.source, -1), sights.until.get(name.source, -1)
+        if terms.from_ms >= 0 and since < 0:
+            since = head.source_next  # nothing is as young
+        low, high = asked(begins, head, since, until)
+        ids = sights.ids[name.source], sights.ids[name.target]
+        before = sights.proven.get((name.source.topic, name.source.partition, *ids, head.generation))
+        stretch = stretch_of(
+            Known(
+                name=name,
+                begins=begins,
+                head=head,
+                runs=await self._runs(name.source, max(0, low - 1), high),
+                source_bounds=sights.here[name.source],
+                target_bounds=sights.there[name.target],
+                since=since,
+                until=until,
+                before=None if terms.again else before,
+            )
         )
+        lane = stretch.lane
         report = replace(
             report,
             source_id=ids[0],
@@ -184,10 +173,10 @@ class Eyes:
             source_to=lane.source_to,
             target_from=lane.target_from,
             target_to=lane.target_to,
-            proven_from=known_from,
+            proven_from=stretch.proven_from,
             proven_to=lane.source_from,
-            not_comparable=lost,
-            unmapped=0 if begins.first else max(0, begins.source - source_start),
+            not_comparable=stretch.not_comparable,
+            unmapped=stretch.unmapped,
         )
         return lane, report
 

@@ -12,7 +12,8 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from engine.jobs.proof_look import Key, Proven
+from engine.jobs.proof_look import Key
+from engine.jobs.proof_stretch import Proven
 from engine.jobs.proof_terms import Difference, LaneReport, ProofReport
 
 _TEXT, _NUMBER = StringType(), LongType()

@@ -21,7 +21,9 @@ MOST_ROUNDS = 8
 TASK_S = 2.0
 _LEAST_TASK = 1_000
 
-WINDOWS = StructType([StructField(name, LongType()) for name in ("w_lane", "s_low", "s_high", "t_low", "t_high")])
+WINDOWS = StructType(
+    [StructField(name, LongType()) for name in ("w_lane", "s_low", "s_high", "t_low", "t_high", "core_from", "core_to")]
+)
 COMPACTING = StructType(
     [
         StructField("c_lane", LongType()),
@@ -180,38 +182,35 @@ class Prover:
             core = cores[number] = piece_of(number, lane, first, last)
             low, high = max(0, first - AROUND), last + AROUND
             beside = max(0, core.target_from - AROUND), core.target_to + AROUND
-            wide.append(Piece(number, low, high, *beside, lane.runs.clip(low, high)))
+            wide.append(
+                Piece(number, low, high, *beside, lane.runs.clip(low, lane.source_to if lane.compacts else high))
+            )
             ends[number] = (lane.source_bounds[1], lane.target_bounds[1]) if lane.compacts else (high, beside[1])
-            windows.append((number, low, high, *beside))
+            windows.append((number, low, high, *beside, first, last))
         source, target = self._records(wide, ends)
         window = F.broadcast(self._spark.createDataFrame(windows, WINDOWS))
         left = frames.leftovers(_inside(source, window, "s"), _inside(target, window, "t"))
         compacting = [(n, self._lanes[n].source_compacts, self._lanes[n].target_compacts) for n in stretches]
+        share = max(1, self._terms.most_looked_into // len(stretches))
         if any(here or there for _, here, there in compacting):
             table = self._spark.createDataFrame(compacting, COMPACTING)
-            left = frames.superseded(left, frames.latest(source, target), table)
+            left = frames.superseded(left, frames.latest(source, target), table).persist()
+            try:
+                self._count_excused(left, window)
+                rows = _first(left, share).collect()
+            finally:
+                left.unpersist()
         else:
-            left = left.withColumn("excused", F.lit(False))
-        left = left.persist()
-        try:
-            self._count_excused(left, window)
-            share = max(1, self._terms.most_looked_into // len(stretches))
-            rows = self._first(left, share).collect()
-        finally:
-            left.unpersist()
+            rows = _first(left.withColumn("excused", F.lit(False)), share).collect()
         for number, core in cores.items():
             mine = [row for row in rows if row["lane"] == number]
-            self._judge(core, mine, cut=len(mine) == share)
+            self._judge(core, mine, cut=sum(row["at"] is not None for row in mine) == share)
 
     def _count_excused(self, left: DataFrame, window: DataFrame) -> None:
-        inside = (F.col("at") >= F.col("s_low") + AROUND) & (F.col("at") < F.col("s_high") - AROUND)
+        inside = (F.col("at") >= F.col("core_from")) & (F.col("at") < F.col("core_to"))
         excused = left.where("excused").join(window, F.col("lane") == F.col("w_lane")).where(inside)
         for row in excused.groupBy("lane").count().collect():
             self.tallies[row["lane"]].not_comparable += row["count"]
-
-    def _first(self, left: DataFrame, share: int) -> DataFrame:
-        order = Window.partitionBy("lane").orderBy(F.col("at").asc_nulls_first(), "t_offset")
-        return left.where("not excused").withColumn("nth", F.row_number().over(order)).where(F.col("nth") <= share)
 
     def _judge(self, core: Piece, rows: Sequence[Row], *, cut: bool) -> None:
         lane, tally = self._lanes[core.lane], self.tallies[core.lane]
@@ -246,6 +245,12 @@ def _inside(records: DataFrame, window: DataFrame, side: str) -> DataFrame:
     joined = records.join(window, F.col("lane") == F.col("w_lane"))
     inside = (F.col("offset") >= F.col(f"{side}_low")) & (F.col("offset") < F.col(f"{side}_high"))
     return joined.where(inside).drop(*WINDOWS.names)
+
+
+def _first(left: DataFrame, share: int) -> DataFrame:
+    """Take so many of each lane that are not excused, and as many of those that the map does not know."""
+    order = Window.partitionBy("lane", F.col("at").isNull()).orderBy("at", "t_offset")
+    return left.where("not excused").withColumn("nth", F.row_number().over(order)).where(F.col("nth") <= share)
 
 
 def _unequal(row: Row) -> Unequal:

@@ -10,6 +10,7 @@ from engine.config import load_config
 from engine.errors import ConnectionLost
 from engine.jobs.proof_terms import NothingToProve, ProofTerms, Verdict
 from tests.conftest import Pair
+from tests.harness.admin import create_topics
 from tests.harness.load import numbered, produce
 from tests.harness.mirror import Mirror, lanes_of
 from tests.harness.mm2 import Mm2, mm2_properties
@@ -59,7 +60,8 @@ async def test_what_mm2_copied_is_not_claimed(cluster_pair: Pair, spark: "SparkS
     with pytest.raises(NothingToProve, match="no map"):
         await asyncio.to_thread(proof.run, spark, terms, config)
     await produce(mirror.source, TOPIC, 0, numbered(BY_US, first=BY_MM2))
-    await mirror.open()
+    partitions = {mirror.map_topic: mirror.terms.positions_partitions}  # MM2 has made the one of positions
+    await create_topics(mirror.target, partitions, configs={"cleanup.policy": "compact"})
     for _ in range(2):
         async with mirror.run() as run:
             await run.until_copied()
