@@ -83,20 +83,20 @@ def _proofs(job: Job, cores: int, repeats: int) -> list[dict[str, float]]:
     terms = ProofTerms(flow=FlowName(_ALIAS, "target"), topics=(_TOPIC,))
     found = []
     with local_spark("bench-proof", cores, spark_jar_paths(), find_spark_java()) as spark:
-        tree = ProcessTree(os.getpid())
+        gateway: Any = spark.sparkContext._gateway
+        java = ProcessTree(gateway.proc.pid)
         for _ in range(repeats + 1):
-            tree.discover()
-            before, began_s = tree.sample(), time.monotonic()
+            java.discover()
+            before, began_s, began_cpu_s = java.sample(), time.monotonic(), time.process_time()
             report = proof.run(spark, terms, config)
-            wall_s = time.monotonic() - began_s
-            tree.discover()
-            after = tree.sample()
-            found.append(_figures(report, job, wall_s, after.since(before, frozenset(after.cpu_s))))
+            wall_s, own_s = time.monotonic() - began_s, time.process_time() - began_cpu_s
+            java.discover()
+            found.append(_figures(report, job, wall_s, own_s + java.sample().since(before)))
     return found[1:]
 
 
 def _figures(report: ProofReport, job: Job, wall_s: float, cpu_s: float) -> dict[str, float]:
-    """Make the figures of one proof; the brokers of both sides run on the same machine and are in no figure."""
+    """Make the figures of one proof. CPU is of Spark's Java and of this process; brokers are in no figure."""
     records = sum(lane.records for lane in report.lanes)
     if not report.whole or records != job.backlog.records:
         raise BenchError("proof", f"{records:,} of {job.backlog.records:,} records compared, {report.found} differ")
