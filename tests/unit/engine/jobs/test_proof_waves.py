@@ -72,7 +72,7 @@ CASES: dict[str, tuple[list[Kept], Expected]] = {
     ),
     "all deleted": ([], {(Kind.MISSING, n, BY + n) for n in range(COUNT)}),
     "doubled": (appended(DOUBLED), {(Kind.EXTRA, AT + 1, BY + AT + 1)}),
-    "swapped": (in_place(SWAPPED), {(Kind.REORDERED, AT + 1, BY + AT)}),
+    "swapped": (in_place(SWAPPED), {(Kind.REORDERED, AT, BY + AT + 1)}),
     "key": (in_place(altered(key=b"k32")(SOURCE)), {(Kind.ALTERED, AT, BY + AT)}),
     "value by a bit": (in_place(altered(value=b"w33")(SOURCE)), {(Kind.ALTERED, AT, BY + AT)}),
     "null made empty": (in_place(altered(value=b"")(SOURCE)), {(Kind.ALTERED, AT, BY + AT)}),
