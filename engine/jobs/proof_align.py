@@ -1,8 +1,9 @@
-"""What differs, named: records that are not equal at their places, held against each other by content. Pure.
+"""What differs, named: the records of both sides of a stretch, held against each other by content. Pure.
 
-A record that was lost moves all behind it by one place, if the copy was written anew; so what is unequal in place is
-matched by content first. Of the matches the longest ascending chain stays as it is, wherever it moved to; a match
-outside of it is out of order. What has no match is missing or extra, or, where one of each share a place, altered.
+A record that was lost moves all behind it by one place, if the copy was written anew; so records are matched by
+content first, those that are equal in place too. Of the matches the longest ascending chain stays as it is, wherever it
+moved to; a match outside of it is out of order. What has no match is missing or extra, or, where one of each share a
+place, altered.
 """
 
 from bisect import bisect_left, bisect_right
@@ -33,14 +34,19 @@ class Content(NamedTuple):
         return self.h1, self.h2
 
 
-class Unequal(NamedTuple):
-    """One place where both sides differ: offsets (-1: no record), `at` the source offset by the map (-1: unknown)."""
+class Pair(NamedTuple):
+    """One place on both sides: offsets (-1: no record), `at` the source offset by the map (-1: unknown)."""
 
     source: int
     target: int
     at: int
     ours: Content | None
     theirs: Content | None
+
+    @property
+    def equal(self) -> bool:
+        """Whether the copy is what it should be."""
+        return self.ours is not None and self.theirs is not None and self.ours.digest == self.theirs.digest
 
 
 class Found(NamedTuple):
@@ -59,7 +65,7 @@ class Aligned(NamedTuple):
     stamped: int
 
 
-def align(places: Sequence[Unequal], place_of: Callable[[int], int]) -> Aligned:
+def align(places: Sequence[Pair], place_of: Callable[[int], int]) -> Aligned:
     """Name the differences; `place_of` gives a source offset's place on the target by the map."""
     ours = {one.source: one.ours for one in places if one.ours is not None}
     theirs = {one.target: one.theirs for one in places if one.theirs is not None}

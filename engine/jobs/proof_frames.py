@@ -1,7 +1,7 @@
 """A proof's work on Spark: DataFrame -> DataFrame, in the JVM's own expressions from the log to the digest.
 
     read -> contents -> placed (source offset of every record, by the map) -> digests, one row a range
-                                                                           -> leftovers, where two digests differ
+                                                                           -> paired, where two digests differ
 
 A record's digest is two xxHash64 of everything a consumer sees but offset and topic: 128 bits against chance, not
 against forgery. Lengths go in with every value, and -1 for null, because Spark's hash passes over nulls. A range's
@@ -160,8 +160,8 @@ def digests(records: DataFrame) -> DataFrame:
     )
 
 
-def leftovers(source: DataFrame, target: DataFrame) -> DataFrame:
-    """Join both sides by source offset and keep what is not equal: lane, `at` (null: not in the map), and both."""
+def paired(source: DataFrame, target: DataFrame) -> DataFrame:
+    """Join both sides by source offset: lane, `at` (null: not in the map), both records, whether they are `equal`."""
     ours = source.select("lane", "at", "tombstone", *[F.col(name).alias(f"s_{name}") for name in _KEPT])
     theirs = target.select(
         F.col("lane").alias("t_lane"),
@@ -172,7 +172,7 @@ def leftovers(source: DataFrame, target: DataFrame) -> DataFrame:
     joined = ours.join(theirs, (F.col("lane") == F.col("t_lane")) & (F.col("at") == F.col("t_at")), "full_outer")
     equal = F.col("s_h1").eqNullSafe(F.col("t_h1")) & F.col("s_h2").eqNullSafe(F.col("t_h2"))
     return (
-        joined.where(~equal)
+        joined.withColumn("equal", equal)
         .withColumn("lane", F.coalesce("lane", "t_lane"))
         .withColumn("at", F.coalesce("at", "t_at"))
         .withColumn("tombstone", F.coalesce("tombstone", "t_tombstone"))

@@ -28,8 +28,10 @@ class ProofTerms(msgspec.Struct, frozen=True, kw_only=True):
     wave_lanes: int = 500
     task_records: int = 200_000
     """Of one task at first; then as many as were read in two seconds."""
-    most_looked_into: int = 100_000
-    """Differing places of a lane's stretch that are compared one by one."""
+    most_looked_into: int = 50_000
+    """Records of a lane's stretch that are compared one by one, where its digest differs."""
+    looked_at_once: int = 10
+    """Lanes of which that is in memory together."""
     most_told: int = 10_000
     """Differences in one report; they are counted on."""
 

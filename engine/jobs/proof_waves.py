@@ -10,7 +10,7 @@ from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
 from engine.clock import now_s
 from engine.jobs import proof_frames as frames
-from engine.jobs.proof_align import Content, Found, Unequal, align
+from engine.jobs.proof_align import Content, Found, Pair, align
 from engine.jobs.proof_plan import Lane, Piece, buckets, piece_of, waves
 from engine.jobs.proof_terms import Kind, ProofTerms
 
@@ -105,7 +105,8 @@ class Prover:
             if stretches:
                 bad[piece.lane] = stretches
         while bad:
-            self._look_into({lane: stretches.pop(0) for lane, stretches in bad.items()})
+            some = list(bad)[: self._terms.looked_at_once]
+            self._look_into({lane: bad[lane].pop(0) for lane in some})
             bad = {lane: stretches for lane, stretches in bad.items() if stretches}
 
     def _digests(self, wave: Sequence[Piece]) -> list[Row]:
@@ -189,10 +190,17 @@ class Prover:
             windows.append((number, low, high, *beside, first, last))
         source, target = self._records(wide, ends)
         window = F.broadcast(self._spark.createDataFrame(windows, WINDOWS))
-        left = frames.leftovers(_inside(source, window, "s"), _inside(target, window, "t"))
-        compacting = [(n, self._lanes[n].source_compacts, self._lanes[n].target_compacts) for n in stretches]
-        share = max(1, self._terms.most_looked_into // len(stretches))
-        if any(here or there for _, here, there in compacting):
+        left = frames.paired(_inside(source, window, "s"), _inside(target, window, "t"))
+        compacting = [
+            (n, self._lanes[n].source_compacts, self._lanes[n].target_compacts)
+            for n in stretches
+            if self._lanes[n].compacts
+        ]
+        share = self._terms.most_looked_into
+        if compacting:
+            # Such a stretch may be wide; elsewhere what is equal is needed too, to tell what is out of order.
+            lanes = [n for n, _, _ in compacting]
+            left = left.where(~F.col("equal") | ~F.col("lane").isin(lanes))
             table = self._spark.createDataFrame(compacting, COMPACTING)
             left = frames.superseded(left, frames.latest(source, target), table).persist()
             try:
@@ -214,12 +222,12 @@ class Prover:
 
     def _judge(self, core: Piece, rows: Sequence[Row], *, cut: bool) -> None:
         lane, tally = self._lanes[core.lane], self.tallies[core.lane]
-        places = [_unequal(row) for row in rows]
+        places = [_pair(row) for row in rows]
         first, last = core.source_from, core.source_to
         if cut:
             last = max(first + 1, max(one.at for one in places) - AROUND)
             tally.note = f"more differs from source offset {last} on than was looked into"
-        known = [one for one in places if first <= one.at < last]
+        known = [one for one in places if first <= one.at < last and not one.equal]
         aligned = align(places, lambda offset: lane.runs.target_of(offset, lane.target_to))
         behind = core.target_to if not cut else lane.runs.target_of(last, lane.target_to)
         found = [one for one in aligned.found if _counts(one, (first, last), (core.target_from, behind))]
@@ -253,10 +261,10 @@ def _first(left: DataFrame, share: int) -> DataFrame:
     return left.where("not excused").withColumn("nth", F.row_number().over(order)).where(F.col("nth") <= share)
 
 
-def _unequal(row: Row) -> Unequal:
+def _pair(row: Row) -> Pair:
     ours, theirs = (_content(row, side) for side in ("s", "t"))
     source, target, at = (-1 if row[name] is None else row[name] for name in ("s_offset", "t_offset", "at"))
-    return Unequal(source, target, at, ours, theirs)
+    return Pair(source, target, at, ours, theirs)
 
 
 def _content(row: Row, side: str) -> Content | None:

@@ -69,7 +69,7 @@ async def test_a_good_copy_is_whole_and_read_once(mirror: Mirror, spark: "SparkS
             await client.begin_transaction()
             await append(client, "turns", 0, [one._replace(headers=headers) for one in numbered(20, first=turn * 20)])
             await (client.abort_transaction() if turn % 3 == 1 else client.commit_transaction())
-    await produce(mirror.source, "turns", 0, [Sent(None, None), Sent(b"", b""), Sent(b"k", None)])
+    await produce(mirror.source, "turns", 0, [Sent(None, b""), Sent(b"", b""), Sent(b"k", None)])
     await produce(mirror.source, "cleaned", 0, numbered(200, keys=20), compression_type="lz4")
     await settle(mirror.source, "cleaned", keep=22)
     tombstones = [Sent(b"k%d" % n, None) for n in range(3)]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.jobs.proof_align import Aligned, Content, Found, Unequal, align
+from engine.jobs.proof_align import Aligned, Content, Found, Pair, align
 from engine.jobs.proof_terms import Kind
 
 COUNT, BY = 20, 100  # records of the source from 0 on, and how much higher they lie on the target
@@ -20,20 +20,19 @@ def content(name: int, **other: int) -> Content:
 SOURCE = [content(n) for n in range(COUNT)]
 
 
-def unequal(target: Sequence[Content | None]) -> list[Unequal]:
+def pairs(target: Sequence[Content | None]) -> list[Pair]:
     """Hold a copy against the source as the join by place does, for a map that says: n -> BY + n."""
     found = []
     for n in range(max(COUNT, len(target))):
         ours = SOURCE[n] if n < COUNT else None
         theirs = target[n] if n < len(target) else None
-        if ours != theirs:
-            source, place = n if ours else -1, BY + n if theirs else -1
-            found.append(Unequal(source, place, n if n < COUNT else -1, ours, theirs))
+        source, place = n if ours else -1, BY + n if theirs else -1
+        found.append(Pair(source, place, n if n < COUNT else -1, ours, theirs))
     return found
 
 
 def named(target: Sequence[Content | None]) -> Aligned:
-    return align(unequal(target), lambda offset: BY + min(offset, COUNT))
+    return align(pairs(target), lambda offset: BY + min(offset, COUNT))
 
 
 def test_a_good_copy_has_no_difference() -> None:
@@ -76,6 +75,27 @@ def test_swapped_neighbours_are_one_difference() -> None:
     (moved,) = named(copy).found
     assert moved.kind is Kind.REORDERED
     assert moved.source in (5, 6)
+
+
+@pytest.mark.parametrize("moved", [1, 2])
+def test_swapped_neighbours_where_all_moved(moved: int) -> None:
+    """One of them then lies where the map says."""
+    copy: list[Content | None] = [*SOURCE]
+    copy[8], copy[9] = copy[9], copy[8]
+    found = named(copy[moved:]).found
+    assert [(one.kind, one.source) for one in found[:moved]] == [(Kind.MISSING, n) for n in range(moved)]
+    (one,) = found[moved:]
+    assert one.kind is Kind.REORDERED
+    assert one.source in (8, 9)
+
+
+def test_a_lost_record_before_two_that_are_alike() -> None:
+    twins = [*SOURCE[:6], SOURCE[5], *SOURCE[7:]]
+    copy = [*twins[:2], *twins[3:]]
+    places = [
+        Pair(n, BY + n if n < len(copy) else -1, n, twins[n], copy[n] if n < len(copy) else None) for n in range(COUNT)
+    ]
+    assert align(places, lambda offset: BY + offset).found == [Found(Kind.MISSING, 2, BY + 2)]
 
 
 def test_a_time_that_the_target_stamped_is_counted_apart() -> None:

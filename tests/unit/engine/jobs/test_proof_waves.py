@@ -162,7 +162,7 @@ def proven(spark: "SparkSession") -> "Prover":
     lost = [one for one in _CLEANED if one.offset != AT]
     logs.add(_KEYED, in_place(lost), target_compacts=True)
     logs.add(SOURCE, [], runs=Runs([], [], []), target_to=BY)
-    terms = ProofTerms(flow=FlowName("A", "B"), range_records=8, wave_records=COUNT * 12, task_records=10_000)
+    terms = ProofTerms(flow=FlowName("A", "B"), range_records=8, wave_records=COUNT * 12, looked_at_once=20)
     prover = Prover(spark, Sides(source={}, target={}), terms, logs.lanes)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(proof_frames, "read", logs.read)
