@@ -32,7 +32,7 @@ Tell = Callable[[proof_terms.Progress], None]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties")
+    parser.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties or mirror.yaml")
     parser.add_argument("--flow", metavar="FLOW", help="SOURCE->TARGET (quote it); default: every flow")
     parser.add_argument("--topics", metavar="PATTERNS", help="source topics: patterns as in the file, by commas")
     parser.add_argument("--from", dest="since", metavar="TIME", help="records from then on: 2h (ago), or an instant")
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--storage",
         metavar="URI",
-        help="where proofs are kept, and what is proven is remembered, e.g. file:/var/proofs",
+        help="where proofs are kept and what is proven is remembered; default: raymirror.storage of the file",
     )
     parser.add_argument("--cores", type=int, metavar="N", help="cores of a local Spark; default: all of this machine")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     """Prove and tell. Raises ConfigError, BadQuestion, BadInstant, BadStorage, BrokerUnreachable, ProofFailed."""
     config = load_config(args.config)
     flows = chosen(config, args.flow)
-    storage = Storage.parse(args.storage) if args.storage else None
+    storage = Storage.parse(args.storage) if args.storage else config.storage
     asked = [terms_of(flow, args, wall_ms()) for flow in flows]
     reports: list[ProofReport] = []
     failed = False

@@ -167,6 +167,15 @@ def test_terms_are_as_asked(stage: Stage, tmp_path: Path) -> None:
     assert storage == Storage.of_folder(tmp_path)
 
 
+def test_proofs_are_kept_where_the_file_says(stage: Stage, tmp_path: Path) -> None:
+    stage.path.write_text(f"{BASE}raymirror.storage = file:{tmp_path}/home\n")
+    assert stage.run() == exits.OK
+    assert stage.run("--storage", f"file:{tmp_path}/other") == exits.OK
+    assert [storage and storage.uri for _, storage in stage.asked] == [
+        f"file:{tmp_path}/{n}" for n in ("home", "other")
+    ]
+
+
 @pytest.mark.parametrize(
     ("words", "wrong"),
     [
