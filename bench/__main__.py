@@ -5,7 +5,7 @@ import json
 import sys
 from pathlib import Path
 
-from bench import drain, idle, metadata
+from bench import drain, idle, metadata, proof
 from bench.configsync import command as configsync
 from bench.errors import BenchError
 from bench.kafka_peek import PeekError
@@ -20,6 +20,7 @@ BENCHES = {
     "idle": idle,
     "metadata": metadata,
     "outage": outage,
+    "proof": proof,
     "recovery": recovery,
     "soak": soak,
     "translation": translation,

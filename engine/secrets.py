@@ -55,15 +55,21 @@ def literal_secrets(cluster: ClusterConfig) -> tuple[tuple[str, int], ...]:
     return tuple(cluster.places.get(key, (key, 0)) for key in found)
 
 
-def handshake_options(cluster: ClusterConfig, client_id: str) -> HandshakeOptions:
-    """Return how to connect to a cluster. Raises ConfigError for what cannot be resolved or is not supported."""
+def resolved_security(cluster: ClusterConfig) -> dict[str, str]:
+    """Return the security settings in clear: for who hands them to a client, never to be shown. Raises ConfigError."""
     security = {
         key: cluster.providers.resolve(value, _where(cluster, key)).strip() for key, value in cluster.security.items()
     }
     _check(cluster, security)
+    return security
+
+
+def handshake_options(cluster: ClusterConfig, client_id: str) -> HandshakeOptions:
+    """Return how to connect to a cluster. Raises ConfigError for what cannot be resolved or is not supported."""
+    security = resolved_security(cluster)
     protocol = _protocol(security)
     sasl = protocol.startswith("SASL")
-    username, password = _login(cluster, security) if sasl else (None, None)
+    username, password = login_of(cluster, security) if sasl else (None, None)
     return HandshakeOptions(
         client_id=client_id,
         security_protocol=protocol,
@@ -108,7 +114,8 @@ def _check(cluster: ClusterConfig, security: dict[str, str]) -> None:
             )
 
 
-def _login(cluster: ClusterConfig, security: dict[str, str]) -> tuple[str, str]:
+def login_of(cluster: ClusterConfig, security: dict[str, str]) -> tuple[str, str]:
+    """Return name and password of a login; `security` is in clear. Raises ConfigError."""
     fields: dict[str, str] = {}
     for found in _JAAS_FIELD.finditer(security.get("sasl.jaas.config", "")):
         quoted = found[2]

@@ -146,7 +146,15 @@ def test_the_banned_calls_are_seen() -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["--help"], ["cluster", "status"], ["cluster", "--help"], ["check", "--help"], ["translate", "--help"]]
+    "words",
+    [
+        ["--help"],
+        ["cluster", "status"],
+        ["cluster", "--help"],
+        ["check", "--help"],
+        ["translate", "--help"],
+        ["verify", "--help"],
+    ],
 )
 def test_light_commands_import_neither_ray_nor_spark(words: list[str], tmp_path: Path) -> None:
     script = (

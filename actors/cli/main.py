@@ -37,6 +37,7 @@ COMMANDS: Final = {
     "plan": ("actors.cli.plan", "show what differs in topics, configs and ACLs; changes nothing"),
     "apply": ("actors.cli.apply", "bring topics, configs and ACLs of the copies in step, once"),
     "audit": ("actors.cli.audit", "show what was changed on the copies, by whom, when and why"),
+    "verify": ("actors.cli.verify", "prove that the copies are whole, record by record"),
     "translate": (
         "actors.cli.translate",
         "show what a consumer group's offsets are on the target, exactly; or commit them there",

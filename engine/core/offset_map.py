@@ -25,7 +25,7 @@ import msgspec
 
 from engine.core.map_runs import MapBlock, MapHead, MapRun, MapStart, MapTail, check_runs
 
-__all__ = ["How", "MapBlock", "MapHead", "MapRun", "MapStart", "MapTail", "OffsetMap", "Translation"]
+__all__ = ["Columns", "How", "MapBlock", "MapHead", "MapRun", "MapStart", "MapTail", "OffsetMap", "Translation"]
 
 
 class How(enum.Enum):
@@ -64,12 +64,12 @@ _BEYOND = Translation(How.BEYOND)
 _BEFORE = Translation(How.BEFORE)
 _STALE = Translation(How.STALE)
 
-_Columns = tuple["array[int]", "array[int]", "array[int]"]
+Columns = tuple["array[int]", "array[int]", "array[int]"]
 """Sources, targets and counts of consecutive runs: 24 bytes a run."""
 _BY_SOURCE, _BY_TARGET, _COUNTS = 0, 1, 2
 
 
-def _columns(runs: Sequence[MapRun]) -> _Columns:
+def _columns(runs: Sequence[MapRun]) -> Columns:
     return (
         array("q", [run.source for run in runs]),
         array("q", [run.target for run in runs]),
@@ -89,8 +89,8 @@ class OffsetMap:
         self._generation = -1  # the newest of all blocks
         self._first = 0  # the lowest block from which on all are known
         self._checked = 0
-        self._loaded: dict[int, _Columns] = {}  # least lately used first
-        self._tail: _Columns = _columns(())
+        self._loaded: dict[int, Columns] = {}  # least lately used first
+        self._tail: Columns = _columns(())
 
     # --- what is read ----------------------------------------------------------------------------------------
 
@@ -244,6 +244,23 @@ class OffsetMap:
         self._loaded[number] = columns
         return _look(columns, by, offset) or self._next(number + 1, by)
 
+    # --- all of it -------------------------------------------------------------------------------------------
+
+    def numbers(self, source_from: int) -> range:
+        """Return what holds the runs of a source offset and of all behind it: blocks, and `head.blocks` for the head.
+
+        The first may end before that offset. Empty where nothing can be answered either.
+        """
+        head = self.head
+        if head is None or self._generation > head.generation:
+            return range(0)
+        at = bisect_right(self._anchors[_BY_SOURCE], source_from, self._first, max(self._first, head.blocks)) - 1
+        return range(max(at, self._first), head.blocks + 1)
+
+    def columns(self, number: int) -> Columns | None:
+        """Return sources, targets and counts of a block's runs, or of the head's; None for a block not in memory."""
+        return self._tail if self.head is not None and number == self.head.blocks else self._loaded.get(number)
+
     def _next(self, number: int, by: int) -> Translation:
         """Answer with the first record from a block on; the head's runs count as the block behind the last."""
         assert self.head is not None
@@ -254,7 +271,7 @@ class OffsetMap:
         return Translation(How.END, (self.head.source_next, self.head.target_next)[1 - by])
 
 
-def _look(columns: _Columns, by: int, offset: int) -> Translation | None:
+def _look(columns: Columns, by: int, offset: int) -> Translation | None:
     """Answer from some consecutive runs, the first of which begins at or before the offset; None behind the last."""
     keys, values, counts = columns[by], columns[1 - by], columns[_COUNTS]
     at = bisect_right(keys, offset) - 1

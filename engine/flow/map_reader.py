@@ -10,6 +10,7 @@ nobody need be asked.
 """
 
 import asyncio
+from array import array
 from collections.abc import Callable, Collection, Sequence
 
 import msgspec
@@ -18,7 +19,7 @@ from engine.clock import wall_ms
 from engine.core.map_blocks import decode_block, decode_tail, map_topic, read_block_key
 from engine.core.map_runs import RUNS_PER_BLOCK, MapHead
 from engine.core.mm2_records import decode_offset_sync
-from engine.core.offset_map import How, OffsetMap, Translation
+from engine.core.offset_map import Columns, How, OffsetMap, Translation
 from engine.core.position import Position, decode_value
 from engine.core.position_keys import PositionKeys
 from engine.errors import MirrorError
@@ -217,6 +218,25 @@ class MapReader:
                         known.load(decode_block(number, record.value))
             self._loaded += known.loaded_runs - before
             self._thin()
+
+    async def runs(self, lane: TopicPartition, source_from: int, source_to: int) -> Columns:
+        """Return the runs that hold any of these source offsets, and some around them; thinned blocks are read back.
+
+        Raises as `follow` does, and LookupError for a block that is gone or was written anew: follow, and ask again.
+        """
+        known = self._maps[lane]
+        found: Columns = array("q"), array("q"), array("q")
+        for number in known.numbers(source_from):
+            if known.columns(number) is None:
+                await self.recall(lane, [number])
+            columns = known.columns(number)
+            if columns is None:
+                raise LookupError(f"block {number} of the map of {lane}")
+            if columns[0] and columns[0][0] >= source_to:
+                break
+            for column, more in zip(found, columns, strict=True):
+                column.extend(more)
+        return found
 
     # --- answers ---------------------------------------------------------------------------------------------
 

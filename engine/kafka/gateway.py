@@ -5,7 +5,7 @@ from uuid import UUID
 
 from engine.core.resume import TailBatch
 from engine.errors import ConnectionLost, KafkaRefusal
-from engine.flow.ports import EARLIEST, Leader, Producer, ProducerState
+from engine.flow.ports import EARLIEST, LATEST, Leader, Producer, ProducerState
 from engine.kafka import fencing, logs, offsets
 from engine.kafka.admin import describe_topic_configs
 from engine.kafka.cluster import ClusterClient
@@ -72,6 +72,10 @@ class KafkaCluster:
     async def offsets(self, partitions: Sequence[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
         """Return the offsets at a timestamp."""
         return await offsets.list_offsets(self._client, partitions, timestamp_ms)
+
+    async def stable_ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the last stable offsets: how far a reader of committed records gets now."""
+        return await offsets.list_offsets(self._client, partitions, LATEST, committed=True)
 
     async def acquire(self, transactional_id: str, partitions: Sequence[TopicPartition]) -> Producer:
         """Take the producer at a new epoch behind a barrier; unfenced where transactional ids are not allowed."""

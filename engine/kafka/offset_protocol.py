@@ -5,7 +5,7 @@ from aiokafka.protocol.types import Array, Int8, Int16, Int32, Int64, Schema, St
 
 _TEXT = String("utf-8")
 _CLIENT = -1
-_READ_UNCOMMITTED = 0
+_READ_UNCOMMITTED, _READ_COMMITTED = 0, 1
 
 
 class ListOffsetsResponse_v4(Response):
@@ -52,13 +52,14 @@ class ListOffsetsRequest_v4(RequestStruct):
 class ListOffsetsWithEpochs(Request[ListOffsetsRequest_v4]):
     """Offsets at timestamps (v4, brokers from 2.1 on): a leader of another epoch than ours refuses (KIP-320).
 
-    `topics` has (name, [(partition, current leader epoch, timestamp)]).
+    `topics` has (name, [(partition, current leader epoch, timestamp)]). `committed`: the end is the last stable offset.
     """
 
     API_KEY = 2
 
-    def __init__(self, topics: list[tuple[str, list[tuple[int, int, int]]]]) -> None:
+    def __init__(self, topics: list[tuple[str, list[tuple[int, int, int]]]], *, committed: bool = False) -> None:
         self._topics = topics
+        self._isolation = _READ_COMMITTED if committed else _READ_UNCOMMITTED
 
     def build(self, request_struct_class: type[ListOffsetsRequest_v4]) -> ListOffsetsRequest_v4:
-        return request_struct_class(_CLIENT, _READ_UNCOMMITTED, self._topics)
+        return request_struct_class(_CLIENT, self._isolation, self._topics)

@@ -16,7 +16,6 @@ from policies.model import TopicPartition
 _OFFSETS_KEY, _OFFSETS_WITH_EPOCHS = 2, 4
 _PRODUCERS_KEY = 61
 _CLIENT = -1
-_READ_UNCOMMITTED = 0
 
 
 async def by_leader(
@@ -34,11 +33,12 @@ async def by_leader(
 
 
 async def list_offsets(
-    client: ClusterClient, partitions: Sequence[TopicPartition], timestamp_ms: int
+    client: ClusterClient, partitions: Sequence[TopicPartition], timestamp_ms: int, *, committed: bool = False
 ) -> dict[TopicPartition, int]:
     """Return the offset of each partition at a timestamp (-2 log start, -1 high watermark).
 
-    A leader of another epoch than the newest one that we know refuses, from ListOffsets v4 on.
+    `committed`: -1 is the last stable offset, where the first open transaction begins. A leader of another epoch than
+    the newest one that we know refuses, from ListOffsets v4 on.
     """
     found: dict[TopicPartition, int] = {}
 
@@ -49,10 +49,10 @@ async def list_offsets(
                 (topic, [(id_, metadata.leader(TopicPartition(topic, id_))[1], timestamp_ms) for id_ in ids])
                 for topic, ids in topics.items()
             ]
-            answer = await connection.call(ListOffsetsWithEpochs(led))
+            answer = await connection.call(ListOffsetsWithEpochs(led, committed=committed))
         else:
             wanted = [(topic, [(partition, timestamp_ms) for partition in ids]) for topic, ids in topics.items()]
-            answer = await connection.call(OffsetRequest(_CLIENT, _READ_UNCOMMITTED, wanted))
+            answer = await connection.call(OffsetRequest(_CLIENT, int(committed), wanted))
         for topic, rows in answer.topics:
             for partition, code, _timestamp, offset, *_epoch in rows:
                 _check(f"offsets of {topic}-{partition} on cluster {client.alias!r}", code)

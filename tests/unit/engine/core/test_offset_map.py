@@ -312,3 +312,33 @@ def test_what_a_lane_keeps_is_what_a_reader_finds(steps: list[tuple[int, int, in
     assert records_of(tail.runs) == records
     check_runs(tail.runs)
     assert not any(a.source + a.count == b.source and a.target + a.count == b.target for a, b in pairwise(tail.runs))
+
+
+# --- all of it -----------------------------------------------------------------------------------------------------
+
+
+@given(run_lists(), st.integers(0, 120))
+def test_the_columns_from_an_offset_on_are_the_runs_from_there(runs: tuple[MapRun, ...], offset: int) -> None:
+    known = map_of(runs, *ends_of(runs))
+    found = list[MapRun]()
+    for number in known.numbers(offset):
+        columns = known.columns(number)
+        assert columns is not None
+        found += map(MapRun, *columns)
+    assert tuple(found) == runs[len(runs) - len(found) :]
+    assert {run for run in runs if run.source + run.count > offset} <= set(found)
+
+
+def test_the_columns_of_a_thinned_block_are_not_at_hand() -> None:
+    runs = tuple(MapRun(2 * at, at, 1) for at in range(9))
+    known = map_of(runs, 20, 9)
+    known.thin(4)
+    assert [known.columns(number) is None for number in known.numbers(0)] == [True, False, False]
+
+
+def test_there_are_no_columns_of_a_map_without_a_head_or_with_a_stale_one() -> None:
+    known = OffsetMap()
+    assert (known.numbers(0), known.columns(0)) == (range(0), None)
+    known.follow(MapHead(1, 0, 20, 9, RUNS), START)
+    known.add_block(MapBlock(0, 2, RUNS), place=7)
+    assert known.numbers(0) == range(0)

@@ -323,3 +323,28 @@ async def test_the_last_syncs_of_one_who_is_long_gone_are_read() -> None:
     reader = stage.reader()
     await reader.follow()
     assert reader.head(LANE) == ahead
+
+
+async def test_all_runs_of_a_stretch_are_read_block_after_block() -> None:
+    stage = await played(8, partitions=3)
+    reader = stage.reader(keep_runs=20)
+    await reader.follow()
+    for partition in range(3):
+        lane, places = TopicPartition("t", partition), stage.targets[partition].places()
+        columns = await reader.runs(lane, 0, 10_000)
+        found = {source + n: at + n for source, at, count in zip(*columns, strict=True) for n in range(count)}
+        assert found == places
+        some = await reader.runs(lane, 12, 20)
+        assert 0 < len(some[0]) < len(columns[0])
+        part = {source + n for source, _, count in zip(*some, strict=True) for n in range(count)}
+        assert {source for source in places if 12 <= source < 20} <= part
+    assert reader._loaded <= 20
+
+
+async def test_a_block_that_is_gone_is_no_part_of_the_runs() -> None:
+    stage = await played(8)
+    reader = stage.reader(keep_runs=3)
+    await reader.follow()
+    stage.b.target(map_topic(FLOW.source)).truncate(0)
+    with pytest.raises(LookupError, match="block 0 of the map of t-0"):
+        await reader.runs(LANE, 0, 10_000)

@@ -1,0 +1,203 @@
+"""`raymirror verify CONFIG`: prove that the copy is whole, record by record, on Spark."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from actors.cli import exits
+from actors.cli.plan import chosen, console
+from actors.instants import instant_ms
+from deploy.local.jars import spark_jar_paths
+from deploy.local.java import find_spark_java
+from engine.clock import wall_ms
+from engine.config import load_config
+from engine.jobs import proof_terms
+from engine.jobs.proof_terms import Difference, LaneReport, NothingToProve, ProofReport, ProofTerms, Verdict
+from engine.jobs.storage import Storage
+from engine.settings import FlowConfig, MirrorConfig
+
+HELP = "prove that the copies are whole: count, order and content of every record, by the exact map"
+SHOWN = 20
+Tell = Callable[[proof_terms.Progress], None]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties or mirror.yaml")
+    parser.add_argument("--flow", metavar="FLOW", help="SOURCE->TARGET (quote it); default: every flow")
+    parser.add_argument("--topics", metavar="PATTERNS", help="source topics: patterns as in the file, by commas")
+    parser.add_argument("--from", dest="since", metavar="TIME", help="records from then on: 2h (ago), or an instant")
+    parser.add_argument("--to", dest="until", metavar="TIME", help="records before then; default: all that is copied")
+    parser.add_argument("--again", action="store_true", help="read what was proven before, too")
+    parser.add_argument(
+        "--storage",
+        metavar="URI",
+        help="where proofs are kept and what is proven is remembered; default: raymirror.storage of the file",
+    )
+    parser.add_argument("--cores", type=int, metavar="N", help="cores of a local Spark; default: all of this machine")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.epilog = (
+        "exit codes: 0 whole; 1 differences, or partitions of which nothing can be proven; 2 bad input, clusters that"
+        " do not answer, or nothing to prove"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Prove and tell. Raises ConfigError, BadQuestion, BadInstant, BadStorage, BrokerUnreachable, ProofFailed."""
+    config = load_config(args.config)
+    flows = chosen(config, args.flow)
+    storage = Storage.parse(args.storage) if args.storage else config.storage
+    asked = [terms_of(flow, args, wall_ms()) for flow in flows]
+    reports: list[ProofReport] = []
+    failed = False
+    with started(args.cores or os.cpu_count() or 1) as spark, bar(args.json) as tell:
+        for terms in asked:
+            try:
+                reports.append(prove(spark, config, terms, storage, tell))
+            except NothingToProve as nothing:
+                print(f"raymirror verify: {nothing}", file=sys.stderr)
+                failed = True
+    if args.json:
+        rows = [{**msgspec.to_builtins(one), "flow": str(one.flow), "whole": one.whole} for one in reports]
+        print(msgspec.json.encode({"flows": rows}).decode())
+    else:
+        for one in reports:
+            show(one, console())
+    if any(not one.whole for one in reports):
+        return exits.FAILED
+    return exits.UNUSABLE if failed else exits.OK
+
+
+def terms_of(flow: FlowConfig, args: argparse.Namespace, now_ms: int) -> ProofTerms:
+    """Turn arguments into terms. Raises BadInstant."""
+    return ProofTerms(
+        flow=flow.name,
+        topics=tuple(part.strip() for part in (args.topics or "").split(",") if part.strip()),
+        from_ms=instant_ms(args.since, now_ms) if args.since else -1,
+        to_ms=instant_ms(args.until, now_ms) if args.until else -1,
+        again=args.again,
+    )
+
+
+@contextmanager
+def started(cores: int) -> Iterator[Any]:
+    """Start a Spark of our own, and say so. Raises ClusterError."""
+    from engine.jobs.local import local_spark  # imports pyspark, which help does without
+
+    print(f"starting a local Spark of {cores} cores", file=sys.stderr)
+    with local_spark("raymirror-verify", cores, spark_jar_paths(), find_spark_java()) as spark:
+        yield spark
+
+
+def prove(spark: Any, config: MirrorConfig, terms: ProofTerms, storage: Storage | None, tell: Tell) -> ProofReport:
+    """Prove one flow, in this thread."""
+    from engine.jobs import proof  # imports pyspark, which help does without
+
+    return proof.run(spark, terms, config, storage, tell)
+
+
+@contextmanager
+def bar(quiet: bool) -> Iterator[Tell]:
+    """Show progress where somebody looks."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    err = Console(stderr=True)
+    with Progress(*columns, console=err, transient=True, disable=quiet or not err.is_terminal) as drawn:
+        task = drawn.add_task("source offsets", total=None)
+
+        def tell(now: proof_terms.Progress) -> None:
+            text = f"source offsets, {now.differences:,} differences" if now.differences else "source offsets"
+            drawn.update(task, completed=now.done, total=now.total, description=text)
+
+        yield tell
+
+
+def show(report: ProofReport, out: Console) -> None:
+    """Print a proof: what it says, a row a topic, the first differences, and what could not be proven."""
+    lanes = report.lanes
+    records, size = sum(lane.records for lane in lanes), sum(lane.payload_bytes for lane in lanes)
+    verdict = "whole" if report.whole else "NOT PROVEN WHOLE"
+    print(
+        f"{report.flow}: {verdict}: {records:,} records ({size / 2**20:,.1f} MiB of keys and values) of {len(lanes):,}"
+        f" partitions compared in {report.took_s:,.1f} s, {report.found:,} differences"
+    )
+    out.print(topics_table(lanes))
+    if report.differences:
+        out.print(differences_table(report.differences[:SHOWN]))
+    if report.found > SHOWN:
+        where = f"in {report.stored}" if report.stored else "with --json, or kept with --storage"
+        print(f"and {report.found - SHOWN:,} more: {where}")
+    for line in notes(lanes)[:SHOWN]:
+        print(line)
+    if report.stored:
+        print(f"kept as run {report.run} in {report.stored}")
+
+
+def notes(lanes: Sequence[LaneReport]) -> list[str]:
+    """Say what was left out, and why."""
+    found = []
+    for what, count in (
+        (
+            "no reader of committed records gets these (markers, aborted transactions), or they were compacted away",
+            _sum(lanes, "without_record"),
+        ),
+        (
+            "not comparable: compaction or retention removed one side, or the target stamps its time",
+            _sum(lanes, "not_comparable"),
+        ),
+        (
+            "below the map: not copied by raymirror, so nothing can be said of them",
+            sum(lane.unmapped for lane in lanes if lane.verdict is not Verdict.UNPROVEN),
+        ),
+    ):
+        if count:
+            found.append(f"{count:,} source offsets: {what}")
+    return found + [f"{lane.topic}-{lane.partition}: {lane.note}" for lane in lanes if lane.note and not lane.empty]
+
+
+def _sum(lanes: Sequence[LaneReport], field: str) -> int:
+    return sum(getattr(lane, field) for lane in lanes)
+
+
+def topics_table(lanes: Sequence[LaneReport]) -> Table:
+    """Draw a row a topic."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("topic", no_wrap=True)
+    table.add_column("copy", no_wrap=True)
+    for name in ("partitions", "records", "proven offsets", "not comparable", "differences"):
+        table.add_column(name, justify="right")
+    table.add_column("verdict", no_wrap=True)
+    by_topic: dict[tuple[str, str], list[LaneReport]] = {}
+    for lane in lanes:
+        by_topic.setdefault((lane.topic, lane.target_topic), []).append(lane)
+    for (topic, copy), some in sorted(by_topic.items()):
+        proven = sum(lane.proven_to - lane.proven_from for lane in some)
+        counts = (len(some), _sum(some, "records"), proven, _sum(some, "not_comparable"), _sum(some, "differences"))
+        verdicts = {lane.verdict for lane in some if not lane.empty}
+        worst = next((one for one in (Verdict.DIFFERS, Verdict.UNPROVEN) if one in verdicts), Verdict.WHOLE)
+        table.add_row(topic, copy, *(f"{count:,}" for count in counts), worst.value)
+    return table
+
+
+def differences_table(found: Sequence[Difference]) -> Table:
+    """Draw a row a difference."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("partition", no_wrap=True)
+    table.add_column("source offset", justify="right")
+    table.add_column("on the target", no_wrap=True)
+    table.add_column("target offset", justify="right")
+    for name in ("kind", "what"):
+        table.add_column(name)
+    for one in found:
+        source = str(one.source_offset) if one.source_offset >= 0 else "-"
+        place = f"{one.target_topic}-{one.partition}"
+        table.add_row(f"{one.topic}-{one.partition}", source, place, str(one.target_offset), one.kind.value, one.what)
+    return table

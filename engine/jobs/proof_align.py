@@ -1,0 +1,141 @@
+"""What differs, named: the records of both sides of a stretch, held against each other by content. Pure.
+
+A record that was lost moves all behind it by one place, if the copy was written anew; so records are matched by
+content first, those that are equal in place too. Of the matches the longest ascending chain stays as it is, wherever it
+moved to; a match outside of it is out of order. What has no match is missing or extra, or, where one of each share a
+place, altered.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from engine.jobs.proof_terms import Kind
+
+LOG_APPEND_TIME = 1
+NAMES = ("key", "value", "headers", "timestamp", "timestamp type")
+
+
+class Content(NamedTuple):
+    """A record as hashes: two of the whole; key, value, headers; timestamp in us and its type."""
+
+    h1: int
+    h2: int
+    key: int
+    value: int
+    headers: int
+    timestamp: int
+    kind: int
+
+    @property
+    def digest(self) -> tuple[int, int]:
+        """Tell the whole record."""
+        return self.h1, self.h2
+
+
+class Pair(NamedTuple):
+    """One place on both sides: offsets (-1: no record), `at` the source offset by the map (-1: unknown)."""
+
+    source: int
+    target: int
+    at: int
+    ours: Content | None
+    theirs: Content | None
+
+    @property
+    def equal(self) -> bool:
+        """Whether the copy is what it should be."""
+        return self.ours is not None and self.theirs is not None and self.ours.digest == self.theirs.digest
+
+
+class Found(NamedTuple):
+    """A difference of one lane, by offsets."""
+
+    kind: Kind
+    source: int
+    target: int
+    what: str = ""
+
+
+class Aligned(NamedTuple):
+    """The differences, and how many places differ only by a time that the target stamped."""
+
+    found: list[Found]
+    stamped: int
+
+
+def align(places: Sequence[Pair], place_of: Callable[[int], int]) -> Aligned:
+    """Name the differences; `place_of` gives a source offset's place on the target by the map."""
+    ours = {one.source: one.ours for one in places if one.ours is not None}
+    theirs = {one.target: one.theirs for one in places if one.theirs is not None}
+    at_of = {one.target: one.at for one in places if one.theirs is not None}
+    chain, moved = _chained(_matches(ours, theirs))
+    found = [Found(Kind.REORDERED, source, target) for source, target in moved]
+    matched_ours = {source for source, _ in chain} | {source for source, _ in moved}
+    matched_theirs = {target for _, target in chain} | {target for _, target in moved}
+    free = {target for target in theirs if target not in matched_theirs}
+    shifts = _Shifts(chain, place_of)
+    stamped = 0
+    for source in sorted(source for source in ours if source not in matched_ours):
+        place = place_of(source)
+        there = next((place + by for by in shifts.around(source) if place + by in free), None)
+        if there is None:
+            found.append(Found(Kind.MISSING, source, place))
+            continue
+        free.discard(there)
+        what = _parts(ours[source], theirs[there])
+        if set(what) <= set(NAMES[3:]) and theirs[there].kind == LOG_APPEND_TIME:
+            stamped += 1
+        else:
+            found.append(Found(Kind.ALTERED, source, there, ", ".join(what)))
+    found += [Found(Kind.EXTRA, at_of[target], target) for target in free]
+    return Aligned(sorted(found, key=lambda one: place_of(one.source) if one.source >= 0 else one.target), stamped)
+
+
+def _matches(ours: dict[int, Content], theirs: dict[int, Content]) -> list[tuple[int, int]]:
+    """Match equal contents, the first of one kind with the first, and so on; in the order of the source."""
+    waiting: defaultdict[tuple[int, int], deque[int]] = defaultdict(deque)
+    for target in sorted(theirs):
+        waiting[theirs[target].digest].append(target)
+    return [
+        (source, waiting[ours[source].digest].popleft()) for source in sorted(ours) if waiting.get(ours[source].digest)
+    ]
+
+
+def _chained(matches: Sequence[tuple[int, int]]) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Part matches into the longest chain that ascends on both sides, and the rest."""
+    ends: list[int] = []  # the lowest target that a chain of that length ends with
+    last: list[int] = []  # and which match that is
+    before = [-1] * len(matches)
+    for number, (_, target) in enumerate(matches):
+        at = bisect_left(ends, target)
+        before[number] = last[at - 1] if at else -1
+        ends[at : at + 1] = [target]
+        last[at : at + 1] = [number]
+    chain = set[int]()
+    number = last[-1] if last else -1
+    while number >= 0:
+        chain.add(number)
+        number = before[number]
+    return (
+        [one for number, one in enumerate(matches) if number in chain],
+        [one for number, one in enumerate(matches) if number not in chain],
+    )
+
+
+class _Shifts:
+    """How far records around a place moved: nothing, or as their neighbours in the chain."""
+
+    def __init__(self, chain: Sequence[tuple[int, int]], place_of: Callable[[int], int]) -> None:
+        self._sources = [source for source, _ in chain]
+        self._by = [target - place_of(source) for source, target in chain]
+
+    def around(self, source: int) -> tuple[int, ...]:
+        at = bisect_right(self._sources, source)
+        return 0, *self._by[max(at - 1, 0) : at + 1]
+
+
+def _parts(one: Content, other: Content) -> list[str]:
+    """Name what differs."""
+    return [name for name, a, b in zip(NAMES, one[2:], other[2:], strict=True) if a != b]

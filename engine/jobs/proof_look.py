@@ -1,0 +1,229 @@
+"""What a proof must know before it reads: lanes, their maps, where both logs begin and end, which of them compact.
+
+All from the clusters: what copiers wrote there, as translation reads it. The maps come first, ends after them, so that
+what a map's head counts is below the ends, unless the target lost it.
+"""
+
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from engine.core.map_runs import MapHead
+from engine.core.offset_map import OffsetMap
+from engine.errors import MirrorError
+from engine.flow.map_reader import MapReader
+from engine.flow.ports import EARLIEST, LATEST
+from engine.jobs.proof_plan import Lane, Runs
+from engine.jobs.proof_stretch import Known, Proven, asked, stretch_of
+from engine.jobs.proof_terms import LaneReport, NothingToProve, ProofTerms, Verdict
+from engine.kafka.cluster import ClusterClient
+from engine.kafka.gateway import KafkaCluster
+from engine.kafka.settings import KafkaSettings
+from engine.maps import maps_of
+from engine.secrets import handshake_options
+from engine.settings import FlowConfig, MirrorConfig
+from policies.model import LaneName, TopicPartition
+from policies.patterns import BadPattern, PatternList
+from policies.topic_configs import ConfigEntry
+
+CLIENT_ID = "raymirror-verify"
+NO_MAP = "no map: nothing that raymirror wrote tells which record is whose copy (copied by MM2, or not begun)"
+NO_TARGET = "the target has no such partition"
+BEHIND = "its map is being written; ask again"
+
+
+Key = tuple[str, int, str, str, int]
+"""Topic, partition, source's and target's topic ids, generation of the map: what an earlier proof holds for."""
+
+
+class Looked(NamedTuple):
+    """What is to be read, and one report per lane; `lanes` and `begun` go together by number."""
+
+    lanes: list[Lane]
+    begun: list[LaneReport]
+    unproven: list[LaneReport]
+
+
+Bounds = dict[TopicPartition, tuple[int, int]]
+"""Where a log begins, and how far a reader gets now."""
+
+
+class _Sights(NamedTuple):
+    """What was seen of all lanes at once, by source or target partition."""
+
+    ids: dict[TopicPartition, str]
+    here: Bounds
+    there: Bounds
+    since: dict[TopicPartition, int]
+    until: dict[TopicPartition, int]
+    proven: Mapping[Key, Proven]
+
+
+class Eyes:
+    """Both clusters of a flow, open for one proof."""
+
+    def __init__(self, config: MirrorConfig, flow: FlowConfig) -> None:
+        self._flow = flow
+        clusters = [config.clusters[alias] for alias in flow.name]
+        self.clients = [
+            ClusterClient(one.alias, list(one.bootstrap), handshake_options(one, CLIENT_ID)) for one in clusters
+        ]
+        timeout_s = flow.request_timeout_s
+        self._source, self._target = (KafkaCluster(client, request_timeout_s=timeout_s) for client in self.clients)
+        self._settings = [KafkaSettings(client) for client in self.clients]
+        self._maps: MapReader = maps_of(flow, self._source, self._target)
+
+    async def look(self, terms: ProofTerms, proven: Mapping[Key, Proven]) -> Looked:
+        """Find what is to be proven. Raises NothingToProve, ConfigError, ConnectionLost, BrokerUnreachable."""
+        names = await self._lanes(terms)
+        await self._maps.follow()
+        led = await self._source.leaders([one.source for one in names])
+        copies = await self._target.leaders([one.target for one in names])
+        sights = _Sights(
+            ids={one: leader.topic_id for side in (led, copies) for one, leader in side.items()},
+            here=await self._bounds(self._source, led, committed=self._flow.fetch.read_committed),
+            there=await self._bounds(self._target, copies, committed=True),
+            since=await self._at(led, terms.from_ms),
+            until=await self._at(led, terms.to_ms),
+            proven=proven,
+        )
+        configs = [await one.configs(sorted({name[n].topic for name in names})) for n, one in enumerate(self._settings)]
+        found = Looked([], [], [])
+        for name in names:
+            source, target = name
+            report = LaneReport(topic=source.topic, partition=source.partition, target_topic=target.topic)
+            try:
+                if target not in copies or source not in led:
+                    raise _Unproven(NO_TARGET)
+                lane, report = await self._lane(name, report, sights, terms)
+            except _Unproven as why:
+                start, end = sights.here.get(source, (0, 0))
+                unproven = replace(report, unmapped=end - start, verdict=Verdict.UNPROVEN, note=str(why))
+                found.unproven.append(unproven)
+                continue
+            here_is, there_is = (configs[n].found.get(name[n].topic, {}) for n in (0, 1))
+            lane.source_compacts, lane.target_compacts = "compact" in _value(here_is), "compact" in _value(there_is)
+            lane.stamped = _value(there_is, "message.timestamp.type") == "LogAppendTime"
+            found.lanes.append(lane)
+            found.begun.append(report)
+        return found
+
+    async def _lanes(self, terms: ProofTerms) -> list[LaneName]:
+        selection = self._flow.selection
+        try:
+            wanted = PatternList(terms.topics or (".*",))
+        except BadPattern as bad:
+            raise NothingToProve(str(terms.flow), f"--topics: {bad}") from None
+        topics = await self._settings[0].topics(None)
+        chosen = {name: topics[name] for name in sorted(topics) if selection.wants(name) and wanted.matches(name)}
+        if not chosen:
+            raise NothingToProve(str(terms.flow), "no topic that it copies has such a name")
+        return [
+            LaneName(TopicPartition(name, number), TopicPartition(selection.target_topic(name), number))
+            for name, topic in chosen.items()
+            for number in range(topic.partitions)
+        ]
+
+    async def _bounds(self, cluster: KafkaCluster, led: Collection[TopicPartition], *, committed: bool) -> Bounds:
+        names = list(led)
+        if not names:
+            return {}
+        ends = await (cluster.stable_ends(names) if committed else cluster.offsets(names, LATEST))
+        starts = await cluster.offsets(names, EARLIEST)
+        return {one: (starts[one], max(starts[one], ends[one])) for one in names}
+
+    async def _at(self, led: Collection[TopicPartition], at_ms: int) -> dict[TopicPartition, int]:
+        """Return the first offset of a time on, -1 where no record is as young; nothing where no time was asked for."""
+        return await self._source.offsets(list(led), at_ms) if at_ms >= 0 and led else {}
+
+    async def _lane(
+        self, name: LaneName, report: LaneReport, sights: "_Sights", terms: ProofTerms
+    ) -> tuple[Lane, LaneReport]:
+        known, head = self._known(name.source)
+        begins = known.begins
+        assert begins is not None  # a map with a head begins somewhere
+        since, until = sights.since.get(name.source, -1), sights.until.get(name.source, -1)
+        if terms.from_ms >= 0 and since < 0:
+            since = head.source_next  # nothing is as young
+        low, high = asked(begins, head, since, until)
+        ids = sights.ids[name.source], sights.ids[name.target]
+        before = sights.proven.get((name.source.topic, name.source.partition, *ids, head.generation))
+        stretch = stretch_of(
+            Known(
+                name=name,
+                begins=begins,
+                head=head,
+                runs=await self._runs(name.source, max(0, low - 1), high),
+                source_bounds=sights.here[name.source],
+                target_bounds=sights.there[name.target],
+                since=since,
+                until=until,
+                before=None if terms.again else before,
+            )
+        )
+        lane = stretch.lane
+        report = replace(
+            report,
+            source_id=ids[0],
+            target_id=ids[1],
+            generation=head.generation,
+            source_from=lane.source_from,
+            source_to=lane.source_to,
+            target_from=lane.target_from,
+            target_to=lane.target_to,
+            proven_from=stretch.proven_from,
+            proven_to=lane.source_from,
+            not_comparable=stretch.not_comparable,
+            unmapped=stretch.unmapped,
+        )
+        return lane, report
+
+    def _known(self, lane: TopicPartition) -> tuple[OffsetMap, MapHead]:
+        known = self._maps.map_of(lane)
+        if known is None or known.head is None:
+            raise _Unproven(self._maps.unreadable.get(lane, NO_MAP))
+        if not known.numbers(0):
+            raise _Unproven(BEHIND)
+        return known, known.head
+
+    async def _runs(self, lane: TopicPartition, source_from: int, source_to: int) -> Runs:
+        try:
+            return Runs(*await self._maps.runs(lane, source_from, source_to))
+        except LookupError:
+            raise _Unproven(BEHIND) from None
+
+    async def starts(self, lanes: list[Lane]) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        """Look at the log starts again: what retention has taken since was not missing. Raises ConnectionLost."""
+        return (
+            await self._source.offsets([one.name.source for one in lanes], EARLIEST),
+            await self._target.offsets([one.name.target for one in lanes], EARLIEST),
+        )
+
+    async def generations(self, lanes: list[Lane]) -> list[int]:
+        """Look at the maps again: a lane with another owner may have been copied anew. Raises ConnectionLost."""
+        await self._maps.follow()
+        heads = [self._maps.head(lane.name.source) for lane in lanes]
+        return [-1 if head is None else head.generation for head in heads]
+
+
+def _value(configs: Mapping[str, ConfigEntry], name: str = "cleanup.policy") -> str:
+    return configs[name].value if name in configs else ""
+
+
+class _Unproven(MirrorError):
+    """Nothing can be proven of a lane: why."""
+
+
+@asynccontextmanager
+async def eyes(config: MirrorConfig, flow: FlowConfig) -> AsyncIterator[Eyes]:
+    """Connect to both clusters. Raises BrokerUnreachable, ConfigError."""
+    made = Eyes(config, flow)
+    try:
+        for client in made.clients:
+            await client.open()
+        yield made
+    finally:
+        for client in made.clients:
+            await client.close()

@@ -1,0 +1,280 @@
+"""A proof at work: wave after wave, first a digest per range, then a closer look where two digests differ."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from pyspark.sql import DataFrame, Row, SparkSession, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import BooleanType, LongType, StructField, StructType
+
+from engine.clock import now_s
+from engine.jobs import proof_frames as frames
+from engine.jobs.proof_align import Content, Found, Pair, align
+from engine.jobs.proof_plan import Lane, Piece, buckets, piece_of, waves
+from engine.jobs.proof_terms import Kind, ProofTerms
+
+AROUND = 5_000
+"""Offsets beside a stretch that are read with it: where all records moved, theirs may lie there."""
+MOST_ROUNDS = 8
+"""Closer looks per wave; the stretches of a lane that are left then are looked at as one."""
+TASK_S = 2.0
+_LEAST_TASK = 1_000
+
+WINDOWS = StructType(
+    [StructField(name, LongType()) for name in ("w_lane", "s_low", "s_high", "t_low", "t_high", "core_from", "core_to")]
+)
+COMPACTING = StructType(
+    [
+        StructField("c_lane", LongType()),
+        StructField("source_compacts", BooleanType()),
+        StructField("target_compacts", BooleanType()),
+    ]
+)
+
+
+class Sides(msgspec.Struct, frozen=True, kw_only=True):
+    """How both clusters are read: options of Spark's source, and whether committed records only (of the source)."""
+
+    source: dict[str, str]
+    target: dict[str, str]
+    committed: bool = True
+
+    def __repr__(self) -> str:
+        return "Sides()"  # options hold passwords
+
+
+class Tally(msgspec.Struct, kw_only=True):
+    """What was found of one lane; `bad_from` is the first source offset that is not proven, -1: none."""
+
+    records: int = 0
+    payload_bytes: int = 0
+    not_comparable: int = 0
+    found: list[Found] = []
+    more: int = 0
+    bad_from: int = -1
+    note: str = ""
+
+
+Stretch = tuple[int, int]
+
+
+class Prover:
+    """Compares lanes on Spark; `tell` is called after each wave with the source offsets done and differences found."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        sides: Sides,
+        terms: ProofTerms,
+        lanes: Sequence[Lane],
+        tell: Callable[[int, int], None] = lambda _done, _found: None,
+    ) -> None:
+        self._spark, self._sides, self._terms, self._lanes, self._tell = spark, sides, terms, lanes, tell
+        self.tallies = [Tally() for _ in lanes]
+        self.cores = max(1, spark.sparkContext.defaultParallelism)
+        self.read_s = 0.0
+        self._task_records = terms.task_records
+
+    def run(self) -> None:
+        """Prove all lanes."""
+        terms, done = self._terms, 0
+        for wave in waves(self._lanes, terms.wave_records, terms.wave_runs, terms.wave_lanes):
+            began_s = now_s()
+            self._wave(wave)
+            self.read_s += now_s() - began_s
+            done += sum(piece.offsets for piece in wave)
+            self._tell(done, sum(len(one.found) + one.more for one in self.tallies))
+
+    # --- a digest per range ----------------------------------------------------------------------------------
+
+    def _wave(self, wave: Sequence[Piece]) -> None:
+        began_s = now_s()
+        rows = self._digests(wave)
+        read = sum(one["records"] for one in rows)
+        if read:
+            per_task = TASK_S * read / self.cores / max(now_s() - began_s, 0.001)
+            self._task_records = int(min(max(per_task, _LEAST_TASK), self._terms.task_records * 5))
+        bad: dict[int, list[Stretch]] = {}
+        for piece in wave:
+            ours, theirs = ([row for row in rows if (row["lane"], row["side"]) == (piece.lane, n)] for n in (0, 1))
+            tally = self.tallies[piece.lane]
+            tally.records += sum(row["records"] for row in ours)
+            tally.payload_bytes += sum(row["bytes"] for row in ours)
+            stretches = self._stretches(piece, self._differing(piece, ours, theirs))
+            if stretches:
+                bad[piece.lane] = stretches
+        while bad:
+            some = list(bad)[: self._terms.looked_at_once]
+            self._look_into({lane: bad[lane].pop(0) for lane in some})
+            bad = {lane: stretches for lane, stretches in bad.items() if stretches}
+
+    def _digests(self, wave: Sequence[Piece]) -> list[Row]:
+        source, target = self._records(wave, {piece.lane: (piece.source_to, piece.target_to) for piece in wave})
+        steps = self._spark.createDataFrame([(piece.lane, piece.source_from) for piece in wave], frames.STEPS)
+        both = [
+            frames.digests(frames.ranged(side, steps, self._terms.range_records)).withColumn("side", F.lit(number))
+            for number, side in enumerate((source, target))
+        ]
+        return list(both[0].unionByName(both[1]).collect())
+
+    def _records(self, found: Sequence[Piece], ends: Mapping[int, Stretch]) -> tuple[DataFrame, DataFrame]:
+        """Read pieces on both sides, up to the ends given per lane (source, target), each record with its place."""
+        lanes = self._lanes
+        here = {
+            lanes[one.lane].name.source: _within(one.source_from, ends[one.lane][0], lanes[one.lane].source_bounds)
+            for one in found
+        }
+        there = {
+            lanes[one.lane].name.target: _within(one.target_from, ends[one.lane][1], lanes[one.lane].target_bounds)
+            for one in found
+        }
+        widths, columns = buckets(found)
+        ours, theirs = list[frames.LaneRow](), list[frames.LaneRow]()
+        for lane, base, width in widths:
+            name, stamped = lanes[lane].name, int(lanes[lane].stamped)
+            ours.append((*name.source, lane, 0, 1, stamped))
+            theirs.append((*name.target, lane, base, width, stamped))
+        source = self._read(self._sides.source, here, committed=self._sides.committed)
+        target = self._read(self._sides.target, there, committed=True)
+        source = frames.contents(source, frames.lanes_table(self._spark, ours), is_target=False)
+        target = frames.contents(target, frames.lanes_table(self._spark, theirs), is_target=True)
+        runs = frames.runs_table(self._spark, columns)
+        return source.withColumn("at", F.col("offset")), frames.placed(target, runs)
+
+    def _read(self, options: Mapping[str, str], intervals: Mapping[Any, Stretch], *, committed: bool) -> DataFrame:
+        offsets = sum(end - start for start, end in intervals.values())
+        tasks = -(-offsets // self._task_records)
+        return frames.read(self._spark, options, intervals, committed=committed, tasks=tasks)
+
+    def _differing(self, piece: Piece, ours: Sequence[Row], theirs: Sequence[Row]) -> set[int]:
+        """Return the numbers of the ranges that are not alike."""
+        size = self._terms.range_records
+        one, other = ({row["range"]: (row["records"], row["d1"], row["d2"]) for row in rows} for rows in (ours, theirs))
+        other.pop(frames.NO_RANGE, None)
+        bad = {number for number in one.keys() | other.keys() if one.get(number) != other.get(number)}
+        for row in theirs:
+            if row["range"] == frames.NO_RANGE:  # somebody else's records: between two of ours
+                first = piece.runs.source_before(row["first"], piece.source_from)
+                last = min(piece.runs.source_of(row["last"], piece.source_to), piece.source_to - 1)
+                bad |= set(range((first - piece.source_from) // size, (last - piece.source_from) // size + 1))
+        return bad
+
+    def _stretches(self, piece: Piece, bad: set[int]) -> list[Stretch]:
+        """Join neighbouring ranges; where a log compacts, and where there are too many, all that is left is one."""
+        size, found = self._terms.range_records, list[list[int]]()
+        for number in sorted(bad):
+            most = 1 if self._lanes[piece.lane].compacts else MOST_ROUNDS
+            if found and (number == found[-1][1] or len(found) == most):
+                found[-1][1] = number + 1
+            else:
+                found.append([number, number + 1])
+        start = piece.source_from
+        return [(start + first * size, min(start + last * size, piece.source_to)) for first, last in found]
+
+    # --- a closer look ---------------------------------------------------------------------------------------
+
+    def _look_into(self, stretches: Mapping[int, Stretch]) -> None:
+        """Name what differs in one stretch of each lane."""
+        wide, ends, windows = list[Piece](), dict[int, Stretch](), list[tuple[int, ...]]()
+        cores: dict[int, Piece] = {}
+        for number, (first, last) in stretches.items():
+            lane = self._lanes[number]
+            core = cores[number] = piece_of(number, lane, first, last)
+            low, high = max(0, first - AROUND), last + AROUND
+            beside = max(0, core.target_from - AROUND), core.target_to + AROUND
+            wide.append(
+                Piece(number, low, high, *beside, lane.runs.clip(low, lane.source_to if lane.compacts else high))
+            )
+            ends[number] = (lane.source_bounds[1], lane.target_bounds[1]) if lane.compacts else (high, beside[1])
+            windows.append((number, low, high, *beside, first, last))
+        source, target = self._records(wide, ends)
+        window = F.broadcast(self._spark.createDataFrame(windows, WINDOWS))
+        left = frames.paired(_inside(source, window, "s"), _inside(target, window, "t"))
+        compacting = [
+            (n, self._lanes[n].source_compacts, self._lanes[n].target_compacts)
+            for n in stretches
+            if self._lanes[n].compacts
+        ]
+        share = self._terms.most_looked_into
+        if compacting:
+            # Such a stretch may be wide; elsewhere what is equal is needed too, to tell what is out of order.
+            lanes = [n for n, _, _ in compacting]
+            left = left.where(~F.col("equal") | ~F.col("lane").isin(lanes))
+            table = self._spark.createDataFrame(compacting, COMPACTING)
+            left = frames.superseded(left, frames.latest(source, target), table).persist()
+            try:
+                self._count_excused(left, window)
+                rows = _first(left, share).collect()
+            finally:
+                left.unpersist()
+        else:
+            rows = _first(left.withColumn("excused", F.lit(False)), share).collect()
+        for number, core in cores.items():
+            mine = [row for row in rows if row["lane"] == number]
+            self._judge(core, mine, cut=sum(row["at"] is not None for row in mine) == share)
+
+    def _count_excused(self, left: DataFrame, window: DataFrame) -> None:
+        inside = (F.col("at") >= F.col("core_from")) & (F.col("at") < F.col("core_to"))
+        excused = left.where("excused").join(window, F.col("lane") == F.col("w_lane")).where(inside)
+        for row in excused.groupBy("lane").count().collect():
+            self.tallies[row["lane"]].not_comparable += row["count"]
+
+    def _judge(self, core: Piece, rows: Sequence[Row], *, cut: bool) -> None:
+        lane, tally = self._lanes[core.lane], self.tallies[core.lane]
+        places = [_pair(row) for row in rows]
+        first, last = core.source_from, core.source_to
+        if cut:
+            last = max(first + 1, max(one.at for one in places) - AROUND)
+            tally.note = f"more differs from source offset {last} on than was looked into"
+        known = [one for one in places if first <= one.at < last and not one.equal]
+        aligned = align(places, lambda offset: lane.runs.target_of(offset, lane.target_to))
+        behind = core.target_to if not cut else lane.runs.target_of(last, lane.target_to)
+        found = [one for one in aligned.found if _counts(one, (first, last), (core.target_from, behind))]
+        tally.not_comparable += aligned.stamped
+        if not found and len(known) > aligned.stamped and tally.bad_from < 0:
+            start = min(known, key=lambda one: one.at)
+            place = lane.runs.target_of(start.at, lane.target_to)
+            found = [Found(Kind.SHIFTED, start.at, place, "it and what follows is elsewhere than the map says")]
+        if found or cut:
+            tally.bad_from = first if tally.bad_from < 0 else min(tally.bad_from, first)
+        told = max(0, self._terms.most_told - sum(len(one.found) for one in self.tallies))
+        tally.found = [*tally.found, *found[:told]]
+        tally.more += len(found[told:])
+
+
+def _within(start: int, end: int, bounds: Stretch) -> Stretch:
+    low = min(max(start, bounds[0]), bounds[1])
+    return low, max(low, min(end, bounds[1]))
+
+
+def _inside(records: DataFrame, window: DataFrame, side: str) -> DataFrame:
+    """Keep what lies in the window of its lane."""
+    joined = records.join(window, F.col("lane") == F.col("w_lane"))
+    inside = (F.col("offset") >= F.col(f"{side}_low")) & (F.col("offset") < F.col(f"{side}_high"))
+    return joined.where(inside).drop(*WINDOWS.names)
+
+
+def _first(left: DataFrame, share: int) -> DataFrame:
+    """Take so many of each lane that are not excused, and as many of those that the map does not know."""
+    order = Window.partitionBy("lane", F.col("at").isNull()).orderBy("at", "t_offset")
+    return left.where("not excused").withColumn("nth", F.row_number().over(order)).where(F.col("nth") <= share)
+
+
+def _pair(row: Row) -> Pair:
+    ours, theirs = (_content(row, side) for side in ("s", "t"))
+    source, target, at = (-1 if row[name] is None else row[name] for name in ("s_offset", "t_offset", "at"))
+    return Pair(source, target, at, ours, theirs)
+
+
+def _content(row: Row, side: str) -> Content | None:
+    if row[f"{side}_offset"] is None:
+        return None
+    return Content(*(row[f"{side}_{name}"] for name in ("h1", "h2", *frames.FIELDS)))
+
+
+def _counts(one: Found, source: Stretch, target: Stretch) -> bool:
+    """Whether a difference lies in what was asked, not beside it."""
+    if one.kind is Kind.EXTRA:
+        return target[0] <= one.target < target[1]
+    return source[0] <= one.source < source[1]

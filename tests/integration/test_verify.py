@@ -1,0 +1,189 @@
+"""A proof of real copies: a good one with all that makes copies look unlike, and one with a fault on each partition."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from engine.config import load_config
+from engine.jobs.proof_terms import Kind, LaneReport, NothingToProve, ProofReport, ProofTerms, Verdict
+from engine.jobs.storage import Storage
+from tests.harness.admin import create_topics, delete_records, delete_topic, partition_count
+from tests.harness.compaction import COMPACTED, settle
+from tests.harness.eventually import until_equal
+from tests.harness.load import Sent, append, numbered, produce, producer
+from tests.harness.mirror import Mirror
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [
+    pytest.mark.integration,
+    # PySpark leaves the socket of each collected result to the collector of garbage.
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+]
+
+COUNT, AT, T0_MS = 40, 17, 1_777_000_000_000
+
+
+def write_config(mirror: Mirror, folder: Path) -> Path:
+    """Write the file of the mirror's flow."""
+    flow, path = mirror.flow, folder / "mm2.properties"
+    path.write_text(
+        f"clusters = {flow.source}, {flow.target}\n"
+        f"{flow.source}.bootstrap.servers = {mirror.source_servers}\n"
+        f"{flow.target}.bootstrap.servers = {mirror.target_servers}\n"
+        f"{flow}.enabled = true\n{flow}.emit.offset-syncs.enabled = false\n"
+        f"offset.storage.partitions = {mirror.terms.positions_partitions}\n"
+    )
+    return path
+
+
+async def prove(spark: "SparkSession", mirror: Mirror, folder: Path, *topics: str, again: bool = False) -> ProofReport:
+    from engine.jobs import proof
+
+    terms = ProofTerms(flow=mirror.flow, topics=topics, again=again, range_records=16, task_records=200)
+    config, storage = load_config(write_config(mirror, folder)), Storage.of_folder(folder / "storage")
+    return await asyncio.to_thread(proof.run, spark, terms, config, storage)
+
+
+def lane(report: ProofReport, topic: str, partition: int = 0) -> LaneReport:
+    (found,) = (one for one in report.lanes if (one.topic, one.partition) == (topic, partition))
+    return found
+
+
+async def test_a_good_copy_is_whole_and_read_once(mirror: Mirror, spark: "SparkSession", tmp_path: Path) -> None:
+    await mirror.topic("turns")
+    await mirror.topic("cleaned", on_source=COMPACTED)
+    copied = await mirror.topic("cleaned-there", on_source={"cleanup.policy": "compact"}, on_target=COMPACTED)
+    eaten = await mirror.topic("eaten")
+    await mirror.topic("idle")
+    headers = [("a", b"1"), ("a", None), ("b", b"")]
+    async with producer(mirror.source, transactional_id="verify-turns") as client:
+        for turn in range(6):
+            await client.begin_transaction()
+            await append(client, "turns", 0, [one._replace(headers=headers) for one in numbered(20, first=turn * 20)])
+            await (client.abort_transaction() if turn % 3 == 1 else client.commit_transaction())
+    await produce(mirror.source, "turns", 0, [Sent(None, b""), Sent(b"", b""), Sent(b"k", None)])
+    await produce(mirror.source, "cleaned", 0, numbered(200, keys=20), compression_type="lz4")
+    await settle(mirror.source, "cleaned", keep=22)
+    tombstones = [Sent(b"k%d" % n, None) for n in range(3)]
+    await produce(mirror.source, "cleaned-there", 0, [*numbered(200, keys=20), *tombstones])
+    await produce(mirror.source, "eaten", 0, numbered(90))
+    async with mirror.run() as run:
+        await run.until_copied()
+    await delete_records(mirror.source, "eaten", {0: 30})
+    await delete_records(mirror.target, eaten, {0: 51})
+    await settle(mirror.target, copied, keep=23)  # other keys than ours: nobody's copies, behind ours
+    report = await prove(spark, mirror, tmp_path)
+    assert report.differences == ()
+    assert report.whole
+    assert {one.topic for one in report.lanes} == {"turns", "cleaned", "cleaned-there", "eaten", "idle"}
+    turns = lane(report, "turns")
+    assert (turns.records, turns.not_comparable) == (4 * 20 + 3, 0)
+    assert turns.without_record == 2 * 20 + 6
+    assert lane(report, "cleaned").without_record > 100
+    assert lane(report, "cleaned-there").not_comparable >= 180
+    kept = lane(report, "eaten")
+    assert (kept.records, kept.not_comparable, kept.proven_to) == (40, 50, 90)
+
+    await produce(mirror.source, "turns", 0, numbered(30, first=500))
+    report = await prove(spark, mirror, tmp_path, "turns", "idle")
+    assert (lane(report, "turns").records, report.whole) == (0, True)
+    async with mirror.run() as run:  # another owner: another generation of the map, so all is read again
+        await run.until_copied("turns")  # not where a stranger has written
+    report = await prove(spark, mirror, tmp_path, "turns")
+    assert (lane(report, "turns").records, report.whole) == (4 * 20 + 3 + 30, True)
+
+
+def altered(**fields: Any) -> Callable[[list[Sent]], list[Sent]]:
+    return lambda sent: [*sent[:AT], sent[AT]._replace(**fields), *sent[AT + 1 :]]
+
+
+FAULTS: tuple[tuple[str, Callable[[list[Sent]], list[Sent]], Kind | None], ...] = (
+    ("none", lambda sent: sent, None),
+    ("deleted", lambda sent: [*sent[:AT], *sent[AT + 1 :]], Kind.MISSING),
+    ("doubled", lambda sent: [*sent[: AT + 1], *sent[AT:]], Kind.EXTRA),
+    ("swapped", lambda sent: [*sent[:AT], sent[AT + 1], sent[AT], *sent[AT + 2 :]], Kind.REORDERED),
+    ("key", altered(key=b"k16"), Kind.ALTERED),
+    ("value", altered(value=b"v16 "), Kind.ALTERED),
+    ("header", altered(headers=[("h", b"1"), ("h", None)]), Kind.ALTERED),
+    ("header made empty", altered(headers=[("h", b"0"), ("h", b"")]), Kind.ALTERED),
+    ("timestamp", altered(timestamp_ms=T0_MS + AT + 1), Kind.ALTERED),
+    ("null made empty", altered(value=b""), Kind.ALTERED),
+)
+
+
+async def test_every_planted_fault_is_found(mirror: Mirror, spark: "SparkSession", tmp_path: Path) -> None:
+    """The copies are made anew by hand, so their places differ from the map's, by the barrier's marker at least."""
+    sent = [
+        one._replace(timestamp_ms=T0_MS + n, headers=[("h", b"0"), ("h", None)])
+        for n, one in enumerate(numbered(COUNT))
+    ]
+    copied = await mirror.topic("faulty", len(FAULTS))
+    contents = [
+        [one._replace(value=None) if name == "null made empty" and n == AT else one for n, one in enumerate(sent)]
+        for name, _, _ in FAULTS
+    ]
+    async with producer(mirror.source) as client:
+        for number, records in enumerate(contents):
+            await append(client, "faulty", number, records)
+    async with mirror.run() as run:
+        await run.until_copied()
+    assert (await prove(spark, mirror, tmp_path, "faulty")).whole
+
+    await delete_topic(mirror.target, copied)
+    await create_topics(mirror.target, {copied: len(FAULTS)})
+    await until_equal(lambda: partition_count(mirror.target, copied), len(FAULTS))
+    async with producer(mirror.target) as client:
+        for number, (_, plant, _) in enumerate(FAULTS):
+            await append(client, copied, number, plant(contents[number]))
+    report = await prove(spark, mirror, tmp_path, "faulty")
+    assert not report.whole
+    for number, (name, _, kind) in enumerate(FAULTS):
+        found = [one for one in report.differences if one.partition == number]
+        if kind is None:  # the records are all there, and elsewhere than translated offsets say
+            assert [one.kind for one in found] == [Kind.SHIFTED], name
+            continue
+        (one,) = found
+        assert one.kind is kind, name
+        if kind is Kind.EXTRA:
+            assert one.target_offset in (AT, AT + 1)
+        else:
+            assert one.source_offset in ((AT, AT + 1) if kind is Kind.REORDERED else (AT,)), name
+        if kind is Kind.ALTERED:
+            assert one.what == name.split()[0].replace("header", "headers").replace("null", "value")
+    done = await asyncio.to_thread(command, "verify", write_config(mirror, tmp_path), "--topics", "faulty", "--json")
+    assert done.returncode == 1, done.stderr
+    (told,) = json.loads(done.stdout)["flows"]
+    assert len(told["differences"]) == len(FAULTS)
+    assert not told["whole"]
+    assert "starting a local Spark" in done.stderr
+
+
+async def test_without_a_map_nothing_is_claimed(mirror: Mirror, spark: "SparkSession", tmp_path: Path) -> None:
+    copied = await mirror.topic("strange")
+    await produce(mirror.source, "strange", 0, numbered(5))
+    await produce(mirror.target, copied, 0, numbered(5))
+    with pytest.raises(NothingToProve, match="no map"):
+        await prove(spark, mirror, tmp_path, "strange")
+    await mirror.topic("ours")
+    await produce(mirror.source, "ours", 0, numbered(5))
+    mirror.lanes = tuple(one for one in mirror.lanes if one.source.topic == "ours")
+    async with mirror.run() as run:
+        await run.until_copied()
+    report = await prove(spark, mirror, tmp_path, "strange", "ours")
+    assert lane(report, "ours").verdict is Verdict.WHOLE
+    assert (lane(report, "strange").verdict, lane(report, "strange").unmapped) == (Verdict.UNPROVEN, 5)
+    assert not report.whole
+
+
+def command(*words: object) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "actors", *map(str, words)], capture_output=True, text=True, check=False, timeout=300
+    )

@@ -1,0 +1,192 @@
+"""`raymirror verify` without Spark: what it asks for, what it prints, what the exit code says."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from actors.cli import exits, main, verify
+from engine.jobs.proof_terms import (
+    Difference,
+    Kind,
+    LaneReport,
+    NothingToProve,
+    Progress,
+    ProofReport,
+    ProofTerms,
+    Verdict,
+)
+from engine.jobs.storage import Storage
+from policies.model import FlowName
+from tests.unit.engine.config_files import BASE
+
+WHOLE = LaneReport(topic="orders", partition=0, target_topic="A.orders", proven_from=0, proven_to=9, records=9)
+ALTERED = Difference(
+    topic="orders",
+    partition=1,
+    source_offset=7,
+    target_topic="A.orders",
+    target_offset=8,
+    kind=Kind.ALTERED,
+    what="key",
+)
+DIFFERS = LaneReport(
+    topic="orders", partition=1, target_topic="A.orders", records=9, differences=1, verdict=Verdict.DIFFERS
+)
+UNPROVEN = LaneReport(
+    topic="other", partition=0, target_topic="A.other", unmapped=5, verdict=Verdict.UNPROVEN, note="no map"
+)
+
+
+class Stage:
+    """A configuration, and a proof that is made up."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.path = folder / "mm2.properties"
+        self.path.write_text(BASE)
+        self.lanes: tuple[LaneReport, ...] = (WHOLE,)
+        self.differences: tuple[Difference, ...] = ()
+        self.asked: list[tuple[ProofTerms, Storage | None]] = []
+        self.cores: list[int] = []
+        self.nothing = False
+        monkeypatch.setattr(verify, "started", self.started)
+        monkeypatch.setattr(verify, "prove", self.prove)
+
+    @contextmanager
+    def started(self, cores: int) -> Iterator[None]:
+        self.cores.append(cores)
+        yield
+
+    def prove(
+        self, _spark: Any, _config: Any, terms: ProofTerms, storage: Storage | None, tell: Callable[[Progress], None]
+    ) -> ProofReport:
+        self.asked.append((terms, storage))
+        tell(Progress(done=1, total=9, differences=0))
+        if self.nothing:
+            raise NothingToProve(str(terms.flow), "no map")
+        return ProofReport(
+            run="r1",
+            flow=terms.flow,
+            began_ms=1,
+            took_s=2.0,
+            read_s=1.0,
+            cores=2,
+            lanes=self.lanes,
+            differences=self.differences,
+            stored=storage.path("proofs", str(terms.flow)) if storage else "",
+        )
+
+    def run(self, *words: str) -> int:
+        return main.main(["verify", str(self.path), *words])
+
+
+@pytest.fixture
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
+    return Stage(tmp_path, monkeypatch)
+
+
+def test_a_whole_copy(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    assert stage.run("--cores", "3") == exits.OK
+    said = capsys.readouterr().out
+    assert (
+        "A->B: whole: 9 records (0.0 MiB of keys and values) of 1 partitions compared in 2.0 s, 0 differences" in said
+    )
+    assert stage.asked == [(ProofTerms(flow=FlowName("A", "B")), None)]
+    assert stage.cores == [3]
+
+
+def test_differences_are_named_by_place(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    stage.lanes, stage.differences = (WHOLE, DIFFERS), (ALTERED,)
+    assert stage.run() == exits.FAILED
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "orders-1 7 A.orders-1 8 altered key" in lines
+    assert "orders A.orders 2 18 9 0 1 differs" in lines
+    assert lines[0].startswith("A->B: NOT PROVEN WHOLE")
+
+
+def test_a_partition_without_a_map_is_no_whole_copy(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    stage.lanes = (WHOLE, UNPROVEN)
+    assert stage.run() == exits.FAILED
+    assert "other-0: no map" in capsys.readouterr().out
+
+
+def test_an_empty_partition_without_a_map_is_left_out(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    stage.lanes = (
+        WHOLE,
+        LaneReport(topic="e", partition=0, target_topic="A.e", verdict=Verdict.UNPROVEN, note="no map"),
+    )
+    assert stage.run() == exits.OK
+    assert "e-0: no map" not in capsys.readouterr().out
+
+
+def test_what_is_left_out_is_counted(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    stage.lanes = (
+        LaneReport(topic="t", partition=0, target_topic="A.t", without_record=3, not_comparable=1_000, unmapped=7),
+    )
+    assert stage.run() == exits.OK
+    said = capsys.readouterr().out
+    assert "3 source offsets: no reader of committed records gets these" in said
+    assert "1,000 source offsets: not comparable" in said
+    assert "7 source offsets: below the map" in said
+
+
+def test_json(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    stage.lanes, stage.differences = (WHOLE, DIFFERS), (ALTERED,)
+    assert stage.run("--json") == exits.FAILED
+    (told,) = json.loads(capsys.readouterr().out)["flows"]
+    assert (told["flow"], told["whole"], len(told["lanes"])) == ("A->B", False, 2)
+    assert told["differences"][0]["kind"] == "altered"
+
+
+def test_nothing_to_prove_is_bad_input(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    stage.nothing = True
+    assert stage.run() == exits.UNUSABLE
+    assert "raymirror verify: A->B: nothing can be proven: no map" in capsys.readouterr().err
+
+
+def test_more_than_is_shown_says_where_it_is(stage: Stage, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stage.lanes, stage.differences = (DIFFERS.__class__(**{**vars_of(DIFFERS), "differences": 30}),), (ALTERED,) * 30
+    assert stage.run("--storage", f"file:{tmp_path}/kept") == exits.FAILED
+    said = capsys.readouterr().out
+    assert f"and 10 more: in file:{tmp_path}/kept/proofs/A-%3EB" in said
+    assert "kept as run r1" in said
+
+
+def vars_of(report: LaneReport) -> dict[str, Any]:
+    return {name: getattr(report, name) for name in report.__struct_fields__}
+
+
+def test_terms_are_as_asked(stage: Stage, tmp_path: Path) -> None:
+    words = ("--topics", "or.*, x", "--from", "2026-05-01T00:00:00Z", "--to", "2026-05-02T00:00:00Z", "--again")
+    assert stage.run(*words, "--storage", f"file:{tmp_path}") == exits.OK
+    ((terms, storage),) = stage.asked
+    assert (terms.topics, terms.again, terms.to_ms - terms.from_ms) == (("or.*", "x"), True, 86_400_000)
+    assert storage == Storage.of_folder(tmp_path)
+
+
+def test_proofs_are_kept_where_the_file_says(stage: Stage, tmp_path: Path) -> None:
+    stage.path.write_text(f"{BASE}raymirror.storage = file:{tmp_path}/home\n")
+    assert stage.run() == exits.OK
+    assert stage.run("--storage", f"file:{tmp_path}/other") == exits.OK
+    assert [storage and storage.uri for _, storage in stage.asked] == [
+        f"file:{tmp_path}/{n}" for n in ("home", "other")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong"),
+    [
+        (("--flow", "X->Y"), "there is no flow 'X->Y'"),
+        (("--from", "soon"), "'soon' is no point in time"),
+        (("--storage", "http://x/y"), "storage of kind 'http' is not supported"),
+    ],
+)
+def test_bad_input_starts_no_spark(
+    stage: Stage, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], wrong: str
+) -> None:
+    assert stage.run(*words) == exits.UNUSABLE
+    assert wrong in capsys.readouterr().err
+    assert stage.cores == []

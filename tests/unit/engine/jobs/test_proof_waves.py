@@ -1,0 +1,236 @@
+"""A proof on Spark, of logs that are tables: each fault planted on a lane of its own, all proven in one run."""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from engine.jobs.proof_plan import Lane, Runs
+from engine.jobs.proof_terms import Kind, ProofTerms
+from policies.model import FlowName, LaneName, TopicPartition
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from engine.jobs.proof_waves import Prover
+
+# PySpark leaves the socket of each collected result to the collector of garbage.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
+
+COUNT, BY, AT = 60, 1000, 33
+"""Records of a source, how much higher their copies lie, and the one that a fault is planted on."""
+HEADERS = [("a", b"1"), ("a", None), ("b", b"")]
+
+
+class Kept(NamedTuple):
+    """A record in a log, as Spark's source has it but for topic and partition."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    time: datetime
+    kind: int = 0
+    headers: list[tuple[str, bytes | None]] | None = None
+
+
+def record(number: int) -> Kept:
+    time = datetime(2026, 5, 1, tzinfo=UTC) + timedelta(milliseconds=number)
+    return Kept(number, b"k%d" % number, b"v%d" % number, time, headers=HEADERS if number % 3 == 0 else None)
+
+
+SOURCE = [record(n) for n in range(COUNT)]
+
+
+def in_place(records: list[Kept]) -> list[Kept]:
+    return [one._replace(offset=one.offset + BY) for one in records]
+
+
+def appended(records: list[Kept]) -> list[Kept]:
+    """Copy as by a producer: places follow one another."""
+    return [one._replace(offset=BY + n) for n, one in enumerate(records)]
+
+
+def altered(**fields: Any) -> Callable[[list[Kept]], list[Kept]]:
+    return lambda records: [one._replace(**fields) if one.offset == AT else one for one in records]
+
+
+def without(*offsets: int) -> list[Kept]:
+    return [one for one in SOURCE if one.offset not in offsets]
+
+
+SWAPPED = [*SOURCE[:AT], SOURCE[AT + 1]._replace(offset=AT), SOURCE[AT]._replace(offset=AT + 1), *SOURCE[AT + 2 :]]
+DOUBLED = [*SOURCE[: AT + 1], SOURCE[AT], *SOURCE[AT + 1 :]]
+Expected = set[tuple[Kind, int, int]]
+CASES: dict[str, tuple[list[Kept], Expected]] = {
+    "good": (in_place(SOURCE), set()),
+    "deleted in place": (in_place(without(AT)), {(Kind.MISSING, AT, BY + AT)}),
+    "deleted": (appended(without(AT)), {(Kind.MISSING, AT, BY + AT)}),
+    "first and last deleted": (
+        in_place(without(0, COUNT - 1)),
+        {(Kind.MISSING, 0, BY), (Kind.MISSING, COUNT - 1, BY + COUNT - 1)},
+    ),
+    "all deleted": ([], {(Kind.MISSING, n, BY + n) for n in range(COUNT)}),
+    "doubled": (appended(DOUBLED), {(Kind.EXTRA, AT + 1, BY + AT + 1)}),
+    "swapped": (in_place(SWAPPED), {(Kind.REORDERED, AT, BY + AT + 1)}),
+    "key": (in_place(altered(key=b"k32")(SOURCE)), {(Kind.ALTERED, AT, BY + AT)}),
+    "value by a bit": (in_place(altered(value=b"w33")(SOURCE)), {(Kind.ALTERED, AT, BY + AT)}),
+    "null made empty": (in_place(altered(value=b"")(SOURCE)), {(Kind.ALTERED, AT, BY + AT)}),
+    "header key": (
+        in_place(altered(headers=[("A", b"1"), *HEADERS[1:]])(SOURCE)),
+        {(Kind.ALTERED, AT, BY + AT)},
+    ),
+    "header value null made empty": (
+        in_place(altered(headers=[HEADERS[0], ("a", b""), HEADERS[2]])(SOURCE)),
+        {(Kind.ALTERED, AT, BY + AT)},
+    ),
+    "headers in another order": (
+        in_place(altered(headers=[HEADERS[1], HEADERS[0], HEADERS[2]])(SOURCE)),
+        {(Kind.ALTERED, AT, BY + AT)},
+    ),
+    "a header lost": (in_place(altered(headers=HEADERS[:2])(SOURCE)), {(Kind.ALTERED, AT, BY + AT)}),
+    "headers lost": (in_place(altered(headers=None)(SOURCE)), {(Kind.ALTERED, AT, BY + AT)}),
+    "timestamp": (
+        in_place(altered(time=SOURCE[AT].time + timedelta(milliseconds=1))(SOURCE)),
+        {(Kind.ALTERED, AT, BY + AT)},
+    ),
+    "stamped by the target": (in_place(altered(time=SOURCE[0].time, kind=1)(SOURCE)), set()),
+    "moved as a whole": ([one._replace(offset=one.offset + 1) for one in in_place(SOURCE)], {(Kind.SHIFTED, 0, BY)}),
+}
+NAMES = [*CASES, "null", "foreign", "source compacts", "target compacts", "nothing copied"]
+_NULL = altered(value=None)(SOURCE)
+_SUPERSEDED, _TOMBSTONE = 10, 20
+_KEYED = [
+    one._replace(value=None) if one.offset == _TOMBSTONE else one for one in SOURCE if one.offset != COUNT - 1
+] + [SOURCE[-1]._replace(key=b"k%d" % _SUPERSEDED)]
+_CLEANED = [one for one in _KEYED if one.offset not in (_SUPERSEDED, _TOMBSTONE)]
+_BROKEN = Runs([0, 40], [BY, BY + 43], [38, 20])
+"""A map with places for nothing of ours: the source's 38 and 39 hold no record, the target's from 38 to 42 none."""
+
+
+class Logs:
+    """Both clusters' logs, read as the connector reads."""
+
+    def __init__(self) -> None:
+        self.records: dict[TopicPartition, list[Kept]] = {}
+        self.lanes: list[Lane] = []
+
+    def add(self, source: list[Kept], target: list[Kept], **terms: Any) -> None:
+        number = len(self.lanes)
+        name = LaneName(TopicPartition("t", number), TopicPartition("A.t", number))
+        self.records |= {name.source: source, name.target: target}
+        end = max((one.offset + 1 for one in target), default=BY)
+        options = {
+            "runs": Runs([0], [BY], [COUNT]),
+            "source_bounds": (0, COUNT),
+            "target_bounds": (BY, end),
+            "target_to": BY + COUNT,
+            **terms,
+        }
+        self.lanes.append(Lane(name=name, source_from=0, source_to=COUNT, target_from=BY, **options))
+
+    def read(
+        self, spark: "SparkSession", _options: Any, intervals: Mapping[TopicPartition, tuple[int, int]], **_terms: Any
+    ) -> "DataFrame":
+        rows = [
+            (one.key, one.value, *partition, one.offset, one.time, one.kind, one.headers)
+            for partition, (low, high) in intervals.items()
+            for one in self.records[partition]
+            if low <= one.offset < high
+        ]
+        return spark.createDataFrame(
+            rows,
+            "key binary, value binary, topic string, partition int, offset long, timestamp timestamp,"
+            " timestampType int, headers array<struct<key: string, value: binary>>",
+        )
+
+
+@pytest.fixture(scope="module")
+def proven(spark: "SparkSession") -> "Prover":
+    """All lanes, proven in ranges of 8 and waves of a few lanes."""
+    from engine.jobs import proof_frames
+    from engine.jobs.proof_waves import Prover, Sides
+
+    logs = Logs()
+    for target, _ in CASES.values():
+        logs.add(SOURCE, target)
+    logs.add(_NULL, in_place(_NULL))
+    others = [record(900)._replace(offset=BY + 40), *in_place([one for one in SOURCE if one.offset < 38])]
+    behind = [one._replace(offset=one.offset + BY + 3) for one in SOURCE[40:]]
+    logs.add(without(38, 39), [*others, *behind], runs=_BROKEN, target_to=BY + 63)
+    logs.add(_CLEANED, in_place(_KEYED), source_compacts=True)
+    lost = [one for one in _CLEANED if one.offset != AT]
+    logs.add(_KEYED, in_place(lost), target_compacts=True)
+    logs.add(SOURCE, [], runs=Runs([], [], []), target_to=BY)
+    terms = ProofTerms(flow=FlowName("A", "B"), range_records=8, wave_records=COUNT * 12, looked_at_once=20)
+    prover = Prover(spark, Sides(source={}, target={}), terms, logs.lanes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(proof_frames, "read", logs.read)
+        prover.run()
+    return prover
+
+
+def found_in(proven: "Prover", name: str) -> Expected:
+    return {(one.kind, one.source, one.target) for one in proven.tallies[NAMES.index(name)].found}
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_each_planted_fault_is_found_and_nothing_else(proven: "Prover", name: str) -> None:
+    found, expected = found_in(proven, name), CASES[name][1]
+    if name == "doubled":  # which of two that are alike is the copy cannot be told
+        assert {(kind, target) for kind, _, target in found} == {(kind, target) for kind, _, target in expected}
+    else:
+        assert found == expected
+    tally = proven.tallies[NAMES.index(name)]
+    assert (tally.bad_from >= 0) == bool(expected)
+    if expected:
+        assert tally.bad_from <= min(source for _, source, _ in expected)
+    assert tally.records == COUNT
+    assert tally.not_comparable == (name == "stamped by the target")
+
+
+def test_what_was_altered_is_named(proven: "Prover") -> None:
+    said = {name: [one.what for one in proven.tallies[NAMES.index(name)].found] for name in CASES}
+    assert said["key"] == ["key"]
+    assert said["value by a bit"] == said["null made empty"] == ["value"]
+    assert said["headers lost"] == said["header key"] == ["headers"]
+    assert said["timestamp"] == ["timestamp"]
+
+
+def test_a_null_is_a_null(proven: "Prover") -> None:
+    assert found_in(proven, "null") == set()
+
+
+def test_records_of_others_are_extra(proven: "Prover") -> None:
+    assert found_in(proven, "foreign") == {(Kind.EXTRA, -1, BY + 40)}
+
+
+def test_what_the_source_compacted_is_not_comparable(proven: "Prover") -> None:
+    assert found_in(proven, "source compacts") == set()
+    assert proven.tallies[NAMES.index("source compacts")].not_comparable == 2
+
+
+def test_of_a_compacted_copy_only_what_nothing_superseded_is_missing(proven: "Prover") -> None:
+    assert found_in(proven, "target compacts") == {(Kind.MISSING, AT, BY + AT)}
+    assert proven.tallies[NAMES.index("target compacts")].not_comparable == 2
+
+
+def test_records_that_the_map_says_nothing_of_are_missing(proven: "Prover") -> None:
+    assert found_in(proven, "nothing copied") == {(Kind.MISSING, n, BY) for n in range(COUNT)}
+
+
+def test_a_look_that_is_cut_says_so(spark: "SparkSession") -> None:
+    from engine.jobs import proof_frames
+    from engine.jobs.proof_waves import Prover, Sides
+
+    logs = Logs()
+    logs.add(SOURCE, [])
+    terms = ProofTerms(flow=FlowName("A", "B"), most_looked_into=20, most_told=5)
+    prover = Prover(spark, Sides(source={}, target={}), terms, logs.lanes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(proof_frames, "read", logs.read)
+        prover.run()
+    (tally,) = prover.tallies
+    assert tally.note
+    assert tally.bad_from == 0
+    assert 0 < len(tally.found) <= 5
