@@ -56,9 +56,9 @@ def test_an_executor_killed_in_the_middle_of_a_job_is_replaced(
     with mirror_of("survived", cluster_pair, shared_ray, tmp_path) as live:
         probe = start_probe(shared_ray.env, tmp_path, tasks=4, task_s=3)
         live.until(lambda: any(job["state"] == "running" for job in live.status["spark"]["jobs"]), "it runs", READY_S)
-        kill_and_wait(processes(shared_ray, "DefaultWorker"))
-        assert len(told(probe).answers) == 4
-        assert not live.told("Spark is away"), "RayDP replaces an executor by itself"
+        # the raylet has these words in its command too
+        kill_and_wait([one for one in processes(shared_ray, "DefaultWorker") if one.name() == "java"])
+        assert len(told(probe).answers) == 4, "RayDP starts another, or after a minute the host is replaced"
         copy_some(cluster_pair, live, "survived", 50)
 
 
