@@ -1,5 +1,7 @@
 """Topics of the bench: many at once, their configs changed, and looked at from outside both systems."""
 
+import asyncio
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -13,6 +15,9 @@ CHANGED = "retention.ms"
 OWN = {CHANGED: "600000000", "segment.bytes": "2000000"}
 """What every topic has of its own at first, on both sides."""
 _AT_ONCE = 250
+_DEADLINE_S, _POLL_S = 300.0, 0.2
+_UNKNOWN = 3
+"""What a broker says of a topic that it has not heard of yet."""
 
 
 async def create(address: str, names: Sequence[str], partitions: int) -> None:
@@ -22,6 +27,7 @@ async def create(address: str, names: Sequence[str], partitions: int) -> None:
             new = [NewTopic(name, partitions, 1, topic_configs=OWN) for name in part]
             answer = await client.create_topics(new, timeout_ms=120_000)
             _require(answer.topic_errors)
+        await _until_told(client, names, OWN[CHANGED])
 
 
 async def change(address: str, names: Sequence[str], value: str) -> None:
@@ -33,8 +39,16 @@ async def change(address: str, names: Sequence[str], value: str) -> None:
                 [ConfigResource(ConfigResourceType.TOPIC, name, configs) for name in part]
             ):
                 _require(answer.resources, code_at=0)
-        while await behind(client, names, value):
-            pass
+        await _until_told(client, names, value)
+
+
+async def _until_told(client: Any, names: Sequence[str], value: str) -> None:
+    """Wait until the brokers tell it: they follow their controller's log. Raises BenchError."""
+    deadline = time.monotonic() + _DEADLINE_S
+    while left := await behind(client, names, value):
+        if time.monotonic() > deadline:
+            raise BenchError("dataset", f"{len(left)} topics are not told within {_DEADLINE_S:.0f} s, {left[0]} first")
+        await asyncio.sleep(_POLL_S)
 
 
 async def behind(client: Any, names: Sequence[str], value: str) -> list[str]:
@@ -43,7 +57,7 @@ async def behind(client: Any, names: Sequence[str], value: str) -> list[str]:
     for part in _parts(names):
         resources = [ConfigResource(ConfigResourceType.TOPIC, name, {CHANGED: None}) for name in part]
         for answer in await client.describe_configs(resources):
-            _require(answer.resources, code_at=0)
+            _require([row for row in answer.resources if row[0] != _UNKNOWN], code_at=0)
             found += [
                 name
                 for _, _, _, name, entries in answer.resources
