@@ -174,22 +174,11 @@ async def test_a_mirror_that_does_not_have_the_flow_deletes_nothing(ruled: Ruled
 
 
 @by("raymirror.source.gap = continue")
-@pytest.mark.parametrize("running", [True, False], ids=["running", "between runs"])
-async def test_continue_goes_on_behind_records_that_the_source_deleted(ruled: Ruled, running: bool) -> None:
-    mirror, topic = ruled.mirror, ruled.topic
-
-    async def lose() -> None:
-        await produce(mirror.source, topic, 0, NEW)
-        await delete_records(mirror.source, topic, {0: 130})
-
-    if not running:
-        await lose()
-    async with mirror.run() as run:
-        if running:
-            await run.until_copied()
-            run.copier.pause(None)
-            await lose()
-            run.copier.resume(None)
+async def test_continue_goes_on_behind_records_that_the_source_deleted(ruled: Ruled) -> None:
+    """Between two runs: in one, a fetch that waits at the broker may bring the records before they are deleted."""
+    await produce(ruled.mirror.source, ruled.topic, 0, NEW)
+    await delete_records(ruled.mirror.source, ruled.topic, {0: 130})
+    async with ruled.mirror.run() as run:
         gap = await run.until_told(SourceGap)
         await run.until_copied()
         assert (gap.first, gap.last, gap.goes_on_at) == (100, 129, 130)
