@@ -1,6 +1,6 @@
 """How many partitions and replicas topics have, read from metadata by hand: nothing else is kept of them.
 
-Metadata v12, of brokers from 3.1 on. With aiokafka's classes 20,000 partitions took ten times as long.
+Metadata v12, of brokers from 3.1 on. aiokafka's classes make an object of every field of every partition.
 """
 
 import struct
