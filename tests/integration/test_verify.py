@@ -28,6 +28,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
 
+TOPICS = tuple(f"verify-{name}" for name in ("turns", "cleaned", "cleaned-there", "eaten", "idle"))
+"""Other tests have topics on the same source."""
 COUNT, AT, T0_MS = 40, 17, 1_777_000_000_000
 
 
@@ -58,47 +60,49 @@ def lane(report: ProofReport, topic: str, partition: int = 0) -> LaneReport:
 
 
 async def test_a_good_copy_is_whole_and_read_once(mirror: Mirror, spark: "SparkSession", tmp_path: Path) -> None:
-    await mirror.topic("turns")
-    await mirror.topic("cleaned", on_source=COMPACTED)
-    copied = await mirror.topic("cleaned-there", on_source={"cleanup.policy": "compact"}, on_target=COMPACTED)
-    eaten = await mirror.topic("eaten")
-    await mirror.topic("idle")
+    await mirror.topic("verify-turns")
+    await mirror.topic("verify-cleaned", on_source=COMPACTED)
+    copied = await mirror.topic("verify-cleaned-there", on_source={"cleanup.policy": "compact"}, on_target=COMPACTED)
+    eaten = await mirror.topic("verify-eaten")
+    await mirror.topic("verify-idle")
     headers = [("a", b"1"), ("a", None), ("b", b"")]
     async with producer(mirror.source, transactional_id="verify-turns") as client:
         for turn in range(6):
             await client.begin_transaction()
-            await append(client, "turns", 0, [one._replace(headers=headers) for one in numbered(20, first=turn * 20)])
+            await append(
+                client, "verify-turns", 0, [one._replace(headers=headers) for one in numbered(20, first=turn * 20)]
+            )
             await (client.abort_transaction() if turn % 3 == 1 else client.commit_transaction())
-    await produce(mirror.source, "turns", 0, [Sent(None, b""), Sent(b"", b""), Sent(b"k", None)])
-    await produce(mirror.source, "cleaned", 0, numbered(200, keys=20), compression_type="lz4")
-    await settle(mirror.source, "cleaned", keep=22)
+    await produce(mirror.source, "verify-turns", 0, [Sent(None, b""), Sent(b"", b""), Sent(b"k", None)])
+    await produce(mirror.source, "verify-cleaned", 0, numbered(200, keys=20), compression_type="lz4")
+    await settle(mirror.source, "verify-cleaned", keep=22)
     tombstones = [Sent(b"k%d" % n, None) for n in range(3)]
-    await produce(mirror.source, "cleaned-there", 0, [*numbered(200, keys=20), *tombstones])
-    await produce(mirror.source, "eaten", 0, numbered(90))
+    await produce(mirror.source, "verify-cleaned-there", 0, [*numbered(200, keys=20), *tombstones])
+    await produce(mirror.source, "verify-eaten", 0, numbered(90))
     async with mirror.run() as run:
         await run.until_copied()
-    await delete_records(mirror.source, "eaten", {0: 30})
+    await delete_records(mirror.source, "verify-eaten", {0: 30})
     await delete_records(mirror.target, eaten, {0: 51})
     await settle(mirror.target, copied, keep=23)  # other keys than ours: nobody's copies, behind ours
-    report = await prove(spark, mirror, tmp_path)
+    report = await prove(spark, mirror, tmp_path, *TOPICS)
     assert report.differences == ()
     assert report.whole
-    assert {one.topic for one in report.lanes} == {"turns", "cleaned", "cleaned-there", "eaten", "idle"}
-    turns = lane(report, "turns")
+    assert {one.topic for one in report.lanes} == set(TOPICS)
+    turns = lane(report, "verify-turns")
     assert (turns.records, turns.not_comparable) == (4 * 20 + 3, 0)
     assert turns.without_record == 2 * 20 + 6
-    assert lane(report, "cleaned").without_record > 100
-    assert lane(report, "cleaned-there").not_comparable >= 180
-    kept = lane(report, "eaten")
+    assert lane(report, "verify-cleaned").without_record > 100
+    assert lane(report, "verify-cleaned-there").not_comparable >= 180
+    kept = lane(report, "verify-eaten")
     assert (kept.records, kept.not_comparable, kept.proven_to) == (40, 50, 90)
 
-    await produce(mirror.source, "turns", 0, numbered(30, first=500))
-    report = await prove(spark, mirror, tmp_path, "turns", "idle")
-    assert (lane(report, "turns").records, report.whole) == (0, True)
+    await produce(mirror.source, "verify-turns", 0, numbered(30, first=500))
+    report = await prove(spark, mirror, tmp_path, "verify-turns", "verify-idle")
+    assert (lane(report, "verify-turns").records, report.whole) == (0, True)
     async with mirror.run() as run:  # another owner: another generation of the map, so all is read again
-        await run.until_copied("turns")  # not where a stranger has written
-    report = await prove(spark, mirror, tmp_path, "turns")
-    assert (lane(report, "turns").records, report.whole) == (4 * 20 + 3 + 30, True)
+        await run.until_copied("verify-turns")  # not where a stranger has written
+    report = await prove(spark, mirror, tmp_path, "verify-turns")
+    assert (lane(report, "verify-turns").records, report.whole) == (4 * 20 + 3 + 30, True)
 
 
 def altered(**fields: Any) -> Callable[[list[Sent]], list[Sent]]:
@@ -119,23 +123,24 @@ FAULTS: tuple[tuple[str, Callable[[list[Sent]], list[Sent]], Kind | None], ...] 
 )
 
 
+@pytest.mark.full
 async def test_every_planted_fault_is_found(mirror: Mirror, spark: "SparkSession", tmp_path: Path) -> None:
     """The copies are made anew by hand, so their places differ from the map's, by the barrier's marker at least."""
     sent = [
         one._replace(timestamp_ms=T0_MS + n, headers=[("h", b"0"), ("h", None)])
         for n, one in enumerate(numbered(COUNT))
     ]
-    copied = await mirror.topic("faulty", len(FAULTS))
+    copied = await mirror.topic("verify-faulty", len(FAULTS))
     contents = [
         [one._replace(value=None) if name == "null made empty" and n == AT else one for n, one in enumerate(sent)]
         for name, _, _ in FAULTS
     ]
     async with producer(mirror.source) as client:
         for number, records in enumerate(contents):
-            await append(client, "faulty", number, records)
+            await append(client, "verify-faulty", number, records)
     async with mirror.run() as run:
         await run.until_copied()
-    assert (await prove(spark, mirror, tmp_path, "faulty")).whole
+    assert (await prove(spark, mirror, tmp_path, "verify-faulty")).whole
 
     await delete_topic(mirror.target, copied)
     await create_topics(mirror.target, {copied: len(FAULTS)})
@@ -143,7 +148,7 @@ async def test_every_planted_fault_is_found(mirror: Mirror, spark: "SparkSession
     async with producer(mirror.target) as client:
         for number, (_, plant, _) in enumerate(FAULTS):
             await append(client, copied, number, plant(contents[number]))
-    report = await prove(spark, mirror, tmp_path, "faulty")
+    report = await prove(spark, mirror, tmp_path, "verify-faulty")
     assert not report.whole
     for number, (name, _, kind) in enumerate(FAULTS):
         found = [one for one in report.differences if one.partition == number]
@@ -158,7 +163,9 @@ async def test_every_planted_fault_is_found(mirror: Mirror, spark: "SparkSession
             assert one.source_offset in ((AT, AT + 1) if kind is Kind.REORDERED else (AT,)), name
         if kind is Kind.ALTERED:
             assert one.what == name.split()[0].replace("header", "headers").replace("null", "value")
-    done = await asyncio.to_thread(command, "verify", write_config(mirror, tmp_path), "--topics", "faulty", "--json")
+    done = await asyncio.to_thread(
+        command, "verify", write_config(mirror, tmp_path), "--topics", "verify-faulty", "--json"
+    )
     assert done.returncode == 1, done.stderr
     (told,) = json.loads(done.stdout)["flows"]
     assert len(told["differences"]) == len(FAULTS)
@@ -167,19 +174,19 @@ async def test_every_planted_fault_is_found(mirror: Mirror, spark: "SparkSession
 
 
 async def test_without_a_map_nothing_is_claimed(mirror: Mirror, spark: "SparkSession", tmp_path: Path) -> None:
-    copied = await mirror.topic("strange")
-    await produce(mirror.source, "strange", 0, numbered(5))
+    copied = await mirror.topic("verify-strange")
+    await produce(mirror.source, "verify-strange", 0, numbered(5))
     await produce(mirror.target, copied, 0, numbered(5))
     with pytest.raises(NothingToProve, match="no map"):
-        await prove(spark, mirror, tmp_path, "strange")
-    await mirror.topic("ours")
-    await produce(mirror.source, "ours", 0, numbered(5))
-    mirror.lanes = tuple(one for one in mirror.lanes if one.source.topic == "ours")
+        await prove(spark, mirror, tmp_path, "verify-strange")
+    await mirror.topic("verify-ours")
+    await produce(mirror.source, "verify-ours", 0, numbered(5))
+    mirror.lanes = tuple(one for one in mirror.lanes if one.source.topic == "verify-ours")
     async with mirror.run() as run:
         await run.until_copied()
-    report = await prove(spark, mirror, tmp_path, "strange", "ours")
-    assert lane(report, "ours").verdict is Verdict.WHOLE
-    assert (lane(report, "strange").verdict, lane(report, "strange").unmapped) == (Verdict.UNPROVEN, 5)
+    report = await prove(spark, mirror, tmp_path, "verify-strange", "verify-ours")
+    assert lane(report, "verify-ours").verdict is Verdict.WHOLE
+    assert (lane(report, "verify-strange").verdict, lane(report, "verify-strange").unmapped) == (Verdict.UNPROVEN, 5)
     assert not report.whole
 
 
