@@ -13,10 +13,9 @@ import msgspec
 
 from engine.flow.audit import AuditFailed, AuditRow
 from engine.jobs.storage import Storage
+from engine.jobs.storage_files import open_storage
 from engine.settings import MirrorConfig
 
-_SCHEMES = {"s3a": "s3"}
-"""As pyarrow names what Spark names otherwise."""
 _ENDING = ".parquet"
 
 
@@ -36,7 +35,7 @@ class ParquetAudit:
 
         table = pa.Table.from_pylist([msgspec.structs.asdict(row) for row in rows], schema=_schema(pa))
         try:
-            files, root = self._open()
+            files, root = open_storage(self.where)
             folder = f"{root}/{_day(rows[0].at_ms)}"
             files.create_dir(folder, recursive=True)
             path = f"{folder}/{rows[0].at_ms}-{rows[0].run}-{len(rows)}{_ENDING}"
@@ -61,24 +60,13 @@ class ParquetAudit:
         if flow is not None:
             wanted &= pc.field("flow") == flow
         try:
-            files, root = self._open()
+            files, root = open_storage(self.where)
             paths = self._files(files, root, _day(since_ms))
             found = ds.dataset(paths, filesystem=files, format="parquet", schema=_schema(pa)).to_table(filter=wanted)
         except (OSError, pa.ArrowException) as error:
             raise AuditFailed(self.where, f"cannot be read: {error}") from None
         rows = dict.fromkeys(msgspec.convert(one, AuditRow) for one in found.to_pylist())
         return sorted(rows, key=lambda row: row.at_ms)
-
-    def _open(self) -> tuple[Any, str]:
-        """Return the file system and the folder in it."""
-        from pyarrow import fs
-
-        scheme, _, rest = self.where.partition(":")
-        if scheme == "file":
-            return fs.LocalFileSystem(), rest
-        uri = f"{_SCHEMES.get(scheme, scheme)}:{rest}"
-        files, root = fs.FileSystem.from_uri(uri)
-        return files, root.rstrip("/")
 
     @staticmethod
     def _files(files: Any, root: str, first_day: str) -> list[str]:

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from engine.jobs.history_files import HistoryFiles, hour_of, live, open_storage
+from engine.jobs.history_files import HistoryFiles, hour_of, live
+from engine.jobs.storage_files import open_storage
 
 KEY = ("flow", "topic", "partition", "copier_key", "window_start_ms")
 _RANK = ("samples", "last_ms")

@@ -16,6 +16,7 @@ from pyarrow import fs
 
 from engine.core.formats import check_format
 from engine.errors import MirrorError
+from engine.jobs.storage_files import open_storage
 
 FORMAT_VERSION = 1
 _COMMITS, _DATA, _END = "commits", "data", ".json"
@@ -167,11 +168,3 @@ def hour_of(file: str) -> str:
     """Say which hour (`2026-05-01T12`, UTC) the windows of a file begin in; empty for a file that does not say."""
     parts = (part for part in PurePosixPath(file).parts if part.startswith("hour="))
     return next(parts, "hour=").removeprefix("hour=")
-
-
-def open_storage(uri: str) -> tuple[fs.FileSystem, str]:
-    """Open the place that a URI of ours means, without Spark: a file system and a path there."""
-    if uri.startswith("file:"):
-        return fs.LocalFileSystem(), uri.removeprefix("file:")
-    found, path = fs.FileSystem.from_uri(uri.replace("s3a://", "s3://", 1))
-    return found, path

@@ -23,11 +23,12 @@ from engine.clock import wall_ms
 from engine.core.event_base import Event
 from engine.core.progress_sample import lag_topic, progress_topic
 from engine.errors import MirrorError
-from engine.jobs.history_files import Commit, HistoryFiles, open_storage
+from engine.jobs.history_files import Commit, HistoryFiles
 from engine.jobs.lag_samples import decode
 from engine.jobs.lag_windows import windows
 from engine.jobs.rpo import RpoJudge, TopicWindow
 from engine.jobs.storage import Storage
+from engine.jobs.storage_files import open_storage
 from policies.model import FlowName
 
 FORMAT_VERSION = 1

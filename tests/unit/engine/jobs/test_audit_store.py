@@ -12,6 +12,7 @@ from pyarrow import fs
 from engine.flow.audit import AuditFailed, AuditRow
 from engine.jobs.audit_store import ParquetAudit
 from engine.jobs.storage import Storage
+from engine.jobs.storage_files import open_storage
 
 DAY_MS = 86_400_000
 
@@ -93,5 +94,5 @@ def test_stores_are_named_as_pyarrow_names_them(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(fs, "FileSystem", SimpleNamespace(from_uri=from_uri))
     for uri in ("s3a://bucket/raymirror", "gs://bucket/raymirror"):
-        assert ParquetAudit(Storage.parse(uri))._open() == ("files", "bucket/raymirror/audit")
+        assert open_storage(Storage.parse(uri).path("audit")) == ("files", "bucket/raymirror/audit")
     assert asked == ["s3://bucket/raymirror/audit", "gs://bucket/raymirror/audit"]
