@@ -1,6 +1,7 @@
 """A Spark of a command's own, in a JVM beside it: where no running mirror lends one. Imports pyspark."""
 
 import os
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -13,16 +14,22 @@ from pyspark.sql import SparkSession
 from engine.jobs.session import spark_conf
 
 END_S = 60.0
-MEMORY = "2g"
+_MEMORY = "2g"
 
 
 @contextmanager
-def local_spark(name: str, cores: int, jars: Iterable[Path], java: Path) -> Iterator[SparkSession]:
+def local_spark(
+    name: str, cores: int, jars: Iterable[Path], java: Path, *, memory: str = _MEMORY
+) -> Iterator[SparkSession]:
     """Start Spark as `local[cores]` on a `java` program, with jars; stop it, and its JVM, at the end."""
-    mine = {"JAVA_HOME": str(java.parent.parent), "SPARK_LOCAL_IP": "127.0.0.1"}
+    mine = {
+        "JAVA_HOME": str(java.parent.parent),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,  # its workers are some other `python3` otherwise
+    }
     before = {key: os.environ.get(key) for key in mine}
     with tempfile.TemporaryDirectory(prefix="raymirror-spark-", ignore_cleanup_errors=True) as folder:
-        more = {"spark.driver.memory": MEMORY, "spark.log.level": "ERROR", "spark.driver.host": "127.0.0.1"}
+        more = {"spark.driver.memory": memory, "spark.log.level": "ERROR", "spark.driver.host": "127.0.0.1"}
         os.environ |= mine
         try:
             builder = SparkSession.builder.master(f"local[{cores}]").appName(name)
