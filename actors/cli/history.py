@@ -12,12 +12,10 @@ from actors.cli import exits
 from engine.config import load_config
 from engine.errors import MirrorError
 from engine.jobs.storage import Storage
-from engine.properties import load_properties
+from engine.storage_config import KEY as STORAGE_KEY
 
 if TYPE_CHECKING:
     from engine.jobs.lag_summary import Summary
-
-STORAGE_KEY = "raymirror.storage"
 
 
 class NoHistory(MirrorError):
@@ -59,14 +57,14 @@ def find_place(args: argparse.Namespace) -> Place:
     Raises NoHistory, BadStorage, ConfigError, SeveralMirrors.
     """
     path = args.config or (None if args.storage else _running_config(args.mirror))
-    rpo_s = {} if path is None else {str(flow.name): flow.rpo_s for flow in load_config(path).flows}
+    config = None if path is None else load_config(path)
+    rpo_s = {} if config is None else {str(flow.name): flow.rpo_s for flow in config.flows}
     if args.storage:
         return Place(Storage.parse(args.storage), rpo_s)
-    assert path is not None
-    given = load_properties(path).get(STORAGE_KEY)
-    if not given:
+    assert config is not None
+    if config.storage is None:
         raise NoHistory(f"{path} has no {STORAGE_KEY}")
-    return Place(Storage.parse(given), rpo_s)
+    return Place(config.storage, rpo_s)
 
 
 def _running_config(name: str | None) -> Path:
