@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
+from actors.history_cells import breach_cells, stall_cells
 from actors.instants import clock_text
 from actors.lagging import bytes_text, seconds_text
 
@@ -18,31 +19,10 @@ def history_tables(summary: "Summary", *, behind: bool = False) -> Iterator[Tabl
     yield _flows(summary.flows)
     yield _topics(summary.topics, behind=behind)
     if summary.breaches:
-        rows = [
-            (
-                one.flow,
-                one.topic,
-                clock_text(one.since_ms),
-                "still" if one.until_ms is None else clock_text(one.until_ms),
-                seconds_text(one.worst_s),
-                seconds_text(one.objective_s),
-            )
-            for one in summary.breaches
-        ]
+        rows = [(one.flow, *breach_cells(one)) for one in summary.breaches]
         yield _table(("flow", "objective breached", "from", "until"), ("worst", "objective"), rows)
     if summary.stalls:
-        stalls = [
-            (
-                one.flow,
-                one.topic,
-                one.reason,
-                clock_text(one.first_ms),
-                clock_text(one.last_ms),
-                f"{one.partitions:,}",
-                seconds_text(one.seconds),
-            )
-            for one in summary.stalls
-        ]
+        stalls = [(one.flow, *stall_cells(one)) for one in summary.stalls]
         yield _table(("flow", "stood still", "why", "from", "until"), ("partitions", "all together"), stalls)
 
 

@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 
+from actors.history_cells import breach_cells, stall_cells
 from actors.instants import clock_text
 from actors.lagging import bytes_text, seconds_text
 from actors.report.plot import Frame, Line, Span, plot
@@ -121,33 +122,12 @@ def _bytes(value: float) -> str:
 
 
 def _breaches(flow: str, summary: Summary) -> str:
-    rows = [
-        (
-            one.topic,
-            clock_text(one.since_ms),
-            "still" if one.until_ms is None else clock_text(one.until_ms),
-            seconds_text(one.worst_s),
-            seconds_text(one.objective_s),
-        )
-        for one in summary.breaches
-        if one.flow == flow
-    ]
+    rows = [breach_cells(one) for one in summary.breaches if one.flow == flow]
     return _table("Objective breached", ("topic", "from", "until", "worst", "objective"), rows, numbers=2)
 
 
 def _stalls(flow: str, summary: Summary) -> str:
-    rows = [
-        (
-            one.topic,
-            one.reason,
-            clock_text(one.first_ms),
-            clock_text(one.last_ms),
-            f"{one.partitions:,}",
-            seconds_text(one.seconds),
-        )
-        for one in summary.stalls
-        if one.flow == flow
-    ]
+    rows = [stall_cells(one) for one in summary.stalls if one.flow == flow]
     heads = ("topic", "why it stood still", "from", "until", "partitions", "all together")
     return _table("Behind, and standing still", heads, rows, numbers=2)
 
