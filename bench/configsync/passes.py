@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -30,7 +31,7 @@ _TOPICS_A_SECOND = 150
 Change = Callable[[], None]
 
 
-class Passes:
+class Passes(ABC):
     """One system over one job of so many topics, as a context manager; times are seconds of wall time."""
 
     def __init__(self, job: Job, topics: int) -> None:
@@ -44,13 +45,13 @@ class Passes:
     ) -> None:
         return
 
+    @abstractmethod
     def changed(self, change: Change, copies: Sequence[str], value: str) -> float:
         """Make the change at the source, and return how long a whole pass took that brought it to the copies."""
-        raise NotImplementedError
 
+    @abstractmethod
     def nothing(self) -> float:
         """Return how long a whole pass took that found nothing to do."""
-        raise NotImplementedError
 
     def until_there(self, copies: Sequence[str], value: str) -> float:
         """Wait until every copy has the value; return the Unix time of the look that saw it. Raises BenchError."""
