@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from engine.core.actions import Action, Fail, Inspect, Reacquire, ReadTail, Retry, RetryRefused, Split, Unmarked
 from engine.core.block_stream import BlockStream
-from engine.core.fenced_stream import FencedStream, Write
+from engine.core.fenced_stream import FencedStream
 from engine.core.intake import stamp, take_in
 from engine.core.lane import Lane
 from engine.core.map_resume import map_reaches, resumed_map, unfolded
 from engine.core.map_runs import MapStart, MapTail
-from engine.core.outcome import UNKNOWN_OUTCOME, Outcome
+from engine.core.outcome import Outcome
 from engine.core.piece import Limits, Piece
 from engine.core.position import Position
 from engine.core.position_keys import PositionKeys
@@ -28,6 +27,7 @@ from engine.wire.records import reencode
 from policies.model import FlowName, LaneName, TopicPartition
 from tests.fakes.source_log import BORN_MS
 from tests.fakes.target_log import EXPIRATION_MS, NONE, TargetLog
+from tests.unit.engine.core.connections import Connection, Lease, Request
 from tests.unit.engine.core.coordinator import FENCED, OK
 
 FLOW = FlowName("A", "B")
@@ -40,70 +40,6 @@ NOW_MS = BORN_MS + 2 * EXPIRATION_MS
 
 if TYPE_CHECKING:
     from tests.unit.engine.core.simulation import World
-
-
-class Lease:
-    """Shares of one receive buffer; behind the last one the bytes are garbage."""
-
-    def __init__(self, world: World, buffer: bytearray) -> None:
-        self.shares, self.buffer, self._world = 1, buffer, world
-        world.leased += 1
-
-    def retain(self) -> Lease:
-        assert self.shares > 0
-        self.shares += 1
-        return self
-
-    def release(self) -> None:
-        assert self.shares > 0
-        self.shares -= 1
-        if self.shares == 0:
-            self.buffer[:] = b"\xee" * len(self.buffer)
-            self._world.leased -= 1
-
-
-class Request:
-    """One batch on a connection."""
-
-    def __init__(self, parcel: Piece | Write) -> None:
-        self.parcel = parcel
-        self.lease = parcel.lease.retain() if parcel.lease is not None else None
-        self.payload: bytes | bytearray | memoryview = parcel.payload
-
-    def let_go(self) -> None:
-        if self.lease is not None:
-            self.lease.release()
-
-
-class Connection:
-    """Requests in order, answers in order; `log` is where the broker appends them."""
-
-    def __init__(self, world: World, log: TargetLog, deliver: Callable[[Request, Outcome], None]) -> None:
-        self.world, self.log, self._deliver = world, log, deliver
-        self.queue: deque[Request] = deque()
-        self.answers: deque[tuple[Request, Outcome]] = deque()
-
-    def serve(self) -> None:
-        """Let the broker work on the oldest request."""
-        request = self.queue.popleft()
-        self.answers.append((request, self.world.answer(self.log, bytes(request.payload))))
-
-    def deliver(self) -> None:
-        """Hand over the oldest answer."""
-        request, outcome = self.answers.popleft()
-        self._deliver(request, outcome)
-        request.let_go()
-
-    def cut(self, *, lost: bool) -> None:
-        """Lose the connection: no answer arrives any more; the broker may still work on what it received."""
-        unanswered = [request for request, _ in self.answers] + list(self.queue)
-        if not lost:
-            self.world.leave_ghost(self.log, [bytes(request.payload) for request in self.queue])
-        self.queue.clear()
-        self.answers.clear()
-        for request in unanswered:
-            self._deliver(request, UNKNOWN_OUTCOME)
-            request.let_go()
 
 
 class Owner:
@@ -316,7 +252,7 @@ class Owner:
         return True
 
     def _mend(self, positions: CommittedPositions) -> None:
-        """Commit again where the target still holds open what was committed, as `flow/unmarked.py` finds out."""
+        """Commit again where the target still holds open what was committed, as `flow/marker_watch.py` finds out."""
         is_open = self.world.target.open_since(PRODUCER_ID) >= 0
         if is_open and positions.stage is Stage.CLOSED and (self.world.calm or self.world.random.random() < 0.1):
             positions.refresh()

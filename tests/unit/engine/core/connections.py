@@ -1,0 +1,79 @@
+"""Connections of a simulated copier: requests that read their bytes as late as a kernel might, and buffers on loan."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from engine.core.fenced_stream import Write
+from engine.core.outcome import UNKNOWN_OUTCOME, Outcome
+from engine.core.piece import Piece
+from tests.fakes.target_log import TargetLog
+
+if TYPE_CHECKING:
+    from tests.unit.engine.core.simulation import World
+
+
+class Lease:
+    """Shares of one receive buffer; behind the last one the bytes are garbage."""
+
+    def __init__(self, world: World, buffer: bytearray) -> None:
+        self.shares, self.buffer, self._world = 1, buffer, world
+        world.leased += 1
+
+    def retain(self) -> Lease:
+        assert self.shares > 0
+        self.shares += 1
+        return self
+
+    def release(self) -> None:
+        assert self.shares > 0
+        self.shares -= 1
+        if self.shares == 0:
+            self.buffer[:] = b"\xee" * len(self.buffer)
+            self._world.leased -= 1
+
+
+class Request:
+    """One batch on a connection."""
+
+    def __init__(self, parcel: Piece | Write) -> None:
+        self.parcel = parcel
+        self.lease = parcel.lease.retain() if parcel.lease is not None else None
+        self.payload: bytes | bytearray | memoryview = parcel.payload
+
+    def let_go(self) -> None:
+        if self.lease is not None:
+            self.lease.release()
+
+
+class Connection:
+    """Requests in order, answers in order; `log` is where the broker appends them."""
+
+    def __init__(self, world: World, log: TargetLog, deliver: Callable[[Request, Outcome], None]) -> None:
+        self.world, self.log, self._deliver = world, log, deliver
+        self.queue: deque[Request] = deque()
+        self.answers: deque[tuple[Request, Outcome]] = deque()
+
+    def serve(self) -> None:
+        """Let the broker work on the oldest request."""
+        request = self.queue.popleft()
+        self.answers.append((request, self.world.answer(self.log, bytes(request.payload))))
+
+    def deliver(self) -> None:
+        """Hand over the oldest answer."""
+        request, outcome = self.answers.popleft()
+        self._deliver(request, outcome)
+        request.let_go()
+
+    def cut(self, *, lost: bool) -> None:
+        """Lose the connection: no answer arrives any more; the broker may still work on what it received."""
+        unanswered = [request for request, _ in self.answers] + list(self.queue)
+        if not lost:
+            self.world.leave_ghost(self.log, [bytes(request.payload) for request in self.queue])
+        self.queue.clear()
+        self.answers.clear()
+        for request in unanswered:
+            self._deliver(request, UNKNOWN_OUTCOME)
+            request.let_go()
