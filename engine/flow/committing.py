@@ -14,8 +14,8 @@ from engine.core.transaction import OWNED, CommittedPositions, Stage, Step
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.gate import Gate
 from engine.flow.lane_driver import LaneDriver
+from engine.flow.marker_watch import MarkerWatch
 from engine.flow.ports import Cluster, Producer
-from engine.flow.unmarked import Unmarked
 from policies.model import FlowName, TopicPartition
 
 _TICK_S = 0.02
@@ -45,7 +45,7 @@ class Commits:
         self._lost = lost
         self._fail = fail
         self._open: dict[LaneDriver, None] = {}
-        self._unmarked = Unmarked(flow, target, tell, self._again)
+        self._markers = MarkerWatch(flow, target, tell, self._again)
         self._looking = False
 
     async def run(self) -> None:
@@ -60,14 +60,14 @@ class Commits:
             self._look_at_markers()
 
     def _look_at_markers(self) -> None:
-        drivers = [] if self._looking else self._unmarked.due()
+        drivers = [] if self._looking else self._markers.due()
         if drivers:
             self._looking = True
             self._spawn(self._marked(drivers))
 
     async def _marked(self, drivers: Sequence[LaneDriver]) -> None:
         try:
-            await self._unmarked.look(drivers)
+            await self._markers.look(drivers)
         finally:
             self._looking = False
 
@@ -103,7 +103,7 @@ class Commits:
         name = driver.transactional_id
         if await self._ask(driver, producer, lambda: self._target.commit(name, producer)):
             transaction.committed(now_s())
-            self._unmarked.committed(driver)
+            self._markers.committed(driver)
             driver.on_written()
 
     async def _ask(self, driver: LaneDriver, producer: Producer, ask: Callable[[], Awaitable[None]]) -> bool:

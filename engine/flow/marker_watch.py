@@ -24,7 +24,7 @@ _AT_ONCE = 1000
 """Lanes in one look."""
 
 
-class Unmarked:
+class MarkerWatch:
     """The lanes of one copier whose last commit is not known to be carried out. `mend` has a lane commit again."""
 
     def __init__(

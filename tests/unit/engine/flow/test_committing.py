@@ -11,7 +11,7 @@ from engine.core.position import Position
 from engine.core.states import State
 from engine.core.transaction import CommittedPositions, Stage
 from engine.errors import ConnectionLost, KafkaRefusal
-from engine.flow import unmarked
+from engine.flow import marker_watch
 from engine.flow.copier import FlowCopier
 from engine.flow.terms import FlowTerms
 from tests.unit.engine.flow.stage import TERMS, until
@@ -235,7 +235,7 @@ async def test_a_lane_that_has_nothing_to_copy_watches_behind_its_commit_marker(
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look for markers without waiting."""
-    monkeypatch.setattr(unmarked, "_LOOK_S", 0.0)
+    monkeypatch.setattr(marker_watch, "_LOOK_S", 0.0)
 
 
 async def test_the_next_commit_covers_one_whose_marker_was_left_out() -> None:
