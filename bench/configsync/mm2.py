@@ -8,22 +8,11 @@ from typing import NamedTuple
 
 from bench.errors import BenchError
 from bench.systems.launch import Job, Launch, write_properties
+from deploy.local.settings import encode_logging
 from deploy.local.tools import SERVER_FLAGS, java_command
 
 _HEAP_MIB = 2048
-_LOGGING = """\
-status = error
-appenders = console
-appender.console.type = Console
-appender.console.name = console
-appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = [%d{ISO8601}] %p %m (%c)%n
-rootLogger.level = WARN
-rootLogger.appenderRefs = console
-rootLogger.appenderRef.console.ref = console
-logger.mirror.name = org.apache.kafka.connect.mirror
-logger.mirror.level = INFO
-"""
+_LEVELS = {"org.apache.kafka.connect.mirror": "INFO"}
 _ROUND = re.compile(r"\[(?P<at>[0-9T:,.\-]+)\] INFO syncing topic configs took (?P<ms>[0-9]+) ms")
 _POLL_S = 0.1
 
@@ -51,7 +40,7 @@ def launch(job: Job, every_s: int) -> Launch:
         },
     )
     logging = job.folder / "log4j2.properties"
-    logging.write_text(_LOGGING)
+    logging.write_text(encode_logging(_LEVELS, root="WARN"))
     command = java_command(
         "org.apache.kafka.connect.mirror.MirrorMaker",
         str(file),

@@ -12,8 +12,8 @@ appenders = console
 appender.console.type = Console
 appender.console.name = console
 appender.console.layout.type = PatternLayout
-appender.console.layout.pattern = [%d{ISO8601}] %p %m (%c)%n
-rootLogger.level = INFO
+appender.console.layout.pattern = [%d{{ISO8601}}] %p %m (%c)%n
+rootLogger.level = {root}
 rootLogger.appenderRefs = console
 rootLogger.appenderRef.console.ref = console
 """
@@ -67,8 +67,8 @@ def encode_properties(
     return "".join(f"{key}={value}\n" for key, value in properties.items())
 
 
-def encode_logging(levels: Mapping[str, str]) -> str:
-    """The log configuration of a broker: INFO, except for loggers whose level is given by name."""
+def encode_logging(levels: Mapping[str, str], root: str = "INFO") -> str:
+    """The log configuration of one of Kafka's programs: one level for all, but for loggers that are given by name."""
     named = enumerate((_LEVELS | dict(levels)).items())
     lines = [f"logger.own{at}.name = {name}\nlogger.own{at}.level = {level}\n" for at, (name, level) in named]
-    return _LOGGING + "".join(lines)
+    return _LOGGING.format(root=root) + "".join(lines)
