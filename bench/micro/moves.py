@@ -119,6 +119,7 @@ async def _run(stage: Stage, folder: Path, moves: int, per_s: int) -> tuple[floa
     target_topic = await mirror.topic(TOPIC, PARTITIONS, on_target={"min.insync.replicas": "2"})
     with _helpers(stage, target_topic, folder, per_s) as (load, watch):
         await asyncio.to_thread(load.hear, _READY_S)
+        await asyncio.to_thread(watch.hear, _READY_S)
         async with _copiers(mirror) as runs:
             await asyncio.sleep(_CALM_S)
             calm_from = time.monotonic() - _CALM_S + 1.0
