@@ -113,15 +113,13 @@ class _Scene:
             folder=folder / "job",
         )
         job.folder.mkdir()
-        with (
-            started(LAUNCHES[self._system](job), job) as process,
-            ended(process, ProcessTree(process.pid), job),
-            KafkaPeek(job.target) as peek,
-        ):
-            self._until(lambda: self._ready(peek, job), _READY_S, "the copied topic is not there")
+        with started(LAUNCHES[self._system](job), job) as process, ended(process, ProcessTree(process.pid), job):
+            with KafkaPeek(job.target) as peek:
+                self._until(lambda: self._ready(peek, job), _READY_S, "the copied topic is not there")
             before = _beside(folder, job)
             sent = self._load(source, folder)
-            self._until(lambda: self._count(peek, job) >= sent, _DRAIN_S, "not everything is copied")
+            with KafkaPeek(job.target) as peek:  # a broker closes a connection that rested for ten minutes
+                self._until(lambda: self._count(peek, job) >= sent, _DRAIN_S, "not everything is copied")
             time.sleep(_SETTLE_S)
             topics = {topic: size - before.get(topic, 0) for topic, size in _beside(folder, job).items()}
         record_bytes = _IN_TRANSACTION_BYTES if self._dataset == _TRANSACTIONS else _RECORD_BYTES
