@@ -124,6 +124,9 @@ class SparkPort(Protocol):
     def take_news(self) -> tuple[SparkNews, ...]:
         """Give what happened since the last call."""
 
+    def take_events(self) -> tuple[Event, ...]:
+        """Give what its jobs told since the last call."""
+
 
 class MetadataPort(Protocol):
     """What is to be copied, and what is to be remembered."""

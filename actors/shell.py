@@ -25,6 +25,7 @@ from actors.ray_metadata import RayMetadata
 from actors.recipe import recipe_of
 from actors.spark.hosts import RayHosts
 from actors.spark.keeper import SparkKeeper
+from actors.spark.kept import kept_jobs
 from actors.states import Command
 from actors.status import EventLine, MirrorStatus, encode_status
 from actors.supervisor import Identity, Replaced, Supervisor, Terms
@@ -82,6 +83,8 @@ class SupervisorShell:
                 self._exporter = Exporter(config.telemetry, look=self._look, tell=log_sentence)
                 hosts = RayHosts(self._spec, config)
                 spark = SparkKeeper(hosts, on=config.spark.on, namespace=self._spec.namespace, clock_s=now_s)
+                for job in kept_jobs(config):
+                    spark.keep(job.name, job.job, job.terms)
                 self._supervisor = self._make(config, fleet, metadata, spark)
                 self._metadata, self._spark = metadata, spark
                 helpers = [

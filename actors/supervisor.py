@@ -154,9 +154,11 @@ class Supervisor:
         self._hear_spark()
 
     def _hear_spark(self) -> None:
-        for news in self._spark.take_news() if self._spark is not None else ():
-            for flow in self._desks:
-                self._note(spark_event(flow, news))
+        if self._spark is None:
+            return
+        for news in self._spark.take_news():
+            self._note(*(spark_event(flow, news) for flow in self._desks))
+        self._note(*self._spark.take_events())
 
     def _hear(self, desk: FlowDesk) -> None:
         for seat in desk.seats.values():

@@ -10,6 +10,8 @@ from engine.flow_keys import FlowKeys
 from engine.group_config import read_groups
 from engine.property_reader import PropertyReader
 from engine.settings import FlowConfig, HeartbeatConfig, SyncsConfig
+from engine.spark_config import is_on
+from engine.storage_config import read_storage
 from engine.transaction_config import read_commit_s
 from policies.model import FlowName
 from policies.naming import DEFAULT_CLASS, DefaultNaming, naming_for
@@ -31,6 +33,7 @@ _DRAIN_S = 600
 _CALM_S = 900
 _REFRESH_S = 5
 """New topics are seen within seconds, unless the file asks for MM2's interval."""
+_SAMPLES_S = 5
 _MOST_FETCH_BYTES = 2 * _MIB
 """A fetch answer lands in one receive buffer, so it stays small whatever MM2's 50 MiB."""
 
@@ -92,9 +95,13 @@ class FlowReader:
             syncs=self._syncs(naming),
             heartbeats=() if heartbeat is None else (heartbeat,),
             config_sync=read_config_sync(self._reader, keys),
-            progress_s=float(self._number(keys.flow("raymirror.progress.interval.seconds"), 0, 0)),
+            progress_s=float(self._number(keys.flow("raymirror.progress.interval.seconds"), self._samples_s(), 0)),
             rpo_s=float(self._number(keys.flow("raymirror.rpo.seconds"), 0, 0)),
         )
+
+    def _samples_s(self) -> int:
+        """How often samples are written unless the file says so: where Spark makes a history of them, else never."""
+        return _SAMPLES_S if is_on(self._reader) and read_storage(self._reader) is not None else 0
 
     def heartbeat(self) -> HeartbeatConfig | None:
         """Return what is written of this pair of clusters, which need not be a flow; None where nothing is."""

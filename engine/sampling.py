@@ -26,11 +26,20 @@ def sample_writer(
     """Make the writer over the copier's own target client; None where no samples are asked for."""
     if not flow.progress_s:
         return None
-    topic, replicas = progress_topic(flow.name.source), flow.positions_replication_factor
+    topic = progress_topic(flow.name.source)
 
     async def make_topics() -> None:
-        await ensure_internal_topic(client, topic, replicas, PROGRESS_CONFIGS, partitions=PARTITIONS)
-        await ensure_internal_topic(client, lag_topic(flow.name.source), replicas, LAG_CONFIGS)
+        await ensure_topics(client, flow)
 
     terms = SampleTerms(flow=flow.name, copier=copier_id, topic=topic, partitions=PARTITIONS, every_s=flow.progress_s)
     return SampleWriter(terms, cluster, latest, make_topics, tell)
+
+
+async def ensure_topics(client: ClusterClient, flow: FlowConfig) -> None:
+    """Make the topics of a flow's samples and of its lag on the target, or check those that are there.
+
+    Raises KafkaRefusal, BrokerUnreachable, ConnectionLost.
+    """
+    source, replicas = flow.name.source, flow.positions_replication_factor
+    await ensure_internal_topic(client, progress_topic(source), replicas, PROGRESS_CONFIGS, partitions=PARTITIONS)
+    await ensure_internal_topic(client, lag_topic(source), replicas, LAG_CONFIGS)

@@ -13,7 +13,7 @@ _MOST_MEMORY = 1024 * 1024 * _MIB
 def read_spark(reader: PropertyReader) -> SparkConfig:
     """Return the mirror's Spark settings; they are checked also where Spark is off. Raises ConfigError."""
     return SparkConfig(
-        on=_is_on(reader, "raymirror.spark"),
+        on=is_on(reader),
         executors=reader.number("raymirror.spark.executors", _DEFAULTS.executors, 1, 10_000),
         cores=reader.number("raymirror.spark.executor.cores", _DEFAULTS.cores, 1, 1_000),
         memory_bytes=reader.number(
@@ -24,7 +24,9 @@ def read_spark(reader: PropertyReader) -> SparkConfig:
     )
 
 
-def _is_on(reader: PropertyReader, key: str) -> bool:
+def is_on(reader: PropertyReader) -> bool:
+    """Return whether the mirror runs Spark. Raises ConfigError."""
+    key = "raymirror.spark"
     text = reader.text(key, "off").lower()
     if text not in ("on", "off"):
         raise reader.error(key, f"{text!r} is neither on nor off", "write on or off")

@@ -11,7 +11,7 @@ KEPT = 100
 """So many jobs that have ended are remembered, with their reports."""
 MOST_HOSTS = 3
 """A job during which so many hosts have ended is not given to another: it may be what ends them."""
-AGAIN_S = (1.0, 5.0, 30.0, 60.0, 300.0)
+AGAIN_S = (1.0, 5.0, 15.0, 30.0, 60.0)
 """Between the end of a job that runs all the time and its next start, after so many ends in a row."""
 WELL_S = 300.0
 

@@ -11,7 +11,9 @@ from typing import Any, Protocol
 import msgspec
 
 from actors import config_ref
+from actors.events import pack
 from actors.logs import log_sentence, setup_logging
+from actors.spark.noted import Noted
 from actors.spark.session import Session, SessionTerms
 from actors.spark.status import HostSpec, HostStatus
 from deploy.local.errors import ClusterError
@@ -50,6 +52,7 @@ class SparkHostShell:
         self._status = HostStatus()
         self._session: OpenSession | None = None
         self._runner: JobRunner | None = None
+        self._noted = Noted()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def _run(self) -> None:
@@ -64,7 +67,8 @@ class SparkHostShell:
 
     async def _watch(self, session: OpenSession, config: MirrorConfig) -> None:
         self._session = session
-        self._runner = JobRunner(session.spark, {"config": config, "storage": config.storage})
+        offered = {"config": config, "storage": config.storage, "note": self._noted.note}
+        self._runner = JobRunner(session.spark, offered)
         seen_at_s, had_any = now_s(), False
         while True:
             try:
@@ -100,7 +104,7 @@ class SparkHostShell:
         if self._task.done():
             await join(self._task)
         jobs = self._runner.look() if self._runner is not None else ()
-        return msgspec.msgpack.encode(msgspec.structs.replace(self._status, jobs=jobs))
+        return msgspec.msgpack.encode(msgspec.structs.replace(self._status, jobs=jobs, events=self._noted.count))
 
     async def submit(self, job_id: str, job: str, terms: bytes) -> None:
         """Begin a job; one of this id that was begun goes on. Raises UnknownJob, BadTerms."""
@@ -116,6 +120,11 @@ class SparkHostShell:
     async def report(self, job_id: str) -> bytes | None:
         """Give what a job reported, None while it has not."""
         return self._runner.report(job_id) if self._runner is not None else None
+
+    async def events(self, after: int) -> tuple[int, bytes]:
+        """Give what jobs told behind the first `after` events, packed, and how many there are now."""
+        count, events = self._noted.after(after)
+        return count, pack(events)
 
     async def close(self) -> None:
         """Stop Spark; the process is ended by who asks."""

@@ -7,12 +7,14 @@ import ray
 from ray.exceptions import RayTaskError
 
 from actors.calls import actor_class, bounded, find_actor, names_in
+from actors.events import unpack
 from actors.messages import MirrorSpec
 from actors.ports import CopierUnreachable
 from actors.spark.host import SparkHostShell
 from actors.spark.java import JAVA_RESOURCE
 from actors.spark.keeper import Host, HostGone, HostSilent, JobRefused
 from actors.spark.status import HostSpec, HostStatus
+from engine.core.event_base import Event
 from engine.settings import MirrorConfig
 
 SPARK = "spark"
@@ -50,6 +52,11 @@ class RayHost:
         """Fetch a report."""
         found: bytes | None = await self._call("report", job_id)
         return found
+
+    async def events(self, after: int) -> tuple[int, tuple[Event, ...]]:
+        """Fetch what its jobs told."""
+        count, packed = await self._call("events", after)
+        return count, unpack(packed)
 
     async def close(self) -> None:
         """Have it stop Spark."""

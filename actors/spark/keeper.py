@@ -12,6 +12,7 @@ from typing import Protocol
 
 from actors.spark.book import JobBook
 from actors.spark.status import HostStatus, SparkNews, SparkState, SparkStatus
+from engine.core.event_base import Event
 from engine.errors import MirrorError
 from engine.jobs.runner import JobLine
 from engine.jobs.table import entry_of
@@ -50,6 +51,7 @@ class Host(Protocol):
 
     async def cancel(self, job_id: str) -> None: ...
     async def report(self, job_id: str) -> bytes | None: ...
+    async def events(self, after: int) -> tuple[int, tuple[Event, ...]]: ...
     async def close(self) -> None: ...
     def kill(self) -> None: ...
 
@@ -91,6 +93,9 @@ class SparkKeeper:
         self._ready_at_s: float | None = None
         self._told: SparkNews | None = None
         self._news: deque[SparkNews] = deque(maxlen=NEWS_KEPT)
+        self._events: deque[Event] = deque(maxlen=NEWS_KEPT)
+        self._heard = 0
+        """Of the events that the host's jobs told."""
         self._nudge = asyncio.Event()
 
     # --- asked by others --------------------------------------------------------------------------------------
@@ -105,6 +110,12 @@ class SparkKeeper:
         news = tuple(self._news)
         self._news.clear()
         return news
+
+    def take_events(self) -> tuple[Event, ...]:
+        """Give what jobs told since the last call."""
+        events = tuple(self._events)
+        self._events.clear()
+        return events
 
     def submit(self, job: str, terms: bytes, job_id: str = "") -> str:
         """Have a job run once, as soon as Spark is ready; give its id. Raises SparkOff, UnknownJob."""
@@ -202,7 +213,7 @@ class SparkKeeper:
             self._refuse(why)
             return
         self._host = self._hosts.start(f"{self._namespace}-{uuid.uuid4().hex[:8]}")
-        self._seen, self._ready_at_s = HostStatus(), None
+        self._seen, self._ready_at_s, self._heard = HostStatus(), None, 0
         self._began_at_s = self._heard_at_s = self._clock_s()
         if self._failures == 0:
             self._state, self._reason = SparkState.STARTING, ""
@@ -227,6 +238,9 @@ class SparkKeeper:
 
     async def _serve(self, host: Host) -> None:
         """Give a host its jobs, and take what they brought."""
+        if self._seen.events > self._heard:
+            self._heard, events = await host.events(self._heard)
+            self._events.extend(events)
         for line in self._seen.jobs:
             wants_report = self._book.hear(line, self._clock_s())
             if wants_report:

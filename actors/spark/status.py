@@ -53,3 +53,5 @@ class HostStatus(msgspec.Struct, frozen=True, kw_only=True):
     refused: bool = False
     executors: int = 0
     jobs: tuple[JobLine, ...] = ()
+    events: int = 0
+    """How many events its jobs have told since it began."""

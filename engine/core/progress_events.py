@@ -65,4 +65,23 @@ class RpoKept(Event, frozen=True, kw_only=True, tag="rpo_kept"):
         )
 
 
-ProgressEvent = SamplesNotWritten | RpoBreached | RpoKept
+class LagCheckpointLost(Event, frozen=True, kw_only=True, tag="lag_checkpoint_lost"):
+    """The query that makes the history of lag has lost its place: it begins where the samples' topic begins."""
+
+    severity: ClassVar[str] = "warning"
+    checkpoint: str
+    topic: str
+
+    @property
+    def about(self) -> str:
+        """Name the topic that is read anew."""
+        return self.topic
+
+    def text(self) -> str:
+        return (
+            f"{self.checkpoint}: the checkpoint of the history of lag is gone: what {self.topic} still has is read"
+            " anew; no window is lost or doubled by that"
+        )
+
+
+ProgressEvent = SamplesNotWritten | RpoBreached | RpoKept | LagCheckpointLost

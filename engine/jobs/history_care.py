@@ -11,24 +11,9 @@ import pyarrow.parquet as pq
 
 from engine.jobs.history import History, hour_text, merged
 from engine.jobs.history_files import Commit, hour_of, live
+from engine.jobs.lag_terms import CareReport, CareTerms
 
 _NO_HOUR = ""
-
-
-class CareTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """How long windows are kept, and how long what counts no longer stays for readers that began before; seconds."""
-
-    keep_s: float = 30 * 86_400.0
-    grace_s: float = 900.0
-
-
-class CareReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done: hours compacted, files that ran out of retention, commits and files cleared away."""
-
-    compacted: int = 0
-    expired: int = 0
-    commits: int = 0
-    files: int = 0
 
 
 def care(history: History, terms: CareTerms, now_ms: int) -> CareReport:

@@ -13,7 +13,6 @@ import threading
 from collections.abc import Callable, Mapping
 from uuid import uuid4
 
-import msgspec
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -25,40 +24,16 @@ from engine.core.progress_sample import lag_topic, progress_topic
 from engine.errors import MirrorError
 from engine.jobs.history_files import Commit, HistoryFiles
 from engine.jobs.lag_samples import decode
+from engine.jobs.lag_terms import LagReport, LagTerms, checkpoint_uri, history_uri
 from engine.jobs.lag_windows import windows
 from engine.jobs.rpo import RpoJudge, TopicWindow
 from engine.jobs.storage import Storage
 from engine.jobs.storage_files import open_storage
-from policies.model import FlowName
 
 FORMAT_VERSION = 1
 """Of the values on the lag topic."""
-LAG = "lag"
 _POLL_S = 0.5
 _UNTOLD = ("append_ms_counts", "copied_ms_counts", "fetched_ms_counts", "flow", "topic", "partition", "copier_key")
-
-
-class LagTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """The history of one flow: seconds of a window, how late a sample may come, how often a batch; records a batch.
-
-    `rpo_s`: the flow's objective, 0: none. A sample more than `watermark_s` off the brokers' clock bears theirs.
-    """
-
-    flow: FlowName
-    window_s: float = 30.0
-    watermark_s: float = 15.0
-    every_s: float = 5.0
-    rpo_s: float = 0.0
-    most_records: int = 500
-
-
-class LagReport(msgspec.Struct, frozen=True, kw_only=True):
-    """How the query did: batches, rows of windows they told, samples that were too late, seconds of the last batch."""
-
-    batches: int = 0
-    rows: int = 0
-    late: int = 0
-    batch_s: float = 0.0
 
 
 class LagQueryFailed(MirrorError):
@@ -70,16 +45,6 @@ class LagQueryFailed(MirrorError):
 
     def __str__(self) -> str:
         return f"{self.flow}: the query that makes the history of lag ended: {self.why}"
-
-
-def checkpoint_uri(storage: Storage, flow: FlowName) -> str:
-    """Say where the query of a flow keeps its place."""
-    return storage.path("checkpoints", LAG, flow.source, flow.target)
-
-
-def history_uri(storage: Storage, flow: FlowName) -> str:
-    """Say where the windows of a flow are."""
-    return storage.path("history", LAG, flow.source, flow.target)
 
 
 class LagSink:
@@ -182,6 +147,13 @@ def generation_of(checkpoint: str) -> str:
     filesystem, path = open_storage(checkpoint)
     with filesystem.open_input_stream(f"{path}/metadata") as stream:
         return str(json.loads(stream.read())["id"])
+
+
+def has_checkpoint(checkpoint: str) -> bool:
+    """Whether a query has kept a place there."""
+    filesystem, path = open_storage(checkpoint)
+    found: bool = filesystem.get_file_info(f"{path}/metadata").is_file
+    return found
 
 
 def keep_going(

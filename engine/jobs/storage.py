@@ -36,6 +36,17 @@ class BadStorage(MirrorError):
         return f"raymirror.storage: {self.wrong}; {self.right}"
 
 
+class NoStorage(MirrorError):
+    """There is no storage, and something is to be kept."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+    def __str__(self) -> str:
+        return f"raymirror.storage is not set, and {self.what} is kept there; write {_EXAMPLES}"
+
+
 class Storage(msgspec.Struct, frozen=True):
     """Where checkpoints, history, audit and proofs are: a URI without a slash at its end, as Spark takes it."""
 
@@ -75,6 +86,13 @@ class Storage(msgspec.Struct, frozen=True):
     def folder(self, area: Area, *parts: str) -> Path | None:
         """Give the same as a path of this machine; None where the storage is none."""
         return Path(self.path(area, *parts).removeprefix("file:")) if self.is_local else None
+
+
+def needed(storage: Storage | None, what: str) -> Storage:
+    """Give the storage in which something is kept. Raises NoStorage."""
+    if storage is None:
+        raise NoStorage(what)
+    return storage
 
 
 def _file_uri(rest: str) -> str:

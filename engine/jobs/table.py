@@ -4,7 +4,7 @@ A job is a function `run(spark, terms, ...) -> report` in a module of its own, i
 session. Terms and report are msgspec structs, found by the function's annotations, so they must be real imports there.
 Beyond the first two it may take, by name: `stop` (a threading.Event that is set when it should end), `config` (the
 MirrorConfig, with placeholders of passwords unresolved), `storage` (the Storage, None
-where the file names none).
+where the file names none), `note` (a function that takes an Event, which the mirror then tells).
 """
 
 import importlib
@@ -17,7 +17,7 @@ import msgspec
 from engine.errors import MirrorError
 
 Pool = Literal["stream", "batch"]
-OFFERED = ("stop", "config", "storage")
+OFFERED = ("stop", "config", "storage", "note")
 
 
 class JobEntry(msgspec.Struct, frozen=True):
@@ -29,6 +29,8 @@ class JobEntry(msgspec.Struct, frozen=True):
 
 JOBS: dict[str, JobEntry] = {
     "probe": JobEntry("engine.jobs.probe"),
+    "lag": JobEntry("engine.jobs.lag_job", "stream"),
+    "care": JobEntry("engine.jobs.care_job"),
 }
 
 

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from engine.core.event_base import Event
-from engine.jobs.lag import LagTerms, start
+from engine.jobs.lag import start
+from engine.jobs.lag_terms import LagTerms
 from engine.jobs.storage import Storage
 from policies.model import FlowName
 from tests.harness.spark import local_spark

@@ -17,7 +17,8 @@ from engine.core.event_base import Event
 from engine.core.progress_sample import decode_sample, lag_topic, progress_topic
 from engine.jobs.history import History
 from engine.jobs.history_care import compact
-from engine.jobs.lag import LagTerms, history_uri, keep_going
+from engine.jobs.lag import keep_going
+from engine.jobs.lag_terms import LagTerms, history_uri
 from engine.jobs.storage import Storage
 from policies.model import FlowName
 from tests.harness.admin import create_topics

@@ -14,8 +14,9 @@ from pyspark.sql import types as t
 from engine.core.event_base import Event
 from engine.jobs.history import History
 from engine.jobs.history_files import HistoryFiles
-from engine.jobs.lag import LagSink, LagTerms, newest
+from engine.jobs.lag import LagSink, newest
 from engine.jobs.lag_samples import ROWS, decode
+from engine.jobs.lag_terms import LagTerms
 from engine.jobs.lag_windows import windows
 from policies.model import FlowName
 from tests.harness.samples import Truth, told

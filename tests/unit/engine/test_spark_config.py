@@ -11,6 +11,13 @@ def test_spark_is_off_unless_the_file_says_otherwise() -> None:
     assert mirror().spark == SparkConfig(on=False, executors=2, cores=1, memory_bytes=1024**3)
 
 
+def test_where_spark_has_a_storage_copiers_write_samples_unless_the_file_says_otherwise() -> None:
+    on, storage = "raymirror.spark = on\n", "raymirror.storage = file:/var/lib/raymirror\n"
+    said = "raymirror.progress.interval.seconds = {}\n"
+    texts = ["", on, storage, on + storage, *(on + storage + said.format(value) for value in (0, 7))]
+    assert [mirror(text).flows[0].progress_s for text in texts] == [0, 0, 0, 5, 0, 7]
+
+
 def test_every_key_is_read() -> None:
     config = mirror(
         "raymirror.spark = on\n"

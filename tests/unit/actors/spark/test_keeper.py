@@ -18,8 +18,11 @@ from actors.spark.keeper import (
     SparkOff,
 )
 from actors.spark.status import HostStatus, SparkNews, SparkState
+from engine.core.event_base import Event
+from engine.core.progress_events import RpoBreached
 from engine.jobs.runner import JobLine, JobState
 from engine.jobs.table import UnknownJob
+from policies.model import FlowName
 from tests.harness.eventually import until_equal
 
 
@@ -32,6 +35,7 @@ class FakeHost:
         self.cancelled: list[str] = []
         self.closed = self.killed = False
         self.refuses = ""
+        self.told: list[Event] = []
 
     async def status(self) -> HostStatus:
         if isinstance(self.tells, Exception):
@@ -49,6 +53,9 @@ class FakeHost:
     async def report(self, job_id: str) -> bytes | None:
         return b"report of " + job_id.encode()
 
+    async def events(self, after: int) -> tuple[int, tuple[Event, ...]]:
+        return len(self.told), tuple(self.told[after:])
+
     async def close(self) -> None:
         self.closed = True
 
@@ -56,7 +63,7 @@ class FakeHost:
         self.killed = True
 
     def ready(self, *jobs: JobLine) -> None:
-        self.tells = HostStatus(state="ready", executors=1, jobs=jobs)
+        self.tells = HostStatus(state="ready", executors=1, jobs=jobs, events=len(self.told))
 
 
 class FakeHosts:
@@ -147,6 +154,27 @@ async def test_a_job_runs_and_its_report_is_had() -> None:
     assert stage.keeper.report(job_id) == b"report of " + run.encode()
     assert stage.keeper.take_news() == (SparkNews("started"),)
     assert stage.keeper.take_news() == ()
+
+
+async def test_what_jobs_tell_is_taken_once_from_each_host() -> None:
+    def breach(topic: str) -> Event:
+        return RpoBreached(flow=FlowName("a", "b"), topic=topic, seconds=9.0, objective_s=5.0, since_ms=0)
+
+    stage = Stage()
+    await stage.make_ready()
+    for topic in ("t", "u"):
+        stage.host.told.append(breach(topic))
+        stage.host.ready()
+        await stage.steps(2)
+        assert stage.keeper.take_events() == (breach(topic),)
+        assert stage.keeper.take_events() == ()
+    stage.host.tells = HostGone("killed")
+    await stage.steps()
+    await stage.steps(after_s=PAUSES_S[0])
+    stage.host.told.append(breach("of the next host"))
+    stage.host.ready()
+    await stage.steps()
+    assert stage.keeper.take_events() == (breach("of the next host"),)
 
 
 async def test_a_job_that_is_cancelled_is_cancelled_on_the_host() -> None:

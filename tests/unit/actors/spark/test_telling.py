@@ -4,6 +4,8 @@ import pytest
 
 from actors.events import pack, spark_event, unpack
 from actors.spark.status import SparkNews, SparkState, SparkStatus
+from engine.core.event_base import Event
+from engine.core.progress_events import RpoBreached
 from tests.unit.actors.fakes import FLOW, Clock, FakeFleet, make
 
 
@@ -13,6 +15,7 @@ class FakeKeeper:
     def __init__(self) -> None:
         self.tells = SparkStatus(state=SparkState.IDLE)
         self.news: list[SparkNews] = []
+        self.events: list[Event] = []
 
     def status(self) -> SparkStatus:
         return self.tells
@@ -21,6 +24,11 @@ class FakeKeeper:
         news = tuple(self.news)
         self.news.clear()
         return news
+
+    def take_events(self) -> tuple[Event, ...]:
+        events = tuple(self.events)
+        self.events.clear()
+        return events
 
 
 def test_state_and_reason_are_in_the_status_and_changes_are_events() -> None:
@@ -37,6 +45,16 @@ def test_state_and_reason_are_in_the_status_and_changes_are_events() -> None:
     assert [(event.severity, event.text) for event in told] == [
         ("warning", "Spark is away: no Java; copying goes on without it")
     ]
+
+
+def test_what_jobs_tell_is_an_event_of_its_flow_once() -> None:
+    clock, spark = Clock(), FakeKeeper()
+    supervisor = make(FakeFleet(clock), clock, spark=spark)
+    spark.events = [RpoBreached(flow=FLOW, topic="t", seconds=9.0, objective_s=5.0, since_ms=0)]
+    supervisor.step()
+    supervisor.step()
+    told = [event for event in supervisor.status().events if event.kind == "rpo_breached"]
+    assert [(event.flow, event.about, event.severity) for event in told] == [(str(FLOW), "t", "warning")]
 
 
 def test_a_mirror_without_a_keeper_has_spark_off() -> None:

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from engine.errors import NewerFormat
 from engine.jobs.history import History, hour_text
-from engine.jobs.history_care import CareTerms, care, clear, compact, expire
+from engine.jobs.history_care import care, clear, compact, expire
 from engine.jobs.history_files import Commit, HistoryDamaged, hour_of, live
+from engine.jobs.lag_terms import CareTerms
 from tests.unit.engine.jobs.windows_tables import BASE_MS, HOUR_MS, add, read, row
 
 NOW_MS = BASE_MS + 24 * HOUR_MS

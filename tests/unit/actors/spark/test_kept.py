@@ -1,0 +1,27 @@
+"""What Spark does all the time in a mirror, and in which it does nothing."""
+
+import msgspec
+
+from actors.spark.kept import kept_jobs
+from engine.jobs.lag_terms import CareJobTerms, LagTerms
+from engine.jobs.table import JOBS
+from policies.model import FlowName
+from tests.unit.engine.config_files import mirror
+
+ON = "raymirror.spark = on\nraymirror.storage = file:/var/lib/raymirror\n"
+
+
+def test_every_flow_has_its_history_kept_and_cared_for() -> None:
+    jobs = kept_jobs(mirror(ON + "raymirror.rpo.seconds = 30\nB->A.enabled = true\n"))
+    assert {job.job for job in jobs} <= JOBS.keys()
+    assert [job.name for job in jobs] == ["lag A->B", "care A->B", "lag B->A", "care B->A"]
+    lag = msgspec.msgpack.decode(jobs[0].terms, type=LagTerms)
+    assert (lag.flow, lag.rpo_s) == (FlowName("A", "B"), 30.0)
+    assert msgspec.msgpack.decode(jobs[3].terms, type=CareJobTerms).flow == FlowName("B", "A")
+
+
+def test_without_spark_or_a_place_or_samples_there_is_none() -> None:
+    assert kept_jobs(mirror()) == ()
+    assert kept_jobs(mirror("raymirror.spark = on\n")) == ()
+    assert kept_jobs(mirror("raymirror.storage = file:/s\nraymirror.progress.interval.seconds = 5\n")) == ()
+    assert kept_jobs(mirror(ON + "A->B.raymirror.progress.interval.seconds = 0\n")) == ()
