@@ -52,7 +52,14 @@ class BufferPool:
         self.buffer_bytes = buffer_bytes
         self.used_bytes = 0
         self._free: list[bytearray] = []
+        self._unneeded = 0
+        """The fewest buffers that were free at once since `shed` was called last."""
         self._waiters: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def free_buffers(self) -> int:
+        """How many large buffers are kept for use again."""
+        return len(self._free)
 
     async def lease(self) -> Lease:
         """Wait until a whole buffer fits into the budget, first come first served."""
@@ -81,7 +88,9 @@ class BufferPool:
         """Return memory for `size` bytes and how much of the budget it uses."""
         if size < _SMALL_BYTES or size > self.buffer_bytes:
             return bytearray(size), size
-        return (self._free.pop() if self._free else bytearray(self.buffer_bytes)), self.buffer_bytes
+        buffer = self._free.pop() if self._free else bytearray(self.buffer_bytes)
+        self._unneeded = min(self._unneeded, len(self._free))
+        return buffer, self.buffer_bytes
 
     def account(self, more_bytes: int) -> None:
         """Correct what a lease uses, now that its size is known."""
@@ -96,6 +105,11 @@ class BufferPool:
         if buffer is not None and len(buffer) == self.buffer_bytes and len(self._free) < keep:
             self._free.append(buffer)
         self._wake()
+
+    def shed(self) -> None:
+        """Let go of the buffers that nobody has needed since the last call."""
+        del self._free[: self._unneeded]
+        self._unneeded = len(self._free)
 
     def _wake(self) -> None:
         """Let in as many waiters as fit, in their order; a newcomer finds the room taken."""

@@ -39,6 +39,7 @@ from engine.flow.resumption import Resumption
 from engine.flow.routes import Routes
 from engine.flow.sets import Sets
 from engine.flow.snapshots import lane_progress
+from engine.flow.spare_memory import return_spare_memory
 from engine.flow.starts import StartResolver
 from engine.flow.syncs import SyncWriter
 from engine.flow.terms import FlowTerms
@@ -149,6 +150,7 @@ class FlowCopier:
                 group.create_task(self.cadence.run())
                 group.create_task(self._ends.run())
                 group.create_task(self._map_retention.run())
+                group.create_task(return_spare_memory(self.routes.pool))
                 if self._syncs is not None:
                     group.create_task(self._syncs.run())
                 if self._commits is not None:

@@ -115,5 +115,29 @@ async def test_a_lease_that_was_never_filled_gives_its_budget_back() -> None:
     assert pool.used_bytes == 0
 
 
+async def filled(pool: BufferPool, count: int) -> list[Lease]:
+    leases = [await pool.lease() for _ in range(count)]
+    for lease in leases:
+        lease.room(BUFFER)
+    return leases
+
+
+async def test_buffers_that_nobody_needed_since_the_last_look_are_let_go() -> None:
+    pool = pool_of(4)
+    for lease in await filled(pool, 4):
+        lease.release()
+    pool.shed()
+    assert pool.free_buffers == 4, "they were needed since the pool was made"
+    for lease in await filled(pool, 3):
+        lease.release()
+    pool.shed()
+    assert pool.free_buffers == 3, "one was not"
+    pool.shed()
+    assert pool.free_buffers == 0
+    for lease in await filled(pool, 4):
+        lease.release()
+    assert pool.free_buffers == 4, "and they come again"
+
+
 def test_a_budget_below_one_buffer_is_one_buffer() -> None:
     assert BufferPool(1, BUFFER).budget_bytes == BUFFER
