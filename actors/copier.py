@@ -25,7 +25,8 @@ from engine.errors import MirrorError
 from engine.tasks import join
 from policies.model import PartitionSet
 
-SAMPLE_S = 0.5
+SAMPLE_S, CALM_SAMPLE_S = 0.5, 1.0
+"""Between two snapshots while records come, and while none do."""
 PATIENCE_S = 0.9
 """How long a copier without news thinks about its answer: one call a second, and news at once."""
 ABANDONED_S = 300.0
@@ -109,10 +110,11 @@ class CopierShell:
 
     async def _sample(self) -> None:
         while True:
+            records = self._latest.records
             self._take_sample()
             if (silent_s := now_s() - self._heard_at_s) > ABANDONED_S:
                 raise Abandoned(self._spec.copier_id, silent_s)
-            await asyncio.sleep(SAMPLE_S)
+            await asyncio.sleep(SAMPLE_S if self._latest.records != records else CALM_SAMPLE_S)
 
     def _take_sample(self) -> None:
         snapshot = self._engine.progress()

@@ -33,7 +33,7 @@ class Verdict(enum.StrEnum):
 
 
 class HealthLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the lines are, in seconds. Reports come every second; a data loop passes twice a second."""
+    """Where the lines are, in seconds. Reports come every second, passes of a data loop too where nothing is copied."""
 
     start_s: float = 60.0
     """A process starts in seconds; more than this is waiting for a free CPU or a new node."""

@@ -91,6 +91,11 @@ class JobBook:
         if entry.line.state is JobState.WAITING:
             entry.become(JobState.CANCELLED)
 
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is to run, now or later."""
+        return all(entry.line.state in ENDED for entry in self._entries.values())
+
     def needs_host(self, now_s: float) -> bool:
         """Whether anything is to run now."""
         return any(True for _ in self._due(now_s))

@@ -199,8 +199,9 @@ class SparkKeeper:
         self._hosts.clear()
 
     async def _pause(self) -> None:
+        at_rest = self._host is None and self._book.is_done  # nothing changes by itself
         try:
-            async with asyncio.timeout(STEP_S):
+            async with asyncio.timeout(None if at_rest else STEP_S):
                 await self._nudge.wait()
         except TimeoutError:
             return

@@ -15,6 +15,8 @@ from engine.flow.terms import FlowTerms
 from policies.model import TopicPartition
 
 _TICK_S = 0.2
+_CALM_TICK_S = 1.0
+"""While nothing is copied: each pass wakes a process that has nothing else to do."""
 _SHUT_TICK_S = 0.02
 """A lease is renewed by another thread, which wakes nobody here."""
 _OWNERLESS = (State.ACQUIRING, State.WATCHING, State.STOPPED, State.FAILED)
@@ -47,6 +49,7 @@ class Cadence:
         self._look_s = min(terms.flush_s, terms.untold_s)
         self._expiry_s: float | None = None
         self._looking = False
+        self._copied_bytes = 0
 
     def tick(self) -> None:
         """Show that the loop goes round."""
@@ -61,7 +64,7 @@ class Cadence:
         """Tick until cancelled."""
         flushed_at = looked_at = now_s()
         while True:
-            await pause(_TICK_S if self._gate.is_open else _SHUT_TICK_S)
+            await pause(self._tick_s())
             self.tick()
             now = now_s()
             self._gate.notice()
@@ -74,6 +77,16 @@ class Cadence:
                 self._spawn(self._look_for_eaten())
                 self._routes.close_unused()
             self._keep_all_alive(now)
+
+    def _tick_s(self) -> float:
+        """Return the time to the next pass, which comes no later than the end of the lease."""
+        if not self._gate.is_open:
+            return _SHUT_TICK_S
+        copied_bytes = sum(driver.lane.wire_bytes for driver in self._drivers.values())
+        calm = copied_bytes == self._copied_bytes
+        self._copied_bytes = copied_bytes
+        tick_s = min(_CALM_TICK_S, max(_TICK_S, self._look_s)) if calm else _TICK_S
+        return max(_SHUT_TICK_S, min(tick_s, self._gate.lease_until_s - now_s()))
 
     def mark_old(self) -> None:
         """Tell the lanes which records are so old that the target forgets their producer with them."""

@@ -17,7 +17,7 @@ from engine.event_records import EventCodec, EventRecord, EventsDropped
 from engine.flow.partition_writer import PartitionWriter
 from engine.flow.patience import Patience
 from engine.flow.ports import Cluster
-from engine.wire.codecs import NONE
+from engine.wire.codecs import GZIP
 from engine.wire.record import Record
 from engine.wire.records import encode_batch
 from policies.model import FlowName, TopicPartition
@@ -95,7 +95,7 @@ class EventLog:
 
     async def _write(self, records: Sequence[Record]) -> None:
         """Append one batch, for as long as it takes; what is refused is dropped."""
-        outcome = await self._send(encode_batch(records, NONE))
+        outcome = await self._send(encode_batch(records, GZIP))
         if outcome.kind is OutcomeKind.APPENDED:
             self.trouble = ""
         elif outcome.kind is OutcomeKind.TOO_LARGE and len(records) > 1:

@@ -21,7 +21,7 @@ _DUPLICATE = 46
 _RESEND = (OutcomeKind.RETRY, OutcomeKind.UNKNOWN)
 _FENCED = (OutcomeKind.FENCED, OutcomeKind.ORDER)
 _FENCED_CODES = frozenset({47, 90})
-_COMPRESS_FROM_BYTES = 16 * 1024
+_COMPRESS_FROM_BYTES = 256
 
 
 class Fenced(Exception):

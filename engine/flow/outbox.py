@@ -98,8 +98,10 @@ class Outbox:
         """
         looked_s = 0.0
         while True:
+            # a request that is sent during the long look is silent for SILENT_S after its end at the earliest
+            look_s = _LOOK_S if self._requests else SILENT_S
             try:
-                async with asyncio.timeout(min(_LOOK_S, self._request_timeout_s)):
+                async with asyncio.timeout(min(look_s, self._request_timeout_s)):
                     return await broker.wait_lost()
             except TimeoutError:
                 pass

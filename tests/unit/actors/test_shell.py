@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -112,6 +113,8 @@ class Stage:
         monkeypatch.setattr("actors.shell.CONFIG_LOOK_S", 0.01)
         monkeypatch.setattr("actors.shell.RayFleet", lambda *_words: fleet)
         monkeypatch.setattr("actors.shell.RayMetadata", lambda *_words: self.metadata)
+        no_hosts: Any = SimpleNamespace(clear=lambda: None)  # the real one asks Ray, which would start one here
+        monkeypatch.setattr("actors.shell.RayHosts", lambda *_words: no_hosts)
         spec = MirrorSpec(config=refer(self.file), namespace="raymirror-t", version="0", deployment_id="x", drain_s=1.0)
         self.shell = SupervisorShell(msgspec.msgpack.encode(spec), end=self.codes.append)
 

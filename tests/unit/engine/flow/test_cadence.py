@@ -1,7 +1,12 @@
 """When positions are written that the copying itself does not ask for."""
 
-import msgspec
+import asyncio
 
+import msgspec
+import pytest
+
+from engine.clock import now_s
+from engine.flow import cadence
 from engine.flow.ports import Leader
 from policies.model import TopicPartition
 from tests.unit.engine.flow.stage import TERMS, Stage, until
@@ -53,4 +58,30 @@ async def test_while_syncs_cannot_be_written_positions_tell_it() -> None:
     stage.assign()
     async with stage.running():
         await until(lambda: stage.positions.records() and stage.stored().source_next == 3)
+    assert stage.whole()
+
+
+async def test_a_copier_at_rest_passes_once_a_second_and_when_its_lease_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
+
+    async def pause(duration_s: float) -> None:
+        pauses.append(duration_s)
+        await asyncio.sleep(0.001)
+
+    monkeypatch.setattr(cadence, "pause", pause)
+    stage = Stage()
+    stage.copier = stage.new_copier(msgspec.structs.replace(TERMS, flush_s=60.0, untold_s=5.0))
+    stage.assign()
+    async with stage.running():
+        await until(lambda: 1.0 in pauses)
+        stage.sources[0].data(3)
+        stage.a.grow()
+        await until(lambda: 0.2 in pauses)
+        stage.copier.lease_until_s = now_s() + 0.5
+        await until(lambda: 0.3 < pauses[-1] <= 0.5)
+        await until(lambda: not stage.copier.routes.may_send(stage.driver()) and pauses[-1] == 0.02)
+        stage.copier.lease_until_s = now_s() + 1000
+        await until(lambda: pauses[-1] == 1.0)
     assert stage.whole()

@@ -1,6 +1,7 @@
 """Events while the target is away, or refuses them: nobody waits, nothing grows, what is lost is told."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
@@ -19,11 +20,12 @@ LANE = TopicPartition("t", 0)
 
 
 def event(number: int, size: int = 0) -> LaneRefused:
-    return LaneRefused(flow=FLOW, lane=LANE, what=f"{number}" + "x" * size)
+    padding = random.Random(number).randbytes(size // 2).hex()  # does not compress well
+    return LaneRefused(flow=FLOW, lane=LANE, what=f"{number} {padding}")
 
 
 def numbers(records: Sequence[EventRecord]) -> list[int]:
-    return [int(one.event.what) for one in records if isinstance(one.event, LaneRefused)]
+    return [int(one.event.what.split()[0]) for one in records if isinstance(one.event, LaneRefused)]
 
 
 class Stage:

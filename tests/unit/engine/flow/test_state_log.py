@@ -1,6 +1,7 @@
 """The state of a flow where brokers fail, refuse or forget: what a real one would have to be broken for."""
 
 import asyncio
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -95,7 +96,7 @@ async def test_a_refused_entry_fails_its_put_and_does_not_stay() -> None:
     state = await stage.opened()
     stage.log.max_bytes = 2000
     with pytest.raises(KafkaRefusal, match=r"appending to raymirror-state.A.internal-0: .*max.message.bytes"):
-        await state.put({DESIRED: DesiredState(state="paused", who="x" * 5000)})
+        await state.put({DESIRED: DesiredState(state="paused", who=random.Random(1).randbytes(2500).hex())})
     await state.put({DESIRED: RUNNING})
     await state.close()
     assert await stage.found() == {DESIRED: RUNNING}
