@@ -111,9 +111,18 @@ def test_a_configuration_without_storage_is_named(storage: Path, capsys: pytest.
 def test_report_writes_one_page(storage: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "report.html"
     assert main.main(["report", "--since", "1h", "--config", str(configured(storage)), "-o", str(out)]) == 0
-    assert "points of topics, 1 breaches" in capsys.readouterr().out
+    assert "flows: 1, topics: 3, breaches of an objective: 1" in capsys.readouterr().out
     assert out.read_text().startswith("<!DOCTYPE html>")
     assert [path.name for path in tmp_path.glob("*report*")] == ["report.html"]
+
+
+def test_a_report_has_a_name_of_its_own(
+    storage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main.main(["report", "--storage", f"file:{storage}"]) == 0
+    assert "raymirror-report.html" in capsys.readouterr().out
+    assert "raymirror.rpo.seconds" in (tmp_path / "raymirror-report.html").read_text()
 
 
 def test_a_report_of_nothing_is_written_and_told(storage: Path, tmp_path: Path) -> None:
