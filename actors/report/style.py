@@ -32,6 +32,7 @@ path{fill:none;stroke-width:1.7;stroke-linejoin:round;vector-effect:non-scaling-
 .value,.marked{text-anchor:end}.marked{fill:var(--bad)}.time,.none{text-anchor:middle}
 .tips rect{fill:transparent}.tips rect:hover{fill:var(--ink);fill-opacity:.09}
 figure ul{list-style:none;display:flex;flex-wrap:wrap;gap:.15rem 1.2rem;margin:0 0 0 4.6rem;padding:0;font-size:13px}
+li small{white-space:nowrap}
 i{display:inline-block;width:.75em;height:.75em;border-radius:2px;margin-right:.45em}
 .scroll{overflow-x:auto}table{border-collapse:collapse;font-size:13px;width:100%;font-variant-numeric:tabular-nums}
 td,th{text-align:left;padding:.32rem .7rem;vertical-align:top}td:first-child{min-width:8rem}

@@ -33,17 +33,7 @@ def overview(flows: Mapping[str, Sequence[FlowPoint]], summary: Summary, links: 
                 clock_text(last.at_ms),
             )
         )
-    heads = (
-        "flow",
-        "last told",
-        "behind",
-        "records",
-        "at worst",
-        "breaches",
-        "copied",
-        "bytes",
-        "append p99, at worst",
-    )
+    heads = ("flow", "behind", "records", "at worst", "breaches", "copied", "bytes", "append p99", "last told")
     return table(heads, rows, first=1, links=links)
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import aiohttp
 
-_NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
+NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 _FLAGS = ("--headless", "--disable-gpu", "--no-first-run", "--disable-dev-shm-usage", "--remote-debugging-port=0")
 _DEADLINE_S = 120.0
 _COMPLAINTS = ("Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown")
@@ -23,7 +23,7 @@ _MOST_BYTES = 64 * 2**20
 
 def find_browser() -> str | None:
     """Find an installed browser, None where there is none."""
-    return next((path for name in _NAMES if (path := shutil.which(name)) is not None), None)
+    return next((path for name in NAMES if (path := shutil.which(name)) is not None), None)
 
 
 class Tab:

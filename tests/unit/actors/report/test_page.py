@@ -79,7 +79,11 @@ def test_the_overview_leads_to_each_flow(summary: Summary) -> None:
     (link,) = root.iter("a")
     (head,) = root.iter("h2")
     assert (link.text, link.attrib["href"]) == ("A->B", f"#{head.attrib['id']}")
-    assert [cell.text for cell in list(root.iter("tr"))[1].iter("td")][1:5] == ["1 ms", "3", "39 s", "1 (1 still)"]
+    heads, cells = ([cell.text for cell in list(line)] for line in list(root.iter("tr"))[:2])
+    said = dict(zip(heads, cells, strict=True))
+    assert (said["behind"], said["records"], said["at worst"], said["breaches"]) == ("1 ms", "3", "39 s", "1 (1 still)")
+    assert (said["bytes"], said["append p99"]) == ("4.77 MiB/s", "4.97 ms")
+    assert said["last told"] == "2027-01-15T08:50:00Z"
 
 
 def test_a_history_that_begins_late_says_so(tmp_path: Path) -> None:
