@@ -1,15 +1,28 @@
 """`raymirror report`: lag, latency, throughput and breaches of a stretch of time as one HTML file."""
 
 import argparse
+import sys
 import time
 from pathlib import Path
 
 from actors.cli import exits
 from actors.cli.history import add_history_arguments, find_place, read_summary
-from actors.instants import instant_ms
+from actors.instants import clock_text, instant_ms
+from engine.errors import MirrorError
 
 HELP = "write lag, latency, throughput and breaches of the last hours as an HTML page"
 _OUTPUT = Path("raymirror-report.html")
+
+
+class PageNotWritten(MirrorError):
+    """The page cannot be written where it was asked for."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(path, why)
+        self.path, self.why = path, why
+
+    def __str__(self) -> str:
+        return f"{self.path} cannot be written ({self.why}); give a file in a folder that is there: -o FILE"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,8 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Read and write. Raises NoHistory, BadInstant, ConfigError, OSError."""
-    # Read what is needed only when a page is made: `raymirror --help` and `report --help` answer without it.
+    """Read and write. Raises NoHistory, BadInstant, ConfigError, PageNotWritten."""
+    # Dear to import, and `report --help` needs none of it.
     from actors.report.page import MOST_TOPICS, page
     from engine.jobs.lag_summary import has_anything
 
@@ -33,9 +46,24 @@ def run(args: argparse.Namespace) -> int:
     since_ms = instant_ms(args.since, now_ms)
     place = find_place(args)
     summary = read_summary(place, since_ms, now_ms, args.flow, most_topics=MOST_TOPICS)
-    part = args.output.with_name(f".{args.output.name}.part")
-    part.write_text(page(summary, place.rpo_s, now_ms))
-    part.replace(args.output)
+    write(args.output, page(summary, place.rpo_s, now_ms))
     flows, topics, breaches = len(summary.topic_numbers), sum(summary.topic_numbers.values()), len(summary.breaches)
     print(f"{args.output}: flows: {flows:,}, topics: {topics:,}, breaches of an objective: {breaches:,}")
-    return exits.OK if has_anything(summary) else exits.FAILED
+    if has_anything(summary):
+        return exits.OK
+    what = args.flow or "any flow"
+    print(
+        f"the history holds nothing of {what} since {clock_text(since_ms)}; --since goes further back", file=sys.stderr
+    )
+    return exits.FAILED
+
+
+def write(path: Path, text: str) -> None:
+    """Have a file appear, whole. Raises PageNotWritten."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_text(text)
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise PageNotWritten(path, error.strerror or str(error)) from None
