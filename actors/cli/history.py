@@ -80,8 +80,10 @@ def _short(namespace: str) -> str:
     return namespace.removeprefix(session.PREFIX)
 
 
-def read_summary(place: Place, since_ms: int, until_ms: int, flow: str | None = None) -> "Summary":
-    """Read what is kept of a stretch of time. Raises NoHistory, HistoryDamaged, NewerFormat."""
+def read_summary(
+    place: Place, since_ms: int, until_ms: int, flow: str | None = None, *, most_topics: int | None = None
+) -> "Summary":
+    """Read what is kept of a stretch of time; as `summarize`. Raises NoHistory, HistoryDamaged, NewerFormat."""
     from engine.jobs.history import histories
     from engine.jobs.lag_summary import summarize
 
@@ -89,13 +91,14 @@ def read_summary(place: Place, since_ms: int, until_ms: int, flow: str | None = 
     if not found:
         raise NoHistory(f"{place.storage.uri} has none")
     objectives = {name: seconds for name, seconds in place.rpo_s.items() if flow in (None, name)}
-    summary = summarize(found, since_ms, until_ms, rpo_s=objectives)
+    summary = summarize(found, since_ms, until_ms, rpo_s=objectives, most_topics=most_topics)
     if flow is None:
         return summary
     return msgspec.structs.replace(
         summary,
         flows=tuple(one for one in summary.flows if one.flow == flow),
         topics=tuple(one for one in summary.topics if one.flow == flow),
+        topic_numbers={name: number for name, number in summary.topic_numbers.items() if name == flow},
         breaches=tuple(one for one in summary.breaches if one.flow == flow),
         stalls=tuple(one for one in summary.stalls if one.flow == flow),
     )

@@ -11,7 +11,8 @@ from actors.instants import clock_text
 from actors.lagging import bytes_text, seconds_text
 
 if TYPE_CHECKING:
-    from engine.jobs.lag_summary import FlowPoint, Summary, TopicPoint
+    from engine.jobs.lag_summary import FlowPoint, Summary
+    from engine.jobs.lag_topics import TopicPoint
 
 
 def history_tables(summary: "Summary", *, behind: bool = False) -> Iterator[Table]:

@@ -46,7 +46,10 @@ COMMANDS: Final = {
     "stop": ("actors.cli.stop", "drain a running mirror and end it"),
 }
 
-EXIT_CODES = "exit codes: 0 fine, 1 failed, 2 bad input, 3 no mirror (or no clusters) running"
+EXIT_CODES = (
+    "exit codes: 0 fine, 1 failed, 2 bad input, 3 no mirror (or no clusters) running, 4 failover: some group is not"
+    " equal, 5 plan: something to apply"
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -13,7 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from engine.core.quantiles import quantile
+from engine.jobs import lag_topics
 from engine.jobs.history import History
+from engine.jobs.lag_topics import TopicPoint
 from engine.jobs.rpo_spans import Breach, BreachFinder
 
 STEPS_S = (30, 60, 120, 300, 600, 900, 1800, 3600)
@@ -25,28 +27,6 @@ _COLUMNS = (
     *("records_per_s", "bytes_per_s", "records", "append_failures", "dropped"),
     *(f"{name}_counts" for name in _LATENCIES),
 )
-_WINDOW = ("flow", "topic", "window_start_ms")
-
-
-class TopicPoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A topic in one step of time: lag of all partitions together and of the worst in seconds, None where not known.
-
-    `drain_s`: the longest of its partitions', where all that are behind shrink. `skew`: the busiest partition's share
-    of the bytes, times partitions (1: even). `stalled`: partitions that stood still while they were behind.
-    """
-
-    flow: str
-    topic: str
-    at_ms: int
-    partitions: int
-    lag_records: int | None
-    lag_bytes: int | None
-    lag_seconds: float | None
-    drain_s: float | None
-    records_per_s: float
-    bytes_per_s: float
-    skew: float | None
-    stalled: int
 
 
 class Latency(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,13 +72,17 @@ class Stall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is told of a stretch of time, oldest first; points are `step_s` apart."""
+    """All that is told of a stretch of time, oldest first; points are `step_s` apart.
+
+    `topics` may be only those that were furthest behind; `topic_numbers` says how many each flow had.
+    """
 
     since_ms: int
     until_ms: int
     step_s: int
     flows: tuple[FlowPoint, ...]
     topics: tuple[TopicPoint, ...]
+    topic_numbers: dict[str, int]
     breaches: tuple[Breach, ...]
     stalls: tuple[Stall, ...]
 
@@ -110,11 +94,19 @@ def step_for(since_ms: int, until_ms: int) -> int:
 
 
 def summarize(
-    histories: Iterable[History], since_ms: int, until_ms: int, *, rpo_s: Mapping[str, float] | None = None
+    histories: Iterable[History],
+    since_ms: int,
+    until_ms: int,
+    *,
+    rpo_s: Mapping[str, float] | None = None,
+    most_topics: int | None = None,
 ) -> Summary:
-    """Read histories; `rpo_s` are objectives in seconds by flow."""
+    """Read histories; `rpo_s` are objectives in seconds by flow.
+
+    With `most_topics`, so many topics of each flow have points, those furthest behind: ten thousand have millions.
+    """
     step_s = step_for(since_ms, until_ms)
-    topics: list[dict[str, Any]] = []
+    hours: list[pa.Table] = []
     copiers: list[dict[str, Any]] = []
     stalls: _Stalls = defaultdict(lambda: [set(), 0, 2**63, 0])
     breaches = BreachFinder(rpo_s or {})
@@ -123,17 +115,19 @@ def summarize(
             is_lane = pc.not_equal(table.column("topic"), "")
             lanes = table.filter(is_lane)
             _note_stalls(lanes, stalls)
-            per_window = _per_window(lanes)
+            per_window = lag_topics.per_window(lanes)
             breaches.take(per_window)
-            topics += _per_step(per_window, step_s * 1000).to_pylist()
+            hours.append(lag_topics.per_step(per_window, step_s * 1000))
             copiers += table.filter(pc.invert(is_lane)).to_pylist()
-    points = tuple(_topic_point(row) for row in topics)
+    steps = pa.concat_tables(hours) if hours else None
+    told = steps if steps is None or most_topics is None else lag_topics.furthest_behind(steps, most_topics)
     return Summary(
         since_ms=since_ms,
         until_ms=until_ms,
         step_s=step_s,
-        flows=tuple(_flow_points(copiers, points, step_s * 1000)),
-        topics=points,
+        flows=tuple(_flow_points(copiers, {} if steps is None else dict(lag_topics.flow_lags(steps)), step_s * 1000)),
+        topics=() if told is None else lag_topics.points(told),
+        topic_numbers={} if steps is None else lag_topics.numbers(steps),
         breaches=breaches.found(),
         stalls=tuple(_stall(key, found) for key, found in sorted(stalls.items(), key=lambda one: -one[1][1])),
     )
@@ -142,61 +136,6 @@ def summarize(
 def has_anything(summary: Summary) -> bool:
     """Whether the history holds anything of that time."""
     return bool(summary.flows or summary.topics)
-
-
-# --- topics --------------------------------------------------------------------------------------------------
-
-
-def _per_window(lanes: pa.Table) -> pa.Table:
-    """Sum up over partitions: one row per topic and window."""
-    shrinks = pc.or_kleene(pc.is_valid(lanes.column("drain_s")), pc.equal(lanes.column("lag_records"), 0))
-    lanes = lanes.append_column("stuck", pc.cast(pc.invert(pc.fill_null(shrinks, False)), pa.int64()))
-    lanes = lanes.append_column("still", pc.cast(pc.greater(lanes.column("stalled_ms"), 0), pa.int64()))
-    summed = lanes.group_by(list(_WINDOW)).aggregate(
-        [
-            *(("partition", "count"), ("window_end_ms", "max")),
-            *(("lag_records", "sum"), ("lag_bytes", "sum"), ("lag_ms_max", "max")),
-            *(("drain_s", "max"), ("stuck", "sum"), ("still", "sum")),
-            *(("records_per_s", "sum"), ("bytes_per_s", "sum"), ("bytes_per_s", "max")),
-        ]
-    )
-    even = pc.divide(summed.column("bytes_per_s_sum"), summed.column("partition_count"))
-    busy = pc.greater(summed.column("bytes_per_s_sum"), 0.0)
-    skew = pc.if_else(busy, pc.divide(summed.column("bytes_per_s_max"), even), None)
-    drains = pc.if_else(pc.equal(summed.column("stuck_sum"), 0), summed.column("drain_s_max"), None)
-    return summed.append_column("skew", skew).append_column("drains", drains)
-
-
-def _per_step(windows: pa.Table, step_ms: int) -> pa.Table:
-    start = windows.column("window_start_ms")
-    at = pc.multiply(pc.floor(pc.divide(pc.cast(start, pa.float64()), float(step_ms))), float(step_ms))
-    stepped = windows.append_column("at_ms", pc.cast(at, pa.int64()))
-    rows = stepped.group_by(["flow", "topic", "at_ms"]).aggregate(
-        [
-            *((f"{name}_sum", "max") for name in ("lag_records", "lag_bytes", "still")),
-            *(("partition_count", "max"), ("lag_ms_max_max", "max"), ("drains", "max"), ("skew", "max")),
-            *((f"{name}_sum", "mean") for name in ("records_per_s", "bytes_per_s")),
-        ]
-    )
-    return rows.sort_by([("flow", "ascending"), ("topic", "ascending"), ("at_ms", "ascending")])
-
-
-def _topic_point(row: Mapping[str, Any]) -> TopicPoint:
-    lag_ms = row["lag_ms_max_max_max"]
-    return TopicPoint(
-        flow=row["flow"],
-        topic=row["topic"],
-        at_ms=row["at_ms"],
-        partitions=row["partition_count_max"],
-        lag_records=row["lag_records_sum_max"],
-        lag_bytes=row["lag_bytes_sum_max"],
-        lag_seconds=None if lag_ms is None else lag_ms / 1000,
-        drain_s=row["drains_max"],
-        records_per_s=row["records_per_s_sum_mean"] or 0.0,
-        bytes_per_s=row["bytes_per_s_sum_mean"] or 0.0,
-        skew=row["skew_max"],
-        stalled=row["still_sum_max"],
-    )
 
 
 # --- stalls --------------------------------------------------------------------------------------------------
@@ -230,28 +169,26 @@ def _stall(key: tuple[str, str, str], found: list[Any]) -> Stall:
 
 # --- flows ---------------------------------------------------------------------------------------------------
 
+_Lag = tuple[int | None, float | None]
+"""Records and seconds."""
+
 
 def _flow_points(
-    copiers: Iterable[Mapping[str, Any]], topics: Iterable[TopicPoint], step_ms: int
+    copiers: Iterable[Mapping[str, Any]], lags: Mapping[tuple[str, int], _Lag], step_ms: int
 ) -> Iterable[FlowPoint]:
     steps: defaultdict[tuple[str, int], list[Mapping[str, Any]]] = defaultdict(list)
-    lags: defaultdict[tuple[str, int], list[TopicPoint]] = defaultdict(list)
     for row in copiers:
         steps[row["flow"], row["window_start_ms"] // step_ms * step_ms].append(row)
-    for point in topics:
-        lags[point.flow, point.at_ms].append(point)
     for key in sorted(steps.keys() | lags.keys()):
-        yield _flow_point(key, steps.get(key, []), lags.get(key, []))
+        yield _flow_point(key, steps.get(key, []), lags.get(key, (None, None)))
 
 
-def _flow_point(key: tuple[str, int], rows: list[Mapping[str, Any]], lags: list[TopicPoint]) -> FlowPoint:
+def _flow_point(key: tuple[str, int], rows: list[Mapping[str, Any]], lag: _Lag) -> FlowPoint:
     windows = len({row["window_start_ms"] for row in rows}) or 1
     by_copier: defaultdict[str, float] = defaultdict(float)
     for row in rows:
         by_copier[row["copier_key"]] += (row["bytes_per_s"] or 0.0) / windows
     total = sum(by_copier.values())
-    records = [point.lag_records for point in lags if point.lag_records is not None]
-    seconds = [point.lag_seconds for point in lags if point.lag_seconds is not None]
     return FlowPoint(
         flow=key[0],
         at_ms=key[1],
@@ -266,8 +203,8 @@ def _flow_point(key: tuple[str, int], rows: list[Mapping[str, Any]], lags: list[
         dropped=sum(
             max((row["dropped"] or 0 for row in rows if row["copier_key"] == one), default=0) for one in by_copier
         ),
-        lag_records=sum(records) if records else None,
-        lag_seconds=max(seconds) if seconds else None,
+        lag_records=lag[0],
+        lag_seconds=lag[1],
     )
 
 

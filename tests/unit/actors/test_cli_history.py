@@ -111,14 +111,36 @@ def test_a_configuration_without_storage_is_named(storage: Path, capsys: pytest.
 def test_report_writes_one_page(storage: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "report.html"
     assert main.main(["report", "--since", "1h", "--config", str(configured(storage)), "-o", str(out)]) == 0
-    assert "points of topics, 1 breaches" in capsys.readouterr().out
+    assert "flows: 1, topics: 3, breaches of an objective: 1" in capsys.readouterr().out
     assert out.read_text().startswith("<!DOCTYPE html>")
     assert [path.name for path in tmp_path.glob("*report*")] == ["report.html"]
 
 
-def test_a_report_of_nothing_is_written_and_told(storage: Path, tmp_path: Path) -> None:
+def test_a_report_has_a_name_of_its_own(
+    storage: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main.main(["report", "--storage", f"file:{storage}"]) == 0
+    assert "raymirror-report.html" in capsys.readouterr().out
+    assert "raymirror.rpo.seconds" in (tmp_path / "raymirror-report.html").read_text()
+
+
+def test_a_report_of_nothing_is_written_and_told(
+    storage: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "report.html"
     words = ["report", "--since", "2020-01-01T00:00:00Z", "--storage", f"file:{storage}", "-o", str(out)]
     assert main.main(words) == 0
+    capsys.readouterr()
     assert main.main(["report", "A->C", *words[1:]]) == 1
     assert "holds nothing" in out.read_text()
+    assert "nothing of A->C since 2020-01-01" in capsys.readouterr().err
+
+
+def test_a_page_that_cannot_be_written_is_an_error_in_one_line(
+    storage: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for where in (tmp_path / "no" / "page.html", storage):
+        assert main.main(["report", "--storage", f"file:{storage}", "-o", str(where)]) == 2
+        assert f"{where} cannot be written" in capsys.readouterr().err
+    assert list(tmp_path.glob(".*.part")) == []

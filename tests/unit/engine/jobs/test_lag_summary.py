@@ -9,6 +9,8 @@ from engine.jobs.lag_summary import STEPS_S, Latency, Summary, has_anything, ste
 from engine.jobs.rpo_spans import Breach
 from tests.unit.engine.jobs.windows_tables import BASE_MS, HOUR_MS, WINDOW_MS, Row, add, copier_row, row
 
+FLOWS = ("A->B", "A->C")
+
 
 def minute_ms(minute: int) -> int:
     return BASE_MS + WINDOW_MS * minute
@@ -111,3 +113,18 @@ def test_nothing_says_nothing(tmp_path: Path) -> None:
 def test_a_step_divides_an_hour(hours: int, step_s: int) -> None:
     assert step_for(0, hours * HOUR_MS) == step_s
     assert all(3600 % step == 0 for step in STEPS_S)
+
+
+def test_only_topics_that_were_furthest_behind_are_told_where_there_are_many(tmp_path: Path) -> None:
+    rows = [row(1, topic=f"t{n}", lag=n, lag_ms_max=1000 * (n % 7), flow=flow) for n in range(20) for flow in FLOWS]
+    rows += [row(1, topic="unknown", lag=None, flow=flow) for flow in FLOWS]
+    add(History(f"file:{tmp_path}/A/B"), "g-0", rows)
+    found = histories(f"file:{tmp_path}")
+    whole = summarize(found, BASE_MS, BASE_MS + HOUR_MS)
+    some = summarize(found, BASE_MS, BASE_MS + HOUR_MS, most_topics=3)
+    assert [(point.flow, point.topic) for point in some.topics] == [(f, t) for f in FLOWS for t in ("t13", "t19", "t6")]
+    assert set(some.topics) < set(whole.topics)
+    assert len(summarize(found, BASE_MS, BASE_MS + HOUR_MS, most_topics=99).topics) == len(whole.topics) == 42
+    assert some.topic_numbers == whole.topic_numbers == dict.fromkeys(FLOWS, 21)
+    assert some.flows == whole.flows
+    assert {(point.lag_records, point.lag_seconds) for point in some.flows} == {(190, 6.0)}

@@ -1,0 +1,91 @@
+"""The report's tables: flows at a glance, what was breached, what stood still and why. None is endless."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from html import escape
+
+from actors.history_cells import breach_cells, stall_cells
+from actors.instants import clock_text
+from actors.report.units import count_text, duration_text, size_text
+from engine.jobs.lag_summary import FlowPoint, Summary
+
+MOST_ROWS = 200
+NO_OBJECTIVE = (
+    "<p>No objective is known, so nothing is judged: <code>raymirror.rpo.seconds</code> in the configuration sets one"
+    " (<code>--config</code> names the file).</p>"
+)
+_UNKNOWN = "–"
+
+
+def overview(flows: Mapping[str, Sequence[FlowPoint]], summary: Summary, links: Mapping[str, str]) -> str:
+    """Draw a row per flow; `links` are the names of the sections of those that have one."""
+    rows = []
+    for flow, points in flows.items():
+        last, breaches = points[-1], [one for one in summary.breaches if one.flow == flow]
+        rows.append(
+            (
+                flow,
+                *(_of(last.lag_seconds, duration_text), _of(last.lag_records, count_text)),
+                _of(_most(one.lag_seconds for one in points), duration_text),
+                _breached(len(breaches), sum(one.until_ms is None for one in breaches)),
+                f"{count_text(_mean([one.records_per_s for one in points]))}/s",
+                f"{size_text(_mean([one.bytes_per_s for one in points]))}/s",
+                _of(_most(one.append.p99 for one in points), lambda ms: duration_text(ms / 1000)),
+                clock_text(last.at_ms),
+            )
+        )
+    heads = ("flow", "behind", "records", "at worst", "breaches", "copied", "bytes", "append p99", "last told")
+    return table(heads, rows, first=1, links=links)
+
+
+def breaches(flow: str, summary: Summary, *, objective: bool) -> str:
+    """Say when which topic was further behind than its objective: what still is first, then the latest."""
+    found = [one for one in summary.breaches if one.flow == flow]
+    found.sort(key=lambda one: (one.until_ms is not None, -one.since_ms))
+    rows = [breach_cells(one) for one in found]
+    heads = ("topic", "from", "until", "worst", "objective")
+    said = table(heads, rows, first=3) if rows else "<p>None.</p>" if objective else NO_OBJECTIVE
+    return f"<h3>Objective breached</h3>{said}"
+
+
+def stalls(flow: str, summary: Summary) -> str:
+    """Say what stood still while it was behind, the longest first."""
+    rows = [stall_cells(one) for one in summary.stalls if one.flow == flow]
+    heads = ("topic", "why it stood still", "from", "until", "partitions", "all together")
+    return f"<h3>Behind, and standing still</h3>{table(heads, rows, first=4) if rows else '<p>None.</p>'}"
+
+
+def table(
+    heads: Sequence[str], rows: Sequence[Sequence[str]], *, first: int, links: Mapping[str, str] | None = None
+) -> str:
+    """Draw a table; its columns are numbers from `first` on. Where `links` has a row's first cell, it leads there."""
+
+    def cell(tag: str, at: int, text: str) -> str:
+        kind = ' class="n"' if at >= first else ' class="w"' if text.endswith("Z") and tag == "td" else ""
+        said = escape(text)
+        link = (links or {}).get(text) if at == 0 and tag == "td" else None
+        if link is not None:
+            said = f'<a href="#{link}">{said}</a>'
+        return f"<{tag}{kind}>{said}</{tag}>"
+
+    def line(tag: str, row: Sequence[str]) -> str:
+        return f"<tr>{''.join(cell(tag, at, text) for at, text in enumerate(row))}</tr>"
+
+    body = "".join(line("td", row) for row in rows[:MOST_ROWS])
+    more = f"<p>{len(rows) - MOST_ROWS:,} more.</p>" if len(rows) > MOST_ROWS else ""
+    return f'<div class="scroll"><table>{line("th", heads)}{body}</table></div>{more}'
+
+
+def _breached(number: int, still: int) -> str:
+    return f"{number:,}" + (f" ({still:,} still)" if still else "")
+
+
+def _of(value: float | None, text: Callable[[float], str]) -> str:
+    return _UNKNOWN if value is None else text(value)
+
+
+def _most(values: Iterable[float | None]) -> float | None:
+    return max((value for value in values if value is not None), default=None)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0

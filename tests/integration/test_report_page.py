@@ -1,0 +1,147 @@
+"""The report of a simulated day, from samples by way of Spark and Parquet to a real browser that opens the page."""
+
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import types as t
+
+from actors.cli import main
+from actors.report.page import page as render
+from engine.core.progress_sample import encode_sample
+from engine.jobs.history import History
+from engine.jobs.history_files import HistoryFiles
+from engine.jobs.lag import LagSink, LagTerms, history_uri
+from engine.jobs.lag_samples import decode
+from engine.jobs.lag_summary import summarize
+from engine.jobs.lag_windows import windows
+from engine.jobs.storage import Storage
+from policies.model import FlowName
+from tests.harness.browser import NAMES, Tab, browser, find_browser
+from tests.harness.day import DAY_S, TOPICS, a_day
+from tests.unit.engine.jobs.windows_tables import BASE_MS, HOUR_MS, Row, add, row
+
+# PySpark leaves the sockets that it reads results from to the garbage collector.
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.full,
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
+    pytest.mark.skipif(find_browser() is None, reason=f"no browser is installed here ({', '.join(NAMES)})"),
+]
+
+RECORDS = t.StructType([t.StructField("value", t.BinaryType()), t.StructField("timestamp", t.TimestampType())])
+FLOWS = (FlowName("east", "west"), FlowName("west", "archive"))
+CONFIG = """clusters = east, west, archive
+east.bootstrap.servers = 127.0.0.1:1
+west.bootstrap.servers = 127.0.0.1:1
+archive.bootstrap.servers = 127.0.0.1:1
+east->west.enabled = true
+west->archive.enabled = true
+raymirror.rpo.seconds = 300
+raymirror.storage = file:{storage}
+"""
+DRAWN = """JSON.stringify([...document.querySelectorAll('svg.plot')].map(plot => {
+  const box = plot.getBoundingClientRect();
+  const paths = [...plot.querySelectorAll('path')];
+  const boxes = paths.map(one => one.getBBox()).map(one => [one.x, one.y, one.width, one.height]);
+  const texts = [...plot.querySelectorAll('text')].map(one => [one.getAttribute('class'), one.textContent]);
+  const keys = plot.parentElement.querySelectorAll('li').length;
+  const tips = [...plot.querySelectorAll('.tips title')].map(one => one.textContent);
+  return {width: box.width, height: box.height, boxes, texts, keys, tips};
+}))"""
+FITS = "document.documentElement.scrollWidth <= document.documentElement.clientWidth"
+GROUND = "getComputedStyle(document.body).backgroundColor"
+
+
+@pytest.fixture(scope="module")
+def page(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The page that `raymirror report` writes of a day that Spark stored."""
+    folder = tmp_path_factory.mktemp("report")
+    storage = Storage.of_folder(folder / "storage")
+    start_ms = time.time_ns() // 1_000_000 - 1000 * DAY_S
+    told = [(encode_sample(one), datetime.fromtimestamp(one.at_ms / 1000, UTC)) for one in a_day(start_ms)]
+    rows = decode(spark.createDataFrame(told, RECORDS), tolerance_s=15).persist()
+    for flow in FLOWS:
+        files = HistoryFiles(history_uri(storage, flow))
+        sink = LagSink(LagTerms(flow=flow), files, {}, lambda _event: None, lambda: "day")
+        sink(windows(rows.where(f"flow = '{flow}'"), window_s=30, watermark_s=15), 0)
+    rows.unpersist()
+    config, out = folder / "mm2.properties", folder / "report.html"
+    config.write_text(CONFIG.format(storage=folder / "storage"))
+    assert main.main(["report", "--since", "24h", "--config", str(config), "-o", str(out)]) == 0
+    yield out
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+async def drawn(tab: Tab) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(await tab.value(DRAWN))
+    return found
+
+
+async def test_a_browser_draws_every_plot_and_asks_for_nothing(page: Path, tmp_path: Path) -> None:
+    command = find_browser()
+    assert command is not None
+    async with browser(command, tmp_path / "profile") as tab:
+        for width, dark in ((1280, False), (1280, True), (375, False)):
+            await tab.open(page, width=width, dark=dark)
+            plots = await drawn(tab)
+            assert len(plots) == 8 * len(FLOWS)
+            for plot in plots:
+                check(plot, width)
+            assert await tab.value(FITS)
+            assert (await tab.value(GROUND) == "rgb(255, 255, 255)") is not dark
+            assert tab.complaints == []
+            assert tab.requests == [page.as_uri()]
+        said = await tab.value("document.body.innerText")
+        assert all(topic.name in said for topic in TOPICS)
+        assert "waits for a fetch from source broker 2" in said
+        await tab.picture(tmp_path / "page.png")
+        assert (tmp_path / "page.png").stat().st_size > 20_000
+
+
+def check(plot: dict[str, Any], width: int) -> None:
+    """A plot is as wide as its place, has lines within it, both axes, a legend, and something to tell everywhere."""
+    assert 200 < plot["width"] < width
+    assert plot["height"] > 100
+    assert plot["boxes"]
+    for x, y, wide, high in plot["boxes"]:
+        assert wide > 0
+        assert -1 <= x <= x + wide <= 1001
+        assert -1 <= y <= y + high <= 1001
+    kinds = [kind for kind, _ in plot["texts"]]
+    assert kinds.count("value") >= 2
+    assert 4 <= kinds.count("time") <= 9
+    assert "none" not in kinds
+    assert plot["keys"] >= 1
+    assert 80 <= len(plot["tips"]) <= 97
+    assert all(
+        "NaN" not in text and "None" not in text for text in [*plot["tips"], *(text for _, text in plot["texts"])]
+    )
+
+
+async def test_names_are_text_and_the_least_histories_are_pages(tmp_path: Path) -> None:
+    """Nothing in a name runs or makes the page wider than a phone; one window is a dot, none is a sentence."""
+    command, page = find_browser(), tmp_path / "page.html"
+    assert command is not None
+    names = ("<script>console.error('run')</script>", "t" * 249, "a b&c\"'>")
+    rows = [row(1, topic=name, lag=3, lag_ms_max=5000, stalled_ms=9000, stall_reason=name) for name in names]
+    histories: dict[str, list[Row]] = {"named": rows, "one": [row(1, lag=3, lag_ms_max=5000)], "empty": []}
+    async with browser(command, tmp_path / "profile") as tab:
+        for kind, found in histories.items():
+            history = History(f"file:{tmp_path}/{kind}")
+            add(history, "g-0", found)
+            page.write_text(render(summarize([history], BASE_MS, BASE_MS + HOUR_MS, rpo_s={"A->B": 1.0}), {}, BASE_MS))
+            await tab.open(page, width=375)
+            assert (tab.complaints, tab.requests) == ([], [page.as_uri()])
+            assert await tab.value("document.scripts.length") == 0
+            assert await tab.value(FITS), kind
+            said = await tab.value("document.body.textContent")
+            assert all(name in said for name in names) is (kind == "named")
+            assert ("holds nothing of this time" in said) is (kind == "empty")
+            assert (await tab.value("document.querySelectorAll('.dot').length") > 0) is (kind != "empty")
