@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from actors.cli import exits
-from actors.cli.translate import BadQuestion
+from actors.cli.questions import BadQuestion
 from engine.config import load_config
 from engine.config_keeper import config_sync
 from engine.flow.config_sync import Looked, Scope
@@ -75,7 +75,7 @@ async def look(config: MirrorConfig, flows: Iterable[FlowConfig]) -> list[Looked
     found = []
     for flow in flows:
         async with config_sync(config, flow, CLIENT_ID) as sync:
-            found.append(await sync.look(scope_of(flow)))
+            found.append(await sync.look(msgspec.structs.replace(scope_of(flow), left=True)))
     return found
 
 
