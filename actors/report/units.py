@@ -7,6 +7,8 @@ import msgspec
 
 MOST_STEPS = 5
 _LEAST = 1e-9
+_SLACK = 1e-5
+"""So little above its last line, of a step, a value may stand: nobody sees it, and a further step were one too many."""
 _DAY_S = 86_400
 _ROUND_SECONDS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, _DAY_S)
 
@@ -22,7 +24,7 @@ class Unit(msgspec.Struct, frozen=True):
         if most < _LEAST:
             return 0.0, 1.0
         step = self.step(most / MOST_STEPS)
-        return tuple(step * at for at in range(max(1, math.ceil(most / step - _LEAST)) + 1))
+        return tuple(step * at for at in range(max(1, math.ceil(most / step - _SLACK)) + 1))
 
 
 def count_text(value: float) -> str:

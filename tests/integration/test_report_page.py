@@ -17,9 +17,10 @@ from actors.report.page import page as render
 from engine.core.progress_sample import encode_sample
 from engine.jobs.history import History
 from engine.jobs.history_files import HistoryFiles
-from engine.jobs.lag import LagSink, LagTerms, history_uri
+from engine.jobs.lag import LagSink
 from engine.jobs.lag_samples import decode
 from engine.jobs.lag_summary import summarize
+from engine.jobs.lag_terms import LagTerms, history_uri
 from engine.jobs.lag_windows import windows
 from engine.jobs.storage import Storage
 from policies.model import FlowName

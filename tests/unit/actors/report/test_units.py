@@ -1,7 +1,7 @@
 """Units: round steps, few of them, and short texts."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from actors.report.units import BYTES, COUNT, MOST_STEPS, SECONDS, Unit, count_text, duration_text, size_text
@@ -9,6 +9,7 @@ from actors.report.units import BYTES, COUNT, MOST_STEPS, SECONDS, Unit, count_t
 
 @pytest.mark.parametrize("unit", [COUNT, BYTES, SECONDS])
 @given(most=st.floats(min_value=1e-8, max_value=1e15))
+@example(most=1.00000001)
 def test_an_axis_has_few_steps_and_ends_near_and_not_below(unit: Unit, most: float) -> None:
     ticks = unit.ticks(most)
     assert 2 <= len(ticks) <= MOST_STEPS + 1
