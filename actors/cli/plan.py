@@ -75,7 +75,7 @@ async def look(config: MirrorConfig, flows: Iterable[FlowConfig]) -> list[Looked
     found = []
     for flow in flows:
         async with config_sync(config, flow, CLIENT_ID) as sync:
-            found.append(await sync.look(scope_of(flow)))
+            found.append(await sync.look(msgspec.structs.replace(scope_of(flow), left=True)))
     return found
 
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.configsync import topics
-from bench.configsync.passes import Mm2Passes, Passes, RaymirrorPasses, RoundPasses
+from bench.configsync.passes import Mm2Passes, Pass, Passes, RaymirrorPasses, RoundPasses
 from bench.configsync.requests import RequestLog
 from bench.dataset import Backlog
 from bench.errors import BenchError
@@ -105,18 +105,14 @@ class _Scene:
             return self._measure(passes, RequestLog(source, target), job)
 
     def _measure(self, passes: Passes, log: RequestLog, job: Job) -> dict[str, Any]:
-        """Warm up; count the requests of two passes; time the others."""
+        """Warm up; count the requests of two passes, which the brokers log meanwhile; time the others."""
         self._change(job, passes)
         log.switch(on=True)
-        log.mark()
-        self._change(job, passes)
-        requests = log.count()
-        log.mark()
-        passes.nothing()
-        requests_idle = log.count()
+        requests = log.count(passes, self._change(job, passes))
+        requests_idle = log.count(passes, passes.nothing())
         log.switch(on=False)
-        walls = [self._change(job, passes) for _ in range(self._passes)]
-        idle = [passes.nothing() for _ in range(self._passes)]
+        walls = [self._change(job, passes).wall_s for _ in range(self._passes)]
+        idle = [passes.nothing().wall_s for _ in range(self._passes)]
         return {
             "wall_s": round(statistics.median(walls), 3),
             "idle_wall_s": round(statistics.median(idle), 3),
@@ -126,8 +122,8 @@ class _Scene:
             "idle_walls_s": [round(one, 3) for one in idle],
         }
 
-    def _change(self, job: Job, passes: Passes) -> float:
-        """Change the topics at the source, and time how long the system needs to have the copies in step."""
+    def _change(self, job: Job, passes: Passes) -> Pass:
+        """Change the topics at the source, and time the pass that brings the copies in step."""
         self._value += 1000
 
         def change() -> None:

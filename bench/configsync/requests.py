@@ -1,11 +1,14 @@
 """Requests that brokers served, read from their own request log, which is switched on for the pass that is counted."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from bench.configsync.passes import Pass, Passes
 from bench.errors import BenchError
 from deploy.local.cluster import Cluster
 
@@ -13,8 +16,7 @@ _LOGGER = "kafka.request.logger"
 _MARK = "Completed request:"
 COUNTED = ("METADATA", "DESCRIBE_CONFIGS", "INCREMENTAL_ALTER_CONFIGS", "DESCRIBE_ACLS", "CREATE_ACLS")
 """What keeping configs and ACLs in step asks for; a mirror's other requests are not counted."""
-_OURS = ("aiokafka", "adminclient")
-"""Clients of the bench itself."""
+_STAMP = re.compile(r"\[(?P<at>[0-9T:,.\-]+)\]")
 
 
 class RequestLog:
@@ -22,7 +24,6 @@ class RequestLog:
 
     def __init__(self, *clusters: Cluster) -> None:
         self._clusters = clusters
-        self._from: dict[Path, int] = {}
 
     def switch(self, *, on: bool) -> None:
         """Have the brokers log each request, or stop it. Raises ClusterError."""
@@ -35,25 +36,32 @@ class RequestLog:
                     *("--add-config", f"{_LOGGER}={'DEBUG' if on else 'WARN'}"),
                 )
 
-    def mark(self) -> None:
-        """Count from here on."""
-        for cluster in self._clusters:
-            self._from |= {path: path.stat().st_size for path in cluster.log_files}
-
-    def count(self) -> dict[str, int]:
-        """Count what was asked for since the mark, by kind, and what was to be altered."""
-        return counted(line for path, at in self._from.items() for line in _lines(path, at))
+    def count(self, passes: Passes, one: Pass) -> dict[str, int]:
+        """Count what a pass asked for, by kind, and what was to be altered."""
+        until_s = passes.over_s(one)
+        files = (path for cluster in self._clusters for path in cluster.log_files)
+        lines = (line for path in files for line in _lines(path))
+        return counted(within(lines, one.began_s, until_s), passes.client)
 
 
-def _lines(path: Path, at: int) -> Iterator[str]:
+def _lines(path: Path) -> Iterator[str]:
     with path.open("rb") as log:
-        log.seek(at)
         for line in log:
             yield line.decode(errors="replace")
 
 
-def counted(lines: Iterable[str]) -> dict[str, int]:
-    """Count requests by kind; `altered_topics` and `altered_configs` are what IncrementalAlterConfigs named.
+def within(lines: Iterable[str], from_s: float, until_s: float) -> Iterator[str]:
+    """Give the lines of requests that brokers had served between two moments, Unix time in seconds."""
+    for line in lines:
+        stamp = _STAMP.match(line)
+        if stamp is None or _MARK not in line:
+            continue
+        if from_s <= datetime.fromisoformat(stamp["at"].replace(",", ".")).timestamp() < until_s:
+            yield line
+
+
+def counted(lines: Iterable[str], client: str) -> dict[str, int]:
+    """Count requests by kind, of clients in whose ids this is; `altered_...`: what IncrementalAlterConfigs named.
 
     A request that a broker hands on to its controller is in the log twice, and counted once. Raises BenchError where
     a line is cut short.
@@ -66,7 +74,7 @@ def counted(lines: Iterable[str]) -> dict[str, int]:
         one = _request(text)
         header = one["requestHeader"]
         kind = header["requestApiKeyName"]
-        if one.get("isForwarded") or kind not in COUNTED or str(header["clientId"]).startswith(_OURS):
+        if one.get("isForwarded") or kind not in COUNTED or client not in str(header["clientId"]):
             continue
         found[kind.lower()] += 1
         if kind == "INCREMENTAL_ALTER_CONFIGS":

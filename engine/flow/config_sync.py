@@ -1,21 +1,19 @@
 """Config sync of one flow: both clusters are looked at, `policies` plan, what is planned is applied.
 
-    topics of both -> configs of both, many per request -> plan_configs -> ACLs of both -> plan_acls
+    topics of both -> configs of both (config_snapshot.py) -> plan_configs -> ACLs of both -> plan_acls
       -> create and grow (by hand only: discovery does it in a mirror) -> alter configs -> add ACLs
 
 The loop of a mirror (`flow/config_rounds.py`) and `raymirror plan` and `apply` do the same; they differ in `Scope`.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
-from engine.flow.ports import Answers
+from engine.flow.config_snapshot import Snapshots
 from engine.flow.settings_port import NoAuthorizer, Settings
-from engine.tasks import run_all
 from policies.acl_sync import AclPlan, AclRules, AddAcl, Binding, LeftAcl, Resource, plan_acls
 from policies.config_sync import (
     Change,
@@ -32,7 +30,7 @@ from policies.config_sync import (
     own_configs,
     plan_configs,
 )
-from policies.topic_configs import ConfigEntry, ConfigRules
+from policies.topic_configs import ConfigRules
 
 
 class ConfigSyncTerms(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,11 +42,14 @@ class ConfigSyncTerms(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
-    """What one look is about; `shapes`, with configs: topics that are missing, and partitions."""
+    """What one look is about; with configs, `shapes`: topics that are missing, and partitions, too; `left`: overrides
+    of copies that the source does not speak of are told, for which all of every copy has to be asked.
+    """
 
     configs: bool = True
     acls: bool = True
     shapes: bool = True
+    left: bool = False
 
 
 class Looked(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,6 +80,7 @@ class ConfigSync:
     def __init__(self, terms: ConfigSyncTerms, source: Settings, target: Settings) -> None:
         self.terms = terms
         self._source, self._target = source, target
+        self._snapshots = Snapshots(source, target, terms.acls.selection, terms.configs)
         self._known: Known = {}
 
     async def look(self, scope: Scope) -> Looked:
@@ -108,17 +110,15 @@ class ConfigSync:
     async def _plan_configs(self, topics: Mapping[str, TopicState], scope: Scope, unread: dict[str, str]) -> Plan:
         """Plan for the topics whose configs both clusters tell; the others stand in `unread`."""
         target_topic, rules = self.terms.acls.selection.target_topic, self.terms.configs
-        names = [target_topic(topic) for topic in topics]
-        of_source, of_target = _Asked(self._source, topics), _Asked(self._target)
-        # All at once: a copy that is not there costs a word in an answer, waiting to know of it a round trip.
-        await run_all(of_source.ask_configs(topics), of_target.ask_topics(names), of_target.ask_configs(names))
-        copies, target = of_target.topics, of_target.described(unread)
-        if not scope.shapes:
-            topics = {topic: state for topic, state in topics.items() if target_topic(topic) in copies}
-        of_source.topics = topics
-        source = of_source.described(unread)
-        source = {topic: state for topic, state in source.items() if target_topic(topic) not in unread}
-        plan = plan_configs(source, target, target_topic, self.terms.replication_factor, rules, self._known)
+        whole = scope.left or rules.remove_foreign
+        taken = await self._snapshots.take(topics, self._known, whole=whole)
+        unread |= taken.unread
+        source = {
+            topic: state
+            for topic, state in taken.source.items()
+            if (copy := target_topic(topic)) not in unread and (scope.shapes or copy in taken.target)
+        }
+        plan = plan_configs(source, taken.target, target_topic, self.terms.replication_factor, rules, self._known)
         self._remember(topics, source, plan)
         if scope.shapes:
             return plan
@@ -176,29 +176,3 @@ class ConfigSync:
         bindings = [change.binding for change in changes]
         refused = await self._target.add_acls(bindings) if bindings else {}
         return [Outcome(change=change, failure=refused.get(change.binding, "")) for change in changes]
-
-
-class _Asked:
-    """What one cluster tells of topics, asked for bit by bit."""
-
-    def __init__(self, cluster: Settings, topics: Mapping[str, TopicState] = MappingProxyType({})) -> None:
-        self._cluster = cluster
-        self.topics = topics
-        """Those that are there, without configs."""
-        self._configs: Answers[dict[str, ConfigEntry]] = Answers({}, {})
-
-    async def ask_topics(self, names: Sequence[str]) -> None:
-        self.topics = await self._cluster.topics(names)
-
-    async def ask_configs(self, names: Iterable[str]) -> None:
-        self._configs = await self._cluster.configs(list(names))
-
-    def described(self, unread: dict[str, str]) -> dict[str, TopicState]:
-        """Return the topics that are there with their configs; those whose configs are not told go to `unread`."""
-        found, failed = self._configs.found, self._configs.failed
-        unread |= {name: why for name, why in failed.items() if name in self.topics}
-        return {
-            name: msgspec.structs.replace(topic, configs=found[name])
-            for name, topic in self.topics.items()
-            if name in found
-        }

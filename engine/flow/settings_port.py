@@ -31,8 +31,11 @@ class Settings(Protocol):
     async def topics(self, names: Sequence[str] | None) -> dict[str, TopicState]:
         """Return the topics that exist of these (None: of all but internal ones), without configs."""
 
-    async def configs(self, topics: Sequence[str]) -> Answers[dict[str, ConfigEntry]]:
-        """Describe all configs of topics."""
+    async def configs(self, topics: Mapping[str, tuple[str, ...] | None]) -> Answers[dict[str, ConfigEntry]]:
+        """Describe configs of topics: all (None), or those of the names, of which there must be one.
+
+        It may be called again before it has answered.
+        """
 
     async def acls(self, resource: Resource) -> set[Binding]:
         """Return all bindings of one type of resource. Raises NoAuthorizer, KafkaRefusal."""

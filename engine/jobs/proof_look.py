@@ -32,6 +32,7 @@ CLIENT_ID = "raymirror-verify"
 NO_MAP = "no map: nothing that raymirror wrote tells which record is whose copy (copied by MM2, or not begun)"
 NO_TARGET = "the target has no such partition"
 BEHIND = "its map is being written; ask again"
+_POLICY, _STAMPS = "cleanup.policy", "message.timestamp.type"
 
 
 Key = tuple[str, int, str, str, int]
@@ -89,7 +90,8 @@ class Eyes:
             until=await self._at(led, terms.to_ms),
             proven=proven,
         )
-        configs = [await one.configs(sorted({name[n].topic for name in names})) for n, one in enumerate(self._settings)]
+        topics = [dict.fromkeys(sorted({name[n].topic for name in names}), (_POLICY, _STAMPS)) for n in (0, 1)]
+        configs = [await one.configs(topics[n]) for n, one in enumerate(self._settings)]
         found = Looked([], [], [])
         for name in names:
             source, target = name
@@ -105,7 +107,7 @@ class Eyes:
                 continue
             here_is, there_is = (configs[n].found.get(name[n].topic, {}) for n in (0, 1))
             lane.source_compacts, lane.target_compacts = "compact" in _value(here_is), "compact" in _value(there_is)
-            lane.stamped = _value(there_is, "message.timestamp.type") == "LogAppendTime"
+            lane.stamped = _value(there_is, _STAMPS) == "LogAppendTime"
             found.lanes.append(lane)
             found.begun.append(report)
         return found
@@ -208,7 +210,7 @@ class Eyes:
         return [-1 if head is None else head.generation for head in heads]
 
 
-def _value(configs: Mapping[str, ConfigEntry], name: str = "cleanup.policy") -> str:
+def _value(configs: Mapping[str, ConfigEntry], name: str = _POLICY) -> str:
     return configs[name].value if name in configs else ""
 
 

@@ -1,6 +1,7 @@
 """Topics and their configs: list, describe, create, grow."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import count
 from typing import Any
 
 from aiokafka.protocol.admin import (
@@ -10,10 +11,9 @@ from aiokafka.protocol.admin import (
     DescribeConfigsRequest,
 )
 
-from engine.errors import BrokerUnreachable, KafkaRefusal
+from engine.errors import KafkaRefusal
 from engine.kafka import admin_codec as codec
 from engine.kafka.cluster import ClusterClient
-from engine.kafka.connection import Connection
 from engine.kafka.faults import NONE, TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PARTITION, error_name
 from engine.tasks import run_all
 from policies.topic_configs import ConfigEntry
@@ -21,8 +21,8 @@ from policies.topic_configs import ConfigEntry
 _BROKER_RESOURCE = 4
 _TIMEOUT_MS = 30_000
 _TIMEOUT_S = 60.0
-_CHUNK = 1_000
-"""Topics per DescribeConfigs: an answer of some 2 MB."""
+_CHUNK = 250
+"""Topics per DescribeConfigs: an answer of some 300 KB, if all of them is asked for."""
 _AT_ONCE = 4
 """Requests about configs that are out together."""
 
@@ -33,37 +33,42 @@ class ConfigsOf:
     def __init__(self, client: ClusterClient) -> None:
         self._client = client
         self._reader = codec.ConfigsReader()
+        self._busy: set[int] = set()
+        """Turns of the connections on which an answer is waited for."""
 
-    async def describe(self, topics: Sequence[str]) -> list[codec.Described]:
-        """Give the effective configs of each topic, or why there are none, in any order."""
-        chunks = iter([topics[at : at + _CHUNK] for at in range(0, len(topics), _CHUNK)])
+    async def describe(self, topics: Mapping[str, tuple[str, ...] | None]) -> list[codec.Described]:
+        """Give the effective configs of each topic, all (None) or some, or why there are none, in any order."""
+        rows = list(topics.items())
+        parts = iter([dict(rows[at : at + _CHUNK]) for at in range(0, len(rows), _CHUNK)])
         found: list[codec.Described] = []
 
-        async def ask(turn: int) -> None:
-            for chunk in chunks:  # each takes the next
-                connection = await self._connection(turn)
-                body = codec.describe_configs(chunk)
-                answer = await connection.request(*codec.DESCRIBE_CONFIGS, False, [body], _TIMEOUT_S)
-                found.extend(self._reader.read(bytes(answer)))
+        async def ask() -> None:
+            for part in parts:  # each takes the next
+                found.extend(await self._ask(part))
 
-        await run_all(*(ask(turn) for turn in range(min(_AT_ONCE, -(-len(topics) // _CHUNK)))))
+        await run_all(*(ask() for _ in range(min(_AT_ONCE, -(-len(topics) // _CHUNK)))))
         return found
 
-    async def _connection(self, turn: int) -> Connection:
+    async def _ask(self, part: Mapping[str, tuple[str, ...] | None]) -> list[codec.Described]:
         """Share the work out: a broker answers one request per connection at a time."""
-        nodes = self._client.nodes
-        if not turn or not nodes:
-            return await self._client.any_connection()
+        turn = next(turn for turn in count() if turn not in self._busy)
+        self._busy.add(turn)
         try:
-            return await self._client.beside(nodes[turn % len(nodes)], f"configs {turn}")
-        except BrokerUnreachable:
-            return await self._client.any_connection()
+            connection = await self._client.nth_connection(turn)
+            answer = await connection.request(
+                *codec.DESCRIBE_CONFIGS, False, [codec.describe_configs(part)], _TIMEOUT_S
+            )
+            return self._reader.read(bytes(answer))
+        finally:
+            self._busy.remove(turn)
 
 
-async def describe_topic_configs(client: ClusterClient, topics: Sequence[str]) -> dict[str, dict[str, ConfigEntry]]:
-    """Return the effective configs of topics. Raises KafkaRefusal naming the topic."""
+async def describe_topic_configs(
+    client: ClusterClient, topics: Sequence[str], names: Sequence[str] = ()
+) -> dict[str, dict[str, ConfigEntry]]:
+    """Return the effective configs of topics, some by name or all. Raises KafkaRefusal naming the topic."""
     found: dict[str, dict[str, ConfigEntry]] = {}
-    for one in await ConfigsOf(client).describe(topics):
+    for one in await ConfigsOf(client).describe(dict.fromkeys(topics, tuple(names) or None)):
         if one.error_code != NONE:
             asked = f"configs of topic {one.topic} on cluster {client.alias!r}"
             raise _refused(asked, one.error_code, one.message, "DescribeConfigs")

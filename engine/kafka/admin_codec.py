@@ -43,10 +43,16 @@ def _text(value: str | None) -> bytes:
     return _I16.pack(len(data)) + data
 
 
-def describe_configs(topics: Sequence[str]) -> bytes:
-    """Ask for all configs of topics, without synonyms."""
-    each = b"".join(b"\x02" + _text(topic) + _I32.pack(-1) for topic in topics)
-    return _I32.pack(len(topics)) + each + b"\x00"
+def describe_configs(topics: Mapping[str, tuple[str, ...] | None]) -> bytes:
+    """Ask for configs of topics, all (None) or some by name, without synonyms. Kafka takes no names for all, too."""
+    encoded: dict[tuple[str, ...] | None, bytes] = {None: _I32.pack(-1)}
+    parts = [_I32.pack(len(topics))]
+    for topic, names in topics.items():
+        asked = encoded.get(names)
+        if asked is None:
+            asked = encoded[names] = _I32.pack(len(names or ())) + b"".join(map(_text, names or ()))
+        parts += [b"\x02", _text(topic), asked]
+    return b"".join([*parts, b"\x00"])
 
 
 def alter_configs(topics: Mapping[str, Mapping[str, str | None]]) -> bytes:

@@ -277,6 +277,19 @@ class ClusterClient:
                 error = failure
         raise error or BrokerUnreachable(f"cluster {self.alias!r}", "no broker known")
 
+    async def nth_connection(self, turn: int) -> Connection:
+        """Return another connection for each turn, broker by broker, to any where that one is away.
+
+        Turns that differ share one where there are more than five for each broker. Raises BrokerUnreachable.
+        """
+        nodes = self.nodes
+        if not turn or not nodes:
+            return await self.any_connection()
+        try:
+            return await self._shared(nodes[turn % len(nodes)], turn // len(nodes) % (1 + _BESIDE))
+        except BrokerUnreachable:
+            return await self.any_connection()
+
     async def controller(self) -> Connection:
         """Return a connection to the controller (any broker forwards for it from KRaft on)."""
         controller = (await self.metadata([])).controller

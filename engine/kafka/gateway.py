@@ -133,7 +133,7 @@ class KafkaCluster:
 
     async def topic_configs(self, topics: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
         """Return the effective values of some topic configs."""
-        described = await describe_topic_configs(self._client, topics)
+        described = await describe_topic_configs(self._client, topics, names)
         return {
             topic: {name: configs[name].value for name in names if name in configs}
             for topic, configs in described.items()

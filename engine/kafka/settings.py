@@ -40,8 +40,8 @@ class KafkaSettings:
             if not (names is None and one.is_internal)
         }
 
-    async def configs(self, topics: Sequence[str]) -> Answers[dict[str, ConfigEntry]]:
-        """Describe all configs of topics, some hundred per request."""
+    async def configs(self, topics: Mapping[str, tuple[str, ...] | None]) -> Answers[dict[str, ConfigEntry]]:
+        """Describe configs of topics, all (None) or some by name, some hundred topics per request."""
         found: Answers[dict[str, ConfigEntry]] = Answers({}, {})
         for one in await self._configs.describe(topics):
             if one.error_code == NONE:

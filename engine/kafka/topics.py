@@ -183,8 +183,8 @@ class Topics:
 
     async def _compare(self, topic: str) -> list[AnyEvent]:
         remote = self._remote(topic)
-        source = (await describe_topic_configs(self._source, [topic]))[topic]
-        target = (await describe_topic_configs(self._target, [remote]))[remote]
+        source = (await describe_topic_configs(self._source, [topic], COMPARED_CONFIGS))[topic]
+        target = (await describe_topic_configs(self._target, [remote], COMPARED_CONFIGS))[remote]
         oldest_ms = await oldest_timestamp_ms(self._source, topic)
         found = compare(_values(source), _values(target), None if oldest_ms is None else wall_ms() - oldest_ms)
         return [TopicWarning(flow=self._flow.name, topic=topic, what=what) for what in found]

@@ -31,7 +31,9 @@ def written_by_kafka(java: Any, message: Any, version: int) -> bytes:
 
 
 def test_kafka_reads_what_we_ask(java: Any) -> None:
-    asked = read_by_kafka(java, "DescribeConfigs", codec.DESCRIBE_CONFIGS, codec.describe_configs(["t", "ü"]))
+    body = codec.describe_configs({"t": ("a", "b"), "ü": None})
+    asked = read_by_kafka(java, "DescribeConfigs", codec.DESCRIBE_CONFIGS, body)
+    assert "resourceType=2, resourceName='t', configurationKeys=[a, b]" in asked
     assert "resourceType=2, resourceName='ü', configurationKeys=null" in asked
     assert "includeSynonyms=false" in asked
     body = codec.alter_configs({"t": {"a": "1", "b": None}, "u": {}})

@@ -68,7 +68,7 @@ class RealStage:
         await create_topics(self._cluster, {topic: partitions}, configs=configs)
 
         async def seen() -> tuple[list[str], list[str]]:
-            return list(await self.port.topics([topic])), list((await self.port.configs([topic])).found)
+            return list(await self.port.topics([topic])), list((await self.port.configs({topic: None})).found)
 
         await until_equal(seen, ([topic], [topic]))
 
@@ -128,13 +128,15 @@ async def test_topics_that_are_there(stage: SettingsStage) -> None:
 
 async def test_configs_and_who_set_them(stage: SettingsStage) -> None:
     await stage.put(stage.name, 1, {"retention.ms": "5000"})
-    answers = await stage.port.configs([stage.name, f"{stage.name}-not"])
+    answers = await stage.port.configs({stage.name: None, f"{stage.name}-not": None})
     (configs,) = answers.found.values()
     own, default = configs["retention.ms"], configs["segment.bytes"]
     assert (own.value, own.source, own.read_only, own.sensitive) == ("5000", TOPIC_OVERRIDE, False, False)
     assert (default.value, default.source) == ("1073741824", DEFAULT)
     (why,) = answers.failed.values()
     assert "UnknownTopicOrPartition" in why
+    some = await stage.port.configs({stage.name: ("retention.ms", "no.such.config")})
+    assert some.found == {stage.name: {"retention.ms": own}}
 
 
 async def test_changes_leave_everything_else_alone(stage: SettingsStage) -> None:

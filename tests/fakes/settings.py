@@ -45,16 +45,19 @@ class FakeSettings:
         wanted = self.partitions if names is None else [name for name in names if name in self.partitions]
         return {name: TopicState(partitions=self.partitions[name], replicas=self.replicas) for name in wanted}
 
-    async def configs(self, topics: Sequence[str]) -> Answers[dict[str, ConfigEntry]]:
+    async def configs(self, topics: Mapping[str, tuple[str, ...] | None]) -> Answers[dict[str, ConfigEntry]]:
         self.before("configs")
         found: Answers[dict[str, ConfigEntry]] = Answers({}, {})
-        for topic in topics:
+        for topic, names in topics.items():
+            assert names != (), "Kafka takes no names for all"
             if topic in self.failing or topic not in self.partitions:
                 found.failed[topic] = self.failing.get(topic, "UnknownTopicOrPartition")
                 continue
             found.found[topic] = {name: ConfigEntry(value, DEFAULT, False, False) for name, value in DEFAULTS.items()}
             for name, value in self.own[topic].items():
                 found.found[topic][name] = ConfigEntry(value, TOPIC_OVERRIDE, False, False)
+            if names is not None:
+                found.found[topic] = {name: one for name, one in found.found[topic].items() if name in names}
         return found
 
     async def acls(self, resource: Resource) -> set[Binding]:

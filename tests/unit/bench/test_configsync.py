@@ -1,12 +1,13 @@
 """What the config sync bench reads from logs: brokers' requests, MM2's rounds."""
 
 import json
+from datetime import datetime
 from typing import Any
 
 import pytest
 
 from bench.configsync.mm2 import rounds
-from bench.configsync.requests import counted
+from bench.configsync.requests import counted, within
 from bench.errors import BenchError
 
 
@@ -28,7 +29,8 @@ def test_requests_are_counted_by_kind_without_the_benchs_own_and_once_where_they
             line("DESCRIBE_CONFIGS", "adminclient-1"),
             line("INCREMENTAL_ALTER_CONFIGS", request=altered),
             line("INCREMENTAL_ALTER_CONFIGS", forwarded=True, request=altered),
-        ]
+        ],
+        "raymirror",
     )
     assert found == {
         "metadata": 1,
@@ -43,7 +45,14 @@ def test_requests_are_counted_by_kind_without_the_benchs_own_and_once_where_they
 
 def test_a_line_that_is_cut_short_is_no_figure() -> None:
     with pytest.raises(BenchError, match="cannot be read"):
-        counted([line("METADATA")[:-35]])
+        counted([line("METADATA")[:-35]], "raymirror")
+
+
+def test_lines_of_requests_go_by_the_moment_they_were_served() -> None:
+    lines = [line("FETCH").replace(",123]", f",{ms}]") for ms in (100, 200, 300)]
+    at_s = datetime.fromisoformat("2026-11-21T21:40:00").timestamp()
+    other = "[2026-11-21T21:40:00,200] INFO something else\n"
+    assert list(within([*lines, other, "no stamp\n"], at_s + 0.2, at_s + 0.3)) == lines[1:2]
 
 
 def test_rounds_of_mm2_are_read_from_its_log() -> None:

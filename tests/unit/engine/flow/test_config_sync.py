@@ -103,7 +103,7 @@ async def test_without_memory_it_stays() -> None:
     stage = Stage()
     stage.source.put("orders")
     stage.target.put("A.orders", segment_bytes="7")
-    looked = await stage.sync.look(ALL)
+    looked = await stage.sync.look(Scope(left=True))
     assert (looked.changes, [left.name for left in looked.left]) == ((), ["segment.bytes"])
 
 

@@ -42,8 +42,8 @@ OTHER = Binding(2, "o", 4, "User:zoe", "10.0.0.1", 2, 2)
 
 
 def test_requests_are_as_aiokafka_writes_them() -> None:
-    theirs = DescribeConfigsRequest_v1([(2, "t", None), (2, "ü", None)], False)
-    assert codec.describe_configs(["t", "ü"]) == theirs.encode()
+    theirs = DescribeConfigsRequest_v1([(2, "t", None), (2, "ü", ["a", "b"]), (2, "v", ["a", "b"])], False)
+    assert codec.describe_configs({"t": None, "ü": ("a", "b"), "v": ("a", "b")}) == theirs.encode()
     assert codec.describe_acls(3) == DescribeAclsRequest_v1(3, None, 1, None, None, 1, 1).encode()
     rows = [(one.resource, one.name, *one[2:]) for one in (ONE, OTHER)]
     assert codec.create_acls([ONE, OTHER]) == CreateAclsRequest_v1(rows).encode()

@@ -1,0 +1,85 @@
+"""Waits until copies are as they should be, in a process of its own: it takes no time from who brings that about."""
+
+import asyncio
+import multiprocessing
+import time
+from collections.abc import Sequence
+from multiprocessing.connection import Connection
+from types import TracebackType
+from typing import Any, Self
+
+from bench.admin import admin
+from bench.configsync.topics import behind
+from bench.errors import BenchError
+
+_DEADLINE_S = 600.0
+_START_S = 60.0
+_POLL_S = 0.05
+_SAMPLE = 5
+
+
+class Watch:
+    """A watch over the copies of one target, as a context manager."""
+
+    def __init__(self, target: str) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, other = context.Pipe()
+        self._process = context.Process(target=_serve, args=(target, other), daemon=True)
+
+    def __enter__(self) -> Self:
+        self._process.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._pipe.close()  # which ends it
+        self._process.join(_START_S)
+
+    def begin(self, copies: Sequence[str], value: str) -> None:
+        """Begin to look; returns when it has looked once."""
+        self._pipe.send((list(copies), value))
+        self._receive(_START_S)
+
+    def there_s(self) -> float:
+        """Wait until every copy has the value; return the Unix time of the look that saw it. Raises BenchError."""
+        return float(self._receive(_DEADLINE_S + _START_S))
+
+    def _receive(self, within_s: float) -> Any:
+        if not self._pipe.poll(within_s):
+            raise BenchError("configsync", f"the watch said nothing for {within_s:.0f} s")
+        try:
+            said = self._pipe.recv()
+        except EOFError:
+            raise BenchError("configsync", "the watch has ended by itself") from None
+        if isinstance(said, str):
+            raise BenchError("configsync", said)
+        return said
+
+
+def _serve(target: str, pipe: Connection) -> None:
+    asyncio.run(_watch(target, pipe))
+
+
+async def _watch(target: str, pipe: Connection) -> None:
+    async with admin(target) as client:
+        while True:
+            try:
+                copies, value = pipe.recv()  # there is nothing else to do meanwhile
+            except EOFError:
+                return
+            pipe.send(await _until_there(client, copies, value, pipe))
+
+
+async def _until_there(client: Any, copies: Sequence[str], value: str, pipe: Connection) -> float | str:
+    sample = copies[:: max(1, len(copies) // _SAMPLE)]
+    await behind(client, sample, value)
+    pipe.send(0.0)
+    deadline = time.monotonic() + _DEADLINE_S
+    while time.monotonic() < deadline:
+        seen_s = time.time()
+        # A few are cheap to ask, so that looking costs the system little.
+        if not await behind(client, sample, value) and not await behind(client, copies, value):
+            return seen_s
+        await asyncio.sleep(_POLL_S)
+    return f"{len(await behind(client, copies, value))} copies were not brought in step within {_DEADLINE_S:.0f} s"
