@@ -17,7 +17,7 @@ from engine.property_reader import PropertyReader
 from engine.secrets import SECURITY_KEYS, check_security, is_secret
 from engine.settings import ClusterConfig, ConfigWarning, FlowConfig, HeartbeatConfig, MirrorConfig
 from engine.spark_config import read_spark
-from engine.storage_config import read_storage
+from engine.storage_config import read_audit_days, read_storage
 from engine.telemetry_config import read_telemetry
 from engine.unread import explain
 from policies.model import FlowName
@@ -70,7 +70,7 @@ def _read(reader: PropertyReader, properties: Properties) -> MirrorConfig:
     flows = _flows(reader, aliases)
     _check_topology(reader, flows)
     telemetry = read_telemetry(reader)
-    storage = read_storage(reader)
+    storage, audit_days = read_storage(reader), read_audit_days(reader)
     spark = read_spark(reader)
     deployment_id = reader.text("raymirror.deployment.id", "")
     return MirrorConfig(
@@ -83,6 +83,7 @@ def _read(reader: PropertyReader, properties: Properties) -> MirrorConfig:
         deployment_id=deployment_id,
         telemetry=telemetry,
         storage=storage,
+        audit_days=audit_days,
         spark=spark,
     )
 

@@ -212,6 +212,8 @@ class MirrorConfig(msgspec.Struct, frozen=True, kw_only=True):
     telemetry: TelemetryConfig = TelemetryConfig()
     storage: Storage | None = None
     """Where the audit trail is kept, and what Spark's jobs keep."""
+    audit_days: int = 365
+    """How long the trail is kept, 0: for ever."""
     spark: SparkConfig = SparkConfig()
 
     def flow(self, name: FlowName) -> FlowConfig:

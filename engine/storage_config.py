@@ -1,9 +1,10 @@
-"""Where everything is kept that is no record of a topic: `raymirror.storage`."""
+"""Where everything is kept that is no record of a topic, `raymirror.storage`, and for how long."""
 
 from engine.jobs.storage import BadStorage, Storage
 from engine.property_reader import PropertyReader
 
 KEY = "raymirror.storage"
+_AUDIT_DAYS = 365
 
 
 def read_storage(reader: PropertyReader) -> Storage | None:
@@ -15,3 +16,8 @@ def read_storage(reader: PropertyReader) -> Storage | None:
         return Storage.parse(text)
     except BadStorage as bad:
         raise reader.error(KEY, bad.wrong, bad.right) from None
+
+
+def read_audit_days(reader: PropertyReader) -> int:
+    """Return for how many days the audit trail is kept, 0: for ever. Raises ConfigError."""
+    return reader.number("raymirror.audit.retention.days", _AUDIT_DAYS, 0, 36_500)

@@ -6,6 +6,7 @@ import getpass
 import os
 import socket
 import sys
+import time
 from collections.abc import Iterable
 
 import msgspec
@@ -49,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
             tell(flow, looked, outcomes)
     good = all(not looked.unread and not any(one.failure for one in outcomes) for looked, outcomes in done)
     for failure in unkept:
-        print(f"raymirror apply: done, but not in the audit trail: {failure}", file=sys.stderr)
+        print(f"raymirror apply: done, but: {failure}", file=sys.stderr)
     return exits.OK if good and not unkept else exits.FAILED
 
 
@@ -67,6 +68,7 @@ async def apply(
         if store is not None and (rows := rows_of(new_run(flow.name, who), outcomes, looked.conflicts)):
             try:
                 await store.write(rows)
+                await store.care(time.time_ns() // 1_000_000)
             except AuditFailed as failure:
                 unkept.append(failure)
     return done, unkept

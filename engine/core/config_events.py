@@ -157,6 +157,22 @@ class AuditLost(Event, frozen=True, kw_only=True, tag="audit_lost"):
         return f"{self.where}: {self.count} rows are missing from the audit trail: its storage was away for too long"
 
 
+class AuditUntidy(Event, frozen=True, kw_only=True, tag="audit_untidy"):
+    """Days of the audit trail that are over could not be merged or removed; rows are written all the same."""
+
+    severity: ClassVar[str] = "warning"
+    where: str
+    why: str
+
+    @property
+    def about(self) -> str:
+        """Name the storage."""
+        return self.where
+
+    def text(self) -> str:
+        return f"{self.where}: {self.why}; what is there can be read, and it is tried again on another day"
+
+
 ConfigEvent = (
     TopicConfigsChanged
     | AclsAdded
@@ -167,4 +183,5 @@ ConfigEvent = (
     | AuditRests
     | AuditUnwritten
     | AuditLost
+    | AuditUntidy
 )

@@ -14,7 +14,7 @@ from typing import Protocol
 import msgspec
 
 from engine.clock import backoff_s, pause, wall_ms
-from engine.core.config_events import AuditLost, AuditRests, AuditUnwritten
+from engine.core.config_events import AuditLost, AuditRests, AuditUntidy, AuditUnwritten
 from engine.core.events import AnyEvent, TopicCreated, TopicFailed
 from engine.errors import MirrorError
 from engine.flow.config_sync import Outcome
@@ -89,6 +89,9 @@ class AuditStore(Protocol):
 
     async def write(self, rows: Sequence[AuditRow]) -> None:
         """Keep rows; they are there once it returns. Raises AuditFailed."""
+
+    async def care(self, now_ms: int) -> None:
+        """Tidy up what was kept, now and then; called whenever something was written. Raises AuditFailed."""
 
 
 def rows_of(run: Run, outcomes: Iterable[Outcome], conflicts: Iterable[Conflict] = ()) -> list[AuditRow]:
@@ -218,6 +221,7 @@ class AuditTrail:
             await pause(_COLLECT_S if not failures else backoff_s(failures, 1.0, _MOST_S))
             try:
                 await self.flush()
+                await self._care()
                 failures = 0
             except AuditFailed as failure:
                 failures += 1
@@ -225,6 +229,15 @@ class AuditTrail:
                     self._events.append(
                         AuditUnwritten(flow=self.flow, where=failure.where, count=len(self._rows), why=failure.why)
                     )
+
+    async def _care(self) -> None:
+        """Have the store tidy up; rows are written whether that goes well or not."""
+        if self._store is None:
+            return
+        try:
+            await self._store.care(wall_ms())
+        except AuditFailed as failure:
+            self._events.append(AuditUntidy(flow=self.flow, where=failure.where, why=failure.why))
 
     async def flush(self) -> None:
         """Write what waits, now. Raises AuditFailed; the rows are kept then."""

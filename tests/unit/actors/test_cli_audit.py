@@ -88,7 +88,7 @@ def test_a_trail_that_cannot_be_written_is_said_and_fails_a_script(
     stage.storage.write_text("a file")
     assert stage.run("apply") == exits.FAILED
     assert stage.target.own["A.orders"] == {"retention.ms": "5"}
-    assert "done, but not in the audit trail" in capsys.readouterr().err
+    assert "done, but: audit trail at" in capsys.readouterr().err
 
 
 def test_questions_that_have_no_answer_say_what_would_be_right(

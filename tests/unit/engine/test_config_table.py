@@ -30,6 +30,7 @@ NOT_OF_FLOWS = {
     ("top", "raymirror.metrics.per.partition"),
     ("top", "raymirror.metrics.max.series"),
     ("top", "raymirror.storage"),
+    ("top", "raymirror.audit.retention.days"),
     ("top", "raymirror.otlp.endpoint"),
     ("top", "raymirror.otlp.interval.ms"),
     ("top", "raymirror.spark"),

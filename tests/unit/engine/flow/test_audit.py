@@ -27,7 +27,7 @@ class Store:
 
     def __init__(self) -> None:
         self.batches: list[tuple[AuditRow, ...]] = []
-        self.failing = ""
+        self.failing = self.untidy = ""
         self.tried = 0
         self.go: asyncio.Event | None = None
 
@@ -38,6 +38,11 @@ class Store:
         if self.failing:
             raise AuditFailed(self.where, self.failing)
         self.batches.append(tuple(rows))
+
+    async def care(self, now_ms: int) -> None:
+        assert now_ms > 0
+        if self.untidy:
+            raise AuditFailed(self.where, self.untidy)
 
 
 @pytest.fixture(autouse=True)
@@ -134,6 +139,16 @@ async def test_a_store_that_fails_is_told_once_and_tried_again_and_nothing_is_lo
     assert told.text() == (
         "file:/x/audit: 2 rows wait for the audit trail: the disk is full; tried again, ever less often"
     )
+
+
+async def test_a_store_that_cannot_be_tidied_has_its_rows_and_is_told_of() -> None:
+    store = Store()
+    store.untidy = "no right to delete"
+    trail = AuditTrail(FLOW, "ann", store)
+    async with beside(trail.run()):
+        trail.add(rows(2))
+        await until(lambda: bool(told := trail.take_events()) and told[0].text().startswith("file:/x/audit: no right"))
+    assert (len(store.batches), trail.waiting) == (1, 0)
 
 
 async def test_what_waits_too_long_is_lost_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
