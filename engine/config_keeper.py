@@ -3,13 +3,13 @@
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from engine.clients import client_for
 from engine.core.config_report import ConfigReport
 from engine.flow.audit import AuditTrail
 from engine.flow.config_rounds import ConfigRounds, RoundTerms
 from engine.flow.config_sync import ConfigSync, ConfigSyncTerms
 from engine.kafka.settings import KafkaSettings
 from engine.keeper import Keeper
-from engine.runner import client_for
 from engine.settings import FlowConfig, MirrorConfig
 
 

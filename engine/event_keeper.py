@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable
 
+from engine.clients import client_for
 from engine.clock import backoff_s, pause
 from engine.core.events import Event
 from engine.errors import MirrorError
 from engine.flow.event_log import EventLog, EventTerms
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.internal_topics import EVENTS_CONFIGS, ensure_internal_topic
-from engine.runner import client_for
 from engine.settings import FlowConfig, MirrorConfig
 from engine.state import events_topic
 

@@ -7,6 +7,7 @@ from typing import Self
 
 import msgspec
 
+from engine.clients import client_for
 from engine.clock import now_s, pause
 from engine.errors import BrokerUnreachable, ConnectionLost
 from engine.flow.checkpoints import CheckpointLog
@@ -19,7 +20,6 @@ from engine.flow.way_back import WayBack
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups import KafkaGroups
 from engine.maps import maps_of
-from engine.runner import client_for
 from engine.settings import FlowConfig, MirrorConfig
 from policies.model import TopicPartition
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from engine.clients import client_for
 from engine.core.group_report import GroupsReport
 from engine.flow.checkpoints import CheckpointLog
 from engine.flow.commit_reader import CommitReader
@@ -11,7 +12,6 @@ from engine.kafka.groups import KafkaGroups
 from engine.kafka.internal_topics import ensure_mm2_topic
 from engine.keeper import Keeper
 from engine.maps import translations_of
-from engine.runner import client_for
 from engine.settings import FlowConfig, MirrorConfig
 
 

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Callable
 
+from engine.clients import client_for
 from engine.core.events import AnyEvent, Mm2TopicFailed
 from engine.errors import ConfigError
 from engine.flow.heartbeats import Heartbeats
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.internal_topics import ensure_mm2_topic
-from engine.runner import client_for
 from engine.settings import FlowConfig, HeartbeatConfig, MirrorConfig
 
 

@@ -3,13 +3,13 @@
 from collections import Counter
 from collections.abc import Iterable
 
+from engine.clients import client_for
 from engine.errors import MirrorError
 from engine.flow.mm2_presence import mm2_presence
 from engine.flow.stored_positions import Writer, stored_positions, writer_of
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups import KafkaGroups
 from engine.preflight import CLIENT_ID
-from engine.runner import client_for
 from engine.settings import ConfigWarning, FlowConfig, MirrorConfig
 from policies.model import FlowName
 

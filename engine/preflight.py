@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack
 
 import msgspec
 
+from engine.clients import client_for
 from engine.core.commit_records import TOPIC as COMMITS_TOPIC
 from engine.core.map_blocks import map_topic
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, MirrorError
@@ -13,7 +14,6 @@ from engine.kafka.admin import create_topic
 from engine.kafka.cluster import ClusterClient, Metadata
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.internal_topics import MAP_CONFIGS, POSITIONS_CONFIGS, check_policy
-from engine.runner import client_for
 from engine.settings import FlowConfig, MirrorConfig
 from engine.tasks import run_all
 from policies.model import FlowName, TopicPartition

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from engine.clients import client_for
 from engine.core.events import Mm2Active
 from engine.core.piece import Limits
 from engine.core.progress import FlowProgress
@@ -10,25 +11,18 @@ from engine.flow.discovery import Discovery
 from engine.flow.mm2_presence import mm2_presence
 from engine.flow.terms import FlowTerms, SyncTerms
 from engine.kafka.admin import shortest_expiry_s
-from engine.kafka.cluster import ClusterClient
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups import KafkaGroups
 from engine.kafka.topics import Topics
 from engine.opening import Opening
 from engine.sampling import sample_writer
-from engine.secrets import handshake_options
-from engine.settings import ClusterConfig, FlowConfig, MirrorConfig
+from engine.settings import FlowConfig, MirrorConfig
 from policies.model import PartitionSet
 
-__all__ = ["Copier", "Discovery", "TopicKeeper", "client_for", "terms_for"]
+__all__ = ["Copier", "Discovery", "TopicKeeper", "terms_for"]
 
 _MM2_PATIENCE_S = 3.0
 """A coordinator that is away does not hold discovery up: what could not be asked is not said."""
-
-
-def client_for(cluster: ClusterConfig, client_id: str) -> ClusterClient:
-    """Make the client of a cluster; placeholders are resolved here, in the process that connects."""
-    return ClusterClient(cluster.alias, list(cluster.bootstrap), handshake_options(cluster, client_id))
 
 
 def terms_for(flow: FlowConfig, deployment_id: str) -> FlowTerms:

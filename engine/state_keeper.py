@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 
+from engine.clients import client_for
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.state_log import StateLog
 from engine.flow.state_terms import StateTerms
 from engine.kafka.admin import shortest_expiry_s
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.internal_topics import STATE_CONFIGS, ensure_internal_topic
-from engine.runner import client_for
 from engine.settings import FlowConfig, MirrorConfig
 from engine.state import Deployment, Holder, state_topic
 

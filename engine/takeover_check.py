@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from engine.clients import client_for
 from engine.errors import KafkaRefusal
 from engine.flow.mm2_presence import Mm2Presence, mm2_presence
 from engine.flow.starts import StartResolver
@@ -15,7 +16,6 @@ from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups import KafkaGroups
 from engine.mm2_preflight import OtherConnector
 from engine.preflight import preview
-from engine.runner import client_for
 from engine.settings import FlowConfig, MirrorConfig
 from policies.model import LaneName, TopicPartition
 

@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar
 
 import msgspec
 
+from engine.clients import client_for
 from engine.errors import MirrorError
 from engine.flow.group_commits import GroupCommits
 from engine.flow.ports import Answers, Offsets
@@ -16,7 +17,6 @@ from engine.flow.translations import Place
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups import KafkaGroups
 from engine.maps import translations_of
-from engine.runner import client_for
 from engine.settings import FlowConfig, MirrorConfig
 from policies.groups import GroupState
 from policies.model import TopicPartition

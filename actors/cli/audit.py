@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from actors.cli import exits
-from actors.cli.translate import BadQuestion
+from actors.cli.questions import BadQuestion
 from actors.instants import clock_text, instant_ms
 from engine.config import load_config
 from engine.flow.audit import DONE, AuditRow

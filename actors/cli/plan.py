@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from actors.cli import exits
-from actors.cli.translate import BadQuestion
+from actors.cli.questions import BadQuestion
 from engine.config import load_config
 from engine.config_keeper import config_sync
 from engine.flow.config_sync import Looked, Scope

@@ -10,26 +10,16 @@ from rich.console import Console
 from rich.table import Table
 
 from actors.cli import exits
+from actors.cli.questions import BadQuestion
 from engine.clock import now_s, pause
 from engine.config import load_config
-from engine.errors import BrokerUnreachable, ConnectionLost, MirrorError
+from engine.errors import BrokerUnreachable, ConnectionLost
 from engine.settings import FlowConfig, MirrorConfig
 from engine.translate import GroupDesk, Translated
 
 HELP = "show what a consumer group's offsets are on the target, exactly; or commit them there"
 _AGAIN_S = 0.25
 _UNREACHABLE = (ConnectionLost, BrokerUnreachable)
-
-
-class BadQuestion(MirrorError):
-    """Arguments that do not fit the configuration: what is wrong, what would be right."""
-
-    def __init__(self, wrong: str, right: str) -> None:
-        super().__init__(wrong, right)
-        self.wrong, self.right = wrong, right
-
-    def __str__(self) -> str:
-        return f"{self.wrong}; {self.right}"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

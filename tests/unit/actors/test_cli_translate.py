@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Self
 import pytest
 
 from actors.cli import exits, main, translate
-from actors.cli.translate import BadQuestion, choose, table, why_not
+from actors.cli.questions import BadQuestion
+from actors.cli.translate import choose, table, why_not
 from engine.errors import ConnectionLost
 from engine.translate import Row, Translated, UnknownGroup
 from tests.unit.engine.config_files import BASE, mirror

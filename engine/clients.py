@@ -1,0 +1,10 @@
+"""Clients of clusters out of a configuration. By itself, so that a command that only asks brokers starts quickly."""
+
+from engine.kafka.cluster import ClusterClient
+from engine.secrets import handshake_options
+from engine.settings import ClusterConfig
+
+
+def client_for(cluster: ClusterConfig, client_id: str) -> ClusterClient:
+    """Make the client of a cluster; placeholders are resolved here, in the process that connects."""
+    return ClusterClient(cluster.alias, list(cluster.bootstrap), handshake_options(cluster, client_id))
