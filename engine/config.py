@@ -16,7 +16,7 @@ from engine.properties import Properties, Property
 from engine.property_reader import PropertyReader
 from engine.secrets import SECURITY_KEYS, check_security, is_secret
 from engine.settings import ClusterConfig, ConfigWarning, FlowConfig, HeartbeatConfig, MirrorConfig
-from engine.spark_config import read_spark
+from engine.spark_config import read_proof, read_spark
 from engine.storage_config import read_storage
 from engine.telemetry_config import read_telemetry
 from engine.unread import explain
@@ -84,6 +84,7 @@ def _read(reader: PropertyReader, properties: Properties) -> MirrorConfig:
         telemetry=telemetry,
         storage=storage,
         spark=spark,
+        proof=read_proof(reader, spark, storage),
     )
 
 
