@@ -16,7 +16,7 @@ from engine.properties import Properties, Property
 from engine.property_reader import PropertyReader
 from engine.secrets import SECURITY_KEYS, check_security, is_secret
 from engine.settings import ClusterConfig, ConfigWarning, FlowConfig, HeartbeatConfig, MirrorConfig
-from engine.spark_config import read_spark
+from engine.spark_config import read_proof, read_spark
 from engine.storage_config import read_audit_days, read_storage
 from engine.telemetry_config import read_telemetry
 from engine.unread import explain
@@ -85,6 +85,7 @@ def _read(reader: PropertyReader, properties: Properties) -> MirrorConfig:
         storage=storage,
         audit_days=audit_days,
         spark=spark,
+        proof=read_proof(reader, spark, storage),
     )
 
 
