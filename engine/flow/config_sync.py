@@ -14,6 +14,7 @@ import msgspec
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.config_snapshot import Snapshots
 from engine.flow.settings_port import NoAuthorizer, Settings
+from engine.tasks import run_all
 from policies.acl_sync import AclPlan, AclRules, AddAcl, Binding, LeftAcl, Resource, plan_acls
 from policies.config_sync import (
     Change,
