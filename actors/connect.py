@@ -33,6 +33,10 @@ UNWATCHED = {
     "RAY_task_events_report_interval_ms": "0",
 }
 """A local Ray has no dashboard: nobody reads what its processes would count for one."""
+UNMINDED = {"RAY_memory_monitor_refresh_ms": "0"}
+"""Where a machine's memory is nearly full, Ray's monitor ends actors, whoever filled it: it was seen to end supervisor and
+metadata actor, of 70 MiB each, for what others took. What a mirror takes is bounded, so that mends nothing.
+"""
 
 
 class RayUnreachable(MirrorError):
@@ -135,7 +139,7 @@ def start_local(
     what the machine has, for actors that ask for it (0: what Ray finds free); in `folder`, if its path is short.
     `resources`: what else its one node is said to have.
     """
-    for name, value in UNWATCHED.items():
+    for name, value in {**UNWATCHED, **UNMINDED}.items():
         os.environ.setdefault(name, value)
     ray = _import_ray(token=True)
     base = str(folder) if folder is not None else tempfile.gettempdir()

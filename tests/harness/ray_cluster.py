@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from actors.connect import UNMINDED
 from deploy.local.java import find_java
 from deploy.local.ports import HOST, pick_ports
 from tests.harness.ray_jobs import Jobs
@@ -235,13 +236,17 @@ class RayCluster:
 
 
 def ray_env() -> dict[str, str]:
-    """Give this process's environment without its Ray settings: no token, no usage report, `python` is ours."""
+    """Give this process's environment without its Ray settings: no token, no usage report, `python` is ours.
+
+    Machines that run tests are shared: Ray's memory monitor would end actors for what others take.
+    """
     return {
         **{key: value for key, value in os.environ.items() if not key.startswith("RAY_")},
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
         "RAY_AUTH_MODE": "disabled",
         "RAY_USAGE_STATS_ENABLED": "0",
+        **UNMINDED,
     }
 
 

@@ -1,0 +1,15 @@
+"""What a local Ray is told by its environment: Ray passes over a name that it does not know, so each must be one."""
+
+from pathlib import Path
+
+import pytest
+import ray
+
+from actors.connect import UNMINDED, UNWATCHED
+
+RAYLET = Path(ray.__file__).parent / "core/src/ray/raylet/raylet"
+
+
+@pytest.mark.parametrize("name", [*UNWATCHED, *UNMINDED])
+def test_the_pinned_ray_knows_each_setting(name: str) -> None:
+    assert name.removeprefix("RAY_").encode() in RAYLET.read_bytes()
