@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,15 @@ DEADLINE_S = 90.0
 
 
 class Shell:
-    """Runs raymirror commands in processes of their own, with a state folder of their own."""
+    """Runs raymirror commands in processes of their own, with a state folder of their own; `env` says which Ray they
+    use, without it `run` starts one.
+    """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, env: Mapping[str, str] | None = None) -> None:
         self.folder = folder
         self.started: subprocess.Popen[bytes] | None = None
         self.env = {
-            **{key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"},
+            **(env or {key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"}),
             "XDG_STATE_HOME": str(folder / "state"),
             "PYTHONPATH": str(ROOT),
         }
@@ -78,5 +80,6 @@ def write_config(folder: Path, source: Cluster, target: Cluster, topics: str) ->
         "replication.factor = 1\n"
         "offset.storage.replication.factor = 1\n"
         "emit.heartbeats.enabled = false\n"
+        "refresh.topics.interval.seconds = 1\n"
     )
     return path
