@@ -69,6 +69,17 @@ class Shell:
         pytest.fail(f"not so within {DEADLINE_S:.0f} s; last status {status}; the mirror printed:\n{log}")
 
 
+def copied(records: int) -> Callable[[dict[str, Any]], bool]:
+    """Whether every partition of the one flow is at its end, and so many records behind it."""
+
+    def check(status: dict[str, Any]) -> bool:
+        flow = status["flows"][0]
+        at = sum(max(0, lane["source_next"]) for lane in status["lanes"])
+        return bool(flow["unknown_lanes"] == 0 and flow["lag_records"] == 0 and at == records)
+
+    return check
+
+
 def write_config(folder: Path, source: Cluster, target: Cluster, topics: str) -> Path:
     path = folder / "mm2.properties"
     path.write_text(
