@@ -9,6 +9,7 @@ from rich.table import Table
 
 from actors.checks import prepare
 from actors.cli import exits
+from engine.file_kind import worded
 from engine.preflight import FlowPreview
 
 HELP = "read a configuration and say what is wrong or missing; changes nothing"
@@ -24,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
     """Check and tell. Raises ConfigError, BrokerUnreachable, KafkaRefusal, TopicCollision: exit code 2."""
     config, flows = prepare(args.config)
     for warning in config.warnings:
-        print(f"warning: {args.config}: {warning}", file=sys.stderr)
+        print(f"warning: {args.config}: {worded(str(warning), args.config)}", file=sys.stderr)
     for note in config.notes:
         print(f"note: {args.config}: {note}")
     for flow in flows:
