@@ -38,6 +38,10 @@ def show(flow: FlowPreview) -> None:
     """Print what a flow would copy."""
     partitions = sum(topic.partitions for topic in flow.topics)
     print(f"{flow.flow}: {len(flow.topics)} topics, {partitions} partitions; {flow.left_out} topics left out")
+    if not flow.topics:
+        print(
+            f"note: {flow.flow}: no topic of {flow.flow.source!r} is wanted by `topics` yet; one that comes is copied"
+        )
     if flow.polled:
         print(f"note: {flow.flow}: consumer groups will be polled, not looked at when they commit: {flow.polled}")
     table = Table("source topic", "target topic", "partitions", "target")
