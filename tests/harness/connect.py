@@ -10,7 +10,6 @@ from pathlib import Path
 from deploy.local.ports import pick_ports
 from deploy.local.tools import QUICK_FLAGS, start_tool
 from tests.harness.mirror import Mirror
-from tests.harness.mm2 import QUICK
 
 _MAIN_CLASS = "org.apache.kafka.connect.cli.ConnectDistributed"
 _CONNECTOR_CLASS = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
@@ -56,7 +55,7 @@ class ConnectWorker:
             "config.storage.replication.factor": "1",
             "status.storage.replication.factor": "1",
             "offset.flush.interval.ms": "1000",
-            **QUICK,
+            "plugin.discovery": "service_load",
         }
         file.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()))
         self._process = start_tool(_MAIN_CLASS, str(file), log_file=self.log, heap_mib=512, flags=QUICK_FLAGS)

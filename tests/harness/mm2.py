@@ -23,10 +23,6 @@ ONE_REPLICA = dict.fromkeys(
 """What MM2 needs on clusters of one broker."""
 
 
-QUICK = {"plugin.discovery": "service_load", "session.timeout.ms": "6000"}
-"""A worker that does not look through its class path for plugins, and is missed as soon as brokers allow."""
-
-
 def mm2_properties(mirror: Mirror, topics: str, more: Mapping[str, str]) -> dict[str, str]:
     """Return the file of an MM2 with the one flow of a mirror."""
     flow = mirror.flow
@@ -37,7 +33,6 @@ def mm2_properties(mirror: Mirror, topics: str, more: Mapping[str, str]) -> dict
         f"{flow}.enabled": "true",
         f"{flow}.topics": topics,
         **ONE_REPLICA,
-        **{f"{alias}.{key}": value for alias in flow for key, value in QUICK.items()},
         **more,
     }
 
