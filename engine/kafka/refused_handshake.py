@@ -4,7 +4,7 @@ import ssl
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from aiokafka.errors import SaslAuthenticationFailed, UnsupportedSaslMechanismError
+from aiokafka.errors import IllegalSaslStateError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
 from aiokafka.protocol.admin import SaslHandShakeRequest
 
 from engine.kafka.security import HandshakeOptions
@@ -48,9 +48,13 @@ def explain(error: BaseException, options: HandshakeOptions, mechanisms: Sequenc
         return f"the broker does not take our certificate; ssl.keystore.location must hold one that it trusts ({words})"
     if "WRONG_VERSION_NUMBER" in alert or "RECORD_LAYER_FAILURE" in alert:
         return f"no TLS is spoken there; give the TLS port, or another security.protocol ({words})"
-    if options.security_protocol.endswith("PLAINTEXT") and words.endswith(" closed"):
-        return f"{words} during the handshake; does security.protocol = {options.security_protocol} fit this port?"
-    return words
+    if isinstance(error, IllegalSaslStateError):
+        words = "no login is taken there"
+    elif not (isinstance(error, ConnectionResetError) or words.endswith(" closed")):
+        return words
+    bare = options.security_protocol.endswith("SSL") and not options.has_certificate
+    wanted = "; or it asks for a certificate of ours: ssl.keystore.location" if bare else ""
+    return f"{words}, during the handshake; does security.protocol = {options.security_protocol} fit this port?{wanted}"
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

@@ -5,7 +5,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from aiokafka.errors import KafkaConnectionError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
+from aiokafka.errors import (
+    IllegalSaslStateError,
+    KafkaConnectionError,
+    SaslAuthenticationFailed,
+    UnsupportedSaslMechanismError,
+)
 from aiokafka.protocol.admin import SaslHandShakeRequest
 
 from engine.kafka.refused_handshake import explain, heard_mechanisms
@@ -36,10 +41,24 @@ def closed_by(words: str) -> KafkaConnectionError:
         (closed_by("TLSV1_ALERT_UNKNOWN_CA"), TLS_OWN, "the broker does not take our certificate"),
         (ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number"), TLS, "no TLS is spoken there"),
         (KafkaConnectionError(CLOSED), OPEN, "does security.protocol = PLAINTEXT fit this port?"),
+        (
+            KafkaConnectionError(CLOSED),
+            TLS,
+            "security.protocol = SSL fit this port?; or it asks for a certificate of ours",
+        ),
+        (
+            ConnectionResetError(),
+            TLS_OWN,
+            "ConnectionResetError, during the handshake; does security.protocol = SSL fit",
+        ),
+        (IllegalSaslStateError("x"), PLAIN, "no login is taken there, during the handshake; does security.protocol"),
         (ConnectionRefusedError(111, "refused"), OPEN, "[Errno 111] refused"),
         (TimeoutError(), OPEN, "TimeoutError"),
     ],
-    ids=["mechanism", "password", "authority", "1.3", "1.2", "not ours", "no TLS", "closed", "refused", "silent"],
+    ids=[
+        *("mechanism", "password", "authority", "1.3", "1.2", "not ours", "no TLS", "closed", "closed in TLS", "reset"),
+        *("no login", "refused", "silent"),
+    ],
 )
 def test_it_says_what_would_be_right(error: Exception, options: HandshakeOptions, says: str) -> None:
     assert says in explain(error, options, ["B", "A"])
