@@ -13,7 +13,7 @@ from engine.errors import BrokerUnreachable
 from engine.mm2_preflight import refuse_running_mm2
 from engine.preflight import FlowPreview, preview
 from engine.secrets import literal_secrets
-from engine.settings import MirrorConfig
+from engine.settings import ConfigWarning, MirrorConfig
 
 
 def prepare(
@@ -31,7 +31,8 @@ async def _prepare(
 ) -> tuple[MirrorConfig, tuple[FlowPreview, ...]]:
     flows = await preview(config, bear)
     more = await refuse_running_mm2(config, [flow.flow for flow in flows])
-    return msgspec.structs.replace(config, warnings=(*config.warnings, *more)), flows
+    unfenced = [ConfigWarning(0, str(flow.flow), text) for flow in flows if (text := flow.unfenced_text())]
+    return msgspec.structs.replace(config, warnings=(*config.warnings, *more, *unfenced)), flows
 
 
 def shipped_secrets(path: Path, config: MirrorConfig) -> tuple[str, ...]:

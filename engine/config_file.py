@@ -1,12 +1,11 @@
 """The file of a configuration: `mirror.yaml` by its name's ending, else `.properties`."""
 
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from engine.errors import ConfigError
+from engine.file_kind import is_yaml
 from engine.mirror_yaml import parse_yaml
 from engine.properties import Properties, parse_properties
-
-_YAML = (".yaml", ".yml")
 
 
 def read_file(path: Path) -> Properties:
@@ -16,7 +15,7 @@ def read_file(path: Path) -> Properties:
 
 def parse_file(data: bytes, file: str) -> Properties:
     """Parse the bytes of a configuration file of a name. Raises ConfigError."""
-    if PurePath(file).suffix.lower() not in _YAML:
+    if not is_yaml(file):
         return parse_properties(data.decode("iso-8859-1"), file)
     try:
         text = data.decode("utf-8-sig")

@@ -12,14 +12,17 @@ from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, Mirro
 from engine.flow.ports import LATEST
 from engine.kafka.admin import create_topic
 from engine.kafka.cluster import ClusterClient, Metadata
+from engine.kafka.faults import TRANSACTIONAL_ID_AUTHORIZATION_FAILED, error_name
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.internal_topics import MAP_CONFIGS, POSITIONS_CONFIGS, check_policy
+from engine.kafka.rights import missing_rights
 from engine.settings import FlowConfig, MirrorConfig
 from engine.tasks import run_all
 from policies.model import FlowName, TopicPartition
 from policies.topology import colliding_targets, find_loop
 
 CLIENT_ID = "raymirror-check"
+GRANT = "grant Write and Describe on the transactional ids that begin with 'raymirror' (a prefixed ACL)"
 
 
 class TopicPreview(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,12 +35,24 @@ class TopicPreview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FlowPreview(msgspec.Struct, frozen=True, kw_only=True):
-    """What one flow would copy; `polled` is why commits of groups will not be read as they are made."""
+    """What one flow would copy; `polled` is why commits of groups will not be read as they are made, `unfenced` what is
+    not granted on transactional ids, without which the target does not refuse a former owner.
+    """
 
     flow: FlowName
     topics: tuple[TopicPreview, ...]
     left_out: int
     polled: str = ""
+    unfenced: tuple[str, ...] = ()
+
+    def unfenced_text(self) -> str:
+        """Say what lacks and what would be right; empty where nothing does."""
+        if not self.unfenced:
+            return ""
+        return (
+            f"cluster {self.flow.target!r} does not grant us {' and '.join(self.unfenced)} on transactional ids: a"
+            f" former owner of a partition is found out, but not refused by the broker; {GRANT}"
+        )
 
 
 class TopicCollision(MirrorError):
@@ -78,8 +93,9 @@ async def preview(
     """Ask both clusters of every flow what would be copied.
 
     `bear` is told of each cluster that does not answer, and its flows are left out, as long as one flow is left.
-    Raises BrokerUnreachable, KafkaRefusal (the target does not let us create what is missing, or would forget
-    positions), TopicCollision, TopicLoop, ConfigError (a placeholder that does not resolve).
+    Raises BrokerUnreachable, KafkaRefusal (the target does not let us create what is missing, would forget positions,
+    or denies transactions to a flow in transactions), TopicCollision, TopicLoop, ConfigError (a placeholder that does
+    not resolve).
     """
     async with AsyncExitStack() as stack:
         used = sorted({alias for flow in config.flows for alias in flow.name})
@@ -109,11 +125,28 @@ async def preview(
             await _try_creating(clients[flow.name.target], flow, previewed, metadata[flow.name.target])
         return tuple(
             [
-                msgspec.structs.replace(one, polled=await _polled(clients[name], flow, metadata[name]))
+                msgspec.structs.replace(
+                    one,
+                    polled=await _polled(clients[flow.name.source], flow, metadata[flow.name.source]),
+                    unfenced=await _unfenced(clients[flow.name.target], flow),
+                )
                 for flow, one in zip(present, flows, strict=True)
-                for name in [flow.name.source]
             ]
         )
+
+
+async def _unfenced(client: ClusterClient, flow: FlowConfig) -> tuple[str, ...]:
+    """Return what is not granted on transactional ids. Raises KafkaRefusal where the flow cannot do without."""
+    asked = f"raymirror.{flow.name}.check"
+    try:
+        missing = await missing_rights(client, asked)
+    except ConnectionLost:  # a broker that is just going away: it tells nothing
+        return ()
+    if missing and flow.commit_s:
+        code = TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        where = f"{' and '.join(missing)} on transactional id {asked} on cluster {flow.name.target!r}"
+        raise KafkaRefusal(where, code, error_name(code), f"exactly-once mode needs it: {GRANT}")
+    return missing
 
 
 async def _polled(client: ClusterClient, flow: FlowConfig, source: Metadata) -> str:

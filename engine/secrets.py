@@ -74,6 +74,7 @@ def handshake_options(cluster: ClusterConfig, client_id: str) -> HandshakeOption
         client_id=client_id,
         security_protocol=protocol,
         ssl_context=_ssl_context(cluster, security) if protocol.endswith("SSL") else None,
+        has_certificate="ssl.keystore.location" in security,
         sasl_mechanism=_mechanism(security) if sasl else None,
         username=username,
         password=password,

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 from hypothesis import HealthCheck, settings
 
+from deploy.local.broker import Broker
 from deploy.local.cluster import Cluster, start_clusters
+from deploy.local.tools import QUICK_FLAGS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
 # Machines are slow and shared: no property is about time.
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("shared")
+
+# Most brokers of tests live for seconds, and the optimising compiler takes more than half of what their start costs.
+Broker.jvm_flags = QUICK_FLAGS
 
 
 @pytest.fixture(autouse=True)

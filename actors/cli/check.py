@@ -9,6 +9,7 @@ from rich.table import Table
 
 from actors.checks import prepare
 from actors.cli import exits
+from engine.file_kind import worded
 from engine.preflight import FlowPreview
 
 HELP = "read a configuration and say what is wrong or missing; changes nothing"
@@ -24,7 +25,7 @@ def run(args: argparse.Namespace) -> int:
     """Check and tell. Raises ConfigError, BrokerUnreachable, KafkaRefusal, TopicCollision: exit code 2."""
     config, flows = prepare(args.config)
     for warning in config.warnings:
-        print(f"warning: {args.config}: {warning}", file=sys.stderr)
+        print(f"warning: {args.config}: {worded(str(warning), args.config)}", file=sys.stderr)
     for note in config.notes:
         print(f"note: {args.config}: {note}")
     for flow in flows:
@@ -37,6 +38,10 @@ def show(flow: FlowPreview) -> None:
     """Print what a flow would copy."""
     partitions = sum(topic.partitions for topic in flow.topics)
     print(f"{flow.flow}: {len(flow.topics)} topics, {partitions} partitions; {flow.left_out} topics left out")
+    if not flow.topics:
+        print(
+            f"note: {flow.flow}: no topic of {flow.flow.source!r} is wanted by `topics` yet; one that comes is copied"
+        )
     if flow.polled:
         print(f"note: {flow.flow}: consumer groups will be polled, not looked at when they commit: {flow.polled}")
     table = Table("source topic", "target topic", "partitions", "target")

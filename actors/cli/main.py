@@ -14,6 +14,7 @@ from actors.cli import exits
 from actors.session import NoMirror
 from deploy.local.errors import ClusterError
 from engine.errors import MirrorError
+from engine.file_kind import worded
 
 # As a shell reports a program ended by SIGINT.
 INTERRUPTED: Final = 130
@@ -59,7 +60,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return int(asked.run(asked))
     except (MirrorError, ClusterError) as error:
-        print(f"raymirror {words[0]}: {error}", file=sys.stderr)
+        config = getattr(asked, "config", None)
+        print(f"raymirror {words[0]}: {worded(str(error), config) if config else error}", file=sys.stderr)
         return exit_code(error)
     except KeyboardInterrupt:
         return INTERRUPTED

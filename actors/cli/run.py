@@ -9,6 +9,7 @@ from actors import session
 from actors.checks import prepare, shipped_secrets
 from actors.cli import exits
 from engine.errors import BrokerUnreachable
+from engine.file_kind import worded
 
 HELP = "start or join the mirror of a configuration and follow it"
 
@@ -26,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     """Check all that can be checked without Ray, then run. Exit code 0 after a drain, 1 if it was not in order."""
     config, _ = prepare(args.config, _bear)
     for warning in config.warnings:
-        print(f"warning: {args.config}: {warning}", file=sys.stderr)
+        print(f"warning: {args.config}: {worded(str(warning), args.config)}", file=sys.stderr)
     for secret in shipped_secrets(args.config, config):
         print(f"warning: {secret}", file=sys.stderr)
     # Ray comes last: it takes seconds, and nothing above needs it

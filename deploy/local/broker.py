@@ -4,6 +4,7 @@ import subprocess
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import ClassVar
 
 from deploy.local import probe
 from deploy.local.errors import ClusterError
@@ -25,6 +26,9 @@ class Broker:
     `folder/server.properties`, `folder/data/` and `folder/broker.log` are its own; its ports are fixed for its life, so
     that clients find it again after a restart.
     """
+
+    jvm_flags: ClassVar[tuple[str, ...]] = SERVER_FLAGS
+    """How Java runs it; for brokers of a short life see `QUICK_FLAGS`."""
 
     def __init__(self, address: BrokerAddress, everyone: list[BrokerAddress], folder: Path, cluster_id: str) -> None:
         self.address = address
@@ -72,7 +76,7 @@ class Broker:
         for port in (self.address.port, self.address.controller_port):
             if not is_free(port):
                 raise ClusterError(f"broker {self.node_id} cannot start", f"port {port} on {HOST} is taken")
-        flags = (*SERVER_FLAGS, f"-Xms{min(FIRST_HEAP_MIB, heap_mib)}m")
+        flags = (*self.jvm_flags, f"-Xms{min(FIRST_HEAP_MIB, heap_mib)}m")
         command = java_command(
             "kafka.Kafka",
             str(self._properties),

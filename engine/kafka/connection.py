@@ -17,6 +17,7 @@ from aiokafka.errors import KafkaError
 from aiokafka.protocol.api import Request
 
 from engine.errors import BrokerUnreachable, ConnectionLost
+from engine.kafka.refused_handshake import explain, heard_mechanisms
 from engine.kafka.security import HandshakeOptions
 
 _SCRATCH_BYTES = 64 * 1024
@@ -148,10 +149,11 @@ class Connection:
     async def open(cls, host: str, port: int, options: HandshakeOptions) -> "Connection":
         """Connect and shake hands; raises BrokerUnreachable with the reason, never with a secret."""
         handshake = AIOKafkaConnection(host, port, **options.aiokafka())
+        mechanisms = heard_mechanisms(handshake)
         try:
             await handshake.connect()
         except (OSError, TimeoutError, KafkaError) as error:
-            raise BrokerUnreachable(f"{host}:{port}", str(error) or type(error).__name__) from error
+            raise BrokerUnreachable(f"{host}:{port}", explain(error, options, mechanisms)) from error
         connection = cls(host, port, options.client_id, dict(handshake._versions))
         # The writer is kept because its finalizer would close the transport under us.
         connection._writer = handshake._writer

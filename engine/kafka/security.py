@@ -13,6 +13,8 @@ class HandshakeOptions(msgspec.Struct, frozen=True, kw_only=True):
     timeout_s: float = 10.0
     security_protocol: str = "PLAINTEXT"
     ssl_context: ssl.SSLContext | None = None
+    has_certificate: bool = False
+    """Whether the context has a certificate of ours to show."""
     sasl_mechanism: str | None = None
     username: str | None = None
     password: str | None = None

@@ -43,7 +43,7 @@ async def calm(run: Run) -> None:
 
 
 @pytest.mark.parametrize("how", ["kill", pytest.param("stop", marks=pytest.mark.full)])
-@pytest.mark.parametrize("side", ["source", "target"])
+@pytest.mark.parametrize("side", ["source", pytest.param("target", marks=pytest.mark.full)])
 async def test_a_broker_goes_and_comes_back(
     pair: tuple[Cluster, Cluster], record_count: int, figures: dict[str, Any], side: str, how: str
 ) -> None:

@@ -97,8 +97,8 @@ async def finish(mirror: Mirror, running: CopierProcess) -> None:
     ("kind", "kills", "config"),
     [
         ("plain", 5, {}),
-        ("transactional", 3, {}),
-        ("append-time", 2, {"message.timestamp.type": "LogAppendTime"}),
+        pytest.param("transactional", 3, {}, marks=pytest.mark.full),
+        pytest.param("append-time", 2, {"message.timestamp.type": "LogAppendTime"}, marks=pytest.mark.full),
     ],
 )
 async def test_kills_in_full_flight(
@@ -125,6 +125,7 @@ async def test_kills_in_full_flight(
     assert all(sum(row["tails"]) >= row["behind"] for row in rows), "a tail held less than was acknowledged"
 
 
+@pytest.mark.full
 async def test_a_compacted_source_cleaned_between_kill_and_restart(pair: tuple[Cluster, Cluster]) -> None:
     """Counting the target's records would lose records here: what was copied is no longer in the source."""
     mirror = Mirror(*pair, alias="cleaned", partition_fetch_bytes=16 * 1024)

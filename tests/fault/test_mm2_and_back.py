@@ -113,6 +113,7 @@ def steps_back(records: list[Read]) -> list[tuple[int, int]]:
     return steps
 
 
+@pytest.mark.full  # a killed MM2 without load is in test_takeover_command.py
 async def test_ours_goes_on_behind_what_a_killed_mm2_really_copied(
     pair: tuple[Cluster, Cluster], tmp_path: Path
 ) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from deploy.local.ports import pick_ports
-from deploy.local.tools import SERVER_FLAGS, start_tool
+from deploy.local.tools import QUICK_FLAGS, start_tool
 from tests.harness.mirror import Mirror
 
 _MAIN_CLASS = "org.apache.kafka.connect.cli.ConnectDistributed"
@@ -58,7 +58,7 @@ class ConnectWorker:
             "plugin.discovery": "service_load",
         }
         file.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()))
-        self._process = start_tool(_MAIN_CLASS, str(file), log_file=self.log, heap_mib=512, flags=SERVER_FLAGS)
+        self._process = start_tool(_MAIN_CLASS, str(file), log_file=self.log, heap_mib=512, flags=QUICK_FLAGS)
 
     async def submit(self, name: str, config: Mapping[str, str]) -> None:
         """Create a connector, as soon as the worker takes requests."""

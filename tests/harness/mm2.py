@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 
-from deploy.local.tools import SERVER_FLAGS, start_tool
+from deploy.local.tools import QUICK_FLAGS, start_tool
 from tests.harness.mirror import Mirror
 
 _MAIN_CLASS = "org.apache.kafka.connect.mirror.MirrorMaker"
@@ -44,7 +44,7 @@ class Mm2:
         folder.mkdir(parents=True, exist_ok=True)
         file, self.log = folder / "mm2.properties", folder / "mm2.log"
         file.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()))
-        self._process = start_tool(_MAIN_CLASS, str(file), log_file=self.log, heap_mib=512, flags=SERVER_FLAGS)
+        self._process = start_tool(_MAIN_CLASS, str(file), log_file=self.log, heap_mib=512, flags=QUICK_FLAGS)
 
     async def kill(self) -> None:
         """kill -9, and wait until it is gone."""

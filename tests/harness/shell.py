@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,15 @@ DEADLINE_S = 90.0
 
 
 class Shell:
-    """Runs raymirror commands in processes of their own, with a state folder of their own."""
+    """Runs raymirror commands in processes of their own, with a state folder of their own; `env` says which Ray they
+    use, without it `run` starts one.
+    """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, env: Mapping[str, str] | None = None) -> None:
         self.folder = folder
         self.started: subprocess.Popen[bytes] | None = None
         self.env = {
-            **{key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"},
+            **(env or {key: value for key, value in os.environ.items() if key != "RAY_ADDRESS"}),
             "XDG_STATE_HOME": str(folder / "state"),
             "PYTHONPATH": str(ROOT),
         }
@@ -67,6 +69,17 @@ class Shell:
         pytest.fail(f"not so within {DEADLINE_S:.0f} s; last status {status}; the mirror printed:\n{log}")
 
 
+def copied(records: int) -> Callable[[dict[str, Any]], bool]:
+    """Whether every partition of the one flow is at its end, and so many records behind it."""
+
+    def check(status: dict[str, Any]) -> bool:
+        flow = status["flows"][0]
+        at = sum(max(0, lane["source_next"]) for lane in status["lanes"])
+        return bool(flow["unknown_lanes"] == 0 and flow["lag_records"] == 0 and at == records)
+
+    return check
+
+
 def write_config(folder: Path, source: Cluster, target: Cluster, topics: str) -> Path:
     path = folder / "mm2.properties"
     path.write_text(
@@ -78,5 +91,6 @@ def write_config(folder: Path, source: Cluster, target: Cluster, topics: str) ->
         "replication.factor = 1\n"
         "offset.storage.replication.factor = 1\n"
         "emit.heartbeats.enabled = false\n"
+        "refresh.topics.interval.seconds = 1\n"
     )
     return path

@@ -56,6 +56,7 @@ def test_it_tells_what_would_be_copied_and_changes_nothing(
     assert "2 topics, 4 partitions" in done.stdout
     assert "one.checked-a" in done.stdout
     assert "will be created" in done.stdout
+    assert "transactional" not in done.stderr, "everything is granted"
     assert names(target_cluster) == before
 
 

@@ -103,7 +103,7 @@ async def until_held(proxy: Proxy, count: int) -> None:
         await proxy.wait_held_requests(count)
 
 
-@pytest.mark.parametrize("when", ["before", "behind"])
+@pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.full), "behind"])
 async def test_appends_that_come_before_or_behind_those_of_a_successor(
     when: str, source_cluster: Cluster, proxied: Proxied, proxy: Proxy
 ) -> None:
@@ -130,6 +130,7 @@ async def test_appends_that_come_before_or_behind_those_of_a_successor(
     await stage.assert_whole()
 
 
+@pytest.mark.full
 async def test_appends_of_an_owner_that_is_gone(source_cluster: Cluster, proxied: Proxied, proxy: Proxy) -> None:
     stage = await Stage.create(source_cluster, proxied.cluster, "appends-gone")
     async with stage.mirror.run(epoch=1, drain=False) as old:
@@ -168,6 +169,7 @@ async def test_a_producer_id_that_a_stale_owner_asked_for_comes_late(
     await stage.assert_whole()
 
 
+@pytest.mark.full
 async def test_a_producer_id_that_was_asked_for_by_an_owner_who_is_gone(
     source_cluster: Cluster, proxied: Proxied, proxy: Proxy
 ) -> None:

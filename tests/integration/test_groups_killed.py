@@ -114,7 +114,7 @@ async def until_moved(run: Run, sides: Sides, group: str, commits: list[int]) ->
     await until(there, lambda: (group, wanted), _SECONDS)
 
 
-@pytest.mark.parametrize("application", [stock_application, java_application])
+@pytest.mark.parametrize("application", [stock_application, pytest.param(java_application, marks=pytest.mark.full)])
 async def test_a_killed_application_reads_on_from_its_last_commit(
     mirror: Mirror, application: Killed, tmp_path: Path
 ) -> None:

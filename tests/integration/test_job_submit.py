@@ -15,8 +15,8 @@ import pytest
 from actors.demo.topics import create_topics
 from deploy.local.cluster import Cluster
 from tests.harness.ray_cluster import RayCluster, ray_cluster
-from tests.harness.shell import ROOT, Shell, write_config
-from tests.integration.test_run_command import copied, produce, same
+from tests.harness.shell import ROOT, Shell, copied, write_config
+from tests.integration.test_run_command import produce, same
 
 pytestmark = [pytest.mark.integration, pytest.mark.ray, pytest.mark.full]
 

@@ -96,6 +96,7 @@ async def unled(source_cluster: Cluster, three: Cluster, request: pytest.Fixture
     return found
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("unled", [("led", 0.2)], indirect=True)
 async def test_a_partition_without_a_leader_holds_back_no_reader_of_others(unled: Unled, three: Cluster) -> None:
     mirror = unled.mirror

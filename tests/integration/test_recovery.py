@@ -98,6 +98,7 @@ def spoil_rounds(story: GrowingMirror) -> None:
     subprocess.run(command, env=story.live.env, check=True, capture_output=True, timeout=600)
 
 
+@pytest.mark.full
 async def test_a_supervisor_whose_rounds_fail_is_started_again(story: GrowingMirror) -> None:
     async with story.growing():
         await story.until_grown()
@@ -114,6 +115,7 @@ async def test_a_supervisor_whose_rounds_fail_is_started_again(story: GrowingMir
     assert await story.epochs() == before
 
 
+@pytest.mark.full
 async def test_a_file_that_was_edited_ends_no_healing(story: GrowingMirror) -> None:
     """A copier, then the supervisor are killed while the file says something else: both go on as they began."""
     async with story.growing():

@@ -1,13 +1,11 @@
 """`raymirror run` on real clusters, and `status`, `pause`, `resume`, `stop` from other processes.
 
-The tests of one mirror are steps of one story and run in order; a second story is an end by SIGTERM and a new start.
+The tests are steps of one story and run in order.
 """
 
 import asyncio
-import signal
-import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +15,12 @@ from aiokafka import AIOKafkaProducer
 from actors.demo.reader import read_topics
 from actors.demo.topics import create_topics
 from deploy.local.cluster import Cluster
+from tests.harness.live import LiveMirror
 from tests.harness.shell import Shell, write_config
 
 pytestmark = [pytest.mark.integration, pytest.mark.ray]
+
+FLOW = "source->target"
 
 
 def produce(cluster: Cluster, topic: str, count: int, first: int = 0) -> None:
@@ -36,17 +37,6 @@ def produce(cluster: Cluster, topic: str, count: int, first: int = 0) -> None:
     asyncio.run(send())
 
 
-def copied(records: int) -> Callable[[dict[str, Any]], bool]:
-    """Every partition at its end, and so many records behind it."""
-
-    def check(status: dict[str, Any]) -> bool:
-        flow = status["flows"][0]
-        at = sum(max(0, lane["source_next"]) for lane in status["lanes"])
-        return bool(flow["unknown_lanes"] == 0 and flow["lag_records"] == 0 and at == records)
-
-    return check
-
-
 def same(source: Cluster, target: Cluster, topic: str) -> bool:
     ours = read_topics(source.bootstrap_servers, [topic])
     theirs = read_topics(target.bootstrap_servers, [f"source.{topic}"])
@@ -56,10 +46,21 @@ def same(source: Cluster, target: Cluster, topic: str) -> bool:
 
 
 class Story:
-    """One running mirror of the topics told-a and told-b."""
+    """One running mirror of the topics told-a and told-b, on a Ray of its own."""
 
-    def __init__(self, shell: Shell, process: subprocess.Popen[bytes], config: Path) -> None:
-        self.shell, self.process, self.config = shell, process, config
+    def __init__(self, shell: Shell, config: Path) -> None:
+        self.shell, self.config = shell, config
+        self.live = self.run()
+
+    def run(self) -> LiveMirror:
+        """`raymirror run`."""
+        self.live = LiveMirror(self.shell.folder, self.config, env=self.shell.env)
+        return self.live
+
+    @property
+    def flow(self) -> dict[str, Any]:
+        """How its flow stands."""
+        return self.live.flow(FLOW)
 
 
 @pytest.fixture(scope="module")
@@ -67,23 +68,20 @@ def story(
     source_cluster: Cluster, target_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Story]:
     folder = tmp_path_factory.mktemp("run")
-    shell = Shell(folder)
     asyncio.run(create_topics(source_cluster.bootstrap_servers, {"told-a": 2, "told-b": 2}))
     produce(source_cluster, "told-a", 1000)
     produce(source_cluster, "told-b", 1000)
-    config = write_config(folder, source_cluster, target_cluster, "told-.*")
-    process = shell.start("run", str(config))
+    made = Story(Shell(folder), write_config(folder, source_cluster, target_cluster, "told-.*"))
     try:
-        yield Story(shell, process, config)
+        yield made
     finally:
-        process.terminate()
-        process.wait(60)
+        made.live.close()
 
 
 def test_it_copies_what_is_there(story: Story, source_cluster: Cluster, target_cluster: Cluster) -> None:
-    status = story.shell.until(copied(2000))
-    assert status["phase"] == "running"
-    assert status["flows"][0]["topics"] == 2
+    story.live.until_whole({FLOW: 2000})
+    assert story.live.status["phase"] == "running"
+    assert story.flow["topics"] == 2
     assert same(source_cluster, target_cluster, "told-a")
     assert same(source_cluster, target_cluster, "told-b")
 
@@ -99,35 +97,30 @@ def test_a_paused_topic_stands_still_while_the_other_goes_on(
 ) -> None:
     paused = story.shell("pause", "source->target", "--topics", "told-a")
     assert paused.returncode == 0, paused.stderr
-    story.shell.until(lambda status: status["flows"][0]["paused_topics"] == ["told-a"])
-    time_to_hear = time.monotonic() + 3  # the command is carried out in the next step, a second at most
-    while time.monotonic() < time_to_hear:
-        story.shell.status()
+    story.live.until(lambda: story.flow["lane_states"].get("paused") == 2, "both partitions are paused")
+    assert story.flow["paused_topics"] == ["told-a"]
+    time.sleep(2)  # a fetch that waits at the broker would bring what comes
     produce(source_cluster, "told-a", 500, first=1000)
     produce(source_cluster, "told-b", 500, first=1000)
 
-    def other_went_on(status: dict[str, Any]) -> bool:
-        at = {name: sum(row["source_next"] for row in status["lanes"] if row["lane"][0] == name) for name in NAMES}
-        return at == {"told-a": 1000, "told-b": 1500}
-
-    story.shell.until(other_went_on)
+    story.live.until(lambda: story.flow["records"] == 2500, "the other topic goes on")
+    lanes = story.shell.status()["lanes"]
+    at = {name: sum(row["source_next"] for row in lanes if row["lane"][0] == name) for name in ("told-a", "told-b")}
+    assert at == {"told-a": 1000, "told-b": 1500}
     assert not same(source_cluster, target_cluster, "told-a")
     assert same(source_cluster, target_cluster, "told-b")
 
 
-NAMES = ("told-a", "told-b")
-
-
 def test_resume_goes_on_where_it_was(story: Story, source_cluster: Cluster, target_cluster: Cluster) -> None:
     assert story.shell("resume", "source->target", "--topics", "told-a").returncode == 0
-    story.shell.until(copied(3000))
+    story.live.until_whole({FLOW: 3000})
     assert same(source_cluster, target_cluster, "told-a")
 
 
 def test_a_topic_that_appears_is_copied(story: Story, source_cluster: Cluster, target_cluster: Cluster) -> None:
     asyncio.run(create_topics(source_cluster.bootstrap_servers, {"told-c": 2}))
     produce(source_cluster, "told-c", 100)
-    story.shell.until(copied(3100))
+    story.live.until_whole({FLOW: 3100})
     assert same(source_cluster, target_cluster, "told-c")
 
 
@@ -139,36 +132,22 @@ def test_wrong_names_are_one_line_and_exit_code_2(story: Story) -> None:
         assert len(done.stderr.splitlines()) == 1
 
 
-def test_stop_ends_it_in_order(story: Story) -> None:
-    done = story.shell("stop")
-    assert (done.returncode, done.stdout) == (0, "stopped\n"), done.stderr
-    assert story.process.wait(30) == 0, (story.shell.folder / "run.log").read_text()[-3000:]
+def test_sigterm_drains_and_a_new_start_goes_on_without_duplicates(
+    story: Story, source_cluster: Cluster, target_cluster: Cluster
+) -> None:
+    story.live.end()
     gone = story.shell("status")
     assert gone.returncode == 3
     assert len(gone.stderr.splitlines()) == 1
     assert "no running mirror" in gone.stderr
+    for topic, first in (("told-a", 1500), ("told-b", 1500), ("told-c", 100)):
+        produce(source_cluster, topic, 200, first=first)
+    story.run().until_whole({FLOW: 600})
+    assert all(same(source_cluster, target_cluster, topic) for topic in ("told-a", "told-b", "told-c"))
 
 
-def test_sigterm_drains_and_a_new_start_goes_on_without_duplicates(
-    source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path
-) -> None:
-    shell = Shell(tmp_path)
-    asyncio.run(create_topics(source_cluster.bootstrap_servers, {"started-again": 2}))
-    produce(source_cluster, "started-again", 1000)
-    config = write_config(tmp_path, source_cluster, target_cluster, "started-again")
-    for round_number in (1, 2):
-        process = shell.start("run", str(config))
-        try:
-            shell.until(copied(1000 * round_number))
-        finally:
-            process.send_signal(signal.SIGTERM)
-            code = process.wait(60)
-        assert code == 0, (tmp_path / "run.log").read_text()[-3000:]
-        produce(source_cluster, "started-again", 1000, first=1000 * round_number)
-    produced = read_topics(source_cluster.bootstrap_servers, ["started-again"])
-    held = read_topics(target_cluster.bootstrap_servers, ["source.started-again"])
-    for (_, number), digest in produced.items():
-        # the third thousand was written after the end: what was copied is a beginning, each record once
-        copy = held["source.started-again", number]
-        assert copy.records == 1000
-        assert digest.digests.startswith(copy.digests)
+def test_stop_ends_it_in_order(story: Story) -> None:
+    done = story.shell("stop")
+    assert (done.returncode, done.stdout) == (0, "stopped\n"), done.stderr
+    assert story.live.process.wait(30) == 0, story.live.describe()
+    assert story.shell("status").returncode == 3

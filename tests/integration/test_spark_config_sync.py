@@ -15,9 +15,9 @@ from tests.harness.admin import create_topics, own_configs, set_configs
 from tests.harness.eventually import until_equal
 from tests.harness.live import LiveMirror, write_properties
 from tests.harness.ray_cluster import RayCluster, ray_cluster
-from tests.harness.shell import Shell
+from tests.harness.shell import Shell, copied
 from tests.integration.test_job_submit import Story
-from tests.integration.test_run_command import copied, produce
+from tests.integration.test_run_command import produce
 from tests.integration.test_spark import SETTINGS, start_probe, told
 
 pytestmark = [pytest.mark.integration, pytest.mark.ray]

@@ -167,7 +167,10 @@ def copiers_of(live: LiveMirror, flow: str) -> set[str]:
     return {one["copier_id"] for one in live.status["copiers"] if one["flow"] == flow}
 
 
-@pytest.mark.parametrize("name", [topology.name for topology in TOPOLOGIES])
+@pytest.mark.parametrize(
+    "name",
+    [one.name if one.name == "hub-spoke" else pytest.param(one.name, marks=pytest.mark.full) for one in TOPOLOGIES],
+)
 async def test_every_copy_is_whole_and_nothing_goes_in_circles(
     name: str, clusters: tuple[Cluster, ...], shared_ray: RayCluster, tmp_path: Path
 ) -> None:

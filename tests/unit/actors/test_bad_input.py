@@ -112,3 +112,12 @@ def test_an_address_where_nobody_answers_is_no_mirror(address: str, capsys: pyte
 def test_nothing_is_written(change: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     complain(capsys, "run", write(tmp_path, **change))
     assert [entry.name for entry in tmp_path.iterdir()] == ["mm2.properties"]
+
+
+def test_hints_are_in_the_words_of_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "mirror.yaml"
+    path.write_text("clusters:\n  A: {bootstrap.servers: 'a:1'}\n  B: {bootstrap.servers: 'b:1'}\n")
+    assert "enable one, e.g. A->B.enabled: true" in complain(capsys, "check", str(path))
+    assert "enable one, e.g. A->B.enabled = true" in complain(
+        capsys, "check", write(tmp_path, **{"A->B.enabled": "false"})
+    )

@@ -1,0 +1,35 @@
+"""What a cluster lets us do with transactional ids, asked without doing it: no epoch rises and no topic is made.
+
+A broker judges these requests before it looks for the id's coordinator, so any broker may be asked.
+"""
+
+from typing import Any
+
+from aiokafka.protocol.api import Request
+from aiokafka.protocol.transaction import EndTxnRequest
+
+from engine.kafka.cluster import ClusterClient
+from engine.kafka.faults import TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+from engine.kafka.protocol import DescribeTransactions
+
+_NOBODY, _NO_EPOCH = -1, -1
+
+
+async def missing_rights(client: ClusterClient, transactional_id: str) -> tuple[str, ...]:
+    """Name what is not granted on a transactional id, of Write and Describe; give one that nobody uses.
+
+    A broker older than 3.0 cannot be asked about Describe. Raises BrokerUnreachable, ConnectionLost.
+    """
+    connection = await client.any_connection()
+    questions: list[tuple[str, Request[Any]]] = [
+        ("Write", EndTxnRequest(transactional_id, _NOBODY, _NO_EPOCH, False)),
+    ]
+    if connection.supports(DescribeTransactions.API_KEY, 0):
+        questions.append(("Describe", DescribeTransactions([transactional_id])))
+    found = []
+    for operation, question in questions:
+        answer = await connection.call(question)
+        code = answer.error_code if operation == "Write" else answer.states[0][0]
+        if code == TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            found.append(operation)
+    return tuple(found)

@@ -1,0 +1,30 @@
+"""What `raymirror check` prints of a flow."""
+
+import pytest
+
+from actors.cli.check import show
+from engine.preflight import FlowPreview, TopicPreview
+from policies.model import FlowName
+
+FLOW = FlowName("A", "B")
+TOPIC = TopicPreview(source="t", target="A.t", partitions=3, exists=False)
+
+
+def test_a_flow_without_topics_says_that_it_waits_for_some(capsys: pytest.CaptureFixture[str]) -> None:
+    show(FlowPreview(flow=FLOW, topics=(), left_out=3))
+    assert capsys.readouterr().out.splitlines() == [
+        "A->B: 0 topics, 0 partitions; 3 topics left out",
+        "note: A->B: no topic of 'A' is wanted by `topics` yet; one that comes is copied",
+    ]
+    show(FlowPreview(flow=FLOW, topics=(TOPIC,), left_out=0))
+    assert "note:" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("missing", "says"),
+    [((), ""), (("Write",), "grant us Write on"), (("Write", "Describe"), "grant us Write and Describe on")],
+)
+def test_missing_rights_are_named(missing: tuple[str, ...], says: str) -> None:
+    text = FlowPreview(flow=FLOW, topics=(), left_out=0, unfenced=missing).unfenced_text()
+    assert says in text
+    assert bool(text) == bool(missing)

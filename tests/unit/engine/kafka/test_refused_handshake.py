@@ -1,0 +1,80 @@
+"""Why a broker did not let us in: what is wrong, and which setting would be right."""
+
+import ssl
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aiokafka.errors import (
+    IllegalSaslStateError,
+    KafkaConnectionError,
+    SaslAuthenticationFailed,
+    UnsupportedSaslMechanismError,
+)
+from aiokafka.protocol.admin import SaslHandShakeRequest
+
+from engine.kafka.refused_handshake import explain, heard_mechanisms
+from engine.kafka.security import HandshakeOptions
+
+PLAIN = HandshakeOptions(security_protocol="SASL_SSL", sasl_mechanism="PLAIN")
+TLS = HandshakeOptions(security_protocol="SSL")
+TLS_OWN = HandshakeOptions(security_protocol="SSL", has_certificate=True)
+OPEN = HandshakeOptions()
+CLOSED = "Connection at h:1 closed"
+
+
+def closed_by(words: str) -> KafkaConnectionError:
+    """Make what aiokafka raises when TLS ends a connection behind its back."""
+    error = KafkaConnectionError(CLOSED)
+    error.__cause__ = ssl.SSLError(1, f"[SSL: {words}] {words.lower()}")
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "options", "says"),
+    [
+        (UnsupportedSaslMechanismError("x"), PLAIN, "does not take sasl.mechanism = PLAIN; use one of its own: A, B"),
+        (SaslAuthenticationFailed("no"), PLAIN, "name and password of sasl.jaas.config"),
+        (ssl.SSLCertVerificationError(1, "[SSL: CERTIFICATE_VERIFY_FAILED] x"), TLS, "ssl.truststore.location"),
+        (closed_by("TLSV13_ALERT_CERTIFICATE_REQUIRED"), TLS, "none is given; set ssl.keystore.type = PEM"),
+        (closed_by("SSLV3_ALERT_BAD_CERTIFICATE"), TLS, "the broker asks for a certificate of ours"),
+        (closed_by("TLSV1_ALERT_UNKNOWN_CA"), TLS_OWN, "the broker does not take our certificate"),
+        (ssl.SSLError(1, "[SSL: WRONG_VERSION_NUMBER] wrong version number"), TLS, "no TLS is spoken there"),
+        (KafkaConnectionError(CLOSED), OPEN, "does security.protocol = PLAINTEXT fit this port?"),
+        (
+            KafkaConnectionError(CLOSED),
+            TLS,
+            "security.protocol = SSL fit this port?; or it asks for a certificate of ours",
+        ),
+        (
+            ConnectionResetError(),
+            TLS_OWN,
+            "ConnectionResetError, during the handshake; does security.protocol = SSL fit",
+        ),
+        (IllegalSaslStateError("x"), PLAIN, "no login is taken there, during the handshake; does security.protocol"),
+        (ConnectionRefusedError(111, "refused"), OPEN, "[Errno 111] refused"),
+        (TimeoutError(), OPEN, "TimeoutError"),
+    ],
+    ids=[
+        *("mechanism", "password", "authority", "1.3", "1.2", "not ours", "no TLS", "closed", "closed in TLS", "reset"),
+        *("no login", "refused", "silent"),
+    ],
+)
+def test_it_says_what_would_be_right(error: Exception, options: HandshakeOptions, says: str) -> None:
+    assert says in explain(error, options, ["B", "A"])
+
+
+def test_a_broker_that_names_no_mechanisms() -> None:
+    assert explain(UnsupportedSaslMechanismError("x"), PLAIN).endswith("ask which it has enabled")
+
+
+async def test_mechanisms_are_heard_in_passing() -> None:
+    async def answer() -> Any:
+        return SimpleNamespace(enabled_mechanisms=["PLAIN"])
+
+    handshake = SimpleNamespace(send=lambda _request, expect_response=True: answer())
+    heard = heard_mechanisms(handshake)
+    await handshake.send("something else")
+    assert heard == []
+    assert (await handshake.send(SaslHandShakeRequest("X"), expect_response=True)).enabled_mechanisms == ["PLAIN"]
+    assert heard == ["PLAIN"]
