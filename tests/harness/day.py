@@ -1,7 +1,11 @@
-"""A day of a simulated mirror, told as progress samples: two flows, eight topics, a stall, a spike and a hole."""
+"""A day of a simulated mirror: two flows, eight topics, a stall, a spike and a hole.
+
+Told as progress samples, and as the windows of one sample each that Spark makes of them.
+"""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 import msgspec
 
@@ -133,3 +137,60 @@ def _counted(lanes: tuple[LaneSample, ...], at_s: int) -> CopierSample:
         fetched_ms=fetched.snapshot().counts,
         append_failures=1 if 15.2 < at_s / _HOUR_S < 15.25 else 0,
     )
+
+
+def windows_of(samples: Iterable[ProgressSample]) -> Iterator[dict[str, Any]]:
+    """Make the windows of EVERY_S seconds that hold one sample each, as the history has them."""
+    for sample in samples:
+        start_ms = (sample.at_ms - 1) // (1000 * EVERY_S) * 1000 * EVERY_S
+        window = {
+            "flow": sample.flow,
+            "copier": sample.copier,
+            "window_start_ms": start_ms,
+            "window_end_ms": start_ms + 1000 * EVERY_S,
+            "samples": 1,
+            "last_ms": sample.at_ms,
+        }
+        assert sample.all is not None
+        yield window | _of_copier(sample.copier, sample.all)
+        for lane in sample.lanes:
+            yield window | _of_lane(lane)
+
+
+def _of_lane(lane: LaneSample) -> dict[str, Any]:
+    lag = lane.source_end - lane.position
+    return {
+        "topic": lane.topic,
+        "partition": lane.partition,
+        "copier_key": "",
+        "lag_records": lag,
+        "lag_bytes": lane.lag_bytes,
+        "lag_ms": lane.lag_ms,
+        "lag_ms_max": lane.lag_ms,
+        "drain_s": 0.0 if lag == 0 else None,
+        "stalled_ms": lane.span_ms if lane.reason and lag else 0,
+        "stall_reason": lane.reason if lag else "",
+        "records": lane.records,
+        "wire_bytes": lane.wire_bytes,
+        "records_per_s": lane.records / EVERY_S,
+        "bytes_per_s": lane.wire_bytes / EVERY_S,
+    }
+
+
+def _of_copier(name: str, counted: CopierSample) -> dict[str, Any]:
+    return {
+        "topic": "",
+        "partition": -1,
+        "copier_key": name,
+        "stalled_ms": 0,
+        "stall_reason": "",
+        "records": counted.records,
+        "wire_bytes": counted.wire_bytes,
+        "records_per_s": counted.records / EVERY_S,
+        "bytes_per_s": counted.wire_bytes / EVERY_S,
+        "append_failures": counted.append_failures,
+        "dropped": counted.dropped,
+        "append_ms_counts": list(counted.append_ms),
+        "copied_ms_counts": list(counted.copied_ms),
+        "fetched_ms_counts": list(counted.fetched_ms),
+    }

@@ -1,42 +1,29 @@
-"""The report of a simulated day, from samples by way of Spark and Parquet to a real browser that opens the page."""
+"""The report of a simulated day, from Parquet to a real browser that opens the page."""
 
 import json
-import shutil
 import time
-from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
-from pyspark.sql import types as t
 
 from actors.cli import main
 from actors.report.page import page as render
-from engine.core.progress_sample import encode_sample
 from engine.jobs.history import History
-from engine.jobs.history_files import HistoryFiles
-from engine.jobs.lag import LagSink
-from engine.jobs.lag_samples import decode
 from engine.jobs.lag_summary import summarize
-from engine.jobs.lag_terms import LagTerms, history_uri
-from engine.jobs.lag_windows import windows
+from engine.jobs.lag_terms import history_uri
 from engine.jobs.storage import Storage
 from policies.model import FlowName
 from tests.harness.browser import NAMES, Tab, browser, find_browser
-from tests.harness.day import DAY_S, TOPICS, a_day
+from tests.harness.day import DAY_S, TOPICS, a_day, windows_of
 from tests.unit.engine.jobs.windows_tables import BASE_MS, HOUR_MS, Row, add, row
 
-# PySpark leaves the sockets that it reads results from to the garbage collector.
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.full,
-    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
     pytest.mark.skipif(find_browser() is None, reason=f"no browser is installed here ({', '.join(NAMES)})"),
 ]
 
-RECORDS = t.StructType([t.StructField("value", t.BinaryType()), t.StructField("timestamp", t.TimestampType())])
 FLOWS = (FlowName("east", "west"), FlowName("west", "archive"))
 CONFIG = """clusters = east, west, archive
 east.bootstrap.servers = 127.0.0.1:1
@@ -60,24 +47,16 @@ FITS = "document.documentElement.scrollWidth <= document.documentElement.clientW
 GROUND = "getComputedStyle(document.body).backgroundColor"
 
 
-@pytest.fixture(scope="module")
-def page(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The page that `raymirror report` writes of a day that Spark stored."""
-    folder = tmp_path_factory.mktemp("report")
-    storage = Storage.of_folder(folder / "storage")
-    start_ms = time.time_ns() // 1_000_000 - 1000 * DAY_S
-    told = [(encode_sample(one), datetime.fromtimestamp(one.at_ms / 1000, UTC)) for one in a_day(start_ms)]
-    rows = decode(spark.createDataFrame(told, RECORDS), tolerance_s=15).persist()
+def written(folder: Path) -> Path:
+    """Write a day of history, and have `raymirror report` write its page."""
+    found = list(windows_of(a_day(time.time_ns() // 1_000_000 - 1000 * DAY_S)))
     for flow in FLOWS:
-        files = HistoryFiles(history_uri(storage, flow))
-        sink = LagSink(LagTerms(flow=flow), files, {}, lambda _event: None, lambda: "day")
-        sink(windows(rows.where(f"flow = '{flow}'"), window_s=30, watermark_s=15), 0)
-    rows.unpersist()
+        history = History(history_uri(Storage.of_folder(folder / "storage"), flow))
+        add(history, "day", [one for one in found if one["flow"] == str(flow)])
     config, out = folder / "mm2.properties", folder / "report.html"
     config.write_text(CONFIG.format(storage=folder / "storage"))
     assert main.main(["report", "--since", "24h", "--config", str(config), "-o", str(out)]) == 0
-    yield out
-    shutil.rmtree(folder, ignore_errors=True)
+    return out
 
 
 async def drawn(tab: Tab) -> list[dict[str, Any]]:
@@ -85,8 +64,8 @@ async def drawn(tab: Tab) -> list[dict[str, Any]]:
     return found
 
 
-async def test_a_browser_draws_every_plot_and_asks_for_nothing(page: Path, tmp_path: Path) -> None:
-    command = find_browser()
+async def test_a_browser_draws_every_plot_and_asks_for_nothing(tmp_path: Path) -> None:
+    command, page = find_browser(), written(tmp_path)
     assert command is not None
     async with browser(command, tmp_path / "profile") as tab:
         for width, dark in ((1280, False), (1280, True), (375, False)):
