@@ -217,11 +217,12 @@ def render(status: MirrorStatus) -> RenderableType:
 
 def flows_table(status: MirrorStatus) -> Table:
     """Make the table of flows."""
-    table = Table()
-    table.add_column("flow")
-    table.add_column("wanted")
+    # Without lines, and names fold where a terminal of 80 columns is too narrow: a number that is cut off is none.
+    table = Table(box=None, pad_edge=False, collapse_padding=True)
+    table.add_column("flow", overflow="fold", min_width=6)
+    table.add_column("wanted", overflow="fold", min_width=6)
     for name in ("topics", "partitions", "lag", "behind", "records", "records/s", "MiB/s", "stopped"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=True)
     for flow in status.flows:
         paused = f" ({len(flow.paused_topics)} topics paused)" if flow.paused_topics else ""
         table.add_row(

@@ -47,6 +47,8 @@ def run(args: argparse.Namespace) -> int:
         rows = [row for row in rows if row.why or row.lag_records != 0]
     if args.json:
         print(msgspec.json.encode({"at_ms": status.at_ms, "partitions": rows}).decode())
+    elif args.behind and not rows:
+        print("no partition is behind")
     else:
         # A pipe has no width: nothing is cut off or wrapped there.
         Console(width=None if sys.stdout.isatty() else 400).print(table(rows))

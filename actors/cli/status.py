@@ -37,7 +37,8 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print(msgspec.json.encode(status).decode())
     else:
-        Console().print(render(status))
+        # A pipe has no width: nothing is cut off or wrapped there.
+        Console(width=None if sys.stdout.isatty() else 400).print(render(status))
     return verdict(status, conditions)
 
 

@@ -60,7 +60,7 @@ class History:
                 continue
             begins = table.column("window_start_ms")
             within = pc.and_(pc.greater_equal(begins, since_ms), pc.less(begins, until_ms))
-            yield hour, table.filter(within)
+            yield hour, table if pc.all(within).as_py() else table.filter(within)  # not copied where it is whole
 
     def _by_hour(self) -> dict[str, list[str]]:
         found: defaultdict[str, list[str]] = defaultdict(list)

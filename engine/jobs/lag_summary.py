@@ -106,31 +106,43 @@ def summarize(
     With `most_topics`, so many topics of each flow have points, those furthest behind: ten thousand have millions.
     """
     step_s = step_for(since_ms, until_ms)
-    hours: list[pa.Table] = []
-    copiers: list[dict[str, Any]] = []
-    stalls: _Stalls = defaultdict(lambda: [set(), 0, 2**63, 0])
-    breaches = BreachFinder(rpo_s or {})
+    found = _Found(step_s * 1000, BreachFinder(rpo_s or {}))
     for history in histories:
         for _, table in history.hours(since_ms, until_ms, _COLUMNS):
-            is_lane = pc.not_equal(table.column("topic"), "")
-            lanes = table.filter(is_lane)
-            _note_stalls(lanes, stalls)
-            per_window = lag_topics.per_window(lanes)
-            breaches.take(per_window)
-            hours.append(lag_topics.per_step(per_window, step_s * 1000))
-            copiers += table.filter(pc.invert(is_lane)).to_pylist()
-    steps = pa.concat_tables(hours) if hours else None
+            found.take(table)
+    steps = pa.concat_tables(found.steps) if found.steps else None
     told = steps if steps is None or most_topics is None else lag_topics.furthest_behind(steps, most_topics)
+    lags = {} if steps is None else dict(lag_topics.flow_lags(steps))
     return Summary(
         since_ms=since_ms,
         until_ms=until_ms,
         step_s=step_s,
-        flows=tuple(_flow_points(copiers, {} if steps is None else dict(lag_topics.flow_lags(steps)), step_s * 1000)),
+        flows=tuple(_flow_points(found.copiers, lags, step_s * 1000)),
         topics=() if told is None else lag_topics.points(told),
         topic_numbers={} if steps is None else lag_topics.numbers(steps),
-        breaches=breaches.found(),
-        stalls=tuple(_stall(key, found) for key, found in sorted(stalls.items(), key=lambda one: -one[1][1])),
+        breaches=found.breaches.found(),
+        stalls=tuple(_stall(key, one) for key, one in sorted(found.stalls.items(), key=lambda one: -one[1][1])),
     )
+
+
+class _Found:
+    """What is found hour by hour; nothing of an hour is kept: it has 1.2 million windows of ten thousand partitions."""
+
+    def __init__(self, step_ms: int, breaches: BreachFinder) -> None:
+        self.steps: list[pa.Table] = []
+        self.copiers: list[dict[str, Any]] = []
+        self.stalls: _Stalls = defaultdict(lambda: [set(), 0, 2**63, 0])
+        self.breaches = breaches
+        self._step_ms = step_ms
+
+    def take(self, table: pa.Table) -> None:
+        is_lane = pc.not_equal(table.column("topic"), "")
+        self.copiers += table.filter(pc.invert(is_lane)).to_pylist()
+        lanes = table.filter(is_lane)
+        _note_stalls(lanes, self.stalls)
+        per_window = lag_topics.per_window(lanes)
+        self.breaches.take(per_window)
+        self.steps.append(lag_topics.per_step(per_window, self._step_ms))
 
 
 def has_anything(summary: Summary) -> bool:

@@ -74,6 +74,8 @@ def test_lag_of_a_topic_or_of_what_is_behind_only(capsys: pytest.CaptureFixture[
     assert len(capsys.readouterr().out.splitlines()) == 2
     assert run("lag", "--behind") == 0
     assert [line.split()[1] for line in capsys.readouterr().out.splitlines()[1:]] == ["t-0", "u-0"]
+    assert run("lag", "--behind", "--topic", "nothing") == 0
+    assert capsys.readouterr().out == "no partition is behind\n"
 
 
 def test_lag_as_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -122,6 +122,17 @@ def test_the_table_names_flows_and_the_last_events() -> None:
     assert "event 11" not in text
 
 
+def test_a_narrow_terminal_cuts_no_number_off() -> None:
+    out = io.StringIO()
+    long = msgspec.structs.replace(flow(), flow="a-long-source-name->a-long-target-name", lag_records=123_456_789)
+    Console(file=out, width=80).print(render(status(of=long)))
+    text = out.getvalue()
+    assert "wanted" in text
+    assert "123,456,789" in text
+    assert "5,000,000" in text
+    assert "…" not in text
+
+
 def test_what_others_print_does_not_come_between_json_lines(capsys: pytest.CaptureFixture[str]) -> None:
     with open_view(json=True) as view:
         view.show(status())
