@@ -50,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.epilog = (
         "exit codes: 0 whole; 1 differences, or partitions of which nothing can be proven; 2 bad input, clusters that"
-        " do not answer, or nothing to prove"
+        " do not answer, or nothing to prove; 3 no such mirror where one was named"
     )
 
 
