@@ -34,8 +34,8 @@ UNWATCHED = {
 }
 """A local Ray has no dashboard: nobody reads what its processes would count for one."""
 UNMINDED = {"RAY_memory_monitor_refresh_ms": "0"}
-"""Where a machine's memory is nearly full, Ray's monitor ends actors, whoever filled it: it was seen to end supervisor and
-metadata actor, of 70 MiB each, for what others took. What a mirror takes is bounded, so that mends nothing.
+"""Where a machine's memory is nearly full, Ray's monitor ends actors, whoever filled it: it was seen to end supervisor
+and metadata actor, of 70 MiB each, for what others took. What a mirror takes is bounded, so that mends nothing.
 """
 
 

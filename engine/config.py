@@ -72,6 +72,7 @@ def _read(reader: PropertyReader, properties: Properties) -> MirrorConfig:
     telemetry = read_telemetry(reader)
     storage, audit_days = read_storage(reader), read_audit_days(reader)
     spark = read_spark(reader)
+    proof = read_proof(reader, spark, storage)
     deployment_id = reader.text("raymirror.deployment.id", "")
     return MirrorConfig(
         file=properties.file,
@@ -85,7 +86,7 @@ def _read(reader: PropertyReader, properties: Properties) -> MirrorConfig:
         storage=storage,
         audit_days=audit_days,
         spark=spark,
-        proof=read_proof(reader, spark, storage),
+        proof=proof,
     )
 
 

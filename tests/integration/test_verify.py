@@ -32,6 +32,8 @@ pytestmark = [
 TOPICS = tuple(f"verify-{name}" for name in ("turns", "cleaned", "cleaned-there", "eaten", "idle"))
 """Other tests have topics on the same source."""
 COUNT, AT, T0_MS = 40, 17, 1_777_000_000_000
+FOREVER = {"retention.ms": "-1"}
+"""For records that are as old as T0_MS: brokers look every five minutes for what is too old."""
 TURNED = 4 * 20 + 3
 """Records of `send_turns` that a reader of committed ones gets."""
 
@@ -154,7 +156,7 @@ async def test_every_planted_fault_is_found(mirror: Mirror, spark: "SparkSession
         one._replace(timestamp_ms=T0_MS + n, headers=[("h", b"0"), ("h", None)])
         for n, one in enumerate(numbered(COUNT))
     ]
-    copied = await mirror.topic("verify-faulty", len(FAULTS))
+    copied = await mirror.topic("verify-faulty", len(FAULTS), on_source=FOREVER, on_target=FOREVER)
     contents = [
         [one._replace(value=None) if name == "null made empty" and n == AT else one for n, one in enumerate(sent)]
         for name, _, _ in FAULTS
@@ -167,7 +169,7 @@ async def test_every_planted_fault_is_found(mirror: Mirror, spark: "SparkSession
     assert (await prove(spark, mirror, tmp_path, "verify-faulty")).whole
 
     await delete_topic(mirror.target, copied)
-    await create_topics(mirror.target, {copied: len(FAULTS)})
+    await create_topics(mirror.target, {copied: len(FAULTS)}, configs=FOREVER)
     await until_equal(lambda: partition_count(mirror.target, copied), len(FAULTS))
     async with producer(mirror.target) as client:
         for number, (_, plant, _) in enumerate(FAULTS):
@@ -190,7 +192,7 @@ async def test_every_planted_fault_is_found(mirror: Mirror, spark: "SparkSession
     done = await asyncio.to_thread(
         command, "verify", write_config(mirror, tmp_path), "--topics", "verify-faulty", "--json"
     )
-    assert done.returncode == 1, done.stderr
+    assert done.returncode == 1, f"{done.stdout}\n{done.stderr}"
     (told,) = json.loads(done.stdout)["flows"]
     assert len(told["differences"]) == len(FAULTS)
     assert not told["whole"]

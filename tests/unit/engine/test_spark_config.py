@@ -62,7 +62,9 @@ def test_copies_are_proven_all_the_time_if_the_file_says_so() -> None:
     assert mirror().proof == ProofConfig(on=False, interval_s=300.0)
     on = "raymirror.spark = on\nraymirror.storage = file:/s\nraymirror.proof = on\n"
     assert mirror(on).proof == ProofConfig(on=True, interval_s=300.0)
-    assert mirror(on + "raymirror.proof.interval.seconds = 7\n").proof.interval_s == 7.0
+    config = mirror(on + "raymirror.proof.interval.seconds = 7\n")
+    assert config.proof.interval_s == 7.0
+    assert not [warning for warning in config.warnings if "raymirror." in str(warning)]
 
 
 @pytest.mark.parametrize(
