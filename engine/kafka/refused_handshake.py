@@ -53,8 +53,8 @@ def explain(error: BaseException, options: HandshakeOptions, mechanisms: Sequenc
     elif not (isinstance(error, ConnectionResetError) or words.endswith(" closed")):
         return words
     bare = options.security_protocol.endswith("SSL") and not options.has_certificate
-    wanted = "; or it asks for a certificate of ours: ssl.keystore.location" if bare else ""
-    return f"{words}, during the handshake; does security.protocol = {options.security_protocol} fit this port?{wanted}"
+    wanted = ", or does it ask for a certificate of ours (ssl.keystore.location)" if bare else ""
+    return f"{words}, during the handshake; does security.protocol = {options.security_protocol} fit this port{wanted}?"
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

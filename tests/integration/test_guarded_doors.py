@@ -23,7 +23,7 @@ pytestmark = pytest.mark.integration
 
 EACH = 200
 DEADLINE_S = 60.0
-NO_MECHANISM = "does not take sasl.mechanism = PLAIN", "SCRAM-SHA-256, SCRAM-SHA-512"
+NO_MECHANISM = "does not take sasl.mechanism: PLAIN", "SCRAM-SHA-256, SCRAM-SHA-512"
 TREE = """
 clusters:
   east:
@@ -148,8 +148,8 @@ async def test_records_go_through_both_doors(
         ("SCRAM-SHA-512", "SCRAM-SHA-512", "wrong", ("credentials", "sasl.jaas.config")),
         ("sasl.mechanism: SCRAM-SHA-512", "sasl.mechanism: PLAIN", PASSWORD, NO_MECHANISM),
         ("ssl.truststore:", "ssl.nothing:", PASSWORD, ("certificate", "verify", "ssl.truststore.location")),
-        ("keystore:", "nothing:", PASSWORD, ("asks for a certificate of ours", "ssl.keystore.location")),
-        ("security.protocol: SSL", "security.protocol: PLAINTEXT", PASSWORD, ("security.protocol = PLAINTEXT fit",)),
+        ("keystore:", "nothing:", PASSWORD, ("a certificate of ours", "ssl.keystore.location")),
+        ("security.protocol: SSL", "security.protocol: PLAINTEXT", PASSWORD, ("security.protocol: PLAINTEXT fit",)),
     ],
     ids=["password", "mechanism", "unknown authority", "no certificate", "no TLS"],
 )

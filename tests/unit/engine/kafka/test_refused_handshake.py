@@ -44,7 +44,7 @@ def closed_by(words: str) -> KafkaConnectionError:
         (
             KafkaConnectionError(CLOSED),
             TLS,
-            "security.protocol = SSL fit this port?; or it asks for a certificate of ours",
+            "security.protocol = SSL fit this port, or does it ask for a certificate of ours",
         ),
         (
             ConnectionResetError(),
