@@ -52,8 +52,12 @@ def explain(error: BaseException, options: HandshakeOptions, mechanisms: Sequenc
         words = "no login is taken there"
     elif not (isinstance(error, ConnectionResetError) or words.endswith(" closed")):
         return words
-    bare = options.security_protocol.endswith("SSL") and not options.has_certificate
-    wanted = ", or does it ask for a certificate of ours (ssl.keystore.location)" if bare else ""
+    wanted = ""
+    if options.security_protocol.endswith("SSL"):  # the broker's reason is often lost with the connection
+        asks = (
+            "does it not trust our certificate" if options.has_certificate else "does it ask for a certificate of ours"
+        )
+        wanted = f", or {asks} (ssl.keystore.location)"
     return f"{words}, during the handshake; does security.protocol = {options.security_protocol} fit this port{wanted}?"
 
 

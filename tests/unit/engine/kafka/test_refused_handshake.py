@@ -49,7 +49,7 @@ def closed_by(words: str) -> KafkaConnectionError:
         (
             ConnectionResetError(),
             TLS_OWN,
-            "ConnectionResetError, during the handshake; does security.protocol = SSL fit",
+            "SSL fit this port, or does it not trust our certificate (ssl.keystore.location)?",
         ),
         (IllegalSaslStateError("x"), PLAIN, "no login is taken there, during the handshake; does security.protocol"),
         (ConnectionRefusedError(111, "refused"), OPEN, "[Errno 111] refused"),
