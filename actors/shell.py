@@ -255,6 +255,7 @@ class SupervisorShell:
     async def clear_node(self, node: str) -> int:
         """Replace the copiers of a node elsewhere; say how many are there still."""
         left = (await self._ready()).clear_node(node)
+        (await self._spark_ready()).clear_node(node)
         self._nudge.set()
         return left
 

@@ -169,9 +169,10 @@ def spark_text(status: MirrorStatus) -> str:
     parts = [str(spark.state)]
     parts += [f"{spark.executors} executor(s)"] if spark.state is SparkState.READY else []
     running = [line.job for line in spark.jobs if line.state is JobState.RUNNING]
-    waiting = sum(line.state is JobState.WAITING for line in spark.jobs)
+    waiting = [line for line in spark.jobs if line.state is JobState.WAITING]
     parts += [f"running: {', '.join(running)}"] if running else []
-    parts += [f"{waiting} job(s) waiting"] if waiting else []
+    parts += [f"{len(waiting)} job(s) waiting"] if waiting else []
+    parts += [f"{line.job} failed and begins again: {line.error}" for line in waiting if line.error]
     return "Spark: " + ", ".join(parts) + (f" ({spark.reason})" if spark.reason else "")
 
 

@@ -1,6 +1,7 @@
 """`raymirror drain --node NODE`: have a node emptied before it goes away, as a pod's preStop hook does.
 
-Ray is told that the node is going, so that nothing new starts there; then its copiers hand their sets over to others.
+Ray is told that the node is going, so that nothing new starts there; then its copiers hand their sets over to others,
+and Spark's host, where it is there, begins anew elsewhere.
 """
 
 import argparse

@@ -6,7 +6,7 @@ session that is broken stays so, and the supervisor replaces the host.
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
@@ -19,7 +19,7 @@ from actors.spark.status import HostSpec, HostStatus
 from deploy.local.errors import ClusterError
 from engine.clock import now_s
 from engine.errors import MirrorError
-from engine.jobs.runner import JobRunner, failure_text
+from engine.jobs.runner import JobLine, JobRunner, JobState, failure_text
 from engine.settings import MirrorConfig
 from engine.tasks import join
 
@@ -34,8 +34,10 @@ class OpenSession(Protocol):
     """What the host needs of a session."""
 
     spark: Any
+    node: str
 
     def executors(self) -> int: ...
+    def waiting(self, executors: int) -> str: ...
     def close(self) -> None: ...
 
 
@@ -53,12 +55,13 @@ class SparkHostShell:
         self._session: OpenSession | None = None
         self._runner: JobRunner | None = None
         self._noted = Noted()
+        self._vetted: frozenset[str] = frozenset()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def _run(self) -> None:
         try:
             config = config_ref.load(self._spec.config)
-            terms = SessionTerms(name=self._spec.name, config=config.spark, node=self._node())
+            terms = SessionTerms(name=self._spec.name, config=config.spark, storage=config.storage, node=self._node())
             session = await asyncio.to_thread(self._opens, terms)
         except Exception as error:  # noqa: BLE001 RayDP and Py4J raise anything; the supervisor is told
             self._break(f"Spark did not start: {failure_text(error)}", refused=_is_refusal(error))
@@ -71,20 +74,24 @@ class SparkHostShell:
         self._runner = JobRunner(session.spark, offered)
         seen_at_s, had_any = now_s(), False
         while True:
+            failed = frozenset(line.job_id for line in self._runner.look() if line.state is JobState.FAILED)
             try:
                 async with asyncio.timeout(HANG_S):
                     executors = await asyncio.to_thread(session.executors)
                     await asyncio.to_thread(self._runner.press)
+                    is_whole = executors >= config.spark.executors
+                    waiting = "" if is_whole else await asyncio.to_thread(session.waiting, executors)
             except Exception as error:  # noqa: BLE001 as above
                 self._break(f"the Spark session is broken: {failure_text(error)}")
                 return
+            self._vetted = failed
             had_any = had_any or executors > 0
             seen_at_s = now_s() if executors or not had_any else seen_at_s
             if now_s() - seen_at_s > EXECUTORS_S:
                 self._break(f"no executor is left, for {EXECUTORS_S:.0f} s")
                 return
-            waiting = "" if had_any else _waiting_text(config)
-            self._status = HostStatus(state="ready" if had_any else "starting", reason=waiting, executors=executors)
+            state: Literal["ready", "starting"] = "ready" if had_any else "starting"
+            self._status = HostStatus(state=state, reason=waiting, executors=executors, node=session.node)
             await asyncio.sleep(LOOK_S)
 
     def _break(self, reason: str, *, refused: bool = False) -> None:
@@ -103,8 +110,21 @@ class SparkHostShell:
         """Give a HostStatus, at once."""
         if self._task.done():
             await join(self._task)
-        jobs = self._runner.look() if self._runner is not None else ()
-        return msgspec.msgpack.encode(msgspec.structs.replace(self._status, jobs=jobs, events=self._noted.count))
+        seen = msgspec.structs.replace(self._status, jobs=self._jobs(), events=self._noted.count)
+        return msgspec.msgpack.encode(seen)
+
+    def _jobs(self) -> tuple[JobLine, ...]:
+        """Tell of the jobs; a failure only once the session was found well after it.
+
+        Else it is the session that has failed, and the job runs again on the next.
+        """
+        lines = self._runner.look() if self._runner is not None else ()
+        return tuple(
+            msgspec.structs.replace(line, state=JobState.RUNNING, error="")
+            if line.state is JobState.FAILED and line.job_id not in self._vetted
+            else line
+            for line in lines
+        )
 
     async def submit(self, job_id: str, job: str, terms: bytes) -> None:
         """Begin a job; one of this id that was begun goes on. Raises UnknownJob, BadTerms."""
@@ -137,11 +157,3 @@ class SparkHostShell:
 def _is_refusal(error: BaseException) -> bool:
     """Whether trying again soon is in vain: our own errors say what is missing."""
     return isinstance(error, (MirrorError, ClusterError, ImportError))
-
-
-def _waiting_text(config: MirrorConfig) -> str:
-    spark = config.spark
-    return (
-        f"waiting for resources: none of {spark.executors} executors has a place yet; each takes {spark.cores} CPU and"
-        f" {spark.memory_bytes:,} bytes of Ray memory on a node with Java"
-    )

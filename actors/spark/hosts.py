@@ -13,12 +13,12 @@ from actors.ports import CopierUnreachable
 from actors.spark.host import SparkHostShell
 from actors.spark.java import JAVA_RESOURCE
 from actors.spark.keeper import Host, HostGone, HostSilent, JobRefused
+from actors.spark.places import HEAD, ray_nodes, refusal_of, with_java
 from actors.spark.status import HostSpec, HostStatus
 from engine.core.event_base import Event
 from engine.settings import MirrorConfig
 
 SPARK = "spark"
-HEAD = "node:__internal_head__"
 SHARE = 0.001
 CALL_S = 10.0
 CLOSE_S = 20.0
@@ -94,14 +94,12 @@ class RayHosts:
 
     def refusal(self) -> str:
         """Say why there is no place for a host."""
-        return refusal_of(_nodes(), head_only=self._head_only, cores=self._cores)
+        return refusal_of(ray_nodes(), head_only=self._head_only, cores=self._cores)
 
     def start(self, name: str) -> Host:
         """Start one, on the head node where that has Java."""
-        nodes = _nodes()
-        one_node = self._head_only and len(with_java(nodes)) > 1
-        spec = HostSpec(config=self._spec.config, namespace=self._spec.namespace, name=name, one_node=one_node)
-        head = {HEAD: SHARE} if any(HEAD in node for node in with_java(nodes)) else {}
+        spec = HostSpec(config=self._spec.config, namespace=self._spec.namespace, name=name, one_node=self._head_only)
+        head = {HEAD: SHARE} if any(HEAD in node for node in with_java(ray_nodes())) else {}
         handle = (
             actor_class(SparkHostShell)
             .options(
@@ -116,31 +114,3 @@ class RayHosts:
             .remote(msgspec.msgpack.encode(spec))
         )
         return RayHost(handle)
-
-
-def _nodes() -> list[dict[str, Any]]:
-    untyped: Any = ray
-    found: list[dict[str, Any]] = untyped.nodes()
-    return found
-
-
-def with_java(nodes: list[dict[str, Any]]) -> list[dict[str, float]]:
-    """Give the resources of the living nodes that have Java, out of what `ray.nodes()` tells."""
-    living = [node["Resources"] for node in nodes if node["Alive"]]
-    return [resources for resources in living if JAVA_RESOURCE in resources]
-
-
-def refusal_of(nodes: list[dict[str, Any]], *, head_only: bool, cores: int = 1) -> str:
-    """Say why Spark has no place on these nodes; empty if it has one. `cores`: of one executor."""
-    right = "start nodes with deploy/ray/start-node.sh, and Java 17 to 21 on them"
-    having = with_java(nodes)
-    if not having:
-        return f"no node of the Ray cluster was started with Java (resource {JAVA_RESOURCE}); {right}"
-    head: dict[str, float] = next((resources for resources in having if HEAD in resources), {})
-    if not head_only or head.get("CPU", 0) >= cores:
-        return ""
-    lacks = f"has {head.get('CPU', 0):g} CPUs, and an executor takes {cores}" if head else "was started without Java"
-    return (
-        "raymirror.storage is a folder that only one machine sees, so Spark runs on the head node, which"
-        f" {lacks}; set raymirror.storage.shared = true where all nodes see the folder, or use s3a: or gs:"
-    )

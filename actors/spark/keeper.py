@@ -148,6 +148,11 @@ class SparkKeeper:
         self._book.cancel(job_id)
         self._nudge.set()
 
+    def clear_node(self, node: str) -> None:
+        """Have Spark begin anew elsewhere, where its host is on a node that is going away: Ray starts nothing there."""
+        if self._host is not None and self._seen.node == node:
+            self._fail(f"its node {node} is going away")
+
     # --- its own life -----------------------------------------------------------------------------------------
 
     async def run(self) -> None:
@@ -216,7 +221,7 @@ class SparkKeeper:
         self._host = self._hosts.start(f"{self._namespace}-{uuid.uuid4().hex[:8]}")
         self._seen, self._ready_at_s, self._heard = HostStatus(), None, 0
         self._began_at_s = self._heard_at_s = self._clock_s()
-        if self._failures == 0:
+        if self._failures == 0 and self._state is not SparkState.REFUSED:
             self._state, self._reason = SparkState.STARTING, ""
 
     def _hear(self, seen: HostStatus) -> bool:
@@ -228,7 +233,7 @@ class SparkKeeper:
         elif seen.state == "ready":
             if self._state is not SparkState.READY:
                 self._tell(SparkNews("started" if self._told is None else "recovered"))
-            self._state, self._reason = SparkState.READY, ""
+            self._state, self._reason = SparkState.READY, seen.reason
             self._ready_at_s = self._ready_at_s or now_s
             self._failures = 0 if now_s - self._ready_at_s > WELL_S else self._failures
         elif seen.reason:

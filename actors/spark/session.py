@@ -2,18 +2,26 @@
 
 import os
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from actors.spark.java import JAVA_RESOURCE, find_java
+from actors.spark.needs import check_jars, check_storage
+from actors.spark.places import ray_nodes, waiting_text
+from engine.clock import now_s
 from engine.jobs.session import JAVA_OPTIONS, spark_conf, zip_code
+from engine.jobs.storage import Storage
 from engine.settings import SparkConfig
 
 SHARE = "0.001"
 """Of a resource that stands for a place: so many find room there."""
-PING_S = 10.0
+PING_S = 50.0
+"""A process that has ended is known at once; one of a machine at its limit is only slow."""
+GONE_S, GONE_POLL_S = 60.0, 0.5
+_EXECUTOR_NAME = "raydp-executor-"
 _MASTER = "spark.ray.raydp_spark_master.actor.resource."
 _EXECUTOR = "spark.ray.raydp_spark_executor.actor.resource."
 _MIB = 1024 * 1024
@@ -24,6 +32,7 @@ class SessionTerms(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     config: SparkConfig
+    storage: Storage | None = None
     node: str = ""
 
 
@@ -31,19 +40,23 @@ class Session:
     """An open RayDP session. One process has at most one."""
 
     def __init__(self, terms: SessionTerms) -> None:
-        """Start Spark. Raises ClusterError without Java or jars, and whatever RayDP raises."""
+        """Start Spark. Raises ClusterError without Java or jars, SparkLacks, and whatever RayDP raises."""
         import ray
         import raydp
 
         from deploy.local.jars import spark_jar_paths
 
+        check_jars(terms.config.jars)
+        check_storage(terms.storage)
+        _wait_no_executors()
         # RayDP's JVMs are started by name from PATH, PySpark's from JAVA_HOME: both must be the one that was found.
         os.environ["JAVA_HOME"] = str(find_java().parent.parent)
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         node: Any = ray._private.worker._global_node
         scratch = Path(node.get_session_dir_path()) / "raymirror-spark" / terms.name
         jars = [*spark_jar_paths(), *map(Path, terms.config.jars)]
-        self._raydp = raydp
+        self._raydp, self._terms = raydp, terms
+        self.node = str(ray.get_runtime_context().get_node_id())
         self.spark = raydp.init_spark(
             terms.name,
             num_executors=terms.config.executors,
@@ -55,18 +68,35 @@ class Session:
         self.spark.sparkContext.addPyFile(str(zip_code(scratch)))
 
     def executors(self) -> int:
-        """Count the executors that are there. Raises what says that the session is broken: its JVM, or its master."""
+        """Count the executors that are there. Raises what says that the session is broken: its JVM, or a master."""
         import ray
 
         master = self._raydp.context._global_spark_context._spark_cluster._spark_master_handle
-        # without it no executor comes back, and queries hang
-        ray.get(master.get_host.remote(), timeout=PING_S)
-        infos = self.spark.sparkContext._jsc.sc().statusTracker().getExecutorInfos()
-        return len(infos) - 1  # the driver is one of them
+        # it asks RayDP's other master, the app master in a JVM: without both no executor comes back, and queries hang
+        ray.get(master.get_master_url.remote(), timeout=PING_S)
+        context = self.spark.sparkContext._jsc.sc()
+        if context.isStopped():
+            raise RuntimeError("its SparkContext has stopped by itself")
+        return len(context.statusTracker().getExecutorInfos()) - 1  # the driver is one of them
+
+    def waiting(self, executors: int) -> str:
+        """Say why only so many executors are there."""
+        return waiting_text(self._terms.config, ray_nodes(), executors, self._terms.node)
 
     def close(self) -> None:
         """Stop Spark and give its Ray resources back."""
         self._raydp.stop_spark()
+
+
+def _wait_no_executors() -> None:
+    """Wait until those of an earlier session are gone: RayDP gives them the same names, and with a name taken, none."""
+    import ray
+
+    give_up_at_s = now_s() + GONE_S
+    while left := [name for name in ray.util.list_named_actors() if str(name).startswith(_EXECUTOR_NAME)]:
+        if now_s() > give_up_at_s:
+            raise RuntimeError(f"executors of an earlier session have not ended in {GONE_S:.0f} s: {', '.join(left)}")
+        threading.Event().wait(GONE_POLL_S)
 
 
 def placement(node: str) -> dict[str, str]:

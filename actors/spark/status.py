@@ -52,6 +52,8 @@ class HostStatus(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     refused: bool = False
     executors: int = 0
+    node: str = ""
+    """Ray's id of the node where it is, once its session is open."""
     jobs: tuple[JobLine, ...] = ()
     events: int = 0
     """How many events its jobs have told since it began."""

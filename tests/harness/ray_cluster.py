@@ -248,7 +248,8 @@ def ray_env() -> dict[str, str]:
 def node_env(client_env: Mapping[str, str], *, java: bool = True) -> dict[str, str]:
     """Give the environment of a node: that of its clients, the settings of `deploy/ray/node.env`, Java on PATH."""
     lines = (line.partition("=") for line in NODE_ENV.read_text().splitlines() if line and not line.startswith("#"))
-    env = {**client_env, **{name: value for name, _, value in lines}}
+    settings = {name: value for name, _, value in lines}
+    env = {**client_env, **settings, "RAY_worker_niceness": "0"}  # as `start-node.sh` has it: at 15, leases run out
     for name in ("RAY_ADDRESS", "RAY_API_SERVER_ADDRESS"):
         env.pop(name, None)
     if java:

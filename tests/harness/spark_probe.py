@@ -9,13 +9,13 @@ import sys
 import msgspec
 
 from actors.connect import attach
-from actors.mirror import join
+from actors.mirror import MirrorLost, join
 from actors.session import MirrorPlace
 from engine.jobs.probe import ProbeReport, ProbeTerms
 from engine.jobs.runner import ENDED
 from tests.harness.eventually import wait_until
 
-DEADLINE_S = 300.0
+DEADLINE_S = 600.0
 
 
 def main() -> None:
@@ -25,7 +25,14 @@ def main() -> None:
     mirror = join(connection, MirrorPlace(address=address))
     terms = ProbeTerms(tasks=int(sys.argv[1]), task_s=float(sys.argv[2]))
     job_id = mirror.submit_job("probe", msgspec.msgpack.encode(terms))
-    wait_until(lambda: mirror.job(job_id).state in ENDED, "the job ends", DEADLINE_S)
+
+    def ended() -> bool:
+        try:
+            return mirror.job(job_id).state in ENDED
+        except MirrorLost:  # it does not answer in time where the machine is at its limit
+            return False
+
+    wait_until(ended, "the job ends", DEADLINE_S)
     line, report = mirror.job(job_id), mirror.job_report(job_id)
     assert report is not None, line
     sys.stdout.write(msgspec.json.encode(msgspec.msgpack.decode(report, type=ProbeReport)).decode())

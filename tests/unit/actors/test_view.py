@@ -184,6 +184,10 @@ def test_spark_is_told_where_it_is_on() -> None:
     assert spark_text(replace(off, spark=ready)) == (
         "Spark: ready, 2 executor(s), running: job-running, 1 job(s) waiting"
     )
+    again = JobLine(job_id="lag", job="lag", state=JobState.WAITING, error="no such bucket")
+    assert spark_text(replace(off, spark=replace(ready, jobs=(again,)))).endswith(
+        "1 job(s) waiting, lag failed and begins again: no such bucket"
+    )
     refused = SparkStatus(state=SparkState.REFUSED, reason="no Java")
     assert spark_text(replace(off, spark=refused)) == "Spark: refused (no Java)"
     out = io.StringIO()

@@ -37,6 +37,7 @@ class FakeSession:
 
     def __init__(self) -> None:
         self.spark: Any = FakeSpark()
+        self.node = "f00"
         self.has: int | Exception = 0
         self.closed = False
         self.opening = threading.Event()
@@ -55,6 +56,9 @@ class FakeSession:
         if isinstance(self.has, Exception):
             raise self.has
         return self.has
+
+    def waiting(self, executors: int) -> str:
+        return f"{executors} are there"
 
     def close(self) -> None:
         self.closed = True
@@ -94,12 +98,19 @@ async def test_it_answers_while_its_session_opens_and_says_what_it_waits_for(sta
     stage.session.opening.set()
 
     async def waits() -> bool:
-        return (await stage.status()).reason.startswith("waiting for resources: none of 3 executors")
+        return (await stage.status()).reason == "0 are there"
 
     await until_equal(waits, True)
     stage.session.has = 2
     await until_equal(stage.state, "ready")
-    assert (await stage.status()).executors == 2
+    told = await stage.status()
+    assert (told.executors, told.reason, told.node) == (2, "2 are there", "f00")
+    stage.session.has = 3
+
+    async def whole() -> str:
+        return (await stage.status()).reason
+
+    await until_equal(whole, "")
     assert stage.session.terms is not None
     assert stage.session.terms.config.executors == 3
     await host.close()
@@ -133,6 +144,25 @@ async def test_a_session_that_breaks_is_told_and_jobs_are_still_looked_at(stage:
     stage.session.has = ConnectionRefusedError("JVM is gone")
     await until_equal(stage.state, "broken")
     assert "the Spark session is broken: ConnectionRefusedError: JVM is gone" in (await stage.status()).reason
+
+
+async def test_a_job_that_fails_with_its_session_has_not_failed(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage.session.has = 1
+    host = stage.start()
+    await until_equal(stage.state, "ready")
+    monkeypatch.setattr(host_module, "LOOK_S", 0.5)
+    stage.session.has = ConnectionRefusedError("JVM is gone")
+    await host.submit("1", "probe", msgspec.msgpack.encode({}))
+
+    seen: set[JobState] = set()
+
+    async def broken() -> bool:
+        status = await stage.status()
+        seen.update(line.state for line in status.jobs)
+        return status.state == "broken"
+
+    await until_equal(broken, True)
+    assert seen == {JobState.RUNNING}, "the next host runs it again"
 
 
 async def test_executors_that_stay_away_are_an_end(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:

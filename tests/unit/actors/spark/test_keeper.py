@@ -280,6 +280,37 @@ async def test_what_a_host_refuses_is_a_refusal_too() -> None:
     await stage.steps()
     assert (stage.state, stage.keeper.status().reason) == (SparkState.REFUSED, "no jars")
     assert stage.host.killed
+    await stage.steps(2, after_s=REFUSED_S)
+    assert len(stage.hosts.started) == 2
+    assert (stage.state, stage.keeper.status().reason) == (SparkState.REFUSED, "no jars"), "until it is known better"
+    stage.host.ready()
+    await stage.steps()
+    assert (stage.state, stage.keeper.status().reason) == (SparkState.READY, "")
+
+
+async def test_of_a_node_that_is_going_away_it_goes_elsewhere() -> None:
+    stage = Stage()
+    job_id = await stage.make_ready()
+    stage.host.tells = HostStatus(state="ready", executors=1, node="f00")
+    await stage.steps()
+    stage.keeper.clear_node("ba2")
+    assert stage.state is SparkState.READY
+    stage.keeper.clear_node("f00")
+    assert stage.host.killed
+    assert stage.keeper.status().reason.startswith("its node f00 is going away; started again")
+    stage.keeper.clear_node("f00")
+    await stage.steps(after_s=PAUSES_S[0])
+    stage.host.ready()
+    await stage.steps()
+    assert stage.keeper.line(job_id).state is JobState.RUNNING
+
+
+async def test_what_is_ready_may_still_wait_for_more() -> None:
+    stage = Stage()
+    await stage.make_ready()
+    stage.host.tells = HostStatus(state="ready", reason="1 of 2 executors has a place", executors=1)
+    await stage.steps()
+    assert (stage.state, stage.keeper.status().reason) == (SparkState.READY, "1 of 2 executors has a place")
 
 
 async def test_an_error_of_ray_is_told_and_the_keeper_lives_on() -> None:
