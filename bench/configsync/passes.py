@@ -44,8 +44,8 @@ class Pass(NamedTuple):
 class Passes(ABC):
     """One system over one job of so many topics, as a context manager."""
 
-    client = "raymirror"
-    """What is in the client id of the system's requests."""
+    clients: tuple[str, ...] = ("raymirror",)
+    """What is in the client ids of the system's requests, one of these."""
 
     def __init__(self, job: Job, topics: int) -> None:
         self.job, self.topics = job, topics
@@ -143,7 +143,7 @@ async def _round(sync: ConfigSync) -> None:
 class Mm2Passes(Passes):
     """MM2's rounds, in a process that goes on: from the beginning of a round until the target has all of it."""
 
-    client = "admin-client"
+    clients = ("replication-source-admin", "replication-target-admin")
 
     def __enter__(self) -> Self:
         self._every_s = max(5, self.topics // _TOPICS_A_SECOND)

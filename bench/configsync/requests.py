@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ class RequestLog:
         until_s = passes.over_s(one)
         files = (path for cluster in self._clusters for path in cluster.log_files)
         lines = (line for path in files for line in _lines(path))
-        return counted(within(lines, one.began_s, until_s), passes.client)
+        return counted(within(lines, one.began_s, until_s), passes.clients)
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -60,8 +60,8 @@ def within(lines: Iterable[str], from_s: float, until_s: float) -> Iterator[str]
             yield line
 
 
-def counted(lines: Iterable[str], client: str) -> dict[str, int]:
-    """Count requests by kind, of clients in whose ids this is; `altered_...`: what IncrementalAlterConfigs named.
+def counted(lines: Iterable[str], clients: Sequence[str]) -> dict[str, int]:
+    """Count requests by kind, of clients in whose ids one of these is; `altered_...`: what was named to be altered.
 
     A request that a broker hands on to its controller is in the log twice, and counted once. Raises BenchError where
     a line is cut short.
@@ -74,7 +74,11 @@ def counted(lines: Iterable[str], client: str) -> dict[str, int]:
         one = _request(text)
         header = one["requestHeader"]
         kind = header["requestApiKeyName"]
-        if one.get("isForwarded") or kind not in COUNTED or client not in str(header["clientId"]):
+        if (
+            one.get("isForwarded")
+            or kind not in COUNTED
+            or not any(name in str(header["clientId"]) for name in clients)
+        ):
             continue
         found[kind.lower()] += 1
         if kind == "INCREMENTAL_ALTER_CONFIGS":

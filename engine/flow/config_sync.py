@@ -1,6 +1,6 @@
 """Config sync of one flow: both clusters are looked at, `policies` plan, what is planned is applied.
 
-    topics of both -> configs of both (config_snapshot.py) -> plan_configs -> ACLs of both -> plan_acls
+    topics of both -> configs of both (config_snapshot.py) -> plan_configs; beside it ACLs of both -> plan_acls
       -> create and grow (by hand only: discovery does it in a mirror) -> alter configs -> add ACLs
 
 The loop of a mirror (`flow/config_rounds.py`) and `raymirror plan` and `apply` do the same; they differ in `Scope`.
@@ -14,6 +14,7 @@ import msgspec
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.config_snapshot import Snapshots
 from engine.flow.settings_port import NoAuthorizer, Settings
+from engine.tasks import run_all
 from policies.acl_sync import AclPlan, AclRules, AddAcl, Binding, LeftAcl, Resource, plan_acls
 from policies.config_sync import (
     Change,
@@ -87,11 +88,19 @@ class ConfigSync:
         """Compare both clusters; changes nothing. Raises ConnectionLost, BrokerUnreachable."""
         topics = await self._copied()
         plan, unread = Plan(), dict[str, str]()
-        if scope.configs:
-            plan = await self._plan_configs(topics, scope, unread)
         acls, no_authorizer = AclPlan(), tuple[str, ...]()
-        if scope.acls:
-            acls, no_authorizer = await self._plan_acls(list(topics), unread)
+
+        async def configs() -> None:
+            nonlocal plan
+            if scope.configs:
+                plan = await self._plan_configs(topics, scope, unread)
+
+        async def bindings() -> None:
+            nonlocal acls, no_authorizer
+            if scope.acls:
+                acls, no_authorizer = await self._plan_acls(list(topics), unread)
+
+        await run_all(configs(), bindings())
         return Looked(
             changes=(*plan.changes, *acls.changes),
             conflicts=plan.conflicts,

@@ -30,7 +30,7 @@ def test_requests_are_counted_by_kind_without_the_benchs_own_and_once_where_they
             line("INCREMENTAL_ALTER_CONFIGS", request=altered),
             line("INCREMENTAL_ALTER_CONFIGS", forwarded=True, request=altered),
         ],
-        "raymirror",
+        ["raymirror"],
     )
     assert found == {
         "metadata": 1,
@@ -45,7 +45,7 @@ def test_requests_are_counted_by_kind_without_the_benchs_own_and_once_where_they
 
 def test_a_line_that_is_cut_short_is_no_figure() -> None:
     with pytest.raises(BenchError, match="cannot be read"):
-        counted([line("METADATA")[:-35]], "raymirror")
+        counted([line("METADATA")[:-35]], ["raymirror"])
 
 
 def test_lines_of_requests_go_by_the_moment_they_were_served() -> None:

@@ -6,6 +6,7 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.errors import BrokerUnreachable
 from engine.kafka.cluster import NO_ID, Metadata, PartitionMeta, TopicMeta
 from engine.kafka.protocol import MetadataRequest_v12, MetadataResponse_v12
 from engine.kafka.topic_shapes import METADATA, TopicShape, ask_shapes, read_shapes, topic_shapes
@@ -46,8 +47,8 @@ def test_what_is_asked_is_the_format_and_creates_no_topic(names: list[str] | Non
 class Broker:
     """A client and its connection."""
 
-    def __init__(self, *, knows: bool) -> None:
-        self.knows = knows
+    def __init__(self, *, knows: bool = True, moved: bool = False) -> None:
+        self.knows, self.moved = knows, moved
         self.asked: list[list[str] | None] = []
 
     async def metadata(self, topics: list[str] | None) -> Metadata:
@@ -57,6 +58,8 @@ class Broker:
         return Metadata("c", 1, {}, {"t": topic, "not": missing} if topics != [] else {})
 
     async def any_connection(self) -> Any:
+        if self.moved and [] not in self.asked:
+            raise BrokerUnreachable("b:1", "refused")
         return self
 
     def supports(self, *request: int) -> bool:
@@ -72,5 +75,11 @@ async def test_brokers_old_and_new_tell_the_same() -> None:
     for knows in (True, False):
         broker: Any = Broker(knows=knows)
         assert await topic_shapes(broker, ["t", "not"]) == {"t": TopicShape(2, 1, False)}
-        assert broker.asked == ([[]] if knows else [[], ["t", "not"]])
+        assert broker.asked == ([] if knows else [["t", "not"]])
         assert await topic_shapes(broker, None) == {"t": TopicShape(2, 1, False)}
+
+
+async def test_brokers_that_have_moved_are_found_again() -> None:
+    broker: Any = Broker(moved=True)
+    assert await topic_shapes(broker, ["t", "not"]) == {"t": TopicShape(2, 1, False)}
+    assert broker.asked == [[]]
