@@ -12,7 +12,7 @@ from tests.conftest import Pair
 from tests.harness.admin import create_topics
 from tests.harness.live import LiveMirror, write_properties
 from tests.harness.load import append, numbered, producer
-from tests.harness.ray_cluster import RayCluster
+from tests.harness.ray_cluster import RayCluster, ray_cluster
 from tests.harness.ray_node import kill_and_wait
 from tests.integration.test_spark import READY_S, SETTINGS, processes, start_probe, told
 
