@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,7 @@ from actors.demo.topics import create_topics
 from deploy.local.cluster import Cluster
 from tests.harness import groups as stock
 from tests.harness.compare import read_topic
-from tests.harness.live import LiveMirror
 from tests.harness.load import numbered, produce
-from tests.harness.ray_cluster import RayCluster
 from tests.harness.shell import Shell
 
 pytestmark = [pytest.mark.integration, pytest.mark.ray]
@@ -27,11 +26,10 @@ RECORDS = 300
 class Scene:
     """A flow of its own with one topic of two partitions, and the command line beside it."""
 
-    def __init__(self, folder: Path, alias: str, source: Cluster, target: Cluster, ray: RayCluster) -> None:
+    def __init__(self, folder: Path, alias: str, source: Cluster, target: Cluster) -> None:
         self.source, self.target, self.topic = source, target, f"{alias}-t"
         self.copied, self.flow = f"{alias}.{alias}-t", f"{alias}->there"
-        self.shell, self.config = Shell(folder, ray.env), folder / "mm2.properties"
-        self.live: LiveMirror | None = None
+        self.shell, self.config = Shell(folder), folder / "mm2.properties"
         lines = (
             f"clusters = {alias}, there",
             f"{alias}.bootstrap.servers = {source.bootstrap_servers}",
@@ -50,8 +48,12 @@ class Scene:
         await create_topics(self.source.bootstrap_servers, {self.topic: 2})
         for partition in range(2):
             await produce(self.source, self.topic, partition, numbered(RECORDS))
-        self.live = LiveMirror(self.shell.folder, self.config, env=self.shell.env)
-        await asyncio.to_thread(self.live.until_whole, {self.flow: 2 * RECORDS})
+        self.shell.start("run", str(self.config))
+        await self.until(lambda flow: flow["records"] == 2 * RECORDS and flow["lag_records"] == 0)
+
+    async def until(self, holds: Any) -> None:
+        """Wait for the status of the flow."""
+        await asyncio.to_thread(self.shell.until, lambda status: holds(status["flows"][0]))
 
     async def ask(self, *words: str) -> tuple[int, dict[str, Any]]:
         """Ask for a failover: exit code and answer."""
@@ -61,8 +63,8 @@ class Scene:
 
     async def ended(self) -> None:
         """Wait until the mirror is gone: its last flow has failed over."""
-        assert self.live is not None
-        assert await asyncio.to_thread(self.live.process.wait, 90) == 0, self.live.describe()
+        assert self.shell.started is not None
+        assert await asyncio.to_thread(self.shell.started.wait, 90) == 0
 
     async def stored(self, cluster: Cluster, group: str, topic: str) -> dict[int, int | None]:
         """Return what is committed, as a stock client reads it."""
@@ -75,13 +77,19 @@ class Scene:
 
     def end(self) -> None:
         """End what still runs."""
-        if self.live is not None:
-            self.live.close()
+        started = self.shell.started
+        if started is not None and started.poll() is None:
+            self.shell("stop")
+            try:
+                started.wait(60)
+            except subprocess.TimeoutExpired:
+                started.kill()
+                started.wait()
 
 
 @pytest.fixture
-def scene(source_cluster: Cluster, target_cluster: Cluster, shared_ray: RayCluster, tmp_path: Path) -> Iterator[Scene]:
-    made = Scene(tmp_path, "moving", source_cluster, target_cluster, shared_ray)
+def scene(source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path) -> Iterator[Scene]:
+    made = Scene(tmp_path, "moving", source_cluster, target_cluster)
     try:
         yield made
     finally:
@@ -120,10 +128,10 @@ async def test_consumers_move_and_come_back(scene: Scene) -> None:
 
 
 @pytest.fixture
-def lost(target_cluster: Cluster, shared_ray: RayCluster, tmp_path: Path) -> Iterator[Scene]:
+def lost(target_cluster: Cluster, tmp_path: Path) -> Iterator[Scene]:
     """A flow whose source is its own, so that it may go away."""
     with Cluster("lost", tmp_path / "lost") as source:
-        made = Scene(tmp_path, "lost", source, target_cluster, shared_ray)
+        made = Scene(tmp_path, "lost", source, target_cluster)
         try:
             yield made
         finally:

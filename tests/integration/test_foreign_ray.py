@@ -8,7 +8,6 @@ import pytest
 from actors.demo.topics import create_topics
 from deploy.local.cluster import Cluster
 from tests.harness.foreign_ray import foreign_ray
-from tests.harness.live import LiveMirror
 from tests.harness.load import numbered, produce
 from tests.harness.shell import Shell, write_config
 
@@ -23,17 +22,18 @@ def test_status_and_stop_mean_our_mirror_and_not_the_newest_ray(
     asyncio.run(create_topics(source_cluster.bootstrap_servers, {TOPIC: 1}))
     asyncio.run(produce(source_cluster, TOPIC, 0, numbered(COUNT)))
     shell = Shell(tmp_path)
-    live = LiveMirror(tmp_path, write_config(tmp_path, source_cluster, target_cluster, TOPIC), env=shell.env)
+    run = shell.start("run", str(write_config(tmp_path, source_cluster, target_cluster, TOPIC)))
     try:
-        live.until_whole({"source->target": COUNT})
+        shell.until(lambda status: status["flows"][0]["records"] == COUNT)
         with foreign_ray(shell.env) as foreign:  # the newest on this machine: where `address="auto"` would lead
             assert shell.status()["flows"][0]["records"] == COUNT
             stopped = shell("stop")
             assert (stopped.returncode, stopped.stdout) == (0, "stopped\n"), stopped.stderr
-            assert live.process.wait(60) == 0
+            assert run.wait(60) == 0
             assert foreign.works()
             gone = shell("status")
             assert gone.returncode == 3
             assert "no running mirror" in gone.stderr
     finally:
-        live.close()
+        run.terminate()
+        run.wait(60)

@@ -10,9 +10,7 @@ import pytest
 from deploy.local.cluster import Cluster
 from tests.harness import groups as stock
 from tests.harness.admin import create_topics
-from tests.harness.live import LiveMirror
 from tests.harness.load import numbered, produce
-from tests.harness.ray_cluster import RayCluster
 from tests.harness.shell import Shell, write_config
 
 pytestmark = [pytest.mark.integration, pytest.mark.ray]
@@ -31,27 +29,25 @@ KEYS = (
 class Story:
     """A running mirror of one topic."""
 
-    def __init__(self, shell: Shell, live: LiveMirror, config: Path) -> None:
-        self.shell, self.live, self.config = shell, live, config
+    def __init__(self, shell: Shell, config: Path) -> None:
+        self.shell, self.config = shell, config
 
 
 @pytest.fixture(scope="module")
 def story(
-    source_cluster: Cluster,
-    target_cluster: Cluster,
-    shared_ray: RayCluster,
-    tmp_path_factory: pytest.TempPathFactory,
+    source_cluster: Cluster, target_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Story]:
     folder = tmp_path_factory.mktemp("groups")
-    shell = Shell(folder, shared_ray.env)
+    shell = Shell(folder)
     asyncio.run(create_topics(source_cluster, {TOPIC: PARTITIONS}))
     config = write_config(folder, source_cluster, target_cluster, TOPIC)
     config.write_text(config.read_text() + "\n".join([*KEYS, ""]))
-    live = LiveMirror(folder, config, env=shell.env)
+    process = shell.start("run", str(config))
     try:
-        yield Story(shell, live, config)
+        yield Story(shell, config)
     finally:
-        live.close()
+        process.terminate()
+        process.wait(60)
 
 
 def test_an_application_moves_while_the_mirror_copies(
@@ -64,11 +60,11 @@ def test_an_application_moves_while_the_mirror_copies(
 
     before = asyncio.run(first())
 
-    def mirrored() -> bool:
-        groups = story.live.flow("source->target")["groups"]
+    def mirrored(status: dict[str, Any]) -> bool:
+        groups = status["flows"][0]["groups"]
         return bool(groups and groups["groups"] == 1 and groups["commits"])
 
-    story.live.until(mirrored, "the group is mirrored")
+    story.shell.until(mirrored)
     words = ("translate", GROUP, str(story.config), "--hold-until-equal", "--timeout", "60")
     done = story.shell(*words)
     assert done.returncode == 0, done.stderr

@@ -1,8 +1,9 @@
 """One configuration started twice: on another Ray, where the target tells the second one, and on the same Ray."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+import os
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from tests.conftest import Pair
 from tests.harness.admin import create_topics
 from tests.harness.growing import GrowingMirror
 from tests.harness.live import DEADLINE_S, LiveMirror
-from tests.harness.ray_cluster import RayCluster, ray_cluster
+from tests.harness.ray_cluster import RayCluster
+from tests.harness.ray_temp import ray_temp_folder
 
 pytestmark = [pytest.mark.integration, pytest.mark.ray]
 
@@ -28,6 +30,13 @@ async def first_mirror(pair: Pair, ray: RayCluster, folder: Path, alias: str) ->
         yield mirror
     finally:
         mirror.close()
+
+
+@contextmanager
+def another_place() -> Iterator[dict[str, str]]:
+    """An environment that knows of no Ray: `raymirror run` starts one of its own."""
+    with ray_temp_folder() as folder:
+        yield {key: value for key, value in os.environ.items() if not key.startswith("RAY_")} | {"TMPDIR": folder}
 
 
 async def run_second(folder: Path, config: Path, *words: str, env: Mapping[str, str]) -> tuple[int, LiveMirror]:
@@ -47,11 +56,11 @@ async def test_another_ray_stops_while_the_first_one_lives_and_goes_on_at_once_w
 ) -> None:
     config = tmp_path / "mm2.properties"
     async with first_mirror(cluster_pair, shared_ray, tmp_path, "elsewhere") as first:
-        with ray_cluster(tmp_path / "other", head_cpus=4) as other:
+        with another_place() as env:
             async with first.growing():
                 await first.until(lambda: first.is_shared_by(1), "it copies")
                 owners, epochs = first.owners(), await first.epochs()
-                code, second = await run_second(tmp_path / "second", config, env=other.env)
+                code, second = await run_second(tmp_path / "second", config, env=env)
                 await first.until_grown()
             assert code == 1
             assert f"flow {first.flow} belongs to mirror" in second.status["refused"]
@@ -59,7 +68,7 @@ async def test_another_ray_stops_while_the_first_one_lives_and_goes_on_at_once_w
             assert deployment in second.status["refused"]
             assert (first.owners(), await first.epochs()) == (owners, epochs)
             await asyncio.to_thread(first.live.end)
-            third = LiveMirror(tmp_path / "second", config, env=other.env)
+            third = LiveMirror(tmp_path / "second", config, env=env)
             try:
                 await asyncio.to_thread(third.until, lambda: third.told("at source offset"), "it has the partitions")
                 third.end()
