@@ -66,11 +66,15 @@ class RpoKept(Event, frozen=True, kw_only=True, tag="rpo_kept"):
 
 
 class LagCheckpointLost(Event, frozen=True, kw_only=True, tag="lag_checkpoint_lost"):
-    """The query that makes the history of lag has lost its place: it begins where the samples' topic begins."""
+    """The query that makes the history of lag has lost its place: it begins where the samples' topic begins.
+
+    `what` became of its checkpoint: it is gone, or cannot be used any more.
+    """
 
     severity: ClassVar[str] = "warning"
     checkpoint: str
     topic: str
+    what: str
 
     @property
     def about(self) -> str:
@@ -79,8 +83,8 @@ class LagCheckpointLost(Event, frozen=True, kw_only=True, tag="lag_checkpoint_lo
 
     def text(self) -> str:
         return (
-            f"{self.checkpoint}: the checkpoint of the history of lag is gone: what {self.topic} still has is read"
-            " anew; no window is lost or doubled by that"
+            f"{self.checkpoint}: the checkpoint of the history of lag {self.what}: windows are made again of what"
+            f" {self.topic} still has; none is lost or doubled by that"
         )
 
 

@@ -6,6 +6,7 @@ query that lost its checkpoint. The one made of the most samples counts, so merg
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -16,7 +17,8 @@ from pyarrow import fs
 from engine.jobs.history_files import HistoryFiles, hour_of, live
 from engine.jobs.storage_files import open_storage
 
-KEY = ("flow", "topic", "partition", "copier_key", "window_start_ms")
+BEGINS = "window_start_ms"
+KEY = ("flow", "topic", "partition", "copier_key", BEGINS)
 _RANK = ("samples", "last_ms")
 
 
@@ -58,7 +60,7 @@ class History:
             table = self._hour(hour, files[hour], wanted)
             if table is None:
                 continue
-            begins = table.column("window_start_ms")
+            begins = table.column(BEGINS)
             within = pc.and_(pc.greater_equal(begins, since_ms), pc.less(begins, until_ms))
             yield hour, table if pc.all(within).as_py() else table.filter(within)  # not copied where it is whole
 
@@ -81,12 +83,45 @@ class History:
                 raise
             return self._hour(hour, now, columns) if now else None
 
-    def read(self, file: str, columns: list[str] | None = None) -> pa.Table:
-        """Read one file of data; a column that it does not have is left out."""
-        with self.files.filesystem.open_input_file(self.files.path(file)) as opened:
-            parquet = pq.ParquetFile(opened)
+    def read(self, file: str, columns: list[str] | None = None, *, within: tuple[int, int] | None = None) -> pa.Table:
+        """Read one file of data; a column that it does not have is left out.
+
+        `within`: only windows that begin from an instant on, and before another.
+        """
+        with self._open(file) as parquet:
             names = None if columns is None else [name for name in columns if name in parquet.schema_arrow.names]
-            return parquet.read(columns=names)
+            if within is None:
+                return parquet.read(columns=names)
+            some = [n for n, (first, last) in _spans(parquet) if first < within[1] and last >= within[0]]
+            table = parquet.read_row_groups(some, columns=names)
+        begins = table.column(BEGINS)
+        return table.filter(pc.and_(pc.greater_equal(begins, within[0]), pc.less(begins, within[1])))
+
+    def span(self, file: str) -> tuple[int, int] | None:
+        """Say when the first and the last window of a file begin, None where it has none."""
+        with self._open(file) as parquet:
+            spans = [span for _, span in _spans(parquet)]
+        return (min(first for first, _ in spans), max(last for _, last in spans)) if spans else None
+
+    def schema(self, file: str) -> pa.Schema:
+        """Give the columns of a file."""
+        with self._open(file) as parquet:
+            return parquet.schema_arrow
+
+    @contextmanager
+    def _open(self, file: str) -> Iterator[pq.ParquetFile]:
+        with self.files.filesystem.open_input_file(self.files.path(file)) as opened:
+            yield pq.ParquetFile(opened)
+
+
+def _spans(parquet: pq.ParquetFile) -> Iterator[tuple[int, tuple[int, int]]]:
+    """Give number, first and last beginning of the row groups that have rows."""
+    column = parquet.schema_arrow.names.index(BEGINS)
+    for number in range(parquet.metadata.num_row_groups):
+        group = parquet.metadata.row_group(number)
+        if group.num_rows:
+            told = group.column(column).statistics
+            yield number, (told.min, told.max)
 
 
 def histories(uri: str) -> list[History]:

@@ -37,11 +37,11 @@ _UNTOLD = ("append_ms_counts", "copied_ms_counts", "fetched_ms_counts", "flow", 
 
 
 class LagQueryFailed(MirrorError):
-    """The query ended by itself."""
+    """The query ended by itself, after so many batches."""
 
-    def __init__(self, flow: str, why: str) -> None:
-        super().__init__(flow, why)
-        self.flow, self.why = flow, why
+    def __init__(self, flow: str, why: str, batches: int) -> None:
+        super().__init__(flow, why, batches)
+        self.flow, self.why, self.batches = flow, why, batches
 
     def __str__(self) -> str:
         return f"{self.flow}: the query that makes the history of lag ended: {self.why}"
@@ -149,13 +149,6 @@ def generation_of(checkpoint: str) -> str:
         return str(json.loads(stream.read())["id"])
 
 
-def has_checkpoint(checkpoint: str) -> bool:
-    """Whether a query has kept a place there."""
-    filesystem, path = open_storage(checkpoint)
-    found: bool = filesystem.get_file_info(f"{path}/metadata").is_file
-    return found
-
-
 def keep_going(
     spark: SparkSession,
     terms: LagTerms,
@@ -169,7 +162,7 @@ def keep_going(
     try:
         while not stop.wait(_POLL_S):
             if not query.isActive:
-                raise LagQueryFailed(str(terms.flow), _why(query))
+                raise LagQueryFailed(str(terms.flow), _why(query), sink.batches)
         return report_of(query, sink)
     finally:
         query.stop()

@@ -11,7 +11,8 @@ from engine.core.progress_events import LagCheckpointLost
 from engine.core.progress_sample import progress_topic
 from engine.jobs.history_files import HistoryFiles
 from engine.jobs.kafka_options import kafka_options
-from engine.jobs.lag import has_checkpoint, keep_going
+from engine.jobs.lag import LagQueryFailed, keep_going
+from engine.jobs.lag_checkpoint import drop_checkpoint, has_checkpoint
 from engine.jobs.lag_terms import LagReport, LagTerms, checkpoint_uri, history_uri
 from engine.jobs.storage import Storage, needed
 from engine.kafka.cluster import ClusterClient
@@ -21,6 +22,9 @@ from engine.settings import MirrorConfig
 from policies.model import FlowName
 
 CLIENT_ID = "raymirror-lag"
+TRIES = 3
+"""A query that so often ends before its first batch, while the target answers, cannot use its checkpoint."""
+PAUSE_S = 2.0
 
 
 def run(
@@ -36,19 +40,41 @@ def run(
     Raises NoStorage, LagQueryFailed, ConfigError, KafkaRefusal, BrokerUnreachable, ConnectionLost, OSError.
     """
     place = needed(storage, "the history of lag")
+    uri = checkpoint_uri(place, terms.flow)
+
+    def begin_anew(what: str) -> None:
+        note(LagCheckpointLost(flow=terms.flow, checkpoint=uri, topic=progress_topic(terms.flow.source), what=what))
+        drop_checkpoint(uri)
+
     asyncio.run(_make_topics(config, terms.flow))
-    if lost := lost_checkpoint(place, terms.flow):
-        note(lost)
+    if is_lost(place, terms.flow):
+        begin_anew("is gone")
     options = kafka_options(config.clusters[terms.flow.target])
-    return keep_going(spark, terms, place, options, note, stop)
+    return with_checkpoint(lambda: keep_going(spark, terms, place, options, note, stop), uri, begin_anew, stop)
 
 
-def lost_checkpoint(storage: Storage, flow: FlowName) -> LagCheckpointLost | None:
-    """Tell of a checkpoint that is gone although a query has written history. Raises OSError, HistoryDamaged."""
-    uri = checkpoint_uri(storage, flow)
-    if has_checkpoint(uri) or not HistoryFiles(history_uri(storage, flow)).commits():
-        return None
-    return LagCheckpointLost(flow=flow, checkpoint=uri, topic=progress_topic(flow.source))
+def is_lost(storage: Storage, flow: FlowName) -> bool:
+    """Whether a checkpoint is gone although a query has written history. Raises OSError, HistoryDamaged."""
+    written = HistoryFiles(history_uri(storage, flow)).commits()
+    return bool(written) and not has_checkpoint(checkpoint_uri(storage, flow))
+
+
+def with_checkpoint(
+    keep: Callable[[], LagReport], uri: str, begin_anew: Callable[[str], None], stop: threading.Event
+) -> LagReport:
+    """Keep a query going that may find its checkpoint of no use: then it begins anew, once. Raises LagQueryFailed."""
+    tries = 0
+    while True:
+        try:
+            return keep()
+        except LagQueryFailed as failed:
+            if failed.batches or not has_checkpoint(uri):
+                raise
+            tries += 1
+            if tries == TRIES:
+                begin_anew(f"cannot be used any more ({failed.why})")
+            elif stop.wait(PAUSE_S):
+                raise
 
 
 async def _make_topics(config: MirrorConfig, name: FlowName) -> None:

@@ -66,6 +66,20 @@ def test_a_compaction_changes_nothing_that_is_read(history: History) -> None:
     assert read(history) == [(1, 0, 6), (2, 0, 6), (59, 0, 6), (60, 0, 6)]
 
 
+def test_a_compaction_merges_some_minutes_at_a_time_and_reads_again_only_those(history: History) -> None:
+    for number in range(3):
+        add(history, f"g-{number}", [row(minute, samples=number + 1) for minute in range(0, 60, 2)])
+    add(history, "empty", [row(1)][:0])
+    before = read(history)
+    assert compact(history, NOW_MS) == 1
+    assert read(history) == before
+    (file,) = live(history.files.commits().values())
+    begins = BASE_MS + 10 * 60_000
+    found = history.read(file, within=(begins, begins + 120_000))
+    assert found.column("window_start_ms").to_pylist() == [begins]
+    assert history.span(file) == (BASE_MS, BASE_MS + 58 * 60_000)
+
+
 def test_a_batch_that_comes_again_after_its_compaction_doubles_nothing(history: History) -> None:
     add(history, "g-0", [row(1)])
     add(history, "g-1", [row(2)])
