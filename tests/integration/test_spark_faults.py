@@ -12,7 +12,7 @@ from tests.conftest import Pair
 from tests.harness.admin import create_topics
 from tests.harness.live import LiveMirror, write_properties
 from tests.harness.load import append, numbered, producer
-from tests.harness.ray_cluster import RayCluster, ray_cluster
+from tests.harness.ray_cluster import RayCluster
 from tests.harness.ray_node import kill_and_wait
 from tests.integration.test_spark import READY_S, SETTINGS, processes, start_probe, told
 
@@ -113,18 +113,3 @@ def test_what_is_killed_in_the_middle_of_a_job_is_replaced(
     assert len(told(probe).answers) == 4, "what ran is run again"
     live.until(spark_is(live, "ready"), "Spark is ready", AGAIN_S)
     copy_some(cluster_pair, live, "survived")
-
-
-def test_nodes_without_java_refuse_spark_and_live_on(cluster_pair: Pair, tmp_path: Path) -> None:
-    with ray_cluster(tmp_path / "ray", head_cpus=2, head_java=False) as ray:
-        settings = {"raymirror.storage": f"file:{tmp_path}/kept", "raymirror.storage.shared": "true"}
-        with mirror_of("dry", cluster_pair, ray, tmp_path, **settings) as live:
-            probe = start_probe(ray.env, tmp_path, tasks=1, task_s=0)
-            live.until(spark_is(live, "refused", "no node of the Ray cluster was started with Java"), "it is refused")
-            copy_some(cluster_pair, live, "dry")
-            assert ray.head.only("raylet").is_running()
-            ray.add_node(cpus=2)
-            assert len(told(probe).answers) == 1, "what waited runs where Java is"
-            live.until(spark_is(live, "ready"), "it is ready")
-            assert ray.head.only("raylet").is_running()
-            copy_some(cluster_pair, live, "dry")
