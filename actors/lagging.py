@@ -28,12 +28,21 @@ class LagRow(msgspec.Struct, frozen=True, kw_only=True):
     target_next: int
     newest_ms: int
     appended_at_ms: int
+    proven_to: int | None = None
+    """Source offset up to which the copy is proven, where copies are proven all the time."""
 
 
 def lag_rows(status: MirrorStatus, flow: str | None = None, topics: Collection[str] = ()) -> list[LagRow]:
     """Give the partitions of all flows or of one, of all topics or of some, in order."""
     owners = {set_id: copier.copier_id for copier in status.copiers for set_id in copier.set_ids}
     rows = [_row(lane, status.at_ms, owners.get(lane.set_id, "")) for lane in status.lanes]
+    proven = {
+        (flow_name, one.topic, one.partition): one.proven_to
+        for flow_name, proof in status.proofs.items()
+        for one in proof.lanes
+        if one.proven_to >= 0
+    }
+    rows = [msgspec.structs.replace(row, proven_to=proven.get((row.flow, row.topic, row.partition))) for row in rows]
     wanted = [row for row in rows if flow in (None, row.flow) and (not topics or row.topic in topics)]
     return sorted(wanted, key=lambda row: (row.flow, row.topic, row.partition))
 

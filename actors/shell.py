@@ -26,6 +26,7 @@ from actors.recipe import recipe_of
 from actors.spark.hosts import RayHosts
 from actors.spark.keeper import SparkKeeper
 from actors.spark.kept import kept_jobs
+from actors.spark.proofs import Proofs
 from actors.states import Command
 from actors.status import EventLine, MirrorStatus, encode_status
 from actors.supervisor import Identity, Replaced, Supervisor, Terms
@@ -183,6 +184,7 @@ class SupervisorShell:
             wall_ms=lambda: time.time_ns() // 1_000_000,
             terms=Terms(drain_s=self._spec.drain_s),
             spark=spark,
+            proofs=Proofs((flow.name for flow in config.flows if config.proof.on), spark.report),
             heard=self._count,
             done=self._trace,
         )

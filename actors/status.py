@@ -8,6 +8,7 @@ from engine.core.config_report import ConfigReport
 from engine.core.group_report import GroupsReport
 from engine.core.progress import LaneProgress
 from engine.core.tally import Histogram
+from engine.jobs.proof_state import FlowProof
 
 
 class EventLine(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,6 +119,8 @@ class MirrorStatus(msgspec.Struct, frozen=True, kw_only=True):
     topics: tuple[TopicStatus, ...] = ()
     """Given together with the lanes."""
     spark: SparkStatus = SparkStatus()
+    proofs: dict[str, FlowProof] = {}
+    """Of the flows that are proven all the time, by name; their partitions are given together with the lanes."""
 
 
 def encode_status(status: MirrorStatus) -> bytes:

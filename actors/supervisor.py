@@ -37,6 +37,7 @@ from actors.status import EventLine, MirrorStatus
 from actors.tally import Tally
 from engine.core.events import Event
 from engine.errors import MirrorError
+from engine.jobs.proof_state import FlowProof
 
 EVENTS_KEPT = 500
 
@@ -99,6 +100,7 @@ class Supervisor:
         wall_ms: Callable[[], int],
         terms: Terms,
         spark: SparkPort | None = None,
+        proofs: Callable[[], dict[str, FlowProof]] = dict,
         heard: Callable[[EventLine], None] = lambda _: None,
         done: Callable[[Deed], None] = lambda _: None,
     ) -> None:
@@ -112,7 +114,7 @@ class Supervisor:
         self._is_edited = False
         self._desks = {flow.name: FlowDesk(flow, plan, identity.started_ms) for flow in flows}
         self._tallies = {name: Tally(desk) for name, desk in self._desks.items()}
-        self._fleet, self._metadata, self._spark = fleet, metadata, spark
+        self._fleet, self._metadata, self._spark, self._proofs = fleet, metadata, spark, proofs
         self._clock_s, self._wall_ms, self._terms, self._heard = clock_s, wall_ms, terms, heard
         self._events: deque[EventLine] = deque(maxlen=EVENTS_KEPT)
         self._began_at_s = clock_s()
@@ -335,6 +337,10 @@ class Supervisor:
             lanes=tuple(lane for tally in self._tallies.values() for lane in tally.lanes()) if lanes else (),
             topics=tuple(one for tally in self._tallies.values() for one in tally.topics()) if lanes else (),
             spark=self._spark.status() if self._spark is not None else SparkStatus(),
+            proofs={
+                flow: proof if lanes else msgspec.structs.replace(proof, lanes=())
+                for flow, proof in self._proofs().items()
+            },
         )
 
     def _phase(self) -> str:

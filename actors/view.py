@@ -175,6 +175,18 @@ def spark_text(status: MirrorStatus) -> str:
     return "Spark: " + ", ".join(parts) + (f" ({spark.reason})" if spark.reason else "")
 
 
+def proof_text(status: MirrorStatus, flow: str) -> str:
+    """Say how proof of copy all the time goes, empty where there is none."""
+    proof = status.proofs.get(flow)
+    if proof is None:
+        return ""
+    parts = ["no round yet"]
+    if proof.at_ms:
+        ago = seconds_text(max(0, status.at_ms - proof.at_ms) / 1000)
+        parts = [f"{proof.partitions:,} partitions, {proof.differences:,} differences, looked at {ago} ago"]
+    return "proof of copy: " + ", ".join([*parts, proof.trouble] if proof.trouble else parts)
+
+
 def lag_text(flow: FlowStatus) -> str:
     """Say the lag, and whether it may be more."""
     return f"{flow.lag_records:,}" if flow.unknown_lanes == 0 else f"at least {flow.lag_records:,}"
@@ -193,6 +205,7 @@ def render(status: MirrorStatus) -> RenderableType:
     parts += [Text(f"{flow.flow}: waiting for {flow.waiting_for}") for flow in status.flows if flow.waiting_for]
     for say in (groups_text, configs_text):
         parts += [Text(f"{flow.flow}: {text}") for flow in status.flows if (text := say(flow))]
+    parts += [Text(f"{flow.flow}: {text}") for flow in status.flows if (text := proof_text(status, flow.flow))]
     parts += [Text(text)] if (text := spark_text(status)) else []
     parts += [
         Text(f"{event.severity}: {event.flow}: {event.text}", style=COLOURS.get(event.severity, ""))

@@ -16,7 +16,7 @@ from engine.properties import Properties, Property
 from engine.property_reader import PropertyReader
 from engine.secrets import SECURITY_KEYS, check_security, is_secret
 from engine.settings import ClusterConfig, ConfigWarning, FlowConfig, HeartbeatConfig, MirrorConfig
-from engine.spark_config import read_spark
+from engine.spark_config import read_proof, read_spark
 from engine.storage_config import read_audit_days, read_storage
 from engine.telemetry_config import read_telemetry
 from engine.unread import explain
@@ -72,6 +72,7 @@ def _read(reader: PropertyReader, properties: Properties) -> MirrorConfig:
     telemetry = read_telemetry(reader)
     storage, audit_days = read_storage(reader), read_audit_days(reader)
     spark = read_spark(reader)
+    proof = read_proof(reader, spark, storage)
     deployment_id = reader.text("raymirror.deployment.id", "")
     return MirrorConfig(
         file=properties.file,
@@ -85,6 +86,7 @@ def _read(reader: PropertyReader, properties: Properties) -> MirrorConfig:
         storage=storage,
         audit_days=audit_days,
         spark=spark,
+        proof=proof,
     )
 
 

@@ -199,6 +199,13 @@ class SparkConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Whether all nodes see the folder of the mirror's `file:` storage."""
 
 
+class ProofConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether copies are proven all the time, and how often what was copied is looked at."""
+
+    on: bool = False
+    interval_s: float = 300.0
+
+
 class MirrorConfig(msgspec.Struct, frozen=True, kw_only=True):
     """A whole configuration file."""
 
@@ -215,6 +222,7 @@ class MirrorConfig(msgspec.Struct, frozen=True, kw_only=True):
     audit_days: int = 365
     """How long the trail is kept, 0: for ever."""
     spark: SparkConfig = SparkConfig()
+    proof: ProofConfig = ProofConfig()
 
     def flow(self, name: FlowName) -> FlowConfig:
         """Return the flow of a name. Raises KeyError."""

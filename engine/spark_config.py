@@ -1,7 +1,8 @@
-"""Whether a mirror runs Spark, and how large, out of the properties."""
+"""Whether a mirror runs Spark, how large, and whether it proves copies all the time, out of the properties."""
 
+from engine.jobs.storage import Storage
 from engine.property_reader import PropertyReader
-from engine.settings import SparkConfig
+from engine.settings import ProofConfig, SparkConfig
 
 _DEFAULTS = SparkConfig()
 _MIB = 1024 * 1024
@@ -24,9 +25,27 @@ def read_spark(reader: PropertyReader) -> SparkConfig:
     )
 
 
+def read_proof(reader: PropertyReader, spark: SparkConfig, storage: Storage | None) -> ProofConfig:
+    """Return whether copies are proven all the time. Raises ConfigError."""
+    key = "raymirror.proof"
+    found = ProofConfig(
+        on=_switch(reader, key),
+        interval_s=float(reader.number(f"{key}.interval.seconds", int(ProofConfig().interval_s), 1, 86_400)),
+    )
+    if found.on and not spark.on:
+        raise reader.error(key, "on, but raymirror.spark is off", "set raymirror.spark = on, or this off")
+    if found.on and storage is None:
+        right = "name a raymirror.storage, e.g. file:/var/lib/raymirror"
+        raise reader.error(key, "on, but there is no place to remember what is proven", right)
+    return found
+
+
 def is_on(reader: PropertyReader) -> bool:
     """Return whether the mirror runs Spark. Raises ConfigError."""
-    key = "raymirror.spark"
+    return _switch(reader, "raymirror.spark")
+
+
+def _switch(reader: PropertyReader, key: str) -> bool:
     text = reader.text(key, "off").lower()
     if text not in ("on", "off"):
         raise reader.error(key, f"{text!r} is neither on nor off", "write on or off")

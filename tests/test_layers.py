@@ -46,6 +46,7 @@ BANNED_CALLS = {
         "actors.cli.background",
         "actors.cli.stop",
         "actors.cli.failover",
+        "actors.cli.lending",
         "actors.mirror",
         "actors.demo.play",
     },

@@ -71,9 +71,10 @@ def history(args: argparse.Namespace) -> int:
 def table(rows: list[LagRow]) -> Table:
     """Draw the partitions."""
     drawn = Table(box=None, pad_edge=False)
+    is_proven = any(row.proven_to is not None for row in rows)
     for name in ("flow", "partition"):
         drawn.add_column(name, no_wrap=True)
-    for name in ("records", "bytes", "behind"):
+    for name in ("records", "bytes", "behind", *(("proven to",) if is_proven else ())):
         drawn.add_column(name, justify="right", no_wrap=True)
     for name in ("state", "owner", "why it is not moving"):
         drawn.add_column(name)
@@ -84,6 +85,7 @@ def table(rows: list[LagRow]) -> Table:
             "-" if row.lag_records is None else f"{row.lag_records:,}",
             bytes_text(row.lag_bytes),
             seconds_text(row.lag_seconds),
+            *(("-" if row.proven_to is None else f"{row.proven_to:,}",) if is_proven else ()),
             row.state,
             row.owner or "-",
             row.why,

@@ -1,12 +1,10 @@
 """`raymirror verify CONFIG`: prove that the copy is whole, record by record, on Spark."""
 
 import argparse
-import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import msgspec
 from rich.console import Console
@@ -14,20 +12,19 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from actors.cli import exits
+from actors.cli.asking import add_place_arguments
 from actors.cli.plan import chosen, console
+from actors.cli.proving import Place, Tell
 from actors.instants import instant_ms
-from deploy.local.jars import spark_jar_paths
-from deploy.local.java import find_spark_java
 from engine.clock import wall_ms
 from engine.config import load_config
 from engine.jobs import proof_terms
 from engine.jobs.proof_terms import Difference, LaneReport, NothingToProve, ProofReport, ProofTerms, Verdict
 from engine.jobs.storage import Storage
-from engine.settings import FlowConfig, MirrorConfig
+from engine.settings import FlowConfig
 
 HELP = "prove that the copies are whole: count, order and content of every record, by the exact map"
 SHOWN = 20
-Tell = Callable[[proof_terms.Progress], None]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,26 +40,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="URI",
         help="where proofs are kept and what is proven is remembered; default: raymirror.storage of the file",
     )
-    parser.add_argument("--cores", type=int, metavar="N", help="cores of a local Spark; default: all of this machine")
+    parser.add_argument(
+        "--cores",
+        type=int,
+        metavar="N",
+        help="have a local Spark of so many; default: all of this machine, where no mirror lends its own",
+    )
+    add_place_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.epilog = (
         "exit codes: 0 whole; 1 differences, or partitions of which nothing can be proven; 2 bad input, clusters that"
-        " do not answer, or nothing to prove"
+        " do not answer, or nothing to prove; 3 no such mirror where one was named"
     )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Prove and tell. Raises ConfigError, BadQuestion, BadInstant, BadStorage, BrokerUnreachable, ProofFailed."""
+    """Prove and tell.
+
+    Raises ConfigError, BadQuestion, BadInstant, BadStorage, BrokerUnreachable, ProofFailed, NoMirror, MirrorLost.
+    """
     config = load_config(args.config)
     flows = chosen(config, args.flow)
     storage = Storage.parse(args.storage) if args.storage else config.storage
     asked = [terms_of(flow, args, wall_ms()) for flow in flows]
     reports: list[ProofReport] = []
     failed = False
-    with started(args.cores or os.cpu_count() or 1) as spark, bar(args.json) as tell:
+    with ExitStack() as stack:
+        place = Place(args, config, storage, stack)
+        tell = stack.enter_context(bar(args.json))
         for terms in asked:
             try:
-                reports.append(prove(spark, config, terms, storage, tell))
+                reports.append(place.prove(terms, tell))
             except NothingToProve as nothing:
                 print(f"raymirror verify: {nothing}", file=sys.stderr)
                 failed = True
@@ -86,23 +94,6 @@ def terms_of(flow: FlowConfig, args: argparse.Namespace, now_ms: int) -> ProofTe
         to_ms=instant_ms(args.until, now_ms) if args.until else -1,
         again=args.again,
     )
-
-
-@contextmanager
-def started(cores: int) -> Iterator[Any]:
-    """Start a Spark of our own, and say so. Raises ClusterError."""
-    from engine.jobs.local import local_spark  # imports pyspark, which help does without
-
-    print(f"starting a local Spark of {cores} cores", file=sys.stderr)
-    with local_spark("raymirror-verify", cores, spark_jar_paths(), find_spark_java()) as spark:
-        yield spark
-
-
-def prove(spark: Any, config: MirrorConfig, terms: ProofTerms, storage: Storage | None, tell: Tell) -> ProofReport:
-    """Prove one flow, in this thread."""
-    from engine.jobs import proof  # imports pyspark, which help does without
-
-    return proof.run(spark, terms, config, storage, tell)
 
 
 @contextmanager

@@ -52,7 +52,8 @@ class _Entry:
         return f"{self.line.job_id}.{self.runs}"
 
     def become(self, state: JobState, error: str = "", *, ours: bool = False) -> None:
-        self.line = msgspec.structs.replace(self.line, state=state, error=error, ours=ours)
+        told = 0 if state is JobState.WAITING else self.line.told  # by another run
+        self.line = msgspec.structs.replace(self.line, state=state, error=error, ours=ours, told=told)
 
 
 class JobBook:
@@ -81,7 +82,7 @@ class JobBook:
         return tuple(entry.line for entry in self._entries.values())
 
     def report(self, job_id: str) -> bytes | None:
-        """Give a job's report. Raises UnknownJobId."""
+        """Give what a job reported last. Raises UnknownJobId."""
         return self._entry(job_id).report
 
     def cancel(self, job_id: str) -> None:
@@ -116,21 +117,28 @@ class JobBook:
         return tuple(one.run_id for one in entries if one.cancelled and one.line.state is JobState.RUNNING)
 
     def hear(self, line: JobLine, now_s: float) -> bool:
-        """Take what a host tells of a run; whether its report is to be fetched, and `end` called with it."""
+        """Take what a host tells of a run; whether its report is to be fetched, and `take` called with it."""
         entry = self._of_run(line.job_id)
-        if entry is None or entry.line.state is not JobState.RUNNING or line.state not in ENDED:
+        if entry is None or entry.line.state is not JobState.RUNNING:
             return False
+        if line.state not in ENDED:
+            return line.told > entry.line.told
         if line.state is JobState.DONE:
             return True
-        self.end(line, None, now_s)
+        self.take(line, None, now_s)
         return False
 
-    def end(self, line: JobLine, report: bytes | None, now_s: float) -> None:
-        """Note how a run has ended."""
+    def take(self, line: JobLine, report: bytes | None, now_s: float) -> None:
+        """Take the report of a run, and note how it has ended if it has."""
         entry = self._of_run(line.job_id)
-        if entry is not None:
+        if entry is None:
+            return
+        if report is not None or not entry.kept:
             entry.report = report
+        if line.state in ENDED:
             self._end(entry, line.state, line.error, now_s, ours=line.ours)
+        else:
+            entry.line = msgspec.structs.replace(entry.line, told=line.told)
 
     def refuse(self, run_id: str, why: str, now_s: float) -> None:
         """Note that the host does not take a job."""

@@ -140,7 +140,7 @@ class SparkKeeper:
         return self._book.line(job_id)
 
     def report(self, job_id: str) -> bytes | None:
-        """Give what a job reported, msgpack; None while it has not. Raises UnknownJobId."""
+        """Give what a job reported last, msgpack; None while it has not. Raises UnknownJobId."""
         return self._book.report(job_id)
 
     def cancel(self, job_id: str) -> None:
@@ -245,7 +245,7 @@ class SparkKeeper:
         for line in self._seen.jobs:
             wants_report = self._book.hear(line, self._clock_s())
             if wants_report:
-                self._book.end(line, await host.report(line.job_id), self._clock_s())
+                self._book.take(line, await host.report(line.job_id), self._clock_s())
         for order in self._book.to_begin(self._clock_s()):
             try:
                 await host.submit(order.run_id, order.job, order.terms)

@@ -3,7 +3,9 @@
 import msgspec
 
 from engine.jobs.lag_terms import CareJobTerms, LagTerms
-from engine.settings import FlowConfig, MirrorConfig
+from engine.jobs.proof_state import WatchTerms
+from engine.settings import FlowConfig, MirrorConfig, ProofConfig
+from policies.model import FlowName
 
 
 class KeptJob(msgspec.Struct, frozen=True):
@@ -18,10 +20,22 @@ def kept_jobs(config: MirrorConfig) -> tuple[KeptJob, ...]:
     """Give them, flow by flow; none without Spark, or without a place for what they keep."""
     if not config.spark.on or config.storage is None:
         return ()
-    return tuple(job for flow in config.flows for job in _of_flow(flow))
+    lag = [job for flow in config.flows for job in _of_lag(flow)]
+    proof = [_of_proof(flow.name, config.proof) for flow in config.flows if config.proof.on]
+    return (*lag, *proof)
 
 
-def _of_flow(flow: FlowConfig) -> list[KeptJob]:
+def _of_proof(flow: FlowName, proof: ProofConfig) -> KeptJob:
+    terms = WatchTerms(flow=flow, interval_s=proof.interval_s)
+    return KeptJob(proof_job(flow), "proof_watch", msgspec.msgpack.encode(terms))
+
+
+def proof_job(flow: FlowName) -> str:
+    """Name the job that proves a flow all the time."""
+    return f"proof {flow}"
+
+
+def _of_lag(flow: FlowConfig) -> list[KeptJob]:
     if not flow.progress_s:
         return []
     encode = msgspec.msgpack.encode

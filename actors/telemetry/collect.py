@@ -85,6 +85,7 @@ def collect(
     _lags(series, status, detail)
     _counters(series, status, detail, partitions)
     _flows(series, status)
+    _proofs(series, status, detail)
     _copiers(series, status)
     for family, labels, value in group_series(status):
         series[family][labels] = value
@@ -147,6 +148,21 @@ def _flows(series: Collected, status: MirrorStatus) -> None:
         series[f.UNKNOWN_LAG][key] = flow.unknown_lanes
         series[f.TOPICS][key] = flow.topics
         series[f.RUNNING][key] = int(flow.desired is Desired.RUNNING)
+
+
+def _proofs(series: Collected, status: MirrorStatus, detail: Detail) -> None:
+    """Tell what proof of copy all the time leaves: of a partition that it does not know, nothing."""
+    proven: dict[Labels, int] = {}
+    for flow, proof in status.proofs.items():
+        proven |= {(flow, one.topic, str(one.partition)): one.proven_to for one in proof.lanes if one.proven_to >= 0}
+        if proof.at_ms:
+            series[f.PROOF_DIFFERENCES][(flow,)] = proof.differences
+            series[f.PROOF_AGE][(flow,)] = max(0, status.at_ms - proof.at_ms) / 1000
+    left: dict[Labels, float] = defaultdict(int)
+    for lane in status.lanes:
+        if (upto := proven.get(_key(lane, 3))) is not None:
+            left[_key(lane, detail.depth)] += max(0, lane.source_next - upto)
+    series[f.UNPROVEN_RECORDS].update(left)
 
 
 def _copiers(series: Collected, status: MirrorStatus) -> None:

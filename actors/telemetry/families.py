@@ -47,6 +47,9 @@ LAG_BYTES = _by_lane(
 LAG_SECONDS = _by_lane(
     "lag_seconds", Kind.GAUGE, "s", "Age of the oldest record that is not copied; the worst of several."
 )
+UNPROVEN_RECORDS = _by_lane(
+    "unproven_records", Kind.GAUGE, "{record}", "Source offsets between what is copied and what is proven, summed."
+)
 RECORDS = _by_lane("records_total", Kind.COUNTER, "{record}", "Records that the target acknowledged.")
 RECORD_BYTES = _by_lane("record_bytes_total", Kind.COUNTER, "By", "Bytes of acknowledged batches, as on the wire.")
 DELAY = _by_lane(
@@ -126,6 +129,10 @@ GROUP_COMMIT_LATENCY = _by_flow(
 OFFSET_MAP_BYTES = _by_flow(
     "offset_map_bytes", Kind.GAUGE, "By", "Exact offset maps in memory where groups are translated."
 )
+PROOF_DIFFERENCES = _by_flow(
+    "proof_differences", Kind.GAUGE, "{record}", "Differences that are known between copies and their sources."
+)
+PROOF_AGE = _by_flow("proof_age_seconds", Kind.GAUGE, "s", "Since proof of copy last had a whole round.")
 EVENTS = _by_flow("events_total", Kind.COUNTER, "{event}", "Events by severity.", "severity")
 INFO = _of_mirror("info", Kind.GAUGE, "1", "Always 1; which mirror this is.", "mirror", "version")
 UP_SECONDS = _of_mirror("up_seconds", Kind.GAUGE, "s", "Since the supervisor began.")
@@ -140,7 +147,7 @@ EXPORT_FAILURES = _of_mirror(
     "export_failures_total", Kind.COUNTER, "{export}", "Sendings to the OTLP collector that failed."
 )
 
-LANE_FAMILIES = (LAG_RECORDS, LAG_BYTES, LAG_SECONDS, RECORDS, RECORD_BYTES, DELAY)
+LANE_FAMILIES = (LAG_RECORDS, LAG_BYTES, LAG_SECONDS, UNPROVEN_RECORDS, RECORDS, RECORD_BYTES, DELAY)
 GROUP_FAMILIES = (
     GROUPS,
     GROUP_OFFSETS,
@@ -166,6 +173,8 @@ FAMILIES = (
     PARTITIONS,
     STALLED,
     UNKNOWN_LAG,
+    PROOF_DIFFERENCES,
+    PROOF_AGE,
     TOPICS,
     RUNNING,
     COPIERS,

@@ -17,6 +17,7 @@ from engine.core.group_events import GroupNotSynced as GroupNotSynced
 from engine.core.group_events import GroupRefused as GroupRefused
 from engine.core.group_events import GroupWentBack as GroupWentBack
 from engine.core.progress_events import ProgressEvent
+from engine.core.proof_events import CopyDiffers as CopyDiffers
 from engine.core.renewal_events import CopyDeleted as CopyDeleted
 from engine.core.renewal_events import TopicRenewed as TopicRenewed
 from policies.model import TopicPartition
@@ -356,4 +357,5 @@ AnyEvent = (
     | CommitEvent
     | ConfigEvent
     | ProgressEvent
+    | CopyDiffers
 )

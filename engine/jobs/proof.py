@@ -9,7 +9,9 @@ retention removed on one side is counted as not comparable. Below a lane's map n
 import asyncio
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from msgspec.structs import replace
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
@@ -19,10 +21,9 @@ from pyspark.sql import SparkSession
 from engine.clock import now_s, wall_ms
 from engine.jobs.kafka_options import kafka_options
 from engine.jobs.proof_align import Found
-from engine.jobs.proof_look import Key, Looked, eyes
+from engine.jobs.proof_look import Looked, Wanted, eyes
 from engine.jobs.proof_plan import Lane
 from engine.jobs.proof_store import proven, store
-from engine.jobs.proof_stretch import Proven
 from engine.jobs.proof_terms import (
     Difference,
     Kind,
@@ -48,37 +49,54 @@ def run(
     config: MirrorConfig,
     storage: Storage | None = None,
     tell: Tell = lambda _progress: None,
+    stop: threading.Event | None = None,
 ) -> ProofReport:
     """Prove a flow, in the calling thread; without a storage nothing is kept or remembered.
 
-    Raises NothingToProve, ProofFailed, ConfigError, BrokerUnreachable, ConnectionLost.
+    Raises NothingToProve, ProofFailed, ProofStopped, ConfigError, BrokerUnreachable, ConnectionLost.
     """
+    folder = storage.path("proofs", str(terms.flow)) if storage is not None else ""
+    with told_by_spark():
+        before = proven(spark, folder) if folder and not terms.again else {}
+    report = prove(spark, terms, config, Wanted(before), tell, stop)
+    if folder:
+        report = replace(report, stored=folder)
+        with told_by_spark():
+            store(spark, folder, report)
+    return report
+
+
+def prove(
+    spark: SparkSession,
+    terms: ProofTerms,
+    config: MirrorConfig,
+    wanted: Wanted,
+    tell: Tell = lambda _progress: None,
+    stop: threading.Event | None = None,
+) -> ProofReport:
+    """Prove what is wanted of a flow; nothing is kept. Raises as `run` does."""
     flow, began_ms, began_s = config.flow(terms.flow), wall_ms(), now_s()
-    folder = storage.path("proofs", str(flow.name)) if storage is not None else ""
     sides = Sides(
         source=kafka_options(config.clusters[flow.name.source]),
         target=kafka_options(config.clusters[flow.name.target]),
         committed=flow.fetch.read_committed,
     )
-    try:
-        before = proven(spark, folder) if folder and not terms.again else {}
-        looked = asyncio.run(_look(config, flow, terms, before))
-        if not looked.lanes:
-            raise NothingToProve(str(flow.name), _most_common(looked.unproven))
-        total = sum(lane.source_to - lane.source_from for lane in looked.lanes)
+    looked = asyncio.run(_look(config, flow, terms, wanted))
+    if not looked.lanes:
+        raise NothingToProve(str(flow.name), _most_common(looked.unproven))
+    total = sum(lane.source_to - lane.source_from for lane in looked.lanes)
 
-        def after_wave(done: int, differences: int) -> None:
-            tell(Progress(done=done, total=total, differences=differences))
+    def after_wave(done: int, differences: int) -> None:
+        tell(Progress(done=done, total=total, differences=differences))
 
-        prover = Prover(spark, sides, terms, looked.lanes, after_wave)
+    with told_by_spark():
+        prover = Prover(spark, sides, terms, looked.lanes, after_wave, lambda: stop is not None and stop.is_set())
         prover.run()
-    except (Py4JJavaError, PySparkException) as error:
-        raise ProofFailed(_reason(error), "see the log of Spark") from None
     lanes = _reports(looked, prover.tallies)
     if any(one.found for one in prover.tallies):
         asyncio.run(_doubt(config, flow, looked, prover.tallies))
         lanes = _reports(looked, prover.tallies)
-    report = ProofReport(
+    return ProofReport(
         run=f"{began_ms:013d}-{secrets.token_hex(3)}",
         flow=flow.name,
         began_ms=began_ms,
@@ -87,16 +105,21 @@ def run(
         cores=prover.cores,
         lanes=(*lanes, *looked.unproven),
         differences=tuple(_differences(looked.lanes, prover.tallies)),
-        stored=folder,
     )
-    if folder:
-        store(spark, folder, report)
-    return report
 
 
-async def _look(config: MirrorConfig, flow: FlowConfig, terms: ProofTerms, before: Mapping[Key, Proven]) -> Looked:
+async def _look(config: MirrorConfig, flow: FlowConfig, terms: ProofTerms, wanted: Wanted) -> Looked:
     async with eyes(config, flow) as found:
-        return await found.look(terms, before)
+        return await found.look(terms, wanted)
+
+
+@contextmanager
+def told_by_spark() -> Iterator[None]:
+    """Say in one line why Spark failed. Raises ProofFailed."""
+    try:
+        yield
+    except (Py4JJavaError, PySparkException) as error:
+        raise ProofFailed(_reason(error), "see the log of Spark") from None
 
 
 async def _doubt(config: MirrorConfig, flow: FlowConfig, looked: Looked, tallies: Sequence[Tally]) -> None:

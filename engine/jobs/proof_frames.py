@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 import pandas as pd
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
@@ -39,6 +39,9 @@ LANES = StructType(
     ]
 )
 RUNS = StructType([StructField(name, LongType()) for name in ("run_lane", "bucket", "first", "behind", "shift")])
+WINDOWS = StructType(
+    [StructField(name, LongType()) for name in ("w_lane", "s_low", "s_high", "t_low", "t_high", "core_from", "core_to")]
+)
 STEPS = StructType([StructField("step_lane", IntegerType()), StructField("start", LongType())])
 
 
@@ -181,6 +184,19 @@ def paired(source: DataFrame, target: DataFrame) -> DataFrame:
 
 
 _KEPT = ("offset", "h1", "h2", "key", "key2", *FIELDS[1:])
+
+
+def inside(records: DataFrame, window: DataFrame, side: str) -> DataFrame:
+    """Keep what lies in the window (`WINDOWS`) of its lane, on that side: s or t."""
+    joined = records.join(window, F.col("lane") == F.col("w_lane"))
+    within = (F.col("offset") >= F.col(f"{side}_low")) & (F.col("offset") < F.col(f"{side}_high"))
+    return joined.where(within).drop(*WINDOWS.names)
+
+
+def first_of(left: DataFrame, share: int) -> DataFrame:
+    """Take so many of each lane that are not excused, and as many of those that the map does not know."""
+    order = Window.partitionBy("lane", F.col("at").isNull()).orderBy("at", "t_offset")
+    return left.where("not excused").withColumn("nth", F.row_number().over(order)).where(F.col("nth") <= share)
 
 
 def latest(source: DataFrame, target: DataFrame) -> DataFrame:

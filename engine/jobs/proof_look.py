@@ -16,6 +16,7 @@ from engine.errors import MirrorError
 from engine.flow.map_reader import MapReader
 from engine.flow.ports import EARLIEST, LATEST
 from engine.jobs.proof_plan import Lane, Runs
+from engine.jobs.proof_state import Key
 from engine.jobs.proof_stretch import Known, Proven, asked, stretch_of
 from engine.jobs.proof_terms import LaneReport, NothingToProve, ProofTerms, Verdict
 from engine.kafka.cluster import ClusterClient
@@ -35,16 +36,22 @@ BEHIND = "its map is being written; ask again"
 _POLICY, _STAMPS = "cleanup.policy", "message.timestamp.type"
 
 
-Key = tuple[str, int, str, str, int]
-"""Topic, partition, source's and target's topic ids, generation of the map: what an earlier proof holds for."""
-
-
 class Looked(NamedTuple):
     """What is to be read, and one report per lane; `lanes` and `begun` go together by number."""
 
     lanes: list[Lane]
     begun: list[LaneReport]
     unproven: list[LaneReport]
+
+
+class Wanted(NamedTuple):
+    """What need not be read, because it was, and up to which source offsets is read at most.
+
+    `until` None: all that is copied. A partition that it does not name is not read at all.
+    """
+
+    proven: Mapping[Key, Proven] = {}
+    until: Mapping[TopicPartition, int] | None = None
 
 
 Bounds = dict[TopicPartition, tuple[int, int]]
@@ -58,7 +65,7 @@ class _Sights(NamedTuple):
     here: Bounds
     there: Bounds
     since: dict[TopicPartition, int]
-    until: dict[TopicPartition, int]
+    until: Mapping[TopicPartition, int]
     proven: Mapping[Key, Proven]
 
 
@@ -76,7 +83,7 @@ class Eyes:
         self._settings = [KafkaSettings(client) for client in self.clients]
         self._maps: MapReader = maps_of(flow, self._source, self._target)
 
-    async def look(self, terms: ProofTerms, proven: Mapping[Key, Proven]) -> Looked:
+    async def look(self, terms: ProofTerms, wanted: Wanted) -> Looked:
         """Find what is to be proven. Raises NothingToProve, ConfigError, ConnectionLost, BrokerUnreachable."""
         names = await self._lanes(terms)
         await self._maps.follow()
@@ -87,8 +94,8 @@ class Eyes:
             here=await self._bounds(self._source, led, committed=self._flow.fetch.read_committed),
             there=await self._bounds(self._target, copies, committed=True),
             since=await self._at(led, terms.from_ms),
-            until=await self._at(led, terms.to_ms),
-            proven=proven,
+            until=await self._until(led, terms, wanted),
+            proven=wanted.proven,
         )
         topics = [dict.fromkeys(sorted({name[n].topic for name in names}), (_POLICY, _STAMPS)) for n in (0, 1)]
         configs = [await one.configs(topics[n]) for n, one in enumerate(self._settings)]
@@ -136,6 +143,13 @@ class Eyes:
         starts = await cluster.offsets(names, EARLIEST)
         return {one: (starts[one], max(starts[one], ends[one])) for one in names}
 
+    async def _until(
+        self, led: Collection[TopicPartition], terms: ProofTerms, wanted: Wanted
+    ) -> Mapping[TopicPartition, int]:
+        if wanted.until is None:
+            return await self._at(led, terms.to_ms)
+        return {one: wanted.until.get(one, 0) for one in led}
+
     async def _at(self, led: Collection[TopicPartition], at_ms: int) -> dict[TopicPartition, int]:
         """Return the first offset of a time on, -1 where no record is as young; nothing where no time was asked for."""
         return await self._source.offsets(list(led), at_ms) if at_ms >= 0 and led else {}
@@ -179,6 +193,7 @@ class Eyes:
             proven_to=lane.source_from,
             not_comparable=stretch.not_comparable,
             unmapped=stretch.unmapped,
+            copied_to=head.source_next,
         )
         return lane, report
 

@@ -7,6 +7,9 @@ import msgspec
 from engine.errors import MirrorError
 from policies.model import FlowName
 
+TASK_RECORDS_BESIDE = 20_000
+"""Of a first task beside other jobs: tasks are short there, and grow as soon as it is known how fast they are."""
+
 
 class ProofTerms(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be proven of one flow, and how.
@@ -78,7 +81,7 @@ class LaneReport(msgspec.Struct, frozen=True, kw_only=True):
     was proven before, `proven_from` to `proven_to` is whole. `records` and `payload_bytes` (keys and values) of the
     source. `without_record`: offsets there that hold no readable one (markers, aborted transactions, compacted away).
     `not_comparable`: copied records that compaction or retention removed on one side, or whose time the target stamps.
-    `unmapped`: source offsets below the map, which nothing of ours copied.
+    `unmapped`: source offsets below the map, which nothing of ours copied. `copied_to`: how far the map goes.
     """
 
     topic: str
@@ -98,6 +101,7 @@ class LaneReport(msgspec.Struct, frozen=True, kw_only=True):
     without_record: int = 0
     not_comparable: int = 0
     unmapped: int = 0
+    copied_to: int = -1
     differences: int = 0
     verdict: Verdict = Verdict.WHOLE
     note: str = ""
@@ -141,6 +145,14 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     differences: int
 
 
+class ProofAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a proof on a mirror's Spark told last: how far it is, at its end the report, or why there is none."""
+
+    progress: Progress | None = None
+    report: ProofReport | None = None
+    nothing: str = ""
+
+
 class NothingToProve(MirrorError):
     """No lane of which anything can be proven: the flow, and why."""
 
@@ -163,3 +175,10 @@ class ProofFailed(MirrorError):
 
     def __str__(self) -> str:
         return f"{self.what}; {self.right}"
+
+
+class ProofStopped(MirrorError):
+    """It was told to end."""
+
+    def __str__(self) -> str:
+        return "the proof was stopped before its end"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
-from pyspark.sql import DataFrame, Row, SparkSession, Window
+from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
@@ -12,18 +12,16 @@ from engine.clock import now_s
 from engine.jobs import proof_frames as frames
 from engine.jobs.proof_align import Content, Found, Pair, align
 from engine.jobs.proof_plan import Lane, Piece, buckets, piece_of, waves
-from engine.jobs.proof_terms import Kind, ProofTerms
+from engine.jobs.proof_terms import Kind, ProofStopped, ProofTerms
+from engine.jobs.session import SHUFFLE_PARTITIONS
 
 AROUND = 5_000
 """Offsets beside a stretch that are read with it: where all records moved, theirs may lie there."""
 MOST_ROUNDS = 8
 """Closer looks per wave; the stretches of a lane that are left then are looked at as one."""
 TASK_S = 2.0
-_LEAST_TASK = 1_000
+_LEAST_TASK, _MOST_TASK = 1_000, 1_000_000
 
-WINDOWS = StructType(
-    [StructField(name, LongType()) for name in ("w_lane", "s_low", "s_high", "t_low", "t_high", "core_from", "core_to")]
-)
 COMPACTING = StructType(
     [
         StructField("c_lane", LongType()),
@@ -69,17 +67,22 @@ class Prover:
         terms: ProofTerms,
         lanes: Sequence[Lane],
         tell: Callable[[int, int], None] = lambda _done, _found: None,
+        stopped: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._spark, self._sides, self._terms, self._lanes, self._tell = spark, sides, terms, lanes, tell
+        # a session of its own: how many partitions a shuffle has is nobody else's business
+        self._spark, self._sides, self._terms, self._lanes = spark.newSession(), sides, terms, lanes
+        self._tell, self._stopped = tell, stopped
         self.tallies = [Tally() for _ in lanes]
         self.cores = max(1, spark.sparkContext.defaultParallelism)
         self.read_s = 0.0
         self._task_records = terms.task_records
 
     def run(self) -> None:
-        """Prove all lanes."""
+        """Prove all lanes. Raises ProofStopped."""
         terms, done = self._terms, 0
         for wave in waves(self._lanes, terms.wave_records, terms.wave_runs, terms.wave_lanes):
+            if self._stopped():
+                raise ProofStopped
             began_s = now_s()
             self._wave(wave)
             self.read_s += now_s() - began_s
@@ -94,7 +97,7 @@ class Prover:
         read = sum(one["records"] for one in rows)
         if read:
             per_task = TASK_S * read / self.cores / max(now_s() - began_s, 0.001)
-            self._task_records = int(min(max(per_task, _LEAST_TASK), self._terms.task_records * 5))
+            self._task_records = int(min(max(per_task, _LEAST_TASK), _MOST_TASK))
         bad: dict[int, list[Stretch]] = {}
         for piece in wave:
             ours, theirs = ([row for row in rows if (row["lane"], row["side"]) == (piece.lane, n)] for n in (0, 1))
@@ -110,7 +113,8 @@ class Prover:
             bad = {lane: stretches for lane, stretches in bad.items() if stretches}
 
     def _digests(self, wave: Sequence[Piece]) -> list[Row]:
-        source, target = self._records(wave, {piece.lane: (piece.source_to, piece.target_to) for piece in wave})
+        ends = {piece.lane: (piece.source_to, piece.target_to) for piece in wave}
+        source, target = self._records(wave, ends, shuffled=SHUFFLE_PARTITIONS)  # digests of ranges are few
         steps = self._spark.createDataFrame([(piece.lane, piece.source_from) for piece in wave], frames.STEPS)
         both = [
             frames.digests(frames.ranged(side, steps, self._terms.range_records)).withColumn("side", F.lit(number))
@@ -118,8 +122,13 @@ class Prover:
         ]
         return list(both[0].unionByName(both[1]).collect())
 
-    def _records(self, found: Sequence[Piece], ends: Mapping[int, Stretch]) -> tuple[DataFrame, DataFrame]:
-        """Read pieces on both sides, up to the ends given per lane (source, target), each record with its place."""
+    def _records(
+        self, found: Sequence[Piece], ends: Mapping[int, Stretch], shuffled: int = 0
+    ) -> tuple[DataFrame, DataFrame]:
+        """Read pieces on both sides, up to the ends given per lane (source, target), each record with its place.
+
+        They are `shuffled` into so many tasks, 0: as many as they are read by.
+        """
         lanes = self._lanes
         here = {
             lanes[one.lane].name.source: _within(one.source_from, ends[one.lane][0], lanes[one.lane].source_bounds)
@@ -135,6 +144,7 @@ class Prover:
             name, stamped = lanes[lane].name, int(lanes[lane].stamped)
             ours.append((*name.source, lane, 0, 1, stamped))
             theirs.append((*name.target, lane, base, width, stamped))
+        self._shuffle(shuffled or max(self._tasks(here), self._tasks(there)))
         source = self._read(self._sides.source, here, committed=self._sides.committed)
         target = self._read(self._sides.target, there, committed=True)
         source = frames.contents(source, frames.lanes_table(self._spark, ours), is_target=False)
@@ -143,9 +153,16 @@ class Prover:
         return source.withColumn("at", F.col("offset")), frames.placed(target, runs)
 
     def _read(self, options: Mapping[str, str], intervals: Mapping[Any, Stretch], *, committed: bool) -> DataFrame:
-        offsets = sum(end - start for start, end in intervals.values())
-        tasks = -(-offsets // self._task_records)
+        tasks = self._tasks(intervals)
         return frames.read(self._spark, options, intervals, committed=committed, tasks=tasks)
+
+    def _tasks(self, intervals: Mapping[Any, Stretch]) -> int:
+        offsets = sum(end - start for start, end in intervals.values())
+        return -(-offsets // self._task_records)
+
+    def _shuffle(self, tasks: int) -> None:
+        """Have what comes be shuffled into so many tasks at least; Spark makes fewer of small ones."""
+        self._spark.conf.set("spark.sql.shuffle.partitions", str(max(tasks, SHUFFLE_PARTITIONS)))
 
     def _differing(self, piece: Piece, ours: Sequence[Row], theirs: Sequence[Row]) -> set[int]:
         """Return the numbers of the ranges that are not alike."""
@@ -189,8 +206,8 @@ class Prover:
             ends[number] = (lane.source_bounds[1], lane.target_bounds[1]) if lane.compacts else (high, beside[1])
             windows.append((number, low, high, *beside, first, last))
         source, target = self._records(wide, ends)
-        window = F.broadcast(self._spark.createDataFrame(windows, WINDOWS))
-        left = frames.paired(_inside(source, window, "s"), _inside(target, window, "t"))
+        window = F.broadcast(self._spark.createDataFrame(windows, frames.WINDOWS))
+        left = frames.paired(frames.inside(source, window, "s"), frames.inside(target, window, "t"))
         compacting = [
             (n, self._lanes[n].source_compacts, self._lanes[n].target_compacts)
             for n in stretches
@@ -205,11 +222,11 @@ class Prover:
             left = frames.superseded(left, frames.latest(source, target), table).persist()
             try:
                 self._count_excused(left, window)
-                rows = _first(left, share).collect()
+                rows = frames.first_of(left, share).collect()
             finally:
                 left.unpersist()
         else:
-            rows = _first(left.withColumn("excused", F.lit(False)), share).collect()
+            rows = frames.first_of(left.withColumn("excused", F.lit(False)), share).collect()
         for number, core in cores.items():
             mine = [row for row in rows if row["lane"] == number]
             self._judge(core, mine, cut=sum(row["at"] is not None for row in mine) == share)
@@ -246,19 +263,6 @@ class Prover:
 def _within(start: int, end: int, bounds: Stretch) -> Stretch:
     low = min(max(start, bounds[0]), bounds[1])
     return low, max(low, min(end, bounds[1]))
-
-
-def _inside(records: DataFrame, window: DataFrame, side: str) -> DataFrame:
-    """Keep what lies in the window of its lane."""
-    joined = records.join(window, F.col("lane") == F.col("w_lane"))
-    inside = (F.col("offset") >= F.col(f"{side}_low")) & (F.col("offset") < F.col(f"{side}_high"))
-    return joined.where(inside).drop(*WINDOWS.names)
-
-
-def _first(left: DataFrame, share: int) -> DataFrame:
-    """Take so many of each lane that are not excused, and as many of those that the map does not know."""
-    order = Window.partitionBy("lane", F.col("at").isNull()).orderBy("at", "t_offset")
-    return left.where("not excused").withColumn("nth", F.row_number().over(order)).where(F.col("nth") <= share)
 
 
 def _pair(row: Row) -> Pair:

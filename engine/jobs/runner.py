@@ -7,6 +7,7 @@ Spark's cancellation ends only what runs in a group at that moment, so a cancell
 import enum
 import threading
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -34,13 +35,17 @@ ENDED = frozenset({JobState.DONE, JobState.FAILED, JobState.CANCELLED})
 
 
 class JobLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One job: `error` says in one line why it failed, `ours` that it is an error of raymirror's own making."""
+    """One job: `error` says in one line why it failed, `ours` that it is an error of raymirror's own making.
+
+    `told` counts the reports that its run has given before the last one.
+    """
 
     job_id: str
     job: str
     state: JobState
     error: str = ""
     ours: bool = False
+    told: int = 0
 
 
 class _Run:
@@ -89,7 +94,7 @@ class JobRunner:
                 self._cancel_group(run)
 
     def report(self, job_id: str) -> bytes | None:
-        """Give what a job reported, msgpack; None while it has not."""
+        """Give what a job reported last, msgpack; None while it has not."""
         run = self._runs.get(job_id)
         return run.report if run is not None else None
 
@@ -119,8 +124,12 @@ class JobRunner:
         context = self._spark.sparkContext
         context.setJobGroup(run.line.job_id, run.line.job, interruptOnCancel=True)
         context.setLocalProperty("spark.scheduler.pool", loaded.pool)
-        offered = {**self._offered, "stop": run.stop}
+        offered = {**self._offered, "stop": run.stop, "tell": partial(self._tell, run)}
         return loaded.run(self._spark, terms, **{name: offered[name] for name in loaded.wants})
+
+    def _tell(self, run: _Run, report: Any) -> None:
+        run.report = msgspec.msgpack.encode(report)
+        run.line = msgspec.structs.replace(run.line, told=run.line.told + 1)
 
     def _end(self, run: _Run, state: JobState, error: str = "", *, ours: bool = False) -> None:
         run.line = msgspec.structs.replace(run.line, state=state, error=error, ours=ours)

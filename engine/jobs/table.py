@@ -3,8 +3,9 @@
 A job is a function `run(spark, terms, ...) -> report` in a module of its own, imported by nobody but the host of a
 session. Terms and report are msgspec structs, found by the function's annotations, so they must be real imports there.
 Beyond the first two it may take, by name: `stop` (a threading.Event that is set when it should end), `config` (the
-MirrorConfig, with placeholders of passwords unresolved), `storage` (the Storage, None
-where the file names none), `note` (a function that takes an Event, which the mirror then tells).
+MirrorConfig, with placeholders of passwords unresolved), `storage` (the Storage, None where the file names none),
+`note` (a function that takes an Event, which the mirror then tells), `tell` (a function that takes a report of how far
+the job is, to be had until the next one).
 """
 
 import importlib
@@ -17,7 +18,7 @@ import msgspec
 from engine.errors import MirrorError
 
 Pool = Literal["stream", "batch"]
-OFFERED = ("stop", "config", "storage", "note")
+OFFERED = ("stop", "config", "storage", "note", "tell")
 
 
 class JobEntry(msgspec.Struct, frozen=True):
@@ -31,6 +32,8 @@ JOBS: dict[str, JobEntry] = {
     "probe": JobEntry("engine.jobs.probe"),
     "lag": JobEntry("engine.jobs.lag_job", "stream"),
     "care": JobEntry("engine.jobs.care_job"),
+    "proof": JobEntry("engine.jobs.proof_job"),
+    "proof_watch": JobEntry("engine.jobs.proof_watch"),
 }
 
 

@@ -11,6 +11,7 @@ from actors.ports import Found, Kept, SparkPort, Vital
 from actors.supervisor import Identity, Supervisor, Terms
 from engine.core.events import AnyEvent, Event
 from engine.core.progress import FlowProgress, LaneProgress
+from engine.jobs.proof_state import FlowProof
 from policies.model import FlowName, LaneName, PartitionSet, TopicPartition
 from policies.scaling import ScalingLimits
 
@@ -230,6 +231,7 @@ def make(
     plan: Plan = by_topic,
     done: Callable[[Deed], None] = lambda _: None,
     spark: SparkPort | None = None,
+    proofs: Callable[[], dict[str, FlowProof]] = dict,
 ) -> Supervisor:
     """Make a supervisor of one flow over a fake fleet."""
     return Supervisor(
@@ -243,4 +245,5 @@ def make(
         terms=Terms(drain_s=20.0, lease_s=6.0),
         done=done,
         spark=spark,
+        proofs=proofs,
     )

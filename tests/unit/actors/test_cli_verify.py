@@ -1,5 +1,6 @@
 """`raymirror verify` without Spark: what it asks for, what it prints, what the exit code says."""
 
+import contextlib
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from actors.cli import exits, main, verify
+from actors.cli import exits, main, proving
+from actors.cli.lending import NoSpark
 from engine.jobs.proof_terms import (
+    TASK_RECORDS_BESIDE,
     Difference,
     Kind,
     LaneReport,
@@ -52,8 +55,8 @@ class Stage:
         self.asked: list[tuple[ProofTerms, Storage | None]] = []
         self.cores: list[int] = []
         self.nothing = False
-        monkeypatch.setattr(verify, "started", self.started)
-        monkeypatch.setattr(verify, "prove", self.prove)
+        monkeypatch.setattr(proving, "started", self.started)
+        monkeypatch.setattr(proving, "prove", self.prove)
 
     @contextmanager
     def started(self, cores: int) -> Iterator[None]:
@@ -174,6 +177,51 @@ def test_proofs_are_kept_where_the_file_says(stage: Stage, tmp_path: Path) -> No
     assert [storage and storage.uri for _, storage in stage.asked] == [
         f"file:{tmp_path}/{n}" for n in ("home", "other")
     ]
+
+
+class Lent:
+    """A mirror's Spark, which is taken away before the second flow."""
+
+    name = "A-B"
+
+    def __init__(self, stage: Stage) -> None:
+        self.stage, self.asked = stage, list[ProofTerms]()
+
+    def prove(self, terms: ProofTerms, tell: Callable[[Progress], None]) -> ProofReport:
+        if self.asked:
+            raise NoSpark("Spark of mirror A-B is refused (no Java)")
+        self.asked.append(terms)
+        return self.stage.prove(None, None, terms, None, tell)
+
+
+def test_the_spark_of_the_mirror_is_used_while_it_is_there(
+    stage: Stage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.path.write_text(BASE + "B->A.enabled = true\n")
+    lent = Lent(stage)
+    monkeypatch.setattr(proving, "lent_spark", lambda _args: contextlib.nullcontext(lent))
+    assert stage.run() == exits.OK
+    assert [terms.task_records for terms in lent.asked] == [TASK_RECORDS_BESIDE], "its tasks are short"
+    assert [str(terms.flow) for terms, _ in stage.asked] == ["A->B", "B->A"]
+    assert len(stage.cores) == 1
+    said = capsys.readouterr().err
+    assert "proving on the Spark of mirror A-B" in said
+    assert "a Spark of this command's own: Spark of mirror A-B is refused (no Java)" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ((), "no mirror runs with this file here"),
+        (("--cores", "2"), "--cores asks for one"),
+        (("--storage", "file:/tmp/x"), "a mirror's Spark keeps its proofs in the storage of its file only"),
+    ],
+)
+def test_a_spark_of_its_own_is_said_with_the_reason(
+    stage: Stage, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], why: str
+) -> None:
+    assert stage.run(*words) == exits.OK
+    assert f"a Spark of this command's own: {why}\n" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

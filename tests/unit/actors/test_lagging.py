@@ -3,7 +3,7 @@
 import pytest
 
 from actors.lagging import bytes_text, lag_rows, seconds_text
-from tests.unit.actors.telemetry.statuses import copier, lane, mirror_status, unowned
+from tests.unit.actors.telemetry.statuses import copier, flow_proof, lane, mirror_status, unowned
 
 STATUS = mirror_status(
     lane("u", 0, at=7, end=7),
@@ -29,6 +29,15 @@ def test_rows_tell_lag_owner_and_reason_in_order() -> None:
     assert (quiet.lag_records, quiet.lag_bytes, quiet.lag_seconds, quiet.why) == (0, 0, 0.0, "")
     assert (nobody.lag_records, nobody.lag_bytes, nobody.lag_seconds, nobody.owner) == (None, None, None, "")
     assert nobody.why == "waits for a copier"
+
+
+def test_rows_tell_how_far_the_copy_is_proven() -> None:
+    status = mirror_status(lane("t", 0), lane("t", 9), lane("t", 0, flow="A->C"), proofs={"A->B": flow_proof(at=60)})
+    assert [(row.flow, row.partition, row.proven_to) for row in lag_rows(status)] == [
+        ("A->B", 0, 60),
+        ("A->B", 9, None),
+        ("A->C", 0, None),
+    ]
 
 
 def test_rows_of_one_flow_or_of_some_topics() -> None:

@@ -11,9 +11,10 @@ from rich.console import Console
 from actors.spark.status import SparkState, SparkStatus
 from actors.states import CopierState, Desired
 from actors.status import CopierStatus, EventLine, FlowStatus, MirrorStatus
-from actors.view import PlainView, configs_text, fresh, groups_text, open_view, render, spark_text
+from actors.view import PlainView, configs_text, fresh, groups_text, open_view, proof_text, render, spark_text
 from engine.core.config_report import ConfigReport
 from engine.core.group_report import GroupsReport
+from engine.jobs.proof_state import FlowProof
 from engine.jobs.runner import JobLine, JobState
 
 LINE = "3 topics, 10 partitions, lag 1,234, 0.0 s behind, 5,000,000 records, 1,500/s, 2.0 MiB/s, 1 stopped"
@@ -192,3 +193,16 @@ def test_spark_is_told_where_it_is_on() -> None:
     plain = io.StringIO()
     PlainView(plain).show(replace(off, spark=refused))
     assert "Spark: refused (no Java)\n" in plain.getvalue()
+
+
+def test_proof_of_copy_all_the_time_is_told_where_it_is_on() -> None:
+    assert proof_text(status(), "A->B") == ""
+    begun = replace(status(), proofs={"A->B": FlowProof()})
+    assert proof_text(begun, "A->B") == "proof of copy: no round yet"
+    at_ms = begun.at_ms - 90_000
+    told = FlowProof(at_ms=at_ms, partitions=9, differences=1, trouble="host:1: cannot connect")
+    text = "proof of copy: 9 partitions, 1 differences, looked at 1 min 30 s ago, host:1: cannot connect"
+    assert proof_text(replace(begun, proofs={"A->B": told}), "A->B") == text
+    out = io.StringIO()
+    Console(file=out, width=200).print(render(replace(begun, proofs={"A->B": told})))
+    assert text in out.getvalue()

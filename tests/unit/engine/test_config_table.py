@@ -38,6 +38,8 @@ NOT_OF_FLOWS = {
     ("top", "raymirror.spark.executor.cores"),
     ("top", "raymirror.spark.executor.memory.bytes"),
     ("top", "raymirror.spark.jars"),
+    ("top", "raymirror.proof"),
+    ("top", "raymirror.proof.interval.seconds"),
     ("top", "raymirror.storage.shared"),
     ("cluster", "bootstrap.servers"),
     ("flow", "enabled"),

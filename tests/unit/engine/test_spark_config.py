@@ -3,7 +3,7 @@
 import pytest
 
 from engine.errors import ConfigError
-from engine.settings import SparkConfig
+from engine.settings import ProofConfig, SparkConfig
 from tests.unit.engine.config_files import mirror
 
 
@@ -56,3 +56,27 @@ def test_what_cannot_be_used_is_refused_with_its_line(line: str, wrong: str) -> 
     assert wrong in str(raised.value)
     assert raised.value.line > 0
     assert line.split(" = ")[0] == raised.value.key
+
+
+def test_copies_are_proven_all_the_time_if_the_file_says_so() -> None:
+    assert mirror().proof == ProofConfig(on=False, interval_s=300.0)
+    on = "raymirror.spark = on\nraymirror.storage = file:/s\nraymirror.proof = on\n"
+    assert mirror(on).proof == ProofConfig(on=True, interval_s=300.0)
+    config = mirror(on + "raymirror.proof.interval.seconds = 7\n")
+    assert config.proof.interval_s == 7.0
+    assert not [warning for warning in config.warnings if "raymirror." in str(warning)]
+
+
+@pytest.mark.parametrize(
+    ("lines", "wrong"),
+    [
+        ("raymirror.proof = yes", "'yes' is neither on nor off"),
+        ("raymirror.proof = on", "raymirror.spark is off"),
+        ("raymirror.spark = on\nraymirror.proof = on", "there is no place to remember"),
+        ("raymirror.proof.interval.seconds = 0", "out of range"),
+    ],
+)
+def test_a_proof_that_cannot_be_is_refused(lines: str, wrong: str) -> None:
+    with pytest.raises(ConfigError, match=wrong) as raised:
+        mirror(lines + "\n")
+    assert raised.value.key.startswith("raymirror.proof")

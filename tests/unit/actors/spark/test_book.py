@@ -40,7 +40,7 @@ def test_a_job_waits_runs_and_ends_with_its_report() -> None:
     assert book.to_begin(0.0) == ()
     assert not book.hear(told(run, JobState.RUNNING), 1.0)
     assert book.hear(told(run, JobState.DONE), 1.0), "the report is to be fetched"
-    book.end(told(run, JobState.DONE), b"r", 1.0)
+    book.take(told(run, JobState.DONE), b"r", 1.0)
     assert (state_of(book), book.report("a")) == (JobState.DONE, b"r")
 
 
@@ -130,3 +130,26 @@ def test_so_many_ended_jobs_are_remembered_and_older_ones_unknown() -> None:
     assert len(book.lines()) == KEPT + 1
     with pytest.raises(UnknownJobId, match="no Spark job 0 is known any more; submit it again"):
         book.line("0")
+
+
+def test_what_a_job_tells_on_its_way_is_fetched_once() -> None:
+    book = book_with("a")
+    (run,) = begin(book)
+    half = JobLine(job_id=run, job="probe", state=JobState.RUNNING, told=1)
+    assert book.hear(half, 1.0)
+    book.take(half, b"half", 1.0)
+    assert (state_of(book), book.report("a"), book.line("a").told) == (JobState.RUNNING, b"half", 1)
+    assert not book.hear(half, 2.0)
+    book.lose_host("killed")
+    assert (book.line("a").told, book.report("a")) == (0, b"half"), "the next run tells from the beginning"
+    book.take(half, b"late", 3.0)
+    assert book.report("a") == b"half", "of a run that is over"
+
+
+def test_a_kept_job_that_fails_has_told_what_it_told() -> None:
+    book = book_with("a")
+    book.keep("a")
+    (run,) = begin(book)
+    book.take(JobLine(job_id=run, job="probe", state=JobState.RUNNING, told=1), b"half", 1.0)
+    book.hear(told(run, JobState.FAILED, "why"), 2.0)
+    assert (state_of(book), book.report("a")) == (JobState.WAITING, b"half")

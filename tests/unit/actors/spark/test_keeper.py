@@ -177,6 +177,16 @@ async def test_what_jobs_tell_is_taken_once_from_each_host() -> None:
     assert stage.keeper.take_events() == (breach("of the next host"),)
 
 
+async def test_what_a_job_tells_on_its_way_is_had() -> None:
+    stage = Stage()
+    job_id = await stage.make_ready()
+    (run,) = stage.host.runs
+    stage.host.ready(JobLine(job_id=run, job="probe", state=JobState.RUNNING, told=1))
+    await stage.steps()
+    assert (stage.keeper.line(job_id).state, stage.keeper.line(job_id).told) == (JobState.RUNNING, 1)
+    assert stage.keeper.report(job_id) == b"report of " + run.encode()
+
+
 async def test_a_job_that_is_cancelled_is_cancelled_on_the_host() -> None:
     stage = Stage()
     stage.keeper.cancel(await stage.make_ready())

@@ -4,6 +4,7 @@ import msgspec
 
 from actors.spark.kept import kept_jobs
 from engine.jobs.lag_terms import CareJobTerms, LagTerms
+from engine.jobs.proof_state import WatchTerms
 from engine.jobs.table import JOBS
 from policies.model import FlowName
 from tests.unit.engine.config_files import mirror
@@ -25,3 +26,10 @@ def test_without_spark_or_a_place_or_samples_there_is_none() -> None:
     assert kept_jobs(mirror("raymirror.spark = on\n")) == ()
     assert kept_jobs(mirror("raymirror.storage = file:/s\nraymirror.progress.interval.seconds = 5\n")) == ()
     assert kept_jobs(mirror(ON + "A->B.raymirror.progress.interval.seconds = 0\n")) == ()
+
+
+def test_copies_are_proven_all_the_time_where_that_is_wanted() -> None:
+    quiet = "raymirror.progress.interval.seconds = 0\nraymirror.proof = on\n"
+    (job,) = kept_jobs(mirror(ON + quiet + "raymirror.proof.interval.seconds = 60\n"))
+    assert (job.name, job.job) == ("proof A->B", "proof_watch")
+    assert msgspec.msgpack.decode(job.terms, type=WatchTerms) == WatchTerms(flow=FlowName("A", "B"), interval_s=60.0)

@@ -1,6 +1,6 @@
 """Statuses of mirrors, as big as wanted."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -9,6 +9,7 @@ from actors.status import CopierStatus, FlowStatus, MirrorStatus, TopicStatus
 from engine.core.group_report import GroupsReport
 from engine.core.progress import LaneProgress
 from engine.core.tally import Histogram, Tally
+from engine.jobs.proof_state import FlowProof, LaneProof
 from tests.unit.actors.fakes import lane_progress, lanes
 
 NOW_MS = 1_800_000_000_000
@@ -72,6 +73,12 @@ def group_report() -> GroupsReport:
     )
 
 
+def flow_proof(*, at: int = 60, differences: int = 2) -> FlowProof:
+    """Partition 0 of `t` proven up to an offset, partition 9 not at all; a round ended 4 s ago."""
+    lanes = LaneProof(topic="t", partition=0, proven_from=0, proven_to=at), LaneProof(topic="t", partition=9)
+    return FlowProof(at_ms=NOW_MS - 4000, partitions=1, differences=differences, lanes=lanes)
+
+
 def flow_status(name: str = "A->B", **changes: object) -> FlowStatus:
     plain = FlowStatus(
         flow=name,
@@ -113,6 +120,7 @@ def mirror_status(
     flows: Sequence[FlowStatus] = (),
     copiers: Sequence[CopierStatus] = (),
     topics: Sequence[TopicStatus] = (),
+    proofs: Mapping[str, FlowProof] | None = None,
     phase: str = "running",
 ) -> MirrorStatus:
     return MirrorStatus(
@@ -129,4 +137,5 @@ def mirror_status(
         events=(),
         lanes=lane_list,
         topics=tuple(topics),
+        proofs=dict({"A->B": flow_proof()} if proofs is None else proofs),
     )

@@ -9,8 +9,10 @@ from actors.telemetry import families as f
 from actors.telemetry.collect import Collected, Detail, PartitionCounters, collect, detail_of
 from actors.telemetry.families import FAMILIES, GROUP_FAMILIES, Family, Kind
 from engine.core.group_report import GroupsReport
+from engine.jobs.proof_state import FlowProof
 from tests.unit.actors.telemetry.statuses import (
     copier,
+    flow_proof,
     flow_status,
     histogram,
     lane,
@@ -176,3 +178,13 @@ def test_groups_are_told_once_they_were_looked_at() -> None:
     assert {family: found[family] for family in told} == {family: {("A->B",): value} for family, value in told.items()}
     assert found[f.GROUP_OFFSETS] == {("A->B", "run"): 5, ("A->B", "end"): 2}
     assert found[f.GROUP_OFFSETS_WITHHELD] == {("A->B", "beyond"): 3}
+
+
+def test_what_is_not_proven_is_told_of_lanes_that_are_known_to_the_proof() -> None:
+    proofs = {"A->B": flow_proof(at=60, differences=3), "A->C": FlowProof()}
+    status = mirror_status(lane("t", 0, at=100), lane("t", 9), lane("u", 0), proofs=proofs)
+    found = series(status)
+    assert found[f.UNPROVEN_RECORDS] == {("A->B", "t"): 40}
+    assert found[f.PROOF_DIFFERENCES] == {("A->B",): 3}
+    assert found[f.PROOF_AGE] == {("A->B",): 4.0}
+    assert series(mirror_status(lane(), proofs={}))[f.UNPROVEN_RECORDS] == {}

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.core import commit_events, config_events, events, progress_events
+from engine.core import commit_events, config_events, events, progress_events, proof_events
 from engine.core.events import AnyEvent, LaneEvent
 from policies.model import FlowName, TopicPartition
 
@@ -35,7 +35,7 @@ KINDS = typing.get_args(AnyEvent)
 def test_the_union_holds_every_event() -> None:
     leaves = {
         kind
-        for module in (events, commit_events, config_events, progress_events)
+        for module in (events, commit_events, config_events, progress_events, proof_events)
         for kind in vars(module).values()
         if isinstance(kind, type) and issubclass(kind, events.Event) and not kind.__subclasses__()
     }

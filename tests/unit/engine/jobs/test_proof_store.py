@@ -89,3 +89,54 @@ def test_tables_are_appended_to_and_remembered(spark: "SparkSession", tmp_path: 
     (first, second) = spark.read.parquet(f"{folder}/differences").orderBy("began_ms").collect()
     assert (first["kind"], first["what"], first["source_offset"]) == ("altered", "key", 9)
     assert second["began_ms"] == 2
+
+
+def read(low: int, high: int, since: int = 0, **other: Any) -> dict[str, Any]:
+    """Make a row of a run that read [low, high)."""
+    counts = dict.fromkeys(("records", "payload_bytes", "without_record", "not_comparable"), high - low)
+    return row(
+        since, high, source_from=low, source_to=high, target_from=low, target_to=high, note="", **counts, **other
+    )
+
+
+def test_rows_that_follow_one_another_are_one_and_say_the_same() -> None:
+    from engine.jobs.proof_store import fold, joined
+
+    rows = [read(0, 10), read(10, 30), read(10, 30, topic="u"), read(30, 31)]
+    (one, other) = joined(rows)
+    assert (one["source_from"], one["source_to"], one["target_from"], one["records"]) == (0, 31, 0, 31)
+    assert other["topic"] == "u"
+    assert fold(joined(rows)) == fold(rows)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [read(0, 10), read(20, 30)],
+        [read(0, 10), {**read(10, 30), "differences": 1}],
+        [{**read(0, 10), "verdict": "unproven"}, read(10, 30)],
+        [read(0, 10), read(10, 30, since=10)],
+        [read(0, 10), {**read(10, 30), "note": "cut"}],
+        [read(0, 10), read(10, 30, generation=4)],
+    ],
+)
+def test_rows_that_say_different_things_stay_apart(rows: list[dict[str, Any]]) -> None:
+    from engine.jobs.proof_store import fold, joined
+
+    assert len(joined(rows)) == 2
+    assert fold(joined(rows)) == fold(rows)
+
+
+def test_many_runs_become_one(spark: "SparkSession", tmp_path: "Path") -> None:
+    from engine.jobs.proof_store import proven, store, tidy
+
+    folder = Storage.of_folder(tmp_path).path("proofs", "A->B")
+    for number in range(4):
+        store(spark, folder, report(f"{number:013d}-a", number, 50 + number))
+    tidy(spark, folder, most_runs=4)
+    lanes = tmp_path / "proofs" / "A-%3EB" / "lanes"
+    assert len(list(lanes.iterdir())) == 4
+    tidy(spark, folder, most_runs=3)
+    assert len(list(lanes.iterdir())) == 1
+    assert proven(spark, folder) == {("t", 2, "s", "u", 7): (3, 53)}
+    assert spark.read.parquet(f"{folder}/lanes/*").count() == 4, "what differs is kept as it was told"

@@ -92,6 +92,22 @@ def test_a_job_that_is_known_is_not_begun_again(of_tests: Callable[..., dict[str
     assert calls == ["a"]
 
 
+def test_a_job_tells_how_far_it_is(of_tests: Callable[..., dict[str, JobEntry]]) -> None:
+    def run(spark: Any, terms: Terms, tell: Callable[[Any], None]) -> str:
+        tell("half")
+        go_on.wait()
+        return "all"
+
+    go_on = threading.Event()
+    runner = JobRunner(FakeSpark(), {}, of_tests(run))
+    runner.submit("1", "job", msgspec.msgpack.encode(Terms()))
+    wait_until(lambda: runner.look()[0].told == 1, "it tells")
+    assert msgspec.msgpack.decode(runner.report("1") or b"") == "half"
+    go_on.set()
+    assert until_ended(runner).told == 1
+    assert msgspec.msgpack.decode(runner.report("1") or b"") == "all"
+
+
 def test_a_failure_is_told_in_one_line(of_tests: Callable[..., dict[str, JobEntry]]) -> None:
     def run(spark: Any, terms: Terms) -> None:
         raise BrokerUnreachable("host:9092", "refused")
