@@ -9,6 +9,7 @@ from bench import drain, idle, metadata, proof
 from bench.configsync import command as configsync
 from bench.errors import BenchError
 from bench.kafka_peek import PeekError
+from bench.lag import command as lag
 from bench.recovery import command as recovery
 from bench.recovery import outage, soak, upgrade
 from bench.translation import command as translation
@@ -18,6 +19,7 @@ BENCHES = {
     "configsync": configsync,
     "drain": drain,
     "idle": idle,
+    "lag": lag,
     "metadata": metadata,
     "outage": outage,
     "proof": proof,

@@ -19,9 +19,12 @@ _MEMORY = "2g"
 
 @contextmanager
 def local_spark(
-    name: str, cores: int, jars: Iterable[Path], java: Path, *, memory: str = _MEMORY
+    name: str, cores: int, jars: Iterable[Path], java: Path, *, memory: str = _MEMORY, master: str = ""
 ) -> Iterator[SparkSession]:
-    """Start Spark as `local[cores]` on a `java` program, with jars; stop it, and its JVM, at the end."""
+    """Start Spark as `local[cores]` on a `java` program, with jars; stop it, and its JVM, at the end.
+
+    `master`: another kind of Spark on this machine.
+    """
     mine = {
         "JAVA_HOME": str(java.parent.parent),
         "SPARK_LOCAL_IP": "127.0.0.1",
@@ -32,7 +35,7 @@ def local_spark(
         more = {"spark.driver.memory": memory, "spark.log.level": "ERROR", "spark.driver.host": "127.0.0.1"}
         os.environ |= mine
         try:
-            builder = SparkSession.builder.master(f"local[{cores}]").appName(name)
+            builder = SparkSession.builder.master(master or f"local[{cores}]").appName(name)
             for key, value in spark_conf(jars=jars, scratch=Path(folder), more=more).items():
                 builder = builder.config(key, value)
             session = builder.getOrCreate()

@@ -1,18 +1,21 @@
-"""The query of lag in a process of its own, which a test may kill: `python -m tests.harness.lag_host FLOW ...`."""
+"""The job of lag in a process of its own, which a test may kill: `python -m tests.harness.lag_host FLOW ...`."""
 
 import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from engine.config import read_config
 from engine.core.event_base import Event
-from engine.jobs.lag import start
+from engine.jobs.lag_job import run
 from engine.jobs.lag_terms import LagTerms
 from engine.jobs.storage import Storage
+from engine.properties import parse_properties
 from policies.model import FlowName
 from tests.harness.spark import local_spark
 
@@ -20,9 +23,15 @@ END_S = 60.0
 
 
 @contextmanager
-def lag_host(folder: Path, flow: FlowName, servers: str, *, window_s: float, log: Path) -> Iterator[int]:
-    """Run the query over a storage in a folder; at the end its process is killed, whatever it does. Gives its id."""
-    command = [sys.executable, "-m", "tests.harness.lag_host", *flow, servers, str(folder), str(window_s)]
+def lag_host(
+    folder: Path, flow: FlowName, servers: str, *, window_s: float, log: Path, executors: int = 0
+) -> Iterator[int]:
+    """Run the job over a storage in a folder; at the end its process is killed, whatever it does. Gives its id.
+
+    `executors`: so many of one core each, in processes of their own; 0: none beside the driver.
+    """
+    master = f"local-cluster[{executors},1,1024]" if executors else ""
+    command = [sys.executable, "-m", "tests.harness.lag_host", *flow, servers, str(folder), str(window_s), master]
     with log.open("ab") as output:
         process = subprocess.Popen(command, stdout=output, stderr=output, start_new_session=True)
     try:
@@ -33,20 +42,21 @@ def lag_host(folder: Path, flow: FlowName, servers: str, *, window_s: float, log
         process.wait(END_S)
 
 
-def main(source: str, target: str, servers: str, folder: str, window_s: str) -> None:
+def main(source: str, target: str, servers: str, folder: str, window_s: str, master: str) -> None:
     """Run until somebody kills us."""
     terms = LagTerms(flow=FlowName(source, target), window_s=float(window_s), watermark_s=600, every_s=1)
-    options = {"kafka.bootstrap.servers": servers}
+    text = f"clusters = {source}, {target}\nbootstrap.servers = {servers}\n{source}->{target}.enabled = true\n"
+    config = read_config(parse_properties(text + "offset.storage.replication.factor = 1\n", "mm2.properties"))
     place = Path(folder)
 
     def tell(event: Event) -> None:
         sys.stdout.write(event.text() + "\n")
+        sys.stdout.flush()
 
     scratch = place / f"spark-{time.time_ns()}"
     scratch.mkdir(parents=True)
-    with local_spark(scratch) as spark:
-        query, _ = start(spark, terms, Storage.of_folder(place), options, tell)
-        query.awaitTermination()
+    with local_spark(scratch, master=master) as spark:
+        run(spark, terms, config, Storage.of_folder(place), threading.Event(), tell)
 
 
 if __name__ == "__main__":

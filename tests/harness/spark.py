@@ -13,8 +13,12 @@ from engine.jobs.session import zip_code
 
 
 @contextmanager
-def local_spark(folder: Path, *, cores: int = 2) -> Iterator[SparkSession]:
-    """Start Spark as `local[cores]`, with the connector's jars and our code; stop it, and its JVM, at the end."""
-    with local.local_spark("raymirror-tests", cores, spark_jar_paths(), find_spark_java(), memory="1g") as session:
+def local_spark(folder: Path, *, cores: int = 2, master: str = "") -> Iterator[SparkSession]:
+    """Start Spark as `local[cores]`, with the connector's jars and our code; stop it, and its JVM, at the end.
+
+    `master`: another kind of Spark on this machine.
+    """
+    java = find_spark_java()
+    with local.local_spark("raymirror-tests", cores, spark_jar_paths(), java, memory="1g", master=master) as session:
         session.sparkContext.addPyFile(str(zip_code(folder)))
         yield session

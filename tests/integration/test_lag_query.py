@@ -1,6 +1,7 @@
 """The query of lag on real topics: killed and started again, it loses and doubles no window; the newest are right."""
 
 import asyncio
+import shutil
 import threading
 import time
 from collections.abc import Callable
@@ -8,22 +9,22 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-import msgspec
+import psutil
 import pytest
 from pyspark.sql import SparkSession
 
 from deploy.local.cluster import Cluster
 from engine.core.event_base import Event
-from engine.core.progress_sample import decode_sample, lag_topic, progress_topic
+from engine.core.progress_sample import progress_topic
 from engine.jobs.history import History
 from engine.jobs.history_care import compact
 from engine.jobs.lag import keep_going
 from engine.jobs.lag_terms import LagTerms, history_uri
-from engine.jobs.storage import Storage
+from engine.jobs.storage import Area, Storage
 from policies.model import FlowName
 from tests.harness.admin import create_topics
-from tests.harness.compare import read_topic
 from tests.harness.lag_host import lag_host
+from tests.harness.lag_windows import Windows, expected, newest_values, windows_of
 from tests.harness.load import Sent, produce
 from tests.harness.samples import Truth, told
 
@@ -36,101 +37,158 @@ pytestmark = [
 
 DEADLINE_S = 240.0
 WINDOW_MS = 5000
-Windows = dict[tuple[str, int, str, int], int]
-"""Samples by topic, partition, copier (of copiers' own rows) and beginning of a window."""
+KILLS = 5
+GONE = "the checkpoint of the history of lag is gone"
 
 
-def windows_of(uri: str) -> Windows:
-    """Read a history; fails where a window is there twice."""
-    found: Windows = {}
-    for _, table in History(uri).hours(0, 2**45):
-        for row in table.to_pylist():
-            key = row["topic"], row["partition"], row["copier_key"], row["window_start_ms"]
-            assert key not in found
-            found[key] = row["samples"]
-    return found
+class Story:
+    """A job of lag in a process of its own, and a simulated copier whose samples come to it part by part."""
 
+    def __init__(self, cluster: Cluster, folder: Path, source: str, parts: int) -> None:
+        self.flow, self.storage = FlowName(source, "b"), Storage.of_folder(folder)
+        self.uri = history_uri(self.storage, self.flow)
+        self._cluster, self._folder, self._parts = cluster, folder, parts
+        self._log = folder / "host.log"
+        start_ms = (time.time_ns() // 1_000_000 - 120_000) // 10_000 * 10_000
+        self._lanes = [
+            Truth(topic="t", partition=n, start_ms=start_ms, produced=(10,) * 90, copied=(10 - n,) * 90)
+            for n in range(4)
+        ]
+        self._records = list(told(self._lanes, every_s=1, flow=str(self.flow)))
+        self._told = 0
 
-async def expected(cluster: Cluster, flow: FlowName) -> Windows:
-    """Count the samples that the topic holds by their windows."""
-    found: Windows = {}
-    for records in (await read_topic(cluster, progress_topic(flow.source))).values():
-        for record in records:
-            sample = decode_sample(record.value or b"")
-            begins = sample.at_ms // WINDOW_MS * WINDOW_MS
-            keys = [(lane.topic, lane.partition, "", begins) for lane in sample.lanes]
-            for key in [*keys, ("", -1, sample.copier, begins)]:
-                found[key] = found.get(key, 0) + 1
-    return found
+    async def more(self) -> Windows:
+        """Tell the next part; give what the history is to hold."""
+        topic = progress_topic(self.flow.source)
+        if not self._told:
+            await create_topics(self._cluster, {topic: 1}, replicas=min(3, len(self._cluster.brokers)))
+        some = slice(*(at * len(self._records) // self._parts for at in (self._told, self._told + 1)))
+        await produce(self._cluster, topic, 0, [Sent(None, value) for _, value in self._records[some]])
+        self._told += 1
+        return await expected(self._cluster, self.flow, WINDOW_MS)
 
+    def host(self, executors: int = 0) -> AbstractContextManager[int]:
+        """Run the job; it is killed at the end."""
+        servers, window_s = self._cluster.bootstrap_servers, WINDOW_MS / 1000
+        return lag_host(self._folder, self.flow, servers, window_s=window_s, log=self._log, executors=executors)
 
-def until(holds: Callable[[], Any], what: Callable[[], object]) -> None:
-    give_up_at = time.monotonic() + DEADLINE_S
-    while not holds():
-        assert time.monotonic() < give_up_at, what()
-        time.sleep(0.2)
+    def folder(self, area: Area) -> Path:
+        """Say where the flow's files are in an area of the storage."""
+        found = self.storage.folder(area, "lag", *self.flow)
+        assert found is not None
+        return found
 
+    def read(self) -> Windows:
+        return windows_of(self.uri)
 
-async def test_killed_at_any_moment_it_loses_and_doubles_no_window(source_cluster: Cluster, tmp_path: Path) -> None:
-    flow, storage = FlowName("lag-query", "b"), Storage.of_folder(tmp_path)
-    topics = (progress_topic(flow.source), lag_topic(flow.source))
-    await create_topics(source_cluster, dict.fromkeys(topics, 1), replicas=min(3, len(source_cluster.brokers)))
-    start_ms = (time.time_ns() // 1_000_000 - 120_000) // 10_000 * 10_000
-    lanes = [
-        Truth(topic="t", partition=n, start_ms=start_ms, produced=(10,) * 90, copied=(10 - n,) * 90) for n in range(4)
-    ]
-    records = list(told(lanes, every_s=1, flow=str(flow)))
-    fifth, log = len(records) // 5, tmp_path / "host.log"
+    def said(self) -> str:
+        return self._log.read_text(errors="replace")
 
-    async def more(number: int) -> Windows:
-        some = records[number * fifth : (number + 1) * fifth]
-        await produce(source_cluster, topics[0], 0, [Sent(None, value) for _, value in some])
-        return await expected(source_cluster, flow)
+    def until(self, holds: Callable[[], Any]) -> None:
+        """Look until a condition holds; fails with what is there."""
+        give_up_at = time.monotonic() + DEADLINE_S
+        while not holds():
+            assert time.monotonic() < give_up_at, (self.read(), self.said()[-4000:])
+            time.sleep(0.2)
 
-    def read() -> Windows:
-        return windows_of(history_uri(storage, flow))
+    def until_read(self, wanted: Windows) -> None:
+        """Wait until the history holds these windows."""
+        self.until(lambda: self.read() == wanted)
 
-    def host() -> AbstractContextManager[int]:
-        return lag_host(tmp_path, flow, source_cluster.bootstrap_servers, window_s=WINDOW_MS / 1000, log=log)
-
-    def said() -> object:
-        return read(), log.read_text(errors="replace")[-4000:]
-
-    data = storage.folder("history", "lag", flow.source, flow.target)
-    checkpoints = storage.folder("checkpoints")
-    assert data is not None
-    assert checkpoints is not None
-    await more(0)
-    with host():  # killed while it writes its first batch
-        until(lambda: any(data.rglob("*.parquet*")) or any(data.rglob("_temporary")), said)
-    await more(1)
-    with host():  # killed when its first batch is committed, and the checkpoint may not know it yet
-        until(lambda: read(), said)
-    wanted = await more(2)
-    with host():
-        until(lambda: read() == wanted, said)
-        wanted = await more(3)
-        until(lambda: read() == wanted, said)
-    checkpoints.rename(tmp_path / "lost")
-    wanted = await more(4)
-    truth = {n: lanes[n].lag(90) for n in range(4)}
-    with host():  # a window is stored before it is published: both are waited for
-        until(lambda: read() == wanted, said)
-        assert compact(History(history_uri(storage, flow)), 0) >= 1
-        assert read() == wanted
+    async def until_newest(self) -> None:
+        """Wait until the lag topic has the truth at the end of all samples."""
+        assert self._told == self._parts
+        truth = {n: lane.lag(90) for n, lane in enumerate(self._lanes)}
         async with asyncio.timeout(DEADLINE_S):
-            while (found := await newest(source_cluster, topics[1])) != truth:
+            while (found := await newest(self._cluster, self.flow.source)) != truth:
                 assert set(found) <= set(truth)
                 await asyncio.sleep(0.5)
 
 
-async def newest(cluster: Cluster, topic: str) -> dict[int, int]:
+async def newest(cluster: Cluster, source: str) -> dict[int, int]:
     """Read the last lag in records of each partition from the lag topic."""
-    found: dict[int, int] = {}
-    for record in (await read_topic(cluster, topic))[0]:
-        value: dict[str, Any] = msgspec.json.decode(record.value or b"")
-        found[msgspec.json.decode(record.key or b"")["partition"]] = value["lag_records"]
-    return found
+    return {partition: value["lag_records"] for (_, partition), value in (await newest_values(cluster, source)).items()}
+
+
+async def test_killed_at_any_moment_it_loses_and_doubles_no_window(source_cluster: Cluster, tmp_path: Path) -> None:
+    story = Story(source_cluster, tmp_path, "lag-query", parts=5)
+    data = story.folder("history")
+    await story.more()
+    with story.host():  # killed while it writes its first batch
+        story.until(lambda: any(data.rglob("*.parquet*")) or any(data.rglob("_temporary")))
+    await story.more()
+    with story.host():  # killed when its first batch is committed, and the checkpoint may not know it yet
+        story.until(story.read)
+    wanted = await story.more()
+    with story.host():
+        story.until_read(wanted)
+        story.until_read(await story.more())
+    assert GONE not in story.said()
+    story.folder("checkpoints").rename(tmp_path / "lost")
+    wanted = await story.more()
+    with story.host():  # a window is stored before it is published: both are waited for
+        story.until_read(wanted)
+        assert compact(History(story.uri), 0) >= 1
+        assert story.read() == wanted
+        await story.until_newest()
+    assert GONE in story.said()
+
+
+def executors_of(host: int) -> list[psutil.Process]:
+    """List the executors that have registered with a host, or are about to."""
+    return [one for one in psutil.Process(host).children(recursive=True) if "CoarseGrained" in " ".join(cmdline(one))]
+
+
+def cmdline(process: psutil.Process) -> list[str]:
+    try:
+        return list(process.cmdline())
+    except psutil.NoSuchProcess:
+        return []
+
+
+async def test_executors_killed_while_they_work_lose_and_double_no_window(
+    source_cluster: Cluster, tmp_path: Path
+) -> None:
+    story = Story(source_cluster, tmp_path, "lag-executors", parts=KILLS + 1)
+    wanted = await story.more()
+    with story.host(executors=2) as host:
+        story.until_read(wanted)
+        for kill in range(KILLS):
+            wanted = await story.more()
+            executor = executors_of(host)[kill % 2]
+            executor.kill()
+            executor.wait(DEADLINE_S)
+            story.until(lambda: len(executors_of(host)) == 2)
+            story.until_read(wanted)
+        await story.until_newest()
+
+
+def lose_state(checkpoint: Path) -> None:
+    shutil.rmtree(checkpoint / "state")
+
+
+def cut_offsets(checkpoint: Path) -> None:
+    newest = max(
+        (one for one in (checkpoint / "offsets").iterdir() if one.name.isdigit()), key=lambda one: int(one.name)
+    )
+    newest.with_name(f".{newest.name}.crc").unlink()
+    newest.write_bytes(newest.read_bytes()[:5])
+
+
+@pytest.mark.parametrize("damage", [lose_state, cut_offsets])
+async def test_a_checkpoint_that_is_of_no_use_is_made_anew(
+    damage: Callable[[Path], None], source_cluster: Cluster, tmp_path: Path
+) -> None:
+    story = Story(source_cluster, tmp_path, damage.__name__.replace("_", "-"), parts=2)
+    wanted = await story.more()
+    with story.host():
+        story.until_read(wanted)
+    damage(story.folder("checkpoints"))
+    wanted = await story.more()
+    with story.host():
+        story.until_read(wanted)
+        await story.until_newest()
+    assert "cannot be used any more" in story.said()
 
 
 async def test_it_ends_when_it_is_asked_to(spark: SparkSession, source_cluster: Cluster, tmp_path: Path) -> None:

@@ -1,0 +1,223 @@
+"""`lag`: the history of lag of 10,000 partitions, alone on one core and beside proofs: how late, and is it right."""
+
+import argparse
+import asyncio
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from bench.admin import create_topic
+from bench.dataset import LZ4, fill
+from bench.errors import BenchError
+from bench.figures import machine
+from bench.lag.judge import WINDOW_S, Load, judge_history, judge_newest, spread
+from bench.measure import run_system
+from bench.processes import ProcessTree
+from bench.systems import raymirror
+from bench.systems.launch import Job
+from deploy.local.cluster import Cluster, start_clusters
+from deploy.local.jars import spark_jar_paths
+from deploy.local.java import find_spark_java
+from engine.config import load_config, read_config
+from engine.core.event_base import Event
+from engine.core.progress_sample import lag_topic
+from engine.jobs.lag_terms import LagTerms, history_uri
+from engine.jobs.local import local_spark
+from engine.jobs.proof_terms import ProofTerms
+from engine.jobs.runner import ENDED, JobRunner, JobState
+from engine.jobs.storage import Storage
+from engine.jobs.table import JOBS, JobEntry
+from engine.properties import parse_properties
+from engine.settings import MirrorConfig
+from policies.model import FlowName
+
+EVERY_S = 5
+END_S = 300.0
+_TOPIC = "bench-lag"
+_WARM_S = 60
+_PROOF = {"proof": JobEntry("engine.jobs.proof")}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments of this bench."""
+    parser.add_argument("--lanes", type=int, default=10_000, help="partitions that are told of (default 10,000)")
+    parser.add_argument("--seconds", type=int, help="of each part, after a minute to warm up (default 180, quick 60)")
+    parser.add_argument("--parts", default="alone,proof", help="alone: one core; proof: two, and proofs beside it")
+    parser.add_argument("--mib", type=int, default=256, help="of records that are proven again and again")
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Tell samples to a query on a local Spark, and judge what it made of them. Raises BenchError."""
+    seconds = args.seconds or (60 if args.quick else 180)
+    systems: dict[str, dict[str, Any]] = {}
+    with tempfile.TemporaryDirectory(prefix="raymirror-bench-") as name:
+        folder = Path(name)
+        source, target = Cluster("source", folder / "source"), Cluster("target", folder / "target")
+        try:
+            start_clusters(source, target)
+            for part in args.parts.split(","):
+                alias = f"raymirror-{part}"
+                copied = part == "proof"
+                config = _copied(source, target, alias, args.mib, folder) if copied else _plain(target, alias)
+                stage = _Stage(part, alias, config, folder / part, target.bootstrap_servers)
+                systems[part] = stage.run(args.lanes, seconds)
+                print(part, systems[part])
+        finally:
+            source.stop()
+            target.stop()
+    return {
+        "bench": "lag",
+        "systems": systems,
+        "ratios": {},
+        "lanes": args.lanes,
+        "every_s": EVERY_S,
+        "seconds": seconds,
+        "quick": args.quick,
+        "machine": machine(),
+    }
+
+
+def _plain(target: Cluster, alias: str) -> MirrorConfig:
+    text = [
+        f"clusters = {alias}, target",
+        f"{alias}.bootstrap.servers = {target.bootstrap_servers}",  # nobody reads there
+        f"target.bootstrap.servers = {target.bootstrap_servers}",
+        f"{alias}->target.enabled = true",
+        "offset.storage.replication.factor = 1",
+        "",
+    ]
+    return read_config(parse_properties("\n".join(text), "mm2.properties"))
+
+
+def _copied(source: Cluster, target: Cluster, alias: str, mib: int, folder: Path) -> MirrorConfig:
+    """Copy a backlog that can be proven; give the configuration of that mirror."""
+    asyncio.run(create_topic(source.bootstrap_servers, _TOPIC, 8))
+    backlog = fill(source, LZ4, _TOPIC, partitions=8, mib=mib, folder=folder)
+    job = Job(
+        backlog=backlog,
+        source=source.bootstrap_servers,
+        target=target.bootstrap_servers,
+        alias=alias,
+        folder=folder / alias,
+    )
+    job.folder.mkdir()
+    run_system("raymirror", raymirror.launch(job), job)
+    return load_config(job.folder / "mm2.properties")
+
+
+class _Stage:
+    """One part: a Spark, its jobs, and who tells samples to it."""
+
+    def __init__(self, part: str, alias: str, config: MirrorConfig, folder: Path, servers: str) -> None:
+        self._part, self._alias, self._config, self._servers = part, alias, config, servers
+        self._storage = Storage.of_folder(folder)
+        self._flow = FlowName(alias, "target")
+        self._proofs = 0
+        self._events: list[Event] = []
+
+    def run(self, lanes: int, seconds: int) -> dict[str, Any]:
+        """Measure it. Raises BenchError."""
+        cores = 1 if self._part == "alone" else 2
+        with local_spark("bench-lag", cores, spark_jar_paths(), find_spark_java()) as spark:
+            gateway: Any = spark.sparkContext._gateway
+            java = ProcessTree(gateway.proc.pid)
+            offered = {"config": self._config, "storage": self._storage, "note": self._events.append}
+            runner = JobRunner(spark, offered, {**_PROOF, **JOBS})
+            runner.submit("lag", "lag", msgspec.msgpack.encode(LagTerms(flow=self._flow)))
+            from_s = (int(time.time()) // WINDOW_S + 1) * WINDOW_S
+            load = Load(
+                lanes=lanes,
+                every_s=EVERY_S,
+                from_s=from_s,
+                until_s=from_s + _WARM_S + seconds,
+                counts_from_s=from_s + _WARM_S,
+            )
+            with self._telling(load) as telling:
+                self._work(runner, telling, load.counts_from_s)
+                java.discover()
+                before, began_s = java.sample(), time.monotonic()
+                self._work(runner, telling, load.until_s)
+                java.discover()
+                used, wall_s = java.sample().since(before), time.monotonic() - began_s
+                if telling.wait(END_S):
+                    raise BenchError("lag", f"who tells samples ended with {telling.returncode}")
+            behind_s = self._drain(runner, load)
+            runner.cancel("lag")
+            windows = judge_history(history_uri(self._storage, self._flow), load)
+        newest = judge_newest(asyncio.run(self._newest()), load)
+        return {
+            "finished_s": spread(windows.finished_s),
+            "newest_s": spread(newest),
+            "whole_after_s": round(behind_s, 1),
+            "windows": windows.rows,
+            "cores_used": round(used / wall_s, 2),
+            "proofs": self._proofs,
+            "cores": cores,
+        }
+
+    @contextmanager
+    def _telling(self, load: Load) -> Iterator["subprocess.Popen[bytes]"]:
+        numbers = map(str, (load.lanes, load.every_s, load.from_s, load.until_s))
+        command = [sys.executable, "-m", "bench.lag.samples", self._servers, self._alias, *numbers]
+        process = subprocess.Popen(command)
+        try:
+            yield process
+        finally:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+    def _work(self, runner: JobRunner, telling: "subprocess.Popen[bytes]", until_s: float) -> None:
+        """Let time pass; prove what was copied again and again, where this part does."""
+        while time.time() < until_s and telling.poll() is None:
+            self._check(runner)
+            running = [line for line in runner.look() if line.job == "proof" and line.state not in ENDED]
+            if self._part == "proof" and not running:
+                terms = ProofTerms(flow=self._flow, topics=(_TOPIC,), again=True)
+                runner.submit(f"proof-{self._proofs}", "proof", msgspec.msgpack.encode(terms))
+                self._proofs += 1
+            time.sleep(0.5)
+
+    def _check(self, runner: JobRunner) -> None:
+        for line in runner.look():
+            if line.state is JobState.FAILED:
+                raise BenchError("lag", f"job {line.job_id} failed: {line.error}")
+
+    def _drain(self, runner: JobRunner, load: Load) -> float:
+        """Wait until the last sample is on the lag topic; give the seconds behind it."""
+        give_up_at_s = time.time() + END_S
+        last_ms = (load.until_s - load.every_s) * 1000
+        while True:
+            self._check(runner)
+            records = asyncio.run(self._newest())
+            there = {key for _, key, value in records if msgspec.json.decode(value)["last_ms"] == last_ms}
+            if len(there) == load.lanes:
+                return max(at_ms for at_ms, _, _ in records) / 1000 - last_ms / 1000
+            if time.time() > give_up_at_s:
+                raise BenchError("lag", f"{len(there):,} of {load.lanes:,} lanes were told to the end")
+            time.sleep(2)
+
+    async def _newest(self) -> list[tuple[int, bytes, bytes]]:
+        """Read the lag topic whole: Unix ms, key, value."""
+        consumer = AIOKafkaConsumer(bootstrap_servers=self._servers)
+        await consumer.start()
+        try:
+            one = TopicPartition(lag_topic(self._alias), 0)
+            consumer.assign([one])
+            end = (await consumer.end_offsets([one]))[one]
+            await consumer.seek_to_beginning(one)
+            found: list[tuple[int, bytes, bytes]] = []
+            while await consumer.position(one) < end:
+                for record in (await consumer.getmany(one, timeout_ms=1000)).get(one, []):
+                    found.append((record.timestamp, record.key or b"", record.value or b""))
+            return found
+        finally:
+            await consumer.stop()

@@ -1,0 +1,171 @@
+"""A real mirror with Spark on keeps the history of its lag: windows, newest values, breaches, and the commands."""
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from deploy.local.cluster import Cluster
+from engine.jobs.lag_terms import history_uri
+from engine.jobs.storage import Storage
+from policies.model import FlowName
+from tests.conftest import Pair
+from tests.harness.admin import create_topics
+from tests.harness.lag_windows import before, expected, newest_values, windows_of
+from tests.harness.live import LiveMirror, write_properties
+from tests.harness.load import append, numbered, producer
+from tests.harness.ray_cluster import RayCluster, ray_cluster
+from tests.harness.ray_node import kill_and_wait
+from tests.integration.test_spark import READY_S, SETTINGS, processes
+
+pytestmark = [pytest.mark.integration, pytest.mark.ray]
+
+FLOW = FlowName("past", "present")
+TOPIC = "remembered-past"
+WINDOW_MS = 30_000
+FIRST, SECOND = 50, 20
+
+
+@contextmanager
+def remembered(
+    flow: FlowName, pair: Pair, ray: RayCluster, folder: Path, settings: Mapping[str, str] | None = None
+) -> Iterator[LiveMirror]:
+    """Run a mirror of one topic, named as its source, whose history is kept below a folder."""
+    topic = f"remembered-{flow.source}"
+    asyncio.run(create_topics(pair.source, {topic: 1}))
+    config = write_properties(
+        folder / "mm2.properties",
+        {flow.source: pair.source, flow.target: pair.target},
+        {str(flow): topic},
+        {
+            **SETTINGS,
+            "raymirror.storage": kept_in(folder).uri,
+            "raymirror.progress.interval.seconds": "1",
+            "raymirror.rpo.seconds": "2",
+            **(settings or {}),
+        },
+    )
+    live = LiveMirror(folder, config, env=ray.env)
+    try:
+        live.until(lambda: live.status["phase"] == "running", "the mirror runs", READY_S)
+        yield live
+    finally:
+        live.close()
+
+
+def kept_in(folder: Path) -> Storage:
+    return Storage.of_folder(folder / "kept")
+
+
+async def produce(cluster: Cluster, topic: str, count: int) -> None:
+    async with producer(cluster) as client:
+        await append(client, topic, 0, numbered(count))
+
+
+def until_kept(live: LiveMirror, target: Cluster, flow: FlowName, folder: Path) -> None:
+    """Wait until the history has every sample of the windows that are over by now, and the topic a newer value."""
+    end_ms = time.time_ns() // 1_000_000 // WINDOW_MS * WINDOW_MS
+    uri, topic = history_uri(kept_in(folder), flow), f"remembered-{flow.source}"
+
+    def kept() -> bool:
+        found = before(windows_of(uri), end_ms)
+        return bool(found) and found == before(asyncio.run(expected(target, flow, WINDOW_MS)), end_ms)
+
+    def newest() -> bool:
+        return bool(asyncio.run(newest_values(target, flow.source))[topic, 0]["last_ms"] > end_ms)
+
+    live.until(kept, f"the history until {end_ms} is whole", READY_S)
+    live.until(newest, f"the newest value is of later than {end_ms}", READY_S)
+
+
+def command(live: LiveMirror, *words: str) -> str:
+    """Run a command beside the mirror, and give what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "actors", *words],
+        env=live.env,
+        capture_output=True,
+        text=True,
+        timeout=READY_S,
+        check=False,
+    )
+    assert done.returncode == 0, f"{words}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+def is_host(process: psutil.Process) -> bool:
+    try:
+        return "ray::SparkHostShell" in " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        return False
+
+
+def test_a_mirror_keeps_the_history_of_its_lag(cluster_pair: Pair, shared_ray: RayCluster, tmp_path: Path) -> None:
+    with remembered(FLOW, cluster_pair, shared_ray, tmp_path) as live:
+        asyncio.run(produce(cluster_pair.source, TOPIC, FIRST))
+        live.until_whole({str(FLOW): FIRST})
+        command(live, "pause")
+        asyncio.run(produce(cluster_pair.source, TOPIC, SECOND))
+        live.until(lambda: live.told("would be lost if the source were lost now"), "the breach is told", READY_S)
+        jobs = {job["job_id"]: job["state"] for job in live.status["spark"]["jobs"]}
+        assert jobs == {f"lag {FLOW}": "running", f"care {FLOW}": "running"}
+        assert newest_lag(cluster_pair) == SECOND
+
+        command(live, "resume")
+        live.until_whole({str(FLOW): FIRST + SECOND})
+        live.until(lambda: live.told("within its objective of 2 s again"), "its end is told", READY_S)
+        live.until(lambda: newest_lag(cluster_pair) == 0, "the newest value is the present one")
+
+        told = json.loads(command(live, "lag", "--history", "--since", "1h", "--json"))
+        points: list[dict[str, Any]] = [one for one in told["topics"] if one["topic"] == TOPIC]
+        assert max(point["lag_records"] for point in points) == SECOND
+        (breach,) = [one for one in told["breaches"] if one["topic"] == TOPIC]
+        assert breach["worst_s"] > 2
+        page = tmp_path / "report.html"
+        command(live, "report", "--since", "1h", "-o", str(page))
+        assert str(FLOW).replace(">", "&gt;") in page.read_text()
+        live.end()
+
+
+def newest_lag(pair: Pair) -> int:
+    """Read what the lag topic says of the topic now."""
+    return int(asyncio.run(newest_values(pair.target, FLOW.source))[TOPIC, 0]["lag_records"])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("victim", "kills"), [("ray::SparkHostShell", 4), ("DefaultWorker", 5)], ids=["host", "executor"]
+)
+def test_hosts_and_executors_killed_lose_and_double_no_window(
+    victim: str, kills: int, cluster_pair: Pair, shared_ray: RayCluster, tmp_path: Path
+) -> None:
+    flow = FlowName(f"past-{kills}", "present")
+    with remembered(flow, cluster_pair, shared_ray, tmp_path, {"raymirror.spark.executors": "2"}) as live:
+        until_kept(live, cluster_pair.target, flow, tmp_path)
+        for _ in range(kills):
+            found = [one for one in processes(shared_ray, victim) if one.name() != "raylet"]
+            kill_and_wait(found[:1])
+            until_kept(live, cluster_pair.target, flow, tmp_path)
+        live.end()
+
+
+@pytest.mark.full
+def test_a_host_that_moves_to_another_node_goes_on(cluster_pair: Pair, tmp_path: Path) -> None:
+    flow, settings = FlowName("past-moved", "present"), {"raymirror.storage.shared": "true"}
+    with (
+        ray_cluster(tmp_path / "ray", (3, 3), head_java=False) as ray,
+        remembered(flow, cluster_pair, ray, tmp_path, settings) as live,
+    ):
+        until_kept(live, cluster_pair.target, flow, tmp_path)
+        (node,) = [node for node in ray.nodes if any(is_host(one) for one in node.processes())]
+        ray.kill_node(node)
+        until_kept(live, cluster_pair.target, flow, tmp_path)
+        assert not live.told("the checkpoint of the history of lag is gone")
+        live.end()
