@@ -1,6 +1,7 @@
-"""Gives a running mirror's Spark the job `probe` and prints what it reported, as JSON: `spark_probe TASKS TASK_S`.
+"""Gives a running mirror's Spark the job `probe` and prints what it reported, as JSON in a line, its last:
+`spark_probe TASKS TASK_S`.
 
-A process of its own, since tests start no Ray; the mirror is the only one at RAY_ADDRESS.
+A process of its own, since tests start no Ray; the mirror is the only one at RAY_ADDRESS. Ray may print above the line.
 """
 
 import os
@@ -35,8 +36,9 @@ def main() -> None:
     wait_until(ended, "the job ends", DEADLINE_S)
     line, report = mirror.job(job_id), mirror.job_report(job_id)
     assert report is not None, line
-    sys.stdout.write(msgspec.json.encode(msgspec.msgpack.decode(report, type=ProbeReport)).decode())
     connection.close()
+    answer = msgspec.json.encode(msgspec.msgpack.decode(report, type=ProbeReport)).decode()
+    sys.stdout.write(f"\n{answer}\n")
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ def start_probe(env: Mapping[str, str], folder: Path, tasks: int, task_s: float)
 def told(probe: "subprocess.Popen[bytes]") -> ProbeReport:
     out, _ = probe.communicate(timeout=READY_S)
     assert probe.returncode == 0
-    return msgspec.json.decode(out, type=ProbeReport)
+    return msgspec.json.decode(out.splitlines()[-1], type=ProbeReport)
 
 
 def processes(ray: RayCluster, words: str) -> list[psutil.Process]:

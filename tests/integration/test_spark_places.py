@@ -1,17 +1,31 @@
-"""Where Spark may run: refused or waiting, with what would be right, until it has a place."""
+"""Where Spark may run: refused or waiting, with what would be right, until it has a place; elsewhere when that dies."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import Pair
-from tests.harness.ray_cluster import ray_cluster
+from tests.harness.live import LiveMirror
+from tests.harness.ray_cluster import RayCluster, ray_cluster
+from tests.harness.ray_node import RayNode
 from tests.integration.test_spark import READY_S, start_probe, told
-from tests.integration.test_spark_faults import copy_some, mirror_of, spark_is
+from tests.integration.test_spark_faults import AGAIN_S, copy_some, mirror_of, probe_runs, spark_is
 
 pytestmark = [pytest.mark.integration, pytest.mark.ray, pytest.mark.fault, pytest.mark.full]
 
 SHARED = {"raymirror.storage.shared": "true"}
+
+
+def host_node(ray: RayCluster) -> RayNode:
+    (node,) = [one for one in ray.nodes if any("SparkHostShell" in "".join(of.cmdline()) for of in one.workers())]
+    return node
+
+
+def drain(live: LiveMirror, folder: Path, node: str) -> None:
+    command = [sys.executable, "-m", "actors", "drain", "--node", node]
+    assert subprocess.run(command, env=live.env, cwd=folder, timeout=READY_S, check=False).returncode == 0
 
 
 def test_spark_goes_where_java_and_room_are(cluster_pair: Pair, tmp_path: Path) -> None:
@@ -30,3 +44,28 @@ def test_spark_goes_where_java_and_room_are(cluster_pair: Pair, tmp_path: Path) 
             live.until(spark_is(live, "ready"), "it is ready", READY_S)
             assert ray.head.only("raylet").is_running()
             copy_some(cluster_pair, live, "dry")
+
+
+def test_spark_leaves_a_node_that_is_drained_and_goes_elsewhere_from_one_that_dies(
+    cluster_pair: Pair, tmp_path: Path
+) -> None:
+    with ray_cluster(tmp_path / "ray", [2, 2], head_cpus=2, head_java=False) as ray:
+        settings = {**SHARED, "raymirror.storage": f"file:{tmp_path}/kept"}
+        with mirror_of("moved", cluster_pair, ray, tmp_path, **settings) as live:
+            probe = start_probe(ray.env, tmp_path, tasks=8, task_s=5)
+            live.until(probe_runs(live), "the job runs", READY_S)
+            first = host_node(ray)
+            node = ray.node_id(first)
+            drain(live, tmp_path, node)
+            live.until(lambda: live.told(f"its node {node} is going away"), "it leaves", READY_S)
+            live.until(probe_runs(live), "the job runs on", AGAIN_S)
+            second = host_node(ray)
+            assert second is not first
+            ray.add_node(cpus=2)
+            ray.kill_node(first)
+            ray.kill_node(second)
+            copy_some(cluster_pair, live, "moved")
+            live.until(lambda: probe.poll() is not None, "the job ends", AGAIN_S)
+            assert len(told(probe).answers) == 8
+            assert host_node(ray) not in (first, second)
+            copy_some(cluster_pair, live, "moved")
