@@ -181,9 +181,12 @@ async def test_a_checkpoint_that_is_of_no_use_is_made_anew(
 ) -> None:
     story = Story(source_cluster, tmp_path, damage.__name__.replace("_", "-"), parts=2)
     wanted = await story.more()
+    checkpoint = story.folder("checkpoints")
     with story.host():
         story.until_read(wanted)
-    damage(story.folder("checkpoints"))
+        # a batch that is not committed is done again from the state before it: the first needs none
+        story.until(lambda: any((checkpoint / "commits").glob("[0-9]*")))
+    damage(checkpoint)
     wanted = await story.more()
     with story.host():
         story.until_read(wanted)
