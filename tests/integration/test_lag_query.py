@@ -171,7 +171,7 @@ def cut_offsets(checkpoint: Path) -> None:
     newest = max(
         (one for one in (checkpoint / "offsets").iterdir() if one.name.isdigit()), key=lambda one: int(one.name)
     )
-    newest.with_name(f".{newest.name}.crc").unlink()
+    newest.with_name(f".{newest.name}.crc").unlink(missing_ok=True)
     newest.write_bytes(newest.read_bytes()[:5])
 
 
