@@ -7,6 +7,7 @@ from typing import Any
 
 from aiokafka.admin import NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.protocol.metadata import MetadataRequest
 
 from bench.admin import admin
 from bench.errors import BenchError
@@ -28,6 +29,7 @@ async def create(address: str, names: Sequence[str], partitions: int) -> None:
             answer = await client.create_topics(new, timeout_ms=120_000)
             _require(answer.topic_errors)
         await _until_told(client, names, OWN[CHANGED])
+        await _until_everybody_knows(client, names)
 
 
 async def change(address: str, names: Sequence[str], value: str) -> None:
@@ -49,6 +51,21 @@ async def _until_told(client: Any, names: Sequence[str], value: str) -> None:
         if time.monotonic() > deadline:
             raise BenchError("dataset", f"{len(left)} topics are not told within {_DEADLINE_S:.0f} s, {left[0]} first")
         await asyncio.sleep(_POLL_S)
+
+
+async def _until_everybody_knows(client: Any, names: Sequence[str]) -> None:
+    """Wait until each broker knows each topic: one that is behind says that there is none. Raises BenchError."""
+    deadline = time.monotonic() + _DEADLINE_S
+    for broker in (await client.describe_cluster())["brokers"]:
+        while unknown := await _unknown(client, broker["node_id"], names):
+            if time.monotonic() > deadline:
+                raise BenchError("dataset", f"broker {broker['node_id']} does not know {unknown} topics")
+            await asyncio.sleep(_POLL_S)
+
+
+async def _unknown(client: Any, node: int, names: Sequence[str]) -> int:
+    answer = await client._send_request(MetadataRequest(list(names)), node)
+    return sum(1 for topic in answer.to_object()["topics"] if topic["error_code"])
 
 
 async def behind(client: Any, names: Sequence[str], value: str) -> list[str]:

@@ -96,13 +96,15 @@ class GrowingMirror:
 
     def owners(self) -> dict[str, set[str]]:
         """Say which copier has which sets, as far as the latest status knows."""
-        return {one["copier_id"]: set(one["set_ids"]) for one in self.live.status["copiers"]}
+        return {one["copier_id"]: set(one["set_ids"]) for one in self.live.status.get("copiers", ())}
 
     def is_shared_by(self, count: int) -> bool:
         """Whether so many copiers share all partitions, and each of them is copied."""
+        if len(self.owners()) != count:
+            return False
         flow = self.live.flow(self.flow)
         idle = flow["lane_states"].keys() - {"copying"}
-        return len(self.owners()) == count and all(self.owners().values()) and not flow["unknown_lanes"] and not idle
+        return all(self.owners().values()) and not flow["unknown_lanes"] and not idle
 
     async def epochs(self) -> dict[int, int]:
         """Read from the target at which assignment epoch each partition's position was written last."""

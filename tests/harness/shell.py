@@ -65,7 +65,8 @@ class Shell:
             if status and condition(status):
                 return status
             time.sleep(0.2)
-        log = (self.folder / "run.log").read_text()[-3000:]
+        run_log = self.folder / "run.log"
+        log = run_log.read_text()[-3000:] if run_log.exists() else "(it was not started from here)"
         pytest.fail(f"not so within {DEADLINE_S:.0f} s; last status {status}; the mirror printed:\n{log}")
 
 

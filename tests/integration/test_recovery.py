@@ -31,6 +31,7 @@ def story(
     asyncio.run(create_topics(mirror.source, {mirror.topic: PARTITIONS}))
     mirror.submit(copiers=1)
     try:
+        asyncio.run(mirror.until(lambda: mirror.is_shared_by(1), "one copier has everything"))
         yield mirror
     finally:
         mirror.close()
@@ -98,9 +99,17 @@ def spoil_rounds(story: GrowingMirror) -> None:
     subprocess.run(command, env=story.live.env, check=True, capture_output=True, timeout=600)
 
 
+async def two_share(story: GrowingMirror) -> None:
+    """Have two copiers, whether the cases before this one were run or not."""
+    if not story.is_shared_by(2):
+        story.submit(copiers=2)
+        await story.until(lambda: story.is_shared_by(2), "two copiers share the partitions")
+
+
 @pytest.mark.full
 async def test_a_supervisor_whose_rounds_fail_is_started_again(story: GrowingMirror) -> None:
     async with story.growing():
+        await two_share(story)
         await story.until_grown()
         owners, before = story.owners(), await story.epochs()
         copiers = {one.pid for one in story.processes("CopierShell")}
@@ -119,6 +128,7 @@ async def test_a_supervisor_whose_rounds_fail_is_started_again(story: GrowingMir
 async def test_a_file_that_was_edited_ends_no_healing(story: GrowingMirror) -> None:
     """A copier, then the supervisor are killed while the file says something else: both go on as they began."""
     async with story.growing():
+        await two_share(story)
         await story.until_grown()
         story.config.write_text("clusters = elsewhere\n")
         owners = story.owners()
