@@ -61,9 +61,14 @@ def refer(path: Path) -> ConfigRef:
     shipped = is_shipped(path, os.environ)
     return ConfigRef(
         path=str(absolute.relative_to(Path.cwd()) if shipped else absolute),
-        digest=hashlib.sha256(data).hexdigest(),
+        digest=digest_of(data),
         kept=plain_settings(parse_file(data, str(absolute))),
     )
+
+
+def digest_of(data: bytes) -> str:
+    """Say by what a mirror knows the file that it was started with."""
+    return hashlib.sha256(data).hexdigest()
 
 
 def is_shipped(path: Path, env: Mapping[str, str]) -> bool:
@@ -74,7 +79,7 @@ def is_shipped(path: Path, env: Mapping[str, str]) -> bool:
 def load(ref: ConfigRef) -> MirrorConfig:
     """Read the configuration a reference names. Raises ConfigMissing, ConfigChanged, ConfigError."""
     data = _read(ref)
-    digest = hashlib.sha256(data).hexdigest()
+    digest = digest_of(data)
     if digest == ref.digest:
         return read_config(parse_file(data, ref.path))
     if not ref.kept:
@@ -89,7 +94,7 @@ def load(ref: ConfigRef) -> MirrorConfig:
 def is_edited(ref: ConfigRef) -> bool:
     """Whether the file is another one now than the one the mirror was started with."""
     try:
-        return hashlib.sha256(_read(ref)).hexdigest() != ref.digest
+        return digest_of(_read(ref)) != ref.digest
     except (OSError, ConfigMissing):
         return True
 

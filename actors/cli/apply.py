@@ -6,13 +6,13 @@ import getpass
 import os
 import socket
 import sys
-import time
 from collections.abc import Iterable
 
 import msgspec
 
 from actors.cli import exits
 from actors.cli.plan import add_scope_arguments, changes_table, chosen, console, scope_of, show
+from engine.clock import wall_ms
 from engine.config import load_config
 from engine.config_keeper import config_sync
 from engine.flow.audit import AuditFailed, new_run, rows_of
@@ -68,7 +68,7 @@ async def apply(
         if store is not None and (rows := rows_of(new_run(flow.name, who), outcomes, looked.conflicts)):
             try:
                 await store.write(rows)
-                await store.care(time.time_ns() // 1_000_000)
+                await store.care(wall_ms())
             except AuditFailed as failure:
                 unkept.append(failure)
     return done, unkept

@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-import time
 from pathlib import Path
 
 import msgspec
@@ -12,6 +11,7 @@ from rich.table import Table
 from actors.cli import exits
 from actors.cli.questions import BadQuestion
 from actors.instants import clock_text, instant_ms
+from engine.clock import wall_ms
 from engine.config import load_config
 from engine.flow.audit import DONE, AuditRow
 from engine.jobs.audit_store import audit_store
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read and print. Raises ConfigError, BadQuestion, BadInstant, AuditFailed: exit code 2."""
-    since_ms = instant_ms(args.since, time.time_ns() // 1_000_000) if args.since else 0
+    since_ms = instant_ms(args.since, wall_ms()) if args.since else 0
     config = load_config(args.config)
     store = audit_store(config)
     if store is None:

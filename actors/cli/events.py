@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-import time
 
 import msgspec
 
@@ -10,6 +9,7 @@ from actors.cli import exits
 from actors.cli.asking import add_place_arguments, running_mirror
 from actors.instants import clock_text, instant_ms
 from actors.status import EventLine
+from engine.clock import wall_ms
 
 HELP = "show what has happened in a running mirror"
 SEVERITIES = ("info", "warning", "error")
@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Ask once and print. Raises NoMirror, BadInstant."""
-    since_ms = instant_ms(args.since, time.time_ns() // 1_000_000) if args.since else 0
+    since_ms = instant_ms(args.since, wall_ms()) if args.since else 0
     with running_mirror(args) as (mirror, _):
         events = mirror.status().events
     for event in chosen(events, args.flow, since_ms, args.severity):

@@ -20,6 +20,7 @@ from actors.events import Outcome
 from actors.mirror import Mirror, MirrorLost
 from actors.states import Command
 from actors.supervisor import UnknownFlow
+from engine.clock import wall_ms
 from engine.config import load_config
 from engine.core.progress import LaneProgress
 from engine.core.rpo import TopicRpo, has_come_to, rpo_of
@@ -140,7 +141,7 @@ def fail_over(mirror: Mirror, config: MirrorConfig, flow: FlowConfig, args: argp
     except KeyboardInterrupt:
         print(Unfinished(name, "interrupted"), file=sys.stderr)
         raise
-    rpo = rpo_of(lanes_of(mirror, flow), ends.ends, time.time_ns() // 1_000_000)
+    rpo = rpo_of(lanes_of(mirror, flow), ends.ends, wall_ms())
     mirror.fail_over(name, outcome_of(rpo, standing))
     stopped = until(SETTLE_S, lambda: has_stopped(mirror, name))
     return Result(flow=name, drained=drained, source=ends.gone, rpo=rpo, standing=standing, stopped=stopped)

@@ -2,7 +2,6 @@
 
 import argparse
 import sys
-import time
 
 import msgspec
 from rich.console import Console
@@ -15,6 +14,7 @@ from actors.cli.history_tables import history_tables
 from actors.instants import instant_ms
 from actors.lagging import LagRow, bytes_text, lag_rows, seconds_text
 from actors.supervisor import UnknownFlow
+from engine.clock import wall_ms
 
 HELP = "show how far behind every partition is, and why it is not moving"
 
@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
 def history(args: argparse.Namespace) -> int:
     """Read the history and print it. Raises NoHistory, BadInstant, ConfigError."""
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = wall_ms()
     summary = read_summary(find_place(args), instant_ms(args.since, now_ms), now_ms, args.flow)
     if args.topic:
         wanted = tuple(point for point in summary.topics if point.topic in args.topic)

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -12,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from actors import session
+from actors.config_ref import digest_of
 from actors.mirror import FAILED_S, Mirror, patiently
 from actors.session import MirrorPlace, NoMirror
 from actors.spark.book import UnknownJobId
@@ -45,7 +45,7 @@ def lent_spark(args: argparse.Namespace) -> Iterator["LentSpark"]:
 
     Raises NoSpark where none lends a Spark; NoMirror and SeveralMirrors only where one was asked for.
     """
-    digest = hashlib.sha256(Path(args.config).read_bytes()).hexdigest()
+    digest = digest_of(Path(args.config).read_bytes())
     asked = bool(args.address or args.mirror)
     place = _place(args, digest, os.environ)
     from actors.connect import RayUnreachable, attach

@@ -4,7 +4,6 @@ import argparse
 import os
 import sys
 import threading
-import time
 from collections.abc import Iterable
 from datetime import UTC, datetime
 
@@ -13,6 +12,7 @@ import msgspec
 from actors.cli import exits
 from actors.instants import instant_ms
 from actors.log_files import LEVELS, LogLine, LogReader, Wanted, find_logs, line_text
+from engine.clock import wall_ms
 
 HELP = "show what the mirror's processes on this machine have logged"
 POLL_S = 0.5
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
 def _since(text: str | None) -> str:
     if text is None:
         return ""
-    at_ms = instant_ms(text, time.time_ns() // 1_000_000)
+    at_ms = instant_ms(text, wall_ms())
     return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 

@@ -2,12 +2,12 @@
 
 import argparse
 import sys
-import time
 from pathlib import Path
 
 from actors.cli import exits
 from actors.cli.history import add_history_arguments, find_place, read_summary
 from actors.instants import clock_text, instant_ms
+from engine.clock import wall_ms
 from engine.errors import MirrorError
 
 HELP = "write lag, latency, throughput and breaches of the last hours as an HTML page"
@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
     from actors.report.page import MOST_TOPICS, page
     from engine.jobs.lag_summary import has_anything
 
-    now_ms = time.time_ns() // 1_000_000
+    now_ms = wall_ms()
     since_ms = instant_ms(args.since, now_ms)
     place = find_place(args)
     summary = read_summary(place, since_ms, now_ms, args.flow, most_topics=MOST_TOPICS)

@@ -34,7 +34,6 @@ from engine.jobs.local import local_spark
 from engine.jobs.proof_terms import ProofTerms
 from engine.jobs.runner import ENDED, JobRunner, JobState
 from engine.jobs.storage import Storage
-from engine.jobs.table import JOBS, JobEntry
 from engine.properties import parse_properties
 from engine.settings import MirrorConfig
 from policies.model import FlowName
@@ -43,7 +42,6 @@ EVERY_S = 5
 END_S = 300.0
 _TOPIC = "bench-lag"
 _WARM_S = 60
-_PROOF = {"proof": JobEntry("engine.jobs.proof")}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -130,7 +128,7 @@ class _Stage:
             gateway: Any = spark.sparkContext._gateway
             java = ProcessTree(gateway.proc.pid)
             offered = {"config": self._config, "storage": self._storage, "note": self._events.append}
-            runner = JobRunner(spark, offered, {**_PROOF, **JOBS})
+            runner = JobRunner(spark, offered)
             runner.submit("lag", "lag", msgspec.msgpack.encode(LagTerms(flow=self._flow)))
             from_s = (int(time.time()) // WINDOW_S + 1) * WINDOW_S
             load = Load(

@@ -10,14 +10,15 @@ import struct
 import time
 import uuid
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from engine.flow.config_sync import ConfigSync, ConfigSyncTerms, Scope
 from engine.flow.ports import Answers
 from engine.kafka.admin_codec import ConfigsReader
 from engine.kafka.codec import uvarint
 from engine.kafka.topic_shapes import read_shapes
-from policies.acl_sync import AclRules, Binding, Resource
-from policies.config_sync import CreateTopic, GrowTopic, TopicState
+from policies.acl_sync import AclRules
+from policies.config_sync import TopicState
 from policies.model import FlowName
 from policies.naming import DefaultNaming
 from policies.selection import TopicSelection
@@ -75,21 +76,6 @@ class _Cluster:
         body = struct.pack(">ii", 0, len(topics)) + b"".join(self._answers[name] for name in topics)
         return Answers({one.topic: one.configs for one in self._reader.read(body)}, {})
 
-    async def acls(self, resource: Resource) -> set[Binding]:
-        raise NotImplementedError
-
-    async def alter(self, topics: Mapping[str, Mapping[str, str | None]]) -> dict[str, str]:
-        raise NotImplementedError
-
-    async def add_acls(self, bindings: Sequence[Binding]) -> dict[Binding, str]:
-        raise NotImplementedError
-
-    async def create(self, change: CreateTopic) -> None:
-        raise NotImplementedError
-
-    async def grow(self, change: GrowTopic) -> None:
-        raise NotImplementedError
-
 
 def _look_s(topics: int, kinds: int) -> float:
     """Return the CPU seconds of the cheapest look but the first."""
@@ -102,7 +88,9 @@ def _look_s(topics: int, kinds: int) -> float:
     }
     selection = TopicSelection(FlowName("A", "B"), DefaultNaming())
     terms = ConfigSyncTerms(replication_factor=1, configs=ConfigRules(), acls=AclRules(selection=selection))
-    sync = ConfigSync(terms, _Cluster(own, whole=True), _Cluster(copies, whole=False))
+    source: Any = _Cluster(own, whole=True)
+    target: Any = _Cluster(copies, whole=False)
+    sync = ConfigSync(terms, source, target)
     found = []
     for _ in range(_ROUNDS):
         began_s = time.process_time()

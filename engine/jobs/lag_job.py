@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from pyspark.sql import SparkSession
 
+from engine.clients import client_for
 from engine.core.event_base import Event
 from engine.core.progress_events import LagCheckpointLost
 from engine.core.progress_sample import progress_topic
@@ -15,9 +16,7 @@ from engine.jobs.lag import LagQueryFailed, keep_going
 from engine.jobs.lag_checkpoint import drop_checkpoint, has_checkpoint
 from engine.jobs.lag_terms import LagReport, LagTerms, checkpoint_uri, history_uri
 from engine.jobs.storage import Storage, needed
-from engine.kafka.cluster import ClusterClient
 from engine.sampling import ensure_topics
-from engine.secrets import handshake_options
 from engine.settings import MirrorConfig
 from policies.model import FlowName
 
@@ -79,8 +78,7 @@ def with_checkpoint(
 
 async def _make_topics(config: MirrorConfig, name: FlowName) -> None:
     """Make the topics of samples and of lag, as copiers do: who comes first."""
-    cluster = config.clusters[name.target]
-    client = ClusterClient(cluster.alias, list(cluster.bootstrap), handshake_options(cluster, CLIENT_ID))
+    client = client_for(config.clusters[name.target], CLIENT_ID)
     try:
         await client.open()
         await ensure_topics(client, config.flow(name))

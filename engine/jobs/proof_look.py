@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from engine.clients import client_for
 from engine.core.map_runs import MapHead
 from engine.core.offset_map import OffsetMap
 from engine.errors import MirrorError
@@ -19,11 +20,9 @@ from engine.jobs.proof_plan import Lane, Runs
 from engine.jobs.proof_state import Key
 from engine.jobs.proof_stretch import Known, Proven, asked, stretch_of
 from engine.jobs.proof_terms import LaneReport, NothingToProve, ProofTerms, Verdict
-from engine.kafka.cluster import ClusterClient
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.settings import KafkaSettings
 from engine.maps import maps_of
-from engine.secrets import handshake_options
 from engine.settings import FlowConfig, MirrorConfig
 from policies.model import LaneName, TopicPartition
 from policies.patterns import BadPattern, PatternList
@@ -74,10 +73,7 @@ class Eyes:
 
     def __init__(self, config: MirrorConfig, flow: FlowConfig) -> None:
         self._flow = flow
-        clusters = [config.clusters[alias] for alias in flow.name]
-        self.clients = [
-            ClusterClient(one.alias, list(one.bootstrap), handshake_options(one, CLIENT_ID)) for one in clusters
-        ]
+        self.clients = [client_for(config.clusters[alias], CLIENT_ID) for alias in flow.name]
         timeout_s = flow.request_timeout_s
         self._source, self._target = (KafkaCluster(client, request_timeout_s=timeout_s) for client in self.clients)
         self._settings = [KafkaSettings(client) for client in self.clients]
