@@ -4,7 +4,6 @@ import asyncio
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,6 +13,7 @@ import psutil
 import pytest
 
 from deploy.local.cluster import Cluster
+from engine.clock import wall_ms
 from engine.jobs.lag_terms import history_uri
 from engine.jobs.storage import Storage
 from policies.model import FlowName
@@ -72,17 +72,27 @@ async def produce(cluster: Cluster, topic: str, count: int) -> None:
 
 def until_kept(live: LiveMirror, target: Cluster, flow: FlowName, folder: Path) -> None:
     """Wait until the history has every sample of the windows that are over by now, and the topic a newer value."""
-    end_ms = time.time_ns() // 1_000_000 // WINDOW_MS * WINDOW_MS
-    uri, topic = history_uri(kept_in(folder), flow), f"remembered-{flow.source}"
+    end_ms = wall_ms() // WINDOW_MS * WINDOW_MS
+    uri = history_uri(kept_in(folder), flow)
 
     def kept() -> bool:
         found = before(windows_of(uri), end_ms)
         return bool(found) and found == before(asyncio.run(expected(target, flow, WINDOW_MS)), end_ms)
 
-    def newest() -> bool:
-        return bool(asyncio.run(newest_values(target, flow.source))[topic, 0]["last_ms"] > end_ms)
-
     live.until(kept, f"the history until {end_ms} is whole", READY_S)
+    until_newer(live, target, flow, end_ms)
+
+
+def until_next_window(live: LiveMirror, target: Cluster, flow: FlowName) -> None:
+    """Wait until a window is over: a point of the history is what a window ended with."""
+    end_ms = (wall_ms() // WINDOW_MS + 1) * WINDOW_MS
+    until_newer(live, target, flow, end_ms)
+
+
+def until_newer(live: LiveMirror, target: Cluster, flow: FlowName, end_ms: int) -> None:
+    def newest() -> bool:
+        return bool(asyncio.run(newest_values(target, flow.source))[f"remembered-{flow.source}", 0]["last_ms"] > end_ms)
+
     live.until(newest, f"the newest value is of later than {end_ms}", READY_S)
 
 
@@ -117,6 +127,7 @@ def test_a_mirror_keeps_the_history_of_its_lag(cluster_pair: Pair, shared_ray: R
         jobs = {job["job_id"]: job["state"] for job in live.status["spark"]["jobs"]}
         assert jobs == {f"lag {FLOW}": "running", f"care {FLOW}": "running"}
         assert newest_lag(cluster_pair) == SECOND
+        until_next_window(live, cluster_pair.target, FLOW)
 
         command(live, "resume")
         live.until_whole({str(FLOW): FIRST + SECOND})
