@@ -2,8 +2,10 @@
 
 import argparse
 import json
+import signal
 import sys
 from pathlib import Path
+from types import FrameType
 
 from bench import drain, idle, metadata, proof
 from bench.configsync import command as configsync
@@ -40,6 +42,7 @@ def main() -> int:
         sub.add_argument("--json", type=Path, metavar="FILE", help="write the JSON object to a file too")
         bench.add_arguments(sub)
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, _end_in_order)
     try:
         found = BENCHES[args.name].run(args)
     except (BenchError, ClusterError, PeekError) as error:
@@ -49,6 +52,11 @@ def main() -> int:
         args.json.write_text(json.dumps(found, indent=2) + "\n")
     print(json.dumps(found))
     return 1 if found.get("failed") else 0
+
+
+def _end_in_order(number: int, _frame: FrameType | None) -> None:
+    """End by way of every `finally`, so that no broker is left behind."""
+    raise SystemExit(128 + number)
 
 
 if __name__ == "__main__":

@@ -3,11 +3,9 @@
 import argparse
 import logging
 import os
-import signal
 import tempfile
 import time
 from pathlib import Path
-from types import FrameType
 from typing import Any, Self
 
 import msgspec
@@ -47,7 +45,6 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     size = msgspec.structs.replace(size, groups=GROUPS if args.groups is None else args.groups)
     rounds = args.rounds or (1 if args.quick else ROUNDS)
     began = time.monotonic()
-    signal.signal(signal.SIGTERM, end_in_order)
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # brokers that are away are the point here
     with tempfile.TemporaryDirectory(prefix="rmb-") as name, Stages(Path(name)) as stages:
         series = Series(stages, size, args.keep or Path(name))
@@ -69,11 +66,6 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "quick": args.quick,
         "machine": machine(),
     }
-
-
-def end_in_order(number: int, _: FrameType | None) -> None:
-    """End in order, so that no broker is left behind."""
-    raise SystemExit(128 + number)
 
 
 class Stages:

@@ -5,7 +5,6 @@ import collections
 import contextlib
 import logging
 import os
-import signal
 import tempfile
 import time
 from pathlib import Path
@@ -16,7 +15,6 @@ import msgspec
 from actors.connect import OWNER, SESSION_PREFIX
 from bench.errors import BenchError
 from bench.figures import machine
-from bench.recovery.command import end_in_order
 from bench.recovery.ends import ClusterEnds
 from bench.recovery.fault import nothing
 from bench.recovery.judging import end_load, judge, wait_drained
@@ -58,7 +56,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Run the outage and return its JSON object; `failed`: too much was logged, or the copy is not exact."""
-    signal.signal(signal.SIGTERM, end_in_order)
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     minutes = args.minutes or (_QUICK_MINUTES if args.quick else _MINUTES)
     size = Size(partitions=8 if args.quick else 40, per_s=args.per_s)

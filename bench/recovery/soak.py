@@ -4,7 +4,6 @@ import argparse
 import contextlib
 import logging
 import random
-import signal
 import tempfile
 import time
 from pathlib import Path
@@ -15,7 +14,6 @@ import msgspec
 from bench.errors import BenchError
 from bench.figures import machine
 from bench.recovery.acts_mirror import three_nodes
-from bench.recovery.command import end_in_order
 from bench.recovery.fault import nothing
 from bench.recovery.judging import end_load, judge, wait_drained
 from bench.recovery.memory import MemoryWatch, summarise
@@ -59,7 +57,6 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     """Run the soak and return its JSON object. Raises BenchError."""
     if unknown := [fault for fault in args.fault if fault not in SOAKED]:
         raise BenchError("bench", f"no fault {unknown[0]!r} here; there are {', '.join(SOAKED)}")
-    signal.signal(signal.SIGTERM, end_in_order)
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     minutes = args.minutes or (3.0 if args.quick else 20.0)
     seed = args.seed if args.seed is not None else time.time_ns() % 100_000

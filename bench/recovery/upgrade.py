@@ -5,7 +5,6 @@ import asyncio
 import contextlib
 import json
 import logging
-import signal
 import tempfile
 import time
 from collections import Counter
@@ -17,7 +16,6 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from bench.errors import BenchError
 from bench.figures import machine
-from bench.recovery.command import end_in_order
 from bench.recovery.fault import nothing
 from bench.recovery.judging import end_load, judge, wait_drained
 from bench.recovery.opening import FLOWING_S, Size, opened, wait_flowing
@@ -59,7 +57,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Run it and return its JSON object; `failed`: a record is missing, doubled, misplaced, or only one wrote."""
-    signal.signal(signal.SIGTERM, end_in_order)
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     size = Size(partitions=8 if args.quick else 40, per_s=args.per_s)
     with tempfile.TemporaryDirectory(prefix="rmu-") as name:
