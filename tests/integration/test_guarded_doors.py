@@ -23,6 +23,7 @@ pytestmark = pytest.mark.integration
 
 EACH = 200
 DEADLINE_S = 60.0
+NO_MECHANISM = "does not take sasl.mechanism: PLAIN", "SCRAM-SHA-256, SCRAM-SHA-512"
 TREE = """
 clusters:
   east:
@@ -144,10 +145,13 @@ async def test_records_go_through_both_doors(
 @pytest.mark.parametrize(
     ("old", "new", "password", "says"),
     [
-        ("SCRAM-SHA-512", "SCRAM-SHA-512", "wrong", ("credentials",)),
-        ("ssl.truststore:", "ssl.nothing:", PASSWORD, ("certificate", "verify")),
+        ("SCRAM-SHA-512", "SCRAM-SHA-512", "wrong", ("credentials", "sasl.jaas.config")),
+        ("sasl.mechanism: SCRAM-SHA-512", "sasl.mechanism: PLAIN", PASSWORD, NO_MECHANISM),
+        ("ssl.truststore:", "ssl.nothing:", PASSWORD, ("certificate", "verify", "ssl.truststore.location")),
+        ("keystore:", "nothing:", PASSWORD, ("a certificate of ours", "ssl.keystore.location")),
+        ("security.protocol: SSL", "security.protocol: PLAINTEXT", PASSWORD, ("security.protocol: PLAINTEXT fit",)),
     ],
-    ids=["password", "unknown authority"],
+    ids=["password", "mechanism", "unknown authority", "no certificate", "no TLS"],
 )
 def test_who_is_not_let_in_is_told_why(
     doors: Doors,

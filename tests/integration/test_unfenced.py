@@ -1,12 +1,18 @@
 """A target that denies transactional ids: stale owners are detected and not refused, which is said; nothing is lost."""
 
+import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from actors.cli.main import main
+from actors.demo.topics import topic_names
 from deploy.local.cluster import Cluster
 from engine.core.events import OwnershipLost, Resumed, UnfencedOwnership
+from tests.harness.admin import create_topics
 from tests.harness.compare import assert_identical
+from tests.harness.live import write_properties
 from tests.harness.load import numbered, produce
 from tests.harness.mirror import Mirror
 
@@ -18,7 +24,7 @@ _ACLS = "org.apache.kafka.tools.AclCommand"
 
 @pytest.fixture(scope="module")
 def strict_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster on which everything is allowed but writing under a transactional id."""
+    """A cluster on which everything is allowed but writing under a transactional id, and describing some."""
     overrides = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:nobody-here",
@@ -26,9 +32,11 @@ def strict_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster
     }
     with Cluster("strict", tmp_path_factory.mktemp("strict"), overrides=overrides) as cluster:
         everything = ("--operation", "All", "--cluster", "--topic", "*", "--group", "*", "--transactional-id", "*")
+        unseen = ("--transactional-id", "raymirror.unseen->", "--resource-pattern-type", "prefixed")
         for who, what in (
             ("--allow-principal", everything),
             ("--deny-principal", ("--operation", "Write", "--transactional-id", "*")),
+            ("--deny-principal", ("--operation", "Describe", *unseen)),
         ):
             cluster.tool(_ACLS, "--bootstrap-server", cluster.bootstrap_servers, "--add", who, "User:ANONYMOUS", *what)
         yield cluster
@@ -82,3 +90,36 @@ async def test_a_former_owner_that_is_not_refused_finds_out_by_the_positions(
             await produce(mirror.source, "unfenced-two", 0, numbered(100, first=300))
             await new.until_copied()
     assert await assert_identical(mirror.source, mirror.target, "unfenced-two", copied) == PARTITIONS * 300 + 100
+
+
+@pytest.mark.parametrize(
+    ("alias", "more", "code", "says"),
+    [
+        ("seen", "", 0, "cluster 'strict' does not grant us Write on transactional ids"),
+        ("unseen", "", 0, "cluster 'strict' does not grant us Write and Describe on transactional ids"),
+        ("seen", "strict.exactly.once.source.support = enabled", 2, "exactly-once mode needs it"),
+    ],
+    ids=["write", "both", "exactly once"],
+)
+async def test_check_names_what_is_not_granted_and_makes_nothing(
+    source_cluster: Cluster,
+    strict_cluster: Cluster,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    alias: str,
+    more: str,
+    code: int,
+    says: str,
+) -> None:
+    topic = f"ungranted-{alias}-{code}"
+    await create_topics(source_cluster, {topic: 1})
+    before = await topic_names(strict_cluster.bootstrap_servers)
+    clusters = {alias: source_cluster, "strict": strict_cluster}
+    config = write_properties(tmp_path / "mm2.properties", clusters, {f"{alias}->strict": topic})
+    config.write_text(f"{config.read_text()}{more}\n")
+    assert await asyncio.to_thread(main, ["check", str(config)]) == code
+    said = capsys.readouterr()
+    (line,) = [line for line in said.err.splitlines() if "transactional id" in line]
+    assert says in line
+    assert "grant Write and Describe on the transactional ids that begin with 'raymirror'" in line
+    assert await topic_names(strict_cluster.bootstrap_servers) == before
