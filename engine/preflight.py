@@ -11,10 +11,11 @@ from engine.core.map_blocks import map_topic
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, MirrorError
 from engine.flow.ports import LATEST
 from engine.kafka.admin import create_topic
-from engine.kafka.cluster import ClusterClient, Metadata
+from engine.kafka.cluster import ClusterClient
 from engine.kafka.faults import TRANSACTIONAL_ID_AUTHORIZATION_FAILED, error_name
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.internal_topics import MAP_CONFIGS, POSITIONS_CONFIGS, check_policy
+from engine.kafka.metadata import Metadata
 from engine.kafka.rights import missing_rights
 from engine.settings import FlowConfig, MirrorConfig
 from engine.tasks import run_all

@@ -11,19 +11,16 @@ from zlib import crc32
 import msgspec
 from aiokafka.protocol.api import Request
 from aiokafka.protocol.coordination import FindCoordinatorRequest
-from aiokafka.protocol.metadata import MetadataRequest
 
 from engine.clock import now_s
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.kafka.connection import Connection
 from engine.kafka.faults import COORDINATOR_RETRY, NONE, error_name
 from engine.kafka.leader_epochs import LeaderEpochs
-from engine.kafka.protocol import MetadataWithEpochs, MetadataWithIds
+from engine.kafka.metadata import BrokerAddress, Metadata, TopicMeta, ask_metadata
 from engine.kafka.security import HandshakeOptions
 from engine.tasks import run_all
-from policies.model import TopicPartition
 
-_METADATA_KEY, _METADATA_WITH_EPOCHS, _METADATA_WITH_IDS = 3, 7, 12
 _TRANSACTION = 1
 _RECENT_S = 1.0
 _BESIDE = 4
@@ -32,52 +29,6 @@ _PATIENCE_S = 3.0
 _SLOW_S = 10.0
 _SHUT_S = 1.0
 """How long a broker that could not be connected to is not tried again."""
-NO_ID = UUID(int=0)
-
-
-class BrokerAddress(msgspec.Struct, frozen=True):
-    """Where a broker listens."""
-
-    host: str
-    port: int
-    rack: str
-
-
-class PartitionMeta(msgspec.Struct, frozen=True):
-    """Leader (-1 = none) and leader epoch of a partition."""
-
-    leader: int
-    leader_epoch: int
-    replicas: tuple[int, ...]
-
-
-class TopicMeta(msgspec.Struct, frozen=True):
-    """One topic as the cluster describes it; `error_code` 3 where it does not exist."""
-
-    error_code: int
-    topic_id: UUID
-    is_internal: bool
-    partitions: dict[int, PartitionMeta]
-
-
-class Metadata(msgspec.Struct, frozen=True):
-    """One answer: brokers, cluster id, topics asked for."""
-
-    cluster_id: str
-    controller: int
-    brokers: dict[int, BrokerAddress]
-    topics: dict[str, TopicMeta]
-
-    def leader(self, partition: TopicPartition) -> tuple[int, int]:
-        """Return (leader, leader epoch) of a partition, (-1, -1) where there is none."""
-        topic = self.topics.get(partition.topic)
-        found = topic.partitions.get(partition.partition) if topic else None
-        return (found.leader, found.leader_epoch) if found else (-1, -1)
-
-    def topic_id(self, topic: str) -> UUID:
-        """Return a topic's id, the zero id where it is not known."""
-        found = self.topics.get(topic)
-        return found.topic_id if found else NO_ID
 
 
 class ClusterClient:
@@ -115,7 +66,7 @@ class ClusterClient:
                 reasons.append(str(error))
                 continue
             try:
-                found = self._learn(await _ask_metadata(connection, []))
+                found = self._learn(await ask_metadata(connection, []))
                 self._shut.clear()  # one answers, so another may
                 return found
             except ConnectionLost as error:
@@ -174,7 +125,7 @@ class ClusterClient:
                 self._epochs.keep(found.topics)
             return found
         await self.open()  # all brokers may have moved: the bootstrap addresses are the way back in
-        return self._learn(await _ask_metadata(await self.any_connection(), topics))
+        return self._learn(await ask_metadata(await self.any_connection(), topics))
 
     async def _ask(self, node: int, topics: list[str] | None) -> Metadata:
         """Ask one broker, for a while. Raises BrokerUnreachable, ConnectionLost.
@@ -183,7 +134,7 @@ class ClusterClient:
         """
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                return await _ask_metadata(await self.control(node), topics)
+                return await ask_metadata(await self.control(node), topics)
         except TimeoutError:
             self._slow[node] = now_s()
             raise ConnectionLost(f"broker {node} of cluster {self.alias!r}: no metadata in time") from None
@@ -327,34 +278,3 @@ class ClusterClient:
                 "grant Write and Describe on the transactional ids that begin with 'raymirror'",
             )
         return int(answer.coordinator_id)
-
-
-async def _ask_metadata(connection: Connection, topics: list[str] | None) -> Metadata:
-    if connection.supports(_METADATA_KEY, _METADATA_WITH_IDS):
-        answer = await connection.call(MetadataWithIds(topics))
-        rows = [row[:5] for row in answer.topics]
-        brokers = {node: BrokerAddress(host, port, rack or "") for node, host, port, rack, _ in answer.brokers}
-    else:
-        with_epochs = connection.supports(_METADATA_KEY, _METADATA_WITH_EPOCHS)
-        older = MetadataRequest(topics, allow_auto_topic_creation=False)
-        answer = await connection.call(MetadataWithEpochs(topics) if with_epochs else older)
-        rows = [(error, name, NO_ID, internal, parts) for error, name, internal, parts in answer.topics]
-        brokers = {node: BrokerAddress(host, port, rack or "") for node, host, port, rack in answer.brokers}
-    return Metadata(
-        cluster_id=answer.cluster_id or "",
-        controller=answer.controller_id,
-        brokers=brokers,
-        topics={
-            name: TopicMeta(error, topic_id, internal, dict(map(_partition, parts)))
-            for error, name, topic_id, internal, parts in rows
-        },
-    )
-
-
-def _partition(row: tuple[Any, ...]) -> tuple[int, PartitionMeta]:
-    # v7 and v12 have the leader epoch behind the leader; v5 has none
-    if isinstance(row[3], int):
-        _, partition, leader, epoch, replicas = row[:5]
-        return partition, PartitionMeta(leader, epoch, tuple(replicas))
-    _, partition, leader, replicas = row[:4]
-    return partition, PartitionMeta(leader, -1, tuple(replicas))

@@ -4,14 +4,11 @@ A broker that was frozen, or is cut off from its controller, names leaders of th
 topic only grow, so the lower one is the older one (KIP-320; Java's Metadata does the same).
 """
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import msgspec
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from engine.kafka.cluster import PartitionMeta, TopicMeta
+from engine.kafka.metadata import PartitionMeta, TopicMeta
 
 
 class LeaderEpochs:
@@ -20,7 +17,7 @@ class LeaderEpochs:
     def __init__(self) -> None:
         self._known: dict[str, TopicMeta] = {}
 
-    def newest(self, name: str, told: "TopicMeta") -> "TopicMeta":
+    def newest(self, name: str, told: TopicMeta) -> TopicMeta:
         """Return a topic as told, but where something newer was told before."""
         if not told.topic_id.int:
             return told
@@ -30,12 +27,12 @@ class LeaderEpochs:
         self._known[name] = told
         return told
 
-    def keep(self, names: "Iterable[str]") -> None:
+    def keep(self, names: Iterable[str]) -> None:
         """Forget all other topics."""
         self._known = {name: self._known[name] for name in names if name in self._known}
 
 
-def _newest(known: "dict[int, PartitionMeta]", told: "dict[int, PartitionMeta]") -> "dict[int, PartitionMeta]":
+def _newest(known: dict[int, PartitionMeta], told: dict[int, PartitionMeta]) -> dict[int, PartitionMeta]:
     newest = dict(known)
     for partition, found in told.items():
         before = known.get(partition)

@@ -9,7 +9,8 @@ import msgspec
 from engine.core.resume import TailBatch
 from engine.errors import ConnectionLost, KafkaRefusal
 from engine.flow.ports import EARLIEST, LATEST, FetchTerms, Slice, Wanted
-from engine.kafka.cluster import ClusterClient, Metadata
+from engine.kafka.cluster import ClusterClient
+from engine.kafka.metadata import Metadata
 from engine.kafka.offsets import list_offsets
 from engine.kafka.source import KafkaSourceBroker
 from engine.tasks import run_all

@@ -6,8 +6,9 @@ from aiokafka.protocol.offset import OffsetRequest
 
 from engine.errors import ConnectionLost, KafkaRefusal
 from engine.flow.ports import ProducerState
-from engine.kafka.cluster import ClusterClient, Metadata
+from engine.kafka.cluster import ClusterClient
 from engine.kafka.faults import FETCH_RETRY, NONE, error_name
+from engine.kafka.metadata import Metadata
 from engine.kafka.offset_protocol import ListOffsetsWithEpochs
 from engine.kafka.protocol import DescribeProducers
 from engine.tasks import run_all

@@ -12,8 +12,9 @@ from engine.core.position import Position
 from engine.errors import ConnectionLost, KafkaRefusal
 from engine.flow.stored_positions import decode_positions
 from engine.kafka.admin import delete_topic
-from engine.kafka.cluster import ClusterClient, Metadata
+from engine.kafka.cluster import ClusterClient
 from engine.kafka.logs import read_topic
+from engine.kafka.metadata import Metadata
 from engine.kafka.protocol import text_id
 from engine.settings import FlowConfig
 from policies.topic_faults import OnRenewal

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 import msgspec
 
 from engine.errors import BrokerUnreachable
-from engine.kafka.cluster import ClusterClient, Metadata
+from engine.kafka.cluster import ClusterClient
 from engine.kafka.codec import uvarint
 from engine.kafka.connection import Connection
 from engine.kafka.group_codec import read_text, read_uvarint, skip_tags
+from engine.kafka.metadata import Metadata
 
 METADATA = (3, 12)
 """Key and version of the request."""

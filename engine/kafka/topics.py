@@ -10,7 +10,7 @@ from engine.core.position import Position, decode_value
 from engine.errors import KafkaRefusal
 from engine.flow.discovery import Discovery
 from engine.kafka.admin import create_topic, describe_topic_configs, grow_topic
-from engine.kafka.cluster import ClusterClient, Metadata
+from engine.kafka.cluster import ClusterClient
 from engine.kafka.faults import UNKNOWN_TOPIC_OR_PARTITION
 from engine.kafka.internal_topics import (
     MAP_CONFIGS,
@@ -21,6 +21,7 @@ from engine.kafka.internal_topics import (
     made_anew,
 )
 from engine.kafka.logs import oldest_timestamp_ms, read_topic
+from engine.kafka.metadata import Metadata
 from engine.kafka.renewal import Renewals
 from engine.settings import FlowConfig
 from policies.creation import COMPARED_CONFIGS, Create, Grow, compare, plan_topic

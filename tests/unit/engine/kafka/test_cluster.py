@@ -9,8 +9,9 @@ from aiokafka.protocol.transaction import InitProducerIdRequest
 
 from engine.errors import BrokerUnreachable, ConnectionLost
 from engine.kafka import cluster
-from engine.kafka.cluster import NO_ID, BrokerAddress, ClusterClient, Metadata, PartitionMeta, TopicMeta
+from engine.kafka.cluster import ClusterClient
 from engine.kafka.connection import Connection
+from engine.kafka.metadata import NO_ID, BrokerAddress, Metadata, PartitionMeta, TopicMeta
 from engine.kafka.security import HandshakeOptions
 from policies.model import TopicPartition
 from tests.fakes.brokers import turns
@@ -175,7 +176,7 @@ async def test_a_broker_that_keeps_its_metadata_to_itself_is_left_for_the_next_a
         return Metadata(cluster_id="i", controller=1, brokers={}, topics={})
 
     monkeypatch.setattr(cluster, "_PATIENCE_S", 0.05)
-    monkeypatch.setattr(cluster, "_ask_metadata", answer)
+    monkeypatch.setattr(cluster, "ask_metadata", answer)
     client = Brokers()
     for _ in range(3):
         await client.metadata([])
@@ -192,7 +193,7 @@ async def test_a_survey_asks_every_broker_and_keeps_the_newest_answer(monkeypatc
         known = {name: TopicMeta(0, UUID(int=7), False, {0: led}) for name in topics or ()}
         return Metadata(cluster_id="i", controller=1, brokers={}, topics=known)
 
-    monkeypatch.setattr(cluster, "_ask_metadata", answer)
+    monkeypatch.setattr(cluster, "ask_metadata", answer)
     client = Brokers()
     client.mute.set()
     await client.survey(["t"])
@@ -221,7 +222,7 @@ async def test_an_id_is_settled_when_most_brokers_answer_and_all_of_them_agree(
         known = {name: TopicMeta(0, UUID(int=ids[connection.port]), False, {}) for name in topics or ()}
         return Metadata(cluster_id="i", controller=1, brokers={}, topics=known)
 
-    monkeypatch.setattr(cluster, "_ask_metadata", answer)
+    monkeypatch.setattr(cluster, "ask_metadata", answer)
     client = Brokers()
     client.mute.set()
     if agreed:

@@ -4,8 +4,8 @@ from uuid import UUID
 
 import pytest
 
-from engine.kafka.cluster import NO_ID, PartitionMeta, TopicMeta
 from engine.kafka.leader_epochs import LeaderEpochs
+from engine.kafka.metadata import NO_ID, PartitionMeta, TopicMeta
 
 ID, OTHER = UUID(int=7), UUID(int=8)
 

@@ -9,8 +9,9 @@ from aiokafka.protocol.api import Request
 from aiokafka.protocol.offset import OffsetRequest
 
 from engine.errors import ConnectionLost
-from engine.kafka.cluster import ClusterClient, Metadata, PartitionMeta, TopicMeta
+from engine.kafka.cluster import ClusterClient
 from engine.kafka.connection import Connection
+from engine.kafka.metadata import Metadata, PartitionMeta, TopicMeta
 from engine.kafka.offset_protocol import ListOffsetsRequest_v4, ListOffsetsResponse_v4, ListOffsetsWithEpochs
 from engine.kafka.offsets import list_offsets
 from engine.kafka.security import HandshakeOptions

@@ -11,7 +11,8 @@ from engine.core.position import Position, encode_value
 from engine.core.position_keys import PositionKeys
 from engine.errors import ConnectionLost, KafkaRefusal
 from engine.kafka import renewal
-from engine.kafka.cluster import ClusterClient, Metadata, PartitionMeta, TopicMeta
+from engine.kafka.cluster import ClusterClient
+from engine.kafka.metadata import Metadata, PartitionMeta, TopicMeta
 from engine.kafka.renewal import Renewals
 from policies.model import TopicPartition
 from tests.unit.engine.config_files import flow

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import BrokerUnreachable
-from engine.kafka.cluster import NO_ID, Metadata, PartitionMeta, TopicMeta
+from engine.kafka.metadata import NO_ID, Metadata, PartitionMeta, TopicMeta
 from engine.kafka.protocol import MetadataRequest_v12, MetadataResponse_v12
 from engine.kafka.topic_shapes import METADATA, TopicShape, ask_shapes, read_shapes, topic_shapes
 
