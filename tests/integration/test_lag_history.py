@@ -71,22 +71,21 @@ async def produce(cluster: Cluster, topic: str, count: int) -> None:
 
 
 def until_kept(live: LiveMirror, target: Cluster, flow: FlowName, folder: Path) -> None:
-    """Wait until the history has every sample of the windows that are over by now, and the topic a newer value."""
-    end_ms = wall_ms() // WINDOW_MS * WINDOW_MS
-    uri = history_uri(kept_in(folder), flow)
+    """Wait until the window that goes on now is over, and the history has every sample of it and of all before."""
+    end_ms, uri = until_next_window(live, target, flow), history_uri(kept_in(folder), flow)
 
     def kept() -> bool:
         found = before(windows_of(uri), end_ms)
         return bool(found) and found == before(asyncio.run(expected(target, flow, WINDOW_MS)), end_ms)
 
     live.until(kept, f"the history until {end_ms} is whole", READY_S)
-    until_newer(live, target, flow, end_ms)
 
 
-def until_next_window(live: LiveMirror, target: Cluster, flow: FlowName) -> None:
-    """Wait until a window is over: a point of the history is what a window ended with."""
+def until_next_window(live: LiveMirror, target: Cluster, flow: FlowName) -> int:
+    """Wait until a window is over, and give its end: a point of the history is what a window ended with."""
     end_ms = (wall_ms() // WINDOW_MS + 1) * WINDOW_MS
     until_newer(live, target, flow, end_ms)
+    return end_ms
 
 
 def until_newer(live: LiveMirror, target: Cluster, flow: FlowName, end_ms: int) -> None:
