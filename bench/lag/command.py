@@ -33,6 +33,7 @@ from engine.jobs.lag_terms import LagTerms, history_uri
 from engine.jobs.local import local_spark
 from engine.jobs.proof_terms import ProofTerms
 from engine.jobs.runner import ENDED, JobRunner, JobState
+from engine.jobs.share import Share
 from engine.jobs.storage import Storage
 from engine.properties import parse_properties
 from engine.settings import MirrorConfig
@@ -127,7 +128,12 @@ class _Stage:
         with local_spark("bench-lag", cores, spark_jar_paths(), find_spark_java()) as spark:
             gateway: Any = spark.sparkContext._gateway
             java = ProcessTree(gateway.proc.pid)
-            offered = {"config": self._config, "storage": self._storage, "note": self._events.append}
+            offered = {
+                "config": self._config,
+                "storage": self._storage,
+                "note": self._events.append,
+                "share": Share(streams=True, cores=cores),
+            }
             runner = JobRunner(spark, offered)
             runner.submit("lag", "lag", msgspec.msgpack.encode(LagTerms(flow=self._flow)))
             from_s = (int(time.time()) // WINDOW_S + 1) * WINDOW_S

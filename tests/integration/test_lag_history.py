@@ -90,7 +90,8 @@ def until_next_window(live: LiveMirror, target: Cluster, flow: FlowName) -> int:
 
 def until_newer(live: LiveMirror, target: Cluster, flow: FlowName, end_ms: int) -> None:
     def newest() -> bool:
-        return bool(asyncio.run(newest_values(target, flow.source))[f"remembered-{flow.source}", 0]["last_ms"] > end_ms)
+        value = asyncio.run(newest_values(target, flow.source)).get((f"remembered-{flow.source}", 0))
+        return value is not None and bool(value["last_ms"] > end_ms)
 
     live.until(newest, f"the newest value is of later than {end_ms}", READY_S)
 
