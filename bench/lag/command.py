@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import os
 import subprocess
 import sys
 import tempfile
@@ -165,6 +166,7 @@ class _Stage:
             "cores_used": round(used / wall_s, 2),
             "proofs": self._proofs,
             "cores": cores,
+            "load": round(os.getloadavg()[1], 1),
         }
 
     @contextmanager
