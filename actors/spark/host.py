@@ -13,6 +13,7 @@ import msgspec
 from actors import config_ref
 from actors.events import pack
 from actors.logs import log_sentence, setup_logging
+from actors.spark.kept import has_streams
 from actors.spark.noted import Noted
 from actors.spark.session import Session, SessionTerms
 from actors.spark.status import HostSpec, HostStatus
@@ -20,6 +21,7 @@ from deploy.local.errors import ClusterError
 from engine.clock import now_s
 from engine.errors import MirrorError
 from engine.jobs.runner import JobLine, JobRunner, JobState, failure_text
+from engine.jobs.share import Share
 from engine.settings import MirrorConfig
 from engine.tasks import join
 
@@ -70,7 +72,8 @@ class SparkHostShell:
 
     async def _watch(self, session: OpenSession, config: MirrorConfig) -> None:
         self._session = session
-        offered = {"config": config, "storage": config.storage, "note": self._noted.note}
+        share = Share(streams=has_streams(config))
+        offered = {"config": config, "storage": config.storage, "note": self._noted.note, "share": share}
         self._runner = JobRunner(session.spark, offered)
         seen_at_s, had_any = now_s(), False
         while True:
@@ -84,7 +87,7 @@ class SparkHostShell:
             except Exception as error:  # noqa: BLE001 as above
                 self._break(f"the Spark session is broken: {failure_text(error)}")
                 return
-            self._vetted = failed
+            self._vetted, share.cores = failed, executors * config.spark.cores
             had_any = had_any or executors > 0
             seen_at_s = now_s() if executors or not had_any else seen_at_s
             if now_s() - seen_at_s > EXECUTORS_S:

@@ -4,6 +4,7 @@ import msgspec
 
 from engine.jobs.lag_terms import CareJobTerms, LagTerms
 from engine.jobs.proof_state import WatchTerms
+from engine.jobs.table import entry_of
 from engine.settings import FlowConfig, MirrorConfig, ProofConfig
 from policies.model import FlowName
 
@@ -23,6 +24,11 @@ def kept_jobs(config: MirrorConfig) -> tuple[KeptJob, ...]:
     lag = [job for flow in config.flows for job in _of_lag(flow)]
     proof = [_of_proof(flow.name, config.proof) for flow in config.flows if config.proof.on]
     return (*lag, *proof)
+
+
+def has_streams(config: MirrorConfig) -> bool:
+    """Whether any of them is a stream."""
+    return any(entry_of(job.job).pool == "stream" for job in kept_jobs(config))
 
 
 def _of_proof(flow: FlowName, proof: ProofConfig) -> KeptJob:

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import os
 import subprocess
 import sys
 import tempfile
@@ -12,13 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from bench.admin import create_topic
 from bench.dataset import LZ4, fill
 from bench.errors import BenchError
 from bench.figures import machine
 from bench.lag.judge import WINDOW_S, Load, judge_history, judge_newest, spread
+from bench.lag.topic import Record, read_topic
 from bench.measure import run_system
 from bench.processes import ProcessTree
 from bench.systems import raymirror
@@ -33,6 +34,7 @@ from engine.jobs.lag_terms import LagTerms, history_uri
 from engine.jobs.local import local_spark
 from engine.jobs.proof_terms import ProofTerms
 from engine.jobs.runner import ENDED, JobRunner, JobState
+from engine.jobs.share import Share
 from engine.jobs.storage import Storage
 from engine.properties import parse_properties
 from engine.settings import MirrorConfig
@@ -127,7 +129,12 @@ class _Stage:
         with local_spark("bench-lag", cores, spark_jar_paths(), find_spark_java()) as spark:
             gateway: Any = spark.sparkContext._gateway
             java = ProcessTree(gateway.proc.pid)
-            offered = {"config": self._config, "storage": self._storage, "note": self._events.append}
+            offered = {
+                "config": self._config,
+                "storage": self._storage,
+                "note": self._events.append,
+                "share": Share(streams=True, cores=cores),
+            }
             runner = JobRunner(spark, offered)
             runner.submit("lag", "lag", msgspec.msgpack.encode(LagTerms(flow=self._flow)))
             from_s = (int(time.time()) // WINDOW_S + 1) * WINDOW_S
@@ -147,18 +154,19 @@ class _Stage:
                 used, wall_s = java.sample().since(before), time.monotonic() - began_s
                 if telling.wait(END_S):
                     raise BenchError("lag", f"who tells samples ended with {telling.returncode}")
-            behind_s = self._drain(runner, load)
+            records = self._drain(runner, load)
             runner.cancel("lag")
             windows = judge_history(history_uri(self._storage, self._flow), load)
-        newest = judge_newest(asyncio.run(self._newest()), load)
+        newest = judge_newest(records, load)
         return {
             "finished_s": spread(windows.finished_s),
             "newest_s": spread(newest),
-            "whole_after_s": round(behind_s, 1),
+            "whole_after_s": round(records[-1][0] / 1000 - (load.until_s - load.every_s), 1),
             "windows": windows.rows,
             "cores_used": round(used / wall_s, 2),
             "proofs": self._proofs,
             "cores": cores,
+            "load": round(os.getloadavg()[1], 1),
         }
 
     @contextmanager
@@ -189,33 +197,16 @@ class _Stage:
             if line.state is JobState.FAILED:
                 raise BenchError("lag", f"job {line.job_id} failed: {line.error}")
 
-    def _drain(self, runner: JobRunner, load: Load) -> float:
-        """Wait until the last sample is on the lag topic; give the seconds behind it."""
+    def _drain(self, runner: JobRunner, load: Load) -> list[Record]:
+        """Wait until the last sample of every lane is on the lag topic; give all that is there."""
         give_up_at_s = time.time() + END_S
         last_ms = (load.until_s - load.every_s) * 1000
         while True:
             self._check(runner)
-            records = asyncio.run(self._newest())
+            records = asyncio.run(read_topic(self._servers, lag_topic(self._alias)))
             there = {key for _, key, value in records if msgspec.json.decode(value)["last_ms"] == last_ms}
             if len(there) == load.lanes:
-                return max(at_ms for at_ms, _, _ in records) / 1000 - last_ms / 1000
+                return records
             if time.time() > give_up_at_s:
                 raise BenchError("lag", f"{len(there):,} of {load.lanes:,} lanes were told to the end")
             time.sleep(2)
-
-    async def _newest(self) -> list[tuple[int, bytes, bytes]]:
-        """Read the lag topic whole: Unix ms, key, value."""
-        consumer = AIOKafkaConsumer(bootstrap_servers=self._servers)
-        await consumer.start()
-        try:
-            one = TopicPartition(lag_topic(self._alias), 0)
-            consumer.assign([one])
-            end = (await consumer.end_offsets([one]))[one]
-            await consumer.seek_to_beginning(one)
-            found: list[tuple[int, bytes, bytes]] = []
-            while await consumer.position(one) < end:
-                for record in (await consumer.getmany(one, timeout_ms=1000)).get(one, []):
-                    found.append((record.timestamp, record.key or b"", record.value or b""))
-            return found
-        finally:
-            await consumer.stop()

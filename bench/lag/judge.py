@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 
 from bench.errors import BenchError
 from bench.lag.samples import lag_of
+from bench.lag.topic import Record
 from engine.jobs.history import History
 
 WINDOW_S = 30
@@ -75,10 +76,10 @@ def _check(table: pa.Table, load: Load) -> int:
     return int(lanes.num_rows)
 
 
-def judge_newest(records: Iterable[tuple[int, bytes, bytes]], load: Load) -> list[float]:
+def judge_newest(records: Iterable[Record], load: Load) -> list[float]:
     """Find for every sample when all its lanes had it on the lag topic, in seconds behind it. Raises BenchError.
 
-    `records`: Unix ms at which each was written, key, value; in order.
+    `records`: all of the topic, in order.
     """
     before: dict[bytes, int] = {}
     seen: dict[int, list[int]] = {at_s: [] for at_s in range(load.from_s, load.until_s, load.every_s)}

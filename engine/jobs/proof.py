@@ -36,6 +36,7 @@ from engine.jobs.proof_terms import (
     Verdict,
 )
 from engine.jobs.proof_waves import Prover, Sides, Tally
+from engine.jobs.share import Share
 from engine.jobs.storage import Storage
 from engine.settings import FlowConfig, MirrorConfig
 
@@ -50,6 +51,7 @@ def run(
     storage: Storage | None = None,
     tell: Tell = lambda _progress: None,
     stop: threading.Event | None = None,
+    share: Share | None = None,
 ) -> ProofReport:
     """Prove a flow, in the calling thread; without a storage nothing is kept or remembered.
 
@@ -58,7 +60,7 @@ def run(
     folder = storage.path("proofs", str(terms.flow)) if storage is not None else ""
     with told_by_spark():
         before = proven(spark, folder) if folder and not terms.again else {}
-    report = prove(spark, terms, config, Wanted(before), tell, stop)
+    report = prove(spark, terms, config, Wanted(before), tell, stop, share)
     if folder:
         report = replace(report, stored=folder)
         with told_by_spark():
@@ -73,6 +75,7 @@ def prove(
     wanted: Wanted,
     tell: Tell = lambda _progress: None,
     stop: threading.Event | None = None,
+    share: Share | None = None,
 ) -> ProofReport:
     """Prove what is wanted of a flow; nothing is kept. Raises as `run` does."""
     flow, began_ms, began_s = config.flow(terms.flow), wall_ms(), now_s()
@@ -90,7 +93,8 @@ def prove(
         tell(Progress(done=done, total=total, differences=differences))
 
     with told_by_spark():
-        prover = Prover(spark, sides, terms, looked.lanes, after_wave, lambda: stop is not None and stop.is_set())
+        is_stopped = stop.is_set if stop is not None else lambda: False
+        prover = Prover(spark, sides, terms, looked.lanes, after_wave, is_stopped, share)
         prover.run()
     lanes = _reports(looked, prover.tallies)
     if any(one.found for one in prover.tallies):

@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 
 from engine.jobs import proof
 from engine.jobs.proof_terms import NothingToProve, Progress, ProofAnswer, ProofTerms
+from engine.jobs.share import Share
 from engine.jobs.storage import Storage
 from engine.settings import MirrorConfig
 
@@ -18,6 +19,7 @@ def run(
     storage: Storage | None,
     stop: threading.Event,
     tell: Callable[[ProofAnswer], None],
+    share: Share,
 ) -> ProofAnswer:
     """Prove a flow. Raises ProofFailed, ProofStopped, ConfigError, BrokerUnreachable, ConnectionLost."""
 
@@ -25,6 +27,6 @@ def run(
         tell(ProofAnswer(progress=now))
 
     try:
-        return ProofAnswer(report=proof.run(spark, terms, config, storage, after_wave, stop))
+        return ProofAnswer(report=proof.run(spark, terms, config, storage, after_wave, stop, share))
     except NothingToProve as nothing:
         return ProofAnswer(nothing=nothing.why)

@@ -13,6 +13,7 @@ from engine.jobs.proof import prove, told_by_spark
 from engine.jobs.proof_look import Wanted
 from engine.jobs.proof_state import FlowProof, FlowWatch, WatchTerms, told_differences
 from engine.jobs.proof_terms import TASK_RECORDS_BESIDE, ProofStopped, ProofTerms
+from engine.jobs.share import Share
 from engine.jobs.storage import Storage, needed
 from engine.settings import MirrorConfig
 
@@ -25,6 +26,7 @@ def run(
     stop: threading.Event,
     note: Callable[[Event], None],
     tell: Callable[[FlowProof], None],
+    share: Share,
 ) -> FlowProof:
     """Prove round after round until it is told to stop, and tell after each. Raises NoStorage, ProofStopped."""
     folder = needed(storage, "what proof of copy has proven").path("proofs", str(terms.flow))
@@ -33,7 +35,7 @@ def run(
     while True:
         began_s = now_s()
         try:
-            for event in _round(spark, asked, config, folder, watch, stop):
+            for event in _round(spark, asked, config, folder, watch, stop, share):
                 note(event)
         except ProofStopped:
             raise
@@ -45,13 +47,19 @@ def run(
 
 
 def _round(
-    spark: SparkSession, asked: ProofTerms, config: MirrorConfig, folder: str, watch: FlowWatch, stop: threading.Event
+    spark: SparkSession,
+    asked: ProofTerms,
+    config: MirrorConfig,
+    folder: str,
+    watch: FlowWatch,
+    stop: threading.Event,
+    share: Share,
 ) -> list[Event]:
     """Prove what is closed, keep that it was; give what is to be said aloud."""
     if not watch.is_begun:
         with told_by_spark():
             watch.begin(proof_store.proven(spark, folder))
-    report = prove(spark, asked, config, Wanted(watch.read, watch.until()), stop=stop)
+    report = prove(spark, asked, config, Wanted(watch.read, watch.until()), stop=stop, share=share)
     stored = watch.take(report, wall_ms())
     if stored.lanes:
         with told_by_spark():

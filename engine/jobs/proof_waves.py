@@ -14,6 +14,7 @@ from engine.jobs.proof_align import Content, Found, Pair, align
 from engine.jobs.proof_plan import Lane, Piece, buckets, piece_of, waves
 from engine.jobs.proof_terms import Kind, ProofStopped, ProofTerms
 from engine.jobs.session import SHUFFLE_PARTITIONS
+from engine.jobs.share import Share
 
 AROUND = 5_000
 """Offsets beside a stretch that are read with it: where all records moved, theirs may lie there."""
@@ -21,6 +22,8 @@ MOST_ROUNDS = 8
 """Closer looks per wave; the stretches of a lane that are left then are looked at as one."""
 TASK_S = 2.0
 _LEAST_TASK, _MOST_TASK = 1_000, 1_000_000
+TURN_RECORDS = 500_000
+"""Source offsets that one task reads where only so many run beside streams: some seconds, too."""
 
 COMPACTING = StructType(
     [
@@ -58,7 +61,10 @@ Stretch = tuple[int, int]
 
 
 class Prover:
-    """Compares lanes on Spark; `tell` is called after each wave with the source offsets done and differences found."""
+    """Compares lanes on Spark; `tell` is called after each wave with the source offsets done and differences found.
+
+    `share`: what it may have of the cores, a wave at a time; without one, all.
+    """
 
     def __init__(
         self,
@@ -68,32 +74,36 @@ class Prover:
         lanes: Sequence[Lane],
         tell: Callable[[int, int], None] = lambda _done, _found: None,
         stopped: Callable[[], bool] = lambda: False,
+        share: Share | None = None,
     ) -> None:
         # a session of its own: how many partitions a shuffle has is nobody else's business
         self._spark, self._sides, self._terms, self._lanes = spark.newSession(), sides, terms, lanes
-        self._tell, self._stopped = tell, stopped
+        self._tell, self._stopped, self._share = tell, stopped, share or Share(streams=False)
         self.tallies = [Tally() for _ in lanes]
-        self.cores = max(1, spark.sparkContext.defaultParallelism)
+        self.cores = self._all_cores = max(1, spark.sparkContext.defaultParallelism)
         self.read_s = 0.0
         self._task_records = terms.task_records
 
     def run(self) -> None:
         """Prove all lanes. Raises ProofStopped."""
-        terms, done = self._terms, 0
-        for wave in waves(self._lanes, terms.wave_records, terms.wave_runs, terms.wave_lanes):
-            if self._stopped():
-                raise ProofStopped
-            began_s = now_s()
-            self._wave(wave)
-            self.read_s += now_s() - began_s
+        terms, done, most_tasks = self._terms, 0, self._share.most_tasks
+        records = min(terms.wave_records, most_tasks * TURN_RECORDS or terms.wave_records)
+        for wave in waves(self._lanes, records, terms.wave_runs, terms.wave_lanes):
+            with self._share.turn:
+                if self._stopped():
+                    raise ProofStopped
+                began_s = now_s()
+                self._wave(wave)
+                self.read_s += now_s() - began_s
             done += sum(piece.offsets for piece in wave)
             self._tell(done, sum(len(one.found) + one.more for one in self.tallies))
 
     # --- a digest per range ----------------------------------------------------------------------------------
 
     def _wave(self, wave: Sequence[Piece]) -> None:
-        began_s = now_s()
-        rows = self._digests(wave)
+        began_s, most_tasks = now_s(), self._share.most_tasks
+        self.cores = most_tasks or self._all_cores
+        rows = self._digests(wave, most_tasks)
         read = sum(one["records"] for one in rows)
         if read:
             per_task = TASK_S * read / self.cores / max(now_s() - began_s, 0.001)
@@ -112,15 +122,17 @@ class Prover:
             self._look_into({lane: bad[lane].pop(0) for lane in some})
             bad = {lane: stretches for lane, stretches in bad.items() if stretches}
 
-    def _digests(self, wave: Sequence[Piece]) -> list[Row]:
+    def _digests(self, wave: Sequence[Piece], most_tasks: int) -> list[Row]:
+        """Make the digests of both sides: at once, or one after the other in so many tasks at a time."""
         ends = {piece.lane: (piece.source_to, piece.target_to) for piece in wave}
         source, target = self._records(wave, ends, shuffled=SHUFFLE_PARTITIONS)  # digests of ranges are few
         steps = self._spark.createDataFrame([(piece.lane, piece.source_from) for piece in wave], frames.STEPS)
-        both = [
-            frames.digests(frames.ranged(side, steps, self._terms.range_records)).withColumn("side", F.lit(number))
-            for number, side in enumerate((source, target))
-        ]
-        return list(both[0].unionByName(both[1]).collect())
+        sides = [frames.ranged(side, steps, self._terms.range_records) for side in (source, target)]
+        if most_tasks:
+            sides = [side.coalesce(most_tasks) for side in sides]
+        both = [frames.digests(side).withColumn("side", F.lit(number)) for number, side in enumerate(sides)]
+        jobs = both if most_tasks else [both[0].unionByName(both[1])]
+        return [row for job in jobs for row in job.collect()]
 
     def _records(
         self, found: Sequence[Piece], ends: Mapping[int, Stretch], shuffled: int = 0

@@ -5,7 +5,7 @@ session. Terms and report are msgspec structs, found by the function's annotatio
 Beyond the first two it may take, by name: `stop` (a threading.Event that is set when it should end), `config` (the
 MirrorConfig, with placeholders of passwords unresolved), `storage` (the Storage, None where the file names none),
 `note` (a function that takes an Event, which the mirror then tells), `tell` (a function that takes a report of how far
-the job is, to be had until the next one).
+the job is, to be had until the next one), `share` (the Share of cores that a batch job has beside streams).
 """
 
 import importlib
@@ -18,7 +18,7 @@ import msgspec
 from engine.errors import MirrorError
 
 Pool = Literal["stream", "batch"]
-OFFERED = ("stop", "config", "storage", "note", "tell")
+OFFERED = ("stop", "config", "storage", "note", "tell", "share")
 
 
 class JobEntry(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,8 @@ from tests.harness.live import LiveMirror, write_properties
 from tests.harness.load import append, numbered, producer
 from tests.harness.ray_cluster import RayCluster, ray_cluster
 from tests.harness.ray_node import kill_and_wait
-from tests.integration.test_spark import READY_S, SETTINGS, processes
+from tests.integration.test_spark import READY_S, SETTINGS
+from tests.integration.test_spark_faults import AGAIN_S, executors_of, host_of
 
 pytestmark = [pytest.mark.integration, pytest.mark.ray]
 
@@ -71,29 +72,29 @@ async def produce(cluster: Cluster, topic: str, count: int) -> None:
 
 
 def until_kept(live: LiveMirror, target: Cluster, flow: FlowName, folder: Path) -> None:
-    """Wait until the history has every sample of the windows that are over by now, and the topic a newer value."""
-    end_ms = wall_ms() // WINDOW_MS * WINDOW_MS
-    uri = history_uri(kept_in(folder), flow)
+    """Wait until the window that goes on now is over, and the history has every sample of it and of all before."""
+    end_ms, uri = until_next_window(live, target, flow), history_uri(kept_in(folder), flow)
 
     def kept() -> bool:
         found = before(windows_of(uri), end_ms)
         return bool(found) and found == before(asyncio.run(expected(target, flow, WINDOW_MS)), end_ms)
 
-    live.until(kept, f"the history until {end_ms} is whole", READY_S)
-    until_newer(live, target, flow, end_ms)
+    live.until(kept, f"the history until {end_ms} is whole", AGAIN_S)
 
 
-def until_next_window(live: LiveMirror, target: Cluster, flow: FlowName) -> None:
-    """Wait until a window is over: a point of the history is what a window ended with."""
+def until_next_window(live: LiveMirror, target: Cluster, flow: FlowName) -> int:
+    """Wait until a window is over, and give its end: a point of the history is what a window ended with."""
     end_ms = (wall_ms() // WINDOW_MS + 1) * WINDOW_MS
     until_newer(live, target, flow, end_ms)
+    return end_ms
 
 
 def until_newer(live: LiveMirror, target: Cluster, flow: FlowName, end_ms: int) -> None:
     def newest() -> bool:
-        return bool(asyncio.run(newest_values(target, flow.source))[f"remembered-{flow.source}", 0]["last_ms"] > end_ms)
+        value = asyncio.run(newest_values(target, flow.source)).get((f"remembered-{flow.source}", 0))
+        return value is not None and bool(value["last_ms"] > end_ms)
 
-    live.until(newest, f"the newest value is of later than {end_ms}", READY_S)
+    live.until(newest, f"the newest value is of later than {end_ms}", AGAIN_S)
 
 
 def command(live: LiveMirror, *words: str) -> str:
@@ -151,18 +152,20 @@ def newest_lag(pair: Pair) -> int:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(
-    ("victim", "kills"), [("ray::SparkHostShell", 4), ("DefaultWorker", 5)], ids=["host", "executor"]
-)
+@pytest.mark.parametrize(("victims", "kills"), [(host_of, 4), (executors_of, 5)])
 def test_hosts_and_executors_killed_lose_and_double_no_window(
-    victim: str, kills: int, cluster_pair: Pair, shared_ray: RayCluster, tmp_path: Path
+    victims: Callable[[RayCluster], list[psutil.Process]],
+    kills: int,
+    cluster_pair: Pair,
+    shared_ray: RayCluster,
+    tmp_path: Path,
 ) -> None:
     flow = FlowName(f"past-{kills}", "present")
     with remembered(flow, cluster_pair, shared_ray, tmp_path, {"raymirror.spark.executors": "2"}) as live:
         until_kept(live, cluster_pair.target, flow, tmp_path)
         for _ in range(kills):
-            found = [one for one in processes(shared_ray, victim) if one.name() != "raylet"]
-            kill_and_wait(found[:1])
+            live.until(lambda: victims(shared_ray), "there is one to kill", AGAIN_S)
+            kill_and_wait(victims(shared_ray)[:1])
             until_kept(live, cluster_pair.target, flow, tmp_path)
         live.end()
 

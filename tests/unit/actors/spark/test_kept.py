@@ -2,7 +2,7 @@
 
 import msgspec
 
-from actors.spark.kept import kept_jobs
+from actors.spark.kept import has_streams, kept_jobs
 from engine.jobs.lag_terms import CareJobTerms, LagTerms
 from engine.jobs.proof_state import WatchTerms
 from engine.jobs.table import JOBS
@@ -33,3 +33,8 @@ def test_copies_are_proven_all_the_time_where_that_is_wanted() -> None:
     (job,) = kept_jobs(mirror(ON + quiet + "raymirror.proof.interval.seconds = 60\n"))
     assert (job.name, job.job) == ("proof A->B", "proof_watch")
     assert msgspec.msgpack.decode(job.terms, type=WatchTerms) == WatchTerms(flow=FlowName("A", "B"), interval_s=60.0)
+
+
+def test_the_history_of_lag_is_a_stream_and_a_proof_is_none() -> None:
+    quiet = "raymirror.progress.interval.seconds = 0\nraymirror.proof = on\n"
+    assert [has_streams(mirror(text)) for text in (ON, ON + quiet, "")] == [True, False, False]

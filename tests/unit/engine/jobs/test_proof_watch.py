@@ -11,6 +11,7 @@ from engine.errors import BrokerUnreachable
 from engine.jobs.proof_state import FlowProof, WatchTerms
 from engine.jobs.proof_stretch import Proven
 from engine.jobs.proof_terms import LaneReport, ProofReport, ProofStopped, Verdict
+from engine.jobs.share import Share
 from engine.jobs.storage import NoStorage, Storage
 from policies.model import FlowName, TopicPartition
 from tests.unit.engine.config_files import mirror
@@ -52,14 +53,15 @@ class Stage:
         self.tidied = 0
         self.told: list[FlowProof] = []
         self.noted: list[Event] = []
-        self.stop = threading.Event()
+        self.stop, self.share = threading.Event(), Share(streams=True)
         monkeypatch.setattr(proof_watch, "prove", self._prove)
         monkeypatch.setattr(proof_store, "proven", lambda _spark, folder: {KEY: Proven(0, 5)} if folder else {})
         monkeypatch.setattr(proof_store, "store", lambda _spark, _folder, kept: self.stored.append(kept))
         monkeypatch.setattr(proof_store, "tidy", self._tidy)
 
-    def _prove(self, _spark: Any, terms: Any, _config: Any, wanted: Any, **_more: Any) -> ProofReport:
+    def _prove(self, _spark: Any, terms: Any, _config: Any, wanted: Any, **more: Any) -> ProofReport:
         assert terms.flow == FLOW
+        assert (more["stop"], more["share"]) == (self.stop, self.share)
         self.wanted.append(wanted)
         now = self.rounds.pop(0)
         if isinstance(now, Exception):
@@ -74,7 +76,16 @@ class Stage:
         self.rounds = list(rounds)
         terms = WatchTerms(flow=FLOW, interval_s=0.0)
         with pytest.raises(ProofStopped):
-            self.run(None, terms, mirror(), storage, self.stop, self.noted.append, self._tell)  # type: ignore[arg-type]
+            self.run(
+                None,  # type: ignore[arg-type]
+                terms,
+                mirror(),
+                storage,
+                self.stop,
+                self.noted.append,
+                self._tell,
+                self.share,
+            )
 
     def _tell(self, proof: FlowProof) -> None:
         self.told.append(proof)

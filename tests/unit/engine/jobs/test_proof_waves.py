@@ -8,6 +8,7 @@ import pytest
 
 from engine.jobs.proof_plan import Lane, Runs
 from engine.jobs.proof_terms import Kind, ProofTerms
+from engine.jobs.share import Share
 from policies.model import FlowName, LaneName, TopicPartition
 
 if TYPE_CHECKING:
@@ -234,3 +235,34 @@ def test_a_look_that_is_cut_says_so(spark: "SparkSession") -> None:
     assert tally.note
     assert tally.bad_from == 0
     assert 0 < len(tally.found) <= 5
+
+
+def tasks_of(spark: "SparkSession", share: Share) -> list[int]:
+    """Prove a good copy; give the tasks in which each side was read and digested."""
+    from engine.jobs import proof_frames
+    from engine.jobs.proof_waves import Prover, Sides
+
+    logs, found = Logs(), list[int]()
+    logs.add(SOURCE, in_place(SOURCE))
+    digests = proof_frames.digests
+
+    def noted(records: "DataFrame") -> "DataFrame":
+        assert share.turn.locked()
+        found.append(records.rdd.getNumPartitions())
+        return digests(records)
+
+    prover = Prover(spark, Sides(source={}, target={}), ProofTerms(flow=FlowName("A", "B")), logs.lanes, share=share)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(proof_frames, "read", logs.read)
+        patch.setattr(proof_frames, "digests", noted)
+        prover.run()
+    assert (prover.tallies[0].records, prover.tallies[0].bad_from) == (COUNT, -1)
+    assert prover.cores == (share.most_tasks or spark.sparkContext.defaultParallelism)
+    assert not share.turn.locked()
+    return found
+
+
+def test_beside_streams_it_leaves_a_core_and_takes_turns(spark: "SparkSession") -> None:
+    cores = spark.sparkContext.defaultParallelism
+    assert tasks_of(spark, Share(streams=False, cores=cores)) == [cores, cores]
+    assert tasks_of(spark, Share(streams=True, cores=cores)) == [cores - 1, cores - 1]
