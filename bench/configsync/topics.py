@@ -16,7 +16,7 @@ CHANGED = "retention.ms"
 OWN = {CHANGED: "600000000", "segment.bytes": "2000000"}
 """What every topic has of its own at first, on both sides."""
 _AT_ONCE = 250
-_DEADLINE_S, _POLL_S = 300.0, 0.2
+_DEADLINE_S, _POLL_S = 900.0, 0.2
 _UNKNOWN = 3
 """What a broker says of a topic that it has not heard of yet."""
 
@@ -46,8 +46,8 @@ async def change(address: str, names: Sequence[str], value: str) -> None:
 
 async def _until_told(client: Any, names: Sequence[str], value: str) -> None:
     """Wait until the brokers tell it: they follow their controller's log. Raises BenchError."""
-    deadline = time.monotonic() + _DEADLINE_S
-    while left := await behind(client, names, value):
+    deadline, left = time.monotonic() + _DEADLINE_S, names
+    while left := await behind(client, left, value):
         if time.monotonic() > deadline:
             raise BenchError("dataset", f"{len(left)} topics are not told within {_DEADLINE_S:.0f} s, {left[0]} first")
         await asyncio.sleep(_POLL_S)
