@@ -57,15 +57,17 @@ async def _until_everybody_knows(client: Any, names: Sequence[str]) -> None:
     """Wait until each broker knows each topic: one that is behind says that there is none. Raises BenchError."""
     deadline = time.monotonic() + _DEADLINE_S
     for broker in (await client.describe_cluster())["brokers"]:
-        while unknown := await _unknown(client, broker["node_id"], names):
+        unknown = names
+        while unknown := await _unknown(client, broker["node_id"], unknown):
             if time.monotonic() > deadline:
-                raise BenchError("dataset", f"broker {broker['node_id']} does not know {unknown} topics")
+                raise BenchError("dataset", f"broker {broker['node_id']} does not know {len(unknown)} topics")
             await asyncio.sleep(_POLL_S)
 
 
-async def _unknown(client: Any, node: int, names: Sequence[str]) -> int:
-    answer = await client._send_request(MetadataRequest(list(names)), node)
-    return sum(1 for topic in answer.to_object()["topics"] if topic["error_code"])
+async def _unknown(client: Any, node: int, names: Sequence[str]) -> list[str]:
+    # Without creation: a broker that has not heard of a topic would ask its controller for it, each time it is asked.
+    answer = await client._send_request(MetadataRequest(list(names), allow_auto_topic_creation=False), node)
+    return [topic["topic"] for topic in answer.to_object()["topics"] if topic["error_code"]]
 
 
 async def behind(client: Any, names: Sequence[str], value: str) -> list[str]:
