@@ -10,8 +10,8 @@ from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
 from engine.clock import now_s
 from engine.jobs import proof_frames as frames
-from engine.jobs.proof_align import Content, Found, Pair, align
-from engine.jobs.proof_plan import Lane, Piece, buckets, piece_of, waves
+from engine.jobs.proof_align import Content, Found, Pair, align, gone
+from engine.jobs.proof_plan import Lane, Piece, buckets, expected, piece_of, waves
 from engine.jobs.proof_terms import Kind, ProofStopped, ProofTerms
 from engine.jobs.session import SHUFFLE_PARTITIONS
 
@@ -53,6 +53,11 @@ class Tally(msgspec.Struct, kw_only=True):
     bad_from: int = -1
     note: str = ""
 
+    @property
+    def differences(self) -> int:
+        """Count the records that differ, told or not."""
+        return sum(one.records for one in self.found) + self.more
+
 
 Stretch = tuple[int, int]
 
@@ -87,7 +92,7 @@ class Prover:
             self._wave(wave)
             self.read_s += now_s() - began_s
             done += sum(piece.offsets for piece in wave)
-            self._tell(done, sum(len(one.found) + one.more for one in self.tallies))
+            self._tell(done, sum(one.differences for one in self.tallies))
 
     # --- a digest per range ----------------------------------------------------------------------------------
 
@@ -165,11 +170,14 @@ class Prover:
         self._spark.conf.set("spark.sql.shuffle.partitions", str(max(tasks, SHUFFLE_PARTITIONS)))
 
     def _differing(self, piece: Piece, ours: Sequence[Row], theirs: Sequence[Row]) -> set[int]:
-        """Return the numbers of the ranges that are not alike."""
+        """Return the numbers of the ranges that are not alike, or of which the source has less than the map knows."""
         size = self._terms.range_records
         one, other = ({row["range"]: (row["records"], row["d1"], row["d2"]) for row in rows} for rows in (ours, theirs))
         other.pop(frames.NO_RANGE, None)
         bad = {number for number in one.keys() | other.keys() if one.get(number) != other.get(number)}
+        if not self._lanes[piece.lane].compacts:  # Spark passes over what it cannot read, and both logs may be cut
+            counts = {number: records for number, (records, _, _) in one.items()}
+            bad |= {number for number, count in enumerate(expected(piece, size)) if counts.get(number, 0) < count}
         for row in theirs:
             if row["range"] == frames.NO_RANGE:  # somebody else's records: between two of ours
                 first = piece.runs.source_before(row["first"], piece.source_from)
@@ -248,6 +256,8 @@ class Prover:
         aligned = align(places, lambda offset: lane.runs.target_of(offset, lane.target_to))
         behind = core.target_to if not cut else lane.runs.target_of(last, lane.target_to)
         found = [one for one in aligned.found if _counts(one, (first, last), (core.target_from, behind))]
+        if not lane.compacts:
+            found += gone(lane.runs.clip(first, last), (one.at for one in places))
         tally.not_comparable += aligned.stamped
         if not found and len(known) > aligned.stamped and tally.bad_from < 0:
             start = min(known, key=lambda one: one.at)
@@ -257,7 +267,7 @@ class Prover:
             tally.bad_from = first if tally.bad_from < 0 else min(tally.bad_from, first)
         told = max(0, self._terms.most_told - sum(len(one.found) for one in self.tallies))
         tally.found = [*tally.found, *found[:told]]
-        tally.more += len(found[told:])
+        tally.more += sum(one.records for one in found[told:])
 
 
 def _within(start: int, end: int, bounds: Stretch) -> Stretch:
