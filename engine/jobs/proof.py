@@ -22,6 +22,7 @@ from engine.clock import now_s, wall_ms
 from engine.jobs.kafka_options import kafka_options
 from engine.jobs.proof_look import Looked, Wanted, eyes
 from engine.jobs.proof_plan import Lane
+from engine.jobs.proof_sides import Sides
 from engine.jobs.proof_store import proven, store
 from engine.jobs.proof_terms import (
     Difference,
@@ -33,7 +34,7 @@ from engine.jobs.proof_terms import (
     ProofTerms,
     Verdict,
 )
-from engine.jobs.proof_waves import Prover, Sides, Tally
+from engine.jobs.proof_waves import Prover, Tally
 from engine.jobs.storage import Storage
 from engine.settings import FlowConfig, MirrorConfig
 

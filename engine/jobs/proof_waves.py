@@ -1,7 +1,6 @@
 """A proof at work: wave after wave, first a digest per range, then a closer look where two digests differ."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -11,7 +10,8 @@ from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 from engine.clock import now_s
 from engine.jobs import proof_frames as frames
 from engine.jobs.proof_align import Content, Found, Pair, align, gone
-from engine.jobs.proof_plan import Lane, Piece, buckets, expected, piece_of, waves
+from engine.jobs.proof_plan import Lane, Piece, expected, piece_of, waves
+from engine.jobs.proof_sides import Reader, Sides, Stretch
 from engine.jobs.proof_terms import Kind, ProofStopped, ProofTerms
 from engine.jobs.session import SHUFFLE_PARTITIONS
 
@@ -19,8 +19,6 @@ AROUND = 5_000
 """Offsets beside a stretch that are read with it: where all records moved, theirs may lie there."""
 MOST_ROUNDS = 8
 """Closer looks per wave; the stretches of a lane that are left then are looked at as one."""
-TASK_S = 2.0
-_LEAST_TASK, _MOST_TASK = 1_000, 1_000_000
 
 COMPACTING = StructType(
     [
@@ -29,17 +27,6 @@ COMPACTING = StructType(
         StructField("target_compacts", BooleanType()),
     ]
 )
-
-
-class Sides(msgspec.Struct, frozen=True, kw_only=True):
-    """How both clusters are read: options of Spark's source, and whether committed records only (of the source)."""
-
-    source: dict[str, str]
-    target: dict[str, str]
-    committed: bool = True
-
-    def __repr__(self) -> str:
-        return "Sides()"  # options hold passwords
 
 
 class Tally(msgspec.Struct, kw_only=True):
@@ -59,9 +46,6 @@ class Tally(msgspec.Struct, kw_only=True):
         return sum(one.records for one in self.found) + self.more
 
 
-Stretch = tuple[int, int]
-
-
 class Prover:
     """Compares lanes on Spark; `tell` is called after each wave with the source offsets done and differences found."""
 
@@ -75,12 +59,12 @@ class Prover:
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         # a session of its own: how many partitions a shuffle has is nobody else's business
-        self._spark, self._sides, self._terms, self._lanes = spark.newSession(), sides, terms, lanes
+        self._spark, self._terms, self._lanes = spark.newSession(), terms, lanes
+        self._reader = Reader(self._spark, sides, lanes, terms.task_records)
         self._tell, self._stopped = tell, stopped
         self.tallies = [Tally() for _ in lanes]
-        self.cores = max(1, spark.sparkContext.defaultParallelism)
+        self.cores = self._reader.cores
         self.read_s = 0.0
-        self._task_records = terms.task_records
 
     def run(self) -> None:
         """Prove all lanes. Raises ProofStopped."""
@@ -99,10 +83,7 @@ class Prover:
     def _wave(self, wave: Sequence[Piece]) -> None:
         began_s = now_s()
         rows = self._digests(wave)
-        read = sum(one["records"] for one in rows)
-        if read:
-            per_task = TASK_S * read / self.cores / max(now_s() - began_s, 0.001)
-            self._task_records = int(min(max(per_task, _LEAST_TASK), _MOST_TASK))
+        self._reader.measured(sum(one["records"] for one in rows), now_s() - began_s)
         bad: dict[int, list[Stretch]] = {}
         for piece in wave:
             ours, theirs = ([row for row in rows if (row["lane"], row["side"]) == (piece.lane, n)] for n in (0, 1))
@@ -119,55 +100,13 @@ class Prover:
 
     def _digests(self, wave: Sequence[Piece]) -> list[Row]:
         ends = {piece.lane: (piece.source_to, piece.target_to) for piece in wave}
-        source, target = self._records(wave, ends, shuffled=SHUFFLE_PARTITIONS)  # digests of ranges are few
+        source, target = self._reader.records(wave, ends, shuffled=SHUFFLE_PARTITIONS)  # digests of ranges are few
         steps = self._spark.createDataFrame([(piece.lane, piece.source_from) for piece in wave], frames.STEPS)
         both = [
             frames.digests(frames.ranged(side, steps, self._terms.range_records)).withColumn("side", F.lit(number))
             for number, side in enumerate((source, target))
         ]
         return list(both[0].unionByName(both[1]).collect())
-
-    def _records(
-        self, found: Sequence[Piece], ends: Mapping[int, Stretch], shuffled: int = 0
-    ) -> tuple[DataFrame, DataFrame]:
-        """Read pieces on both sides, up to the ends given per lane (source, target), each record with its place.
-
-        They are `shuffled` into so many tasks, 0: as many as they are read by.
-        """
-        lanes = self._lanes
-        here = {
-            lanes[one.lane].name.source: _within(one.source_from, ends[one.lane][0], lanes[one.lane].source_bounds)
-            for one in found
-        }
-        there = {
-            lanes[one.lane].name.target: _within(one.target_from, ends[one.lane][1], lanes[one.lane].target_bounds)
-            for one in found
-        }
-        widths, columns = buckets(found)
-        ours, theirs = list[frames.LaneRow](), list[frames.LaneRow]()
-        for lane, base, width in widths:
-            name, stamped = lanes[lane].name, int(lanes[lane].stamped)
-            ours.append((*name.source, lane, 0, 1, stamped))
-            theirs.append((*name.target, lane, base, width, stamped))
-        self._shuffle(shuffled or max(self._tasks(here), self._tasks(there)))
-        source = self._read(self._sides.source, here, committed=self._sides.committed)
-        target = self._read(self._sides.target, there, committed=True)
-        source = frames.contents(source, frames.lanes_table(self._spark, ours), is_target=False)
-        target = frames.contents(target, frames.lanes_table(self._spark, theirs), is_target=True)
-        runs = frames.runs_table(self._spark, columns)
-        return source.withColumn("at", F.col("offset")), frames.placed(target, runs)
-
-    def _read(self, options: Mapping[str, str], intervals: Mapping[Any, Stretch], *, committed: bool) -> DataFrame:
-        tasks = self._tasks(intervals)
-        return frames.read(self._spark, options, intervals, committed=committed, tasks=tasks)
-
-    def _tasks(self, intervals: Mapping[Any, Stretch]) -> int:
-        offsets = sum(end - start for start, end in intervals.values())
-        return -(-offsets // self._task_records)
-
-    def _shuffle(self, tasks: int) -> None:
-        """Have what comes be shuffled into so many tasks at least; Spark makes fewer of small ones."""
-        self._spark.conf.set("spark.sql.shuffle.partitions", str(max(tasks, SHUFFLE_PARTITIONS)))
 
     def _differing(self, piece: Piece, ours: Sequence[Row], theirs: Sequence[Row]) -> set[int]:
         """Return the numbers of the ranges that are not alike, or of which the source has less than the map knows."""
@@ -213,7 +152,7 @@ class Prover:
             )
             ends[number] = (lane.source_bounds[1], lane.target_bounds[1]) if lane.compacts else (high, beside[1])
             windows.append((number, low, high, *beside, first, last))
-        source, target = self._records(wide, ends)
+        source, target = self._reader.records(wide, ends)
         window = F.broadcast(self._spark.createDataFrame(windows, frames.WINDOWS))
         left = frames.paired(frames.inside(source, window, "s"), frames.inside(target, window, "t"))
         compacting = [
@@ -268,11 +207,6 @@ class Prover:
         told = max(0, self._terms.most_told - sum(len(one.found) for one in self.tallies))
         tally.found = [*tally.found, *found[:told]]
         tally.more += sum(one.records for one in found[told:])
-
-
-def _within(start: int, end: int, bounds: Stretch) -> Stretch:
-    low = min(max(start, bounds[0]), bounds[1])
-    return low, max(low, min(end, bounds[1]))
 
 
 def _pair(row: Row) -> Pair:

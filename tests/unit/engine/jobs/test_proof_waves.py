@@ -160,7 +160,8 @@ class Logs:
 def proven(spark: "SparkSession") -> "Prover":
     """All lanes, proven in ranges of 8 and waves of a few lanes."""
     from engine.jobs import proof_frames
-    from engine.jobs.proof_waves import Prover, Sides
+    from engine.jobs.proof_sides import Sides
+    from engine.jobs.proof_waves import Prover
 
     logs = Logs()
     for target, _ in CASES.values():
@@ -252,7 +253,8 @@ def test_where_logs_compact_nothing_is_gone(proven: "Prover") -> None:
 
 def test_what_both_sides_passed_over_once_is_read_again(spark: "SparkSession") -> None:
     from engine.jobs import proof_frames
-    from engine.jobs.proof_waves import Prover, Sides
+    from engine.jobs.proof_sides import Sides
+    from engine.jobs.proof_waves import Prover
 
     logs, read = Logs(), list[int]()
     logs.add(SOURCE, in_place(SOURCE))
@@ -273,7 +275,8 @@ def test_what_both_sides_passed_over_once_is_read_again(spark: "SparkSession") -
 
 def test_a_look_that_is_cut_says_so(spark: "SparkSession") -> None:
     from engine.jobs import proof_frames
-    from engine.jobs.proof_waves import Prover, Sides
+    from engine.jobs.proof_sides import Sides
+    from engine.jobs.proof_waves import Prover
 
     logs = Logs()
     logs.add(SOURCE, [])
