@@ -5,6 +5,7 @@ ours meanwhile, because the state topic knows this mirror by its instance id.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -53,6 +54,7 @@ class Keeper(Protocol):
 
     async def open(self) -> None: ...
     async def step(self) -> DiscoveryLike: ...
+    def forget_epochs(self) -> None: ...
     async def close(self) -> None: ...
 
 
@@ -161,6 +163,7 @@ class FlowWatch:
         self.memory = Memory(watch.state)
         self._found = Found(serial=0)
         self._failures = 0
+        self._anew = asyncio.Event()
         self._events: deque[AnyEvent] = deque(maxlen=EVENTS_KEPT)
         self._keepers = [keeper for keeper in (watch.groups, watch.configs) if keeper is not None]
         watch.keeper.may_delete = self._may_write
@@ -204,21 +207,36 @@ class FlowWatch:
             finally:
                 await self._watch.keeper.close()
 
+    def look_anew(self) -> None:
+        """Tell nothing of what is known before it was looked at again: another supervisor asks.
+
+        The one before gave out epochs that nobody knows of whose copier died with it, but for the positions.
+        """
+        self._found = Found(serial=0)
+        self._anew.set()
+
     async def _rounds(self) -> None:
         while True:
+            if self._anew.is_set():
+                self._anew.clear()
+                self._watch.keeper.forget_epochs()
             discovery = await self._watch.keeper.step()
             self._failures = 0
             self._events.extend(discovery.events)
             if self._watch.audit is not None:
                 run = new_run(self._watch.flow, self._watch.audit.who)
                 self._watch.audit.add(discovered(run, discovery.events))
+            if self._anew.is_set():
+                continue  # asked for during the look
             self._found = Found(
                 serial=self._found.serial + 1, lanes=discovery.lanes, highest_epoch=discovery.highest_epoch
             )
             # A topic that was just made is known to every broker a moment later: look again soon.
             made = any(isinstance(event, TopicCreated | CopyDeleted) for event in discovery.events)
             unsettled = not discovery.lanes or made
-            await asyncio.sleep(min(self._watch.every_s, SOON_S) if unsettled else self._watch.every_s)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(self._watch.every_s, SOON_S) if unsettled else self._watch.every_s):
+                    await self._anew.wait()
 
     async def keep(self, kept: Kept) -> None:
         """Write down what is wanted; the groups of a flow that is stopped are left alone. Raises MirrorError."""
@@ -282,6 +300,11 @@ class MetadataShell:
         flow = self._flows[FlowName(source, target)]
         flow.tell(events)
         return msgspec.msgpack.encode(flow.take())
+
+    async def look_anew(self) -> None:
+        """Look at all flows again before anything is told of them: another supervisor has taken this actor over."""
+        for flow in self._flows.values():
+            flow.look_anew()
 
     async def keep(self, source: str, target: str, kept: bytes) -> None:
         """Write down what is wanted of one flow; returns when it is durable."""

@@ -42,6 +42,7 @@ class RayMetadata:
         self._started_at_s = 0.0
         self._answered = False
         self._looked = False
+        self._inherited = False
         self._mark = f"{METADATA}/{spec.version}/{spec.config.digest[:16]}/{spec.instance_id}"
 
     def found(self, flow: FlowName) -> Found:
@@ -108,6 +109,9 @@ class RayMetadata:
         if self._actor is None:
             self._find_or_start()
         try:
+            if self._inherited:
+                await bounded(METADATA, "look_anew", self._actor.look_anew.remote())
+                self._inherited = False
             for flow in self._found:
                 await self._ask(flow)
             self._answered = True
@@ -173,7 +177,7 @@ class RayMetadata:
                 if handle is None:
                     continue
                 if name.startswith(self._mark) and self._actor is None and not self._looked:
-                    self._actor = handle
+                    self._actor, self._inherited = handle, True
                 else:
                     ray.kill(handle)
         self._looked = True
@@ -181,6 +185,7 @@ class RayMetadata:
             self._start()
 
     def _start(self) -> None:
+        self._inherited = False
         self._base = {flow: found.serial for flow, found in self._found.items()}  # a new actor counts from 0
         for flow, kept in self._said.items():
             self.keep(flow, kept)  # where the state topic may not be read, it knows only what it is told

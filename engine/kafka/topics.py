@@ -70,10 +70,14 @@ class Topics:
         for topic in topics:
             ready = await self._prepare(topic, source, target, events)
             lanes += self._lanes(topic, min(ready, len(source.topics[topic].partitions)))
-        if self._highest is None:  # later epochs are ours: the supervisor that asks gives them out
+        if self._highest is None:  # later epochs are known to whoever asks, who gives them out
             self._highest = await self._highest_epoch()
         self._untold = []
         return Discovery(lanes=tuple(lanes), events=tuple(events), highest_epoch=self._highest)
+
+    def forget_epochs(self) -> None:
+        """Read at the next look which epochs were used: somebody asks who did not give them out."""
+        self._highest = None
 
     def _wants(self, topic: str) -> bool:
         return self._flow.selection.wants(topic)

@@ -107,6 +107,32 @@ async def two_share(story: GrowingMirror) -> None:
 
 
 @pytest.mark.full
+async def test_the_sets_of_a_copier_that_died_with_its_supervisor_go_on_at_once(story: GrowingMirror) -> None:
+    """It had got sets of another one that was killed before: at epochs that only their positions tell."""
+    async with story.growing():
+        await two_share(story)
+        await story.until_grown()
+        first, *_ = story.processes("CopierShell")
+        others = {one.pid for one in story.processes("CopierShell")} - {first.pid}
+        owners = story.owners()
+        first.kill()
+        await story.until(lambda: story.is_shared_by(2) and story.owners().keys() != owners.keys(), "two copiers again")
+        await story.until_grown()
+        before = await story.epochs()
+        (heir,) = (one for one in story.processes("CopierShell") if one.pid not in others)
+        (supervisor,) = story.processes("SupervisorShell")
+        began_ms = began(story)
+        heir.kill()
+        supervisor.kill()
+        await until_led_anew(story, began_ms)
+    after = await story.epochs()
+    moved = {number for number in after if after[number] != before[number]}
+    assert moved
+    assert min(after[number] for number in moved) > max(before.values())
+    assert not story.live.told("the lane stood down")
+
+
+@pytest.mark.full
 async def test_a_supervisor_whose_rounds_fail_is_started_again(story: GrowingMirror) -> None:
     async with story.growing():
         await two_share(story)

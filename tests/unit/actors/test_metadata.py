@@ -45,6 +45,10 @@ class FakeKeeper:
         self.script = script
         self.opened = 0
         self.closed = 0
+        self.forgotten = 0
+        self.looks = asyncio.Event()
+        self.may_look = asyncio.Event()
+        self.may_look.set()
 
     async def open(self) -> None:
         self.opened += 1
@@ -52,7 +56,12 @@ class FakeKeeper:
     async def close(self) -> None:
         self.closed += 1
 
+    def forget_epochs(self) -> None:
+        self.forgotten += 1
+
     async def step(self) -> Seen:
+        self.looks.set()
+        await self.may_look.wait()
         answer = self.script.pop(0) if len(self.script) > 1 else self.script[0]
         if isinstance(answer, Exception):
             raise answer
@@ -148,9 +157,9 @@ async def look(shell: MetadataShell, until: Callable[[Found], bool]) -> Found:
             await asyncio.sleep(0.005)
 
 
-def make(*script: Seen | Exception) -> tuple[MetadataShell, FakeKeeper]:
+def make(*script: Seen | Exception, every_s: float = 0.01) -> tuple[MetadataShell, FakeKeeper]:
     keeper = FakeKeeper(list(script))
-    watch = Watch(flow=FLOW, keeper=keeper, state=FakeState, events=FakeEvents(), every_s=0.01)
+    watch = Watch(flow=FLOW, keeper=keeper, state=FakeState, events=FakeEvents(), every_s=every_s)
     return MetadataShell(SPEC, make=lambda spec: (watch,)), keeper
 
 
@@ -161,6 +170,29 @@ async def test_rounds_go_on_and_events_come_once() -> None:
     later = await look(shell, lambda found: len(found.lanes) == 2)
     assert later.serial > 1
     assert later.events == ()
+
+
+async def test_another_supervisor_is_told_of_epochs_that_were_read_after_it_asked() -> None:
+    shell, keeper = make(Seen(lanes("t", 1), (), 4), every_s=600.0)
+    await look(shell, lambda found: found.serial == 1)
+    keeper.script = [Seen(lanes("t", 1), (), 9)]
+    keeper.may_look.clear()
+    await shell.look_anew()
+    assert (await look(shell, lambda found: True)).serial == 0
+    assert not keeper.forgotten
+    keeper.may_look.set()
+    later = await look(shell, lambda found: found.serial > 0)
+    assert (later.highest_epoch, keeper.forgotten) == (9, 1)
+
+
+async def test_what_was_seen_while_another_supervisor_came_is_not_told() -> None:
+    shell, keeper = make(Seen(lanes("t", 1), (CREATED,), 4), Seen(lanes("t", 1), (), 9), every_s=600.0)
+    keeper.may_look.clear()
+    await keeper.looks.wait()
+    await shell.look_anew()
+    keeper.may_look.set()
+    found = await look(shell, lambda found: found.serial > 0)
+    assert (found.highest_epoch, found.events) == (9, (CREATED,))
 
 
 async def test_a_failed_round_is_told_and_the_keeper_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,13 +23,18 @@ class FakeActor:
 
     def __init__(self) -> None:
         self.kept: list[Kept] = []
+        self.asked: list[str] = []
         self.dead = False
-        self.keep, self.found = Remote(self._keep), Remote(self._found)
+        self.keep, self.found, self.look_anew = Remote(self._keep), Remote(self._found), Remote(self._look_anew)
+
+    async def _look_anew(self) -> None:
+        self.asked.append("look anew")
 
     async def _keep(self, _source: str, _target: str, kept: bytes) -> None:
         self.kept.append(msgspec.msgpack.decode(kept, type=Kept))
 
     async def _found(self, *_asked: object) -> bytes:
+        self.asked.append("found")
         if self.dead:
             raise CopierUnreachable("metadata", "found", "ActorDiedError")
         return msgspec.msgpack.encode(Found(serial=1))
@@ -54,7 +59,19 @@ class Started:
         return self.actors[-1]
 
 
-async def test_an_actor_that_replaces_another_is_told_what_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+SPEC = MirrorSpec(
+    namespace="raymirror-m",
+    config=ConfigRef(path="mm2.properties", digest="d" * 64),
+    deployment_id="d",
+    instance_id="i",
+    version="1",
+    drain_s=1.0,
+)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Started:
+    """What starts actors, of which none is there at first."""
     started = Started()
 
     async def direct(_who: str, _what: str, call: Any) -> Any:
@@ -69,22 +86,36 @@ async def test_an_actor_that_replaces_another_is_told_what_is_wanted(monkeypatch
     ):
         monkeypatch.setattr(ray_metadata, name, value)
     monkeypatch.setattr("ray.kill", lambda _actor: None)
-    spec = MirrorSpec(
-        namespace="raymirror-m",
-        config=ConfigRef(path="mm2.properties", digest="d" * 64),
-        deployment_id="d",
-        instance_id="i",
-        version="1",
-        drain_s=1.0,
-    )
-    line = RayMetadata(spec, (FLOW,), {})
+    return started
+
+
+async def until(holds: Callable[[], Any]) -> None:
+    while not holds():  # noqa: ASYNC110 - nobody is told of it
+        await asyncio.sleep(0.001)
+
+
+async def test_an_actor_that_replaces_another_is_told_what_is_wanted(started: Started) -> None:
+    line = RayMetadata(SPEC, (FLOW,), {})
     line.keep(FLOW, Kept(state=Desired.STOPPED, at_ms=5))
     async with asyncio.TaskGroup() as tasks, asyncio.timeout(DEADLINE_S):
         task = tasks.create_task(line.run())
-        while not (started.actors and started.actors[0].kept):  # noqa: ASYNC110 - nobody is told of it
-            await asyncio.sleep(0.001)
+        await until(lambda: started.actors and started.actors[0].kept)
         started.actors[0].dead = True
-        while not (len(started.actors) > 1 and started.actors[1].kept):  # noqa: ASYNC110
-            await asyncio.sleep(0.001)
+        await until(lambda: len(started.actors) > 1 and started.actors[1].kept)
         task.cancel()
     assert started.actors[1].kept == [Kept(state=Desired.STOPPED, at_ms=5)]
+
+
+async def test_an_actor_of_an_earlier_supervisor_looks_anew_before_it_is_asked(
+    started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    earlier, line = FakeActor(), RayMetadata(SPEC, (FLOW,), {})
+    monkeypatch.setattr(ray_metadata, "names_in", lambda _namespace: [f"{line._mark}/1.000"])
+    monkeypatch.setattr(ray_metadata, "find_actor", lambda _name, _namespace: earlier)
+    async with asyncio.TaskGroup() as tasks, asyncio.timeout(DEADLINE_S):
+        task = tasks.create_task(line.run())
+        await until(lambda: earlier.asked.count("found") > 1)
+        task.cancel()
+    assert earlier.asked[0] == "look anew"
+    assert earlier.asked.count("look anew") == 1
+    assert not started.actors
