@@ -9,6 +9,7 @@ from rich.table import Table
 from engine.core.rpo import TopicRpo
 from engine.flow.standing import Standing
 from engine.flow.way_back import BackRow
+from policies.words import counted
 
 WIDE = 400  # columns where the output is no terminal, so that nothing is cut
 ROWS = 50
@@ -26,13 +27,14 @@ def show_outcome(rpo: Sequence[TopicRpo], standing: Standing, *, gone: str, drai
     if unequal:
         console.print(stand_table(standing))
     if len(unequal) > ROWS:
-        print(f"and {len(unequal) - ROWS:,} more; all of them with --json")
+        print(f"and {counted(len(unequal) - ROWS, 'more partition')}; all of them with --json")
     for group, why in standing.failed.items():
         print(f"group {group}: {why}")
     for group, why in standing.not_synced.items():
         print(f"group {group}: not mirrored: {why}")
     short = len({stand.group for stand in unequal} | standing.failed.keys())
-    print(f"{groups} consumer groups: {groups - short} stand on the target exactly where they stood, {short} do not")
+    asked = counted(groups, "consumer group")
+    print(f"{asked}: {groups - short} stand on the target exactly where they stood, {short} do not")
 
 
 def rpo_table(rpo: Sequence[TopicRpo]) -> Table:

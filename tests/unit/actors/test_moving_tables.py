@@ -69,7 +69,7 @@ def test_a_failover_tells_what_is_left(capsys: pytest.CaptureFixture[str]) -> No
     said = capsys.readouterr().out
     assert "the source does not answer (a:1 refused)" in said
     assert "unknown, last seen 4" in said
-    assert "and 1 more partitions" in said
+    assert "and 1 more partition;" in said
     assert "group denied: no right" in said
     assert "group shared: not mirrored: share group" in said
     assert "60 consumer groups: 8 stand on the target exactly where they stood, 52 do not" in said
