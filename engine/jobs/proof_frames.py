@@ -26,6 +26,11 @@ LaneRow = tuple[str, int, int, int, int, int]
 NO_RANGE = -1
 """The range of a target record that the map does not know."""
 CREATE_TIME = 0
+_POLLING = {"kafka.max.poll.records": "2000", "kafka.receive.buffer.bytes": "-1"}
+"""Spark asks where the log begins and ends after each poll: two round trips for each 500 records, by Kafka's default.
+
+It sets the buffer to 64 KiB where nobody does; -1: as the system sees fit, which a far cluster needs.
+"""
 FIELDS = ("key", "value", "headers", "timestamp", "type")
 
 LANES = StructType(
@@ -71,7 +76,7 @@ def read(
     reader = reader.option("endingOffsets", msgspec.json.encode(ends[1]).decode())
     reader = reader.option("kafka.isolation.level", "read_committed" if committed else "read_uncommitted")
     # What retention takes while we read is found by the log's start afterwards.
-    reader = reader.option("failOnDataLoss", "false").option("includeHeaders", "true")
+    reader = reader.option("failOnDataLoss", "false").option("includeHeaders", "true").options(**_POLLING)
     return reader.option("minPartitions", str(max(tasks, len(some)))).load()
 
 

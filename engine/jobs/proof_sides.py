@@ -14,6 +14,8 @@ from engine.jobs.session import SHUFFLE_PARTITIONS
 TASK_S = 2.0
 """What a task should take: Spark takes no core from it meanwhile, and streams wait."""
 _LEAST_TASK, _MOST_TASK = 1_000, 1_000_000
+_FIRST_KIND = "avro,csv,json,orc,parquet,text"
+"""What Spark reads by its first interface, without Kafka: it would turn every record into objects and back again."""
 Stretch = tuple[int, int]
 
 
@@ -29,9 +31,10 @@ class Sides(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Reader:
-    """Reads lanes of both sides in tasks of two seconds; the first are of `task_records`."""
+    """Reads lanes of both sides, by a session of its own, in tasks of two seconds; the first are of `task_records`."""
 
     def __init__(self, spark: SparkSession, sides: Sides, lanes: Sequence[Lane], task_records: int) -> None:
+        spark.conf.set("spark.sql.sources.useV1SourceList", _FIRST_KIND)
         self._spark, self._sides, self._lanes = spark, sides, lanes
         self.cores = self._all_cores = max(1, spark.sparkContext.defaultParallelism)
         self._task_records = task_records

@@ -49,6 +49,9 @@ def spark_conf(
         # Said aloud: with the fallback, a type that Arrow cannot carry would be slow, and its NULLs another thing.
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.pyspark.fallback.enabled": "false",
+        # What a query polled last of each partition stays so long, of thousands perhaps; by default for 5 minutes.
+        "spark.kafka.consumer.fetchedData.cache.timeout": "5s",
+        "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "2s",
         # Python workers leave their working folder out: it comes before what is sent, and may hold another `engine`.
         "spark.executorEnv.PYTHONSAFEPATH": "1",
         "spark.driver.extraJavaOptions": JAVA_OPTIONS,

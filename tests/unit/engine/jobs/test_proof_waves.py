@@ -322,3 +322,18 @@ def test_beside_streams_it_leaves_a_core_and_takes_turns(spark: "SparkSession") 
     cores = spark.sparkContext.defaultParallelism
     assert tasks_of(spark, Share(streams=False, cores=cores)) == [cores, cores]
     assert tasks_of(spark, Share(streams=True, cores=cores)) == [cores - 1, cores - 1]
+
+
+def test_records_are_not_turned_into_objects_and_back(spark: "SparkSession") -> None:
+    """Spark's first interface does that, and is what its Kafka source is read by unless it is told otherwise."""
+    from engine.jobs import proof_frames
+    from engine.jobs.proof_sides import Reader, Sides
+
+    own = spark.newSession()
+    Reader(own, Sides(source={}, target={}), [], 1000)
+    options, one = {"kafka.bootstrap.servers": "127.0.0.1:1"}, TopicPartition("t", 0)
+    plans = [
+        proof_frames.read(session, options, {one: (0, 1)}, committed=True, tasks=1)._jdf.queryExecution().analyzed()
+        for session in (own, spark)
+    ]
+    assert ["RelationV2" in plan.toString() for plan in plans] == [True, False]
