@@ -9,6 +9,7 @@ import msgspec
 
 from actors.status import FlowStatus, MirrorStatus
 from engine.errors import MirrorError
+from policies.words import counted
 
 Figure = Callable[[FlowStatus, int], float]
 
@@ -72,7 +73,9 @@ class Condition(msgspec.Struct, frozen=True):
             if _COMPARISONS[self.comparison](value, self.number) and not (unknown and value < 0):
                 found.append(f"{flow.flow}: {self.figure} is {value:g} ({self})")
             elif unknown:
-                found.append(f"{flow.flow}: {self.figure} of {flow.unknown_lanes} partitions is not known ({self})")
+                found.append(
+                    f"{flow.flow}: {self.figure} of {counted(flow.unknown_lanes, 'partition')} is not known ({self})"
+                )
         return found
 
 

@@ -11,6 +11,7 @@ import msgspec
 from actors.desk import FlowDesk
 from actors.states import CopierState
 from policies.model import FlowName
+from policies.words import counted
 
 MOVE, TAKEOVER, SCALING = "move set", "take over set", "scale"
 _ON_THE_WAY = ("acquiring", "stopped")
@@ -80,7 +81,7 @@ class Deeds:
             return
         seats = self._desk.seats.values()
         if len(seats) == self._wanted and all(seat.state is CopierState.READY for seat in seats):
-            self._over(SCALING, f"{self._wanted} copiers", self._scaling_since_s, now_s)
+            self._over(SCALING, counted(self._wanted, "copier"), self._scaling_since_s, now_s)
             self._scaling_since_s = None
 
     def _over(self, name: str, about: str, began_s: float, now_s: float, *, giver: str = "", taker: str = "") -> None:

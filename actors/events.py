@@ -10,6 +10,7 @@ import msgspec
 from actors.spark.status import SparkNews
 from engine.core.events import AnyEvent, Event
 from policies.model import FlowName
+from policies.words import counted
 
 
 class CopierEvent(Event, frozen=True, kw_only=True):
@@ -109,8 +110,8 @@ class TopicGone(Event, frozen=True, kw_only=True, tag="topic_gone"):
 
     def text(self) -> str:
         return (
-            f"{self.topic}: gone from the source, or from the flow's patterns: its {self.partitions} partitions are not"
-            " copied any more; what was copied stays on the target"
+            f"{self.topic}: gone from the source, or from the flow's patterns: {counted(self.partitions, 'partition')}"
+            " not copied any more; what was copied stays on the target"
         )
 
 
@@ -140,10 +141,10 @@ class FailedOver(Event, frozen=True, kw_only=True, tag="failed_over"):
 
     def text(self) -> str:
         records, groups, unequal = self.outcome.records, self.outcome.groups, self.outcome.unequal
-        left = "nobody knows how many records" if records < 0 else f"{records} records"
+        left = "nobody knows how many records" if records < 0 else counted(records, "record")
         return (
-            f"failed over: the flow is stopped with {left} not copied; of {groups} consumer groups {unequal} do not"
-            f" stand on the target where they stand on the source; to copy again: raymirror resume '{self.flow}'"
+            f"failed over: the flow is stopped with {left} not copied; not on the target where they stand on the"
+            f" source: {unequal} of {counted(groups, 'consumer group')}; to copy again: raymirror resume '{self.flow}'"
         )
 
 

@@ -16,6 +16,7 @@ from actors.lagging import seconds_text
 from actors.spark.status import SparkState
 from actors.status import EventLine, FlowStatus, MirrorStatus
 from engine.jobs.runner import JobState
+from policies.words import counted
 
 PLAIN_EVERY_S = 5.0
 EVENTS_SHOWN = 8
@@ -118,11 +119,11 @@ def flow_line(flow: FlowStatus, at_ms: int) -> str:
     """Say a flow in one line, as of a Unix time."""
     parts = [
         f"{flow.flow} {flow.desired}",
-        f"{flow.topics} topics",
-        f"{flow.lanes} partitions",
+        counted(flow.topics, "topic"),
+        counted(flow.lanes, "partition"),
         f"lag {lag_text(flow)}",
         f"{behind_text(flow, at_ms)} behind",
-        f"{flow.records:,} records",
+        counted(flow.records, "record"),
         f"{flow.records_per_s:,.0f}/s",
         f"{flow.bytes_per_s / MIB:.1f} MiB/s",
         f"{flow.errors} stopped",
@@ -137,7 +138,7 @@ def groups_text(flow: FlowStatus) -> str:
     report = flow.groups
     if report is None or not (report.groups or report.not_synced or report.trouble):
         return ""
-    parts = [f"{report.groups:,} mirrored", f"{sum(report.how.values()):,} offsets translated"]
+    parts = [f"{report.groups:,} mirrored", f"{counted(sum(report.how.values()), 'offset')} translated"]
     parts += [f"{count:,} without an answer ({why})" for why, count in sorted(report.without.items())]
     for count, what in (
         (report.active, "active on the target"),
@@ -155,7 +156,7 @@ def configs_text(flow: FlowStatus) -> str:
     report = flow.configs
     if report is None or not (report.at_ms or report.trouble):
         return ""
-    parts = [f"{report.topics:,} topics compared", f"{report.changes:,} changes"]
+    parts = [f"{counted(report.topics, 'topic')} compared", counted(report.changes, "change")]
     for count, what in ((report.conflicts, "conflicts (raymirror plan shows them)"), (report.failures, "failures")):
         parts += [f"{count:,} {what}"] if count else []
     return "configs and ACLs: " + ", ".join([*parts, report.trouble] if report.trouble else parts)
@@ -167,11 +168,11 @@ def spark_text(status: MirrorStatus) -> str:
     if spark.state is SparkState.OFF:
         return ""
     parts = [str(spark.state)]
-    parts += [f"{spark.executors} executor(s)"] if spark.state is SparkState.READY else []
+    parts += [counted(spark.executors, "executor")] if spark.state is SparkState.READY else []
     running = [line.job for line in spark.jobs if line.state is JobState.RUNNING]
     waiting = [line for line in spark.jobs if line.state is JobState.WAITING]
     parts += [f"running: {', '.join(running)}"] if running else []
-    parts += [f"{len(waiting)} job(s) waiting"] if waiting else []
+    parts += [f"{counted(len(waiting), 'job')} waiting"] if waiting else []
     parts += [f"{line.job} failed and begins again: {line.error}" for line in waiting if line.error]
     return "Spark: " + ", ".join(parts) + (f" ({spark.reason})" if spark.reason else "")
 
@@ -184,7 +185,9 @@ def proof_text(status: MirrorStatus, flow: str) -> str:
     parts = ["no round yet"]
     if proof.at_ms:
         ago = seconds_text(max(0, status.at_ms - proof.at_ms) / 1000)
-        parts = [f"{proof.partitions:,} partitions, {proof.differences:,} differences, looked at {ago} ago"]
+        parts = [
+            f"{counted(proof.partitions, 'partition')}, {counted(proof.differences, 'difference')}, looked at {ago} ago"
+        ]
     return "proof of copy: " + ", ".join([*parts, proof.trouble] if proof.trouble else parts)
 
 
@@ -201,7 +204,7 @@ def behind_text(flow: FlowStatus, at_ms: int) -> str:
 
 def render(status: MirrorStatus) -> RenderableType:
     """Draw a status as a table of flows and the last events."""
-    title = f"{status.namespace}  {status.phase}  {status.up_s:,.0f} s  {len(status.copiers)} copier(s)"
+    title = f"{status.namespace}  {status.phase}  {status.up_s:,.0f} s  {counted(len(status.copiers), 'copier')}"
     parts: list[RenderableType] = [Text(title, style="bold"), flows_table(status)]
     parts += [Text(f"{flow.flow}: waiting for {flow.waiting_for}") for flow in status.flows if flow.waiting_for]
     for say in (groups_text, configs_text):
@@ -224,7 +227,7 @@ def flows_table(status: MirrorStatus) -> Table:
     for name in ("topics", "partitions", "lag", "behind", "records", "records/s", "MiB/s", "stopped"):
         table.add_column(name, justify="right", no_wrap=True)
     for flow in status.flows:
-        paused = f" ({len(flow.paused_topics)} topics paused)" if flow.paused_topics else ""
+        paused = f" ({counted(len(flow.paused_topics), 'topic')} paused)" if flow.paused_topics else ""
         table.add_row(
             flow.flow,
             f"{flow.desired}{paused}",

@@ -8,11 +8,14 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from bench.errors import BenchError
 
+_PATIENCE_MS = 120_000
+"""Making thousands of partitions keeps a broker busy for longer than the client's own 40 s."""
+
 
 @contextlib.asynccontextmanager
 async def admin(address: str) -> AsyncIterator[Any]:
     """Open an admin client that goes to a cluster directly."""
-    client = AIOKafkaAdminClient(bootstrap_servers=address)
+    client = AIOKafkaAdminClient(bootstrap_servers=address, request_timeout_ms=_PATIENCE_MS)
     await client.start()
     try:
         yield client

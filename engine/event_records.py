@@ -18,6 +18,7 @@ from engine.core.events import AnyEvent, Event
 from engine.core.formats import check_format
 from engine.errors import NewerFormat
 from policies.model import FlowName
+from policies.words import counted
 
 FORMAT_VERSION = 1
 
@@ -30,7 +31,7 @@ class EventsDropped(Event, frozen=True, kw_only=True, tag="events_dropped"):
     why: str
 
     def text(self) -> str:
-        return f"{self.count} events were not written to the events topic ({self.why})"
+        return f"the events topic lacks {counted(self.count, 'event')} ({self.why})"
 
 
 class EventRecord(msgspec.Struct, frozen=True, kw_only=True):

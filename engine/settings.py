@@ -18,6 +18,9 @@ from policies.start import StartRules
 from policies.topic_configs import ConfigRules
 from policies.topic_faults import FaultRules
 
+AUDIT_DAYS = 365
+"""How long the audit trail is kept where the file says nothing."""
+
 
 class ConfigWarning(msgspec.Struct, frozen=True):
     """Something to know before running: where, and what."""
@@ -219,7 +222,7 @@ class MirrorConfig(msgspec.Struct, frozen=True, kw_only=True):
     telemetry: TelemetryConfig = TelemetryConfig()
     storage: Storage | None = None
     """Where the audit trail is kept, and what Spark's jobs keep."""
-    audit_days: int = 365
+    audit_days: int = AUDIT_DAYS
     """How long the trail is kept, 0: for ever."""
     spark: SparkConfig = SparkConfig()
     proof: ProofConfig = ProofConfig()

@@ -2,9 +2,9 @@
 
 from engine.jobs.storage import BadStorage, Storage
 from engine.property_reader import PropertyReader
+from engine.settings import AUDIT_DAYS
 
 KEY = "raymirror.storage"
-_AUDIT_DAYS = 365
 
 
 def read_storage(reader: PropertyReader) -> Storage | None:
@@ -20,4 +20,4 @@ def read_storage(reader: PropertyReader) -> Storage | None:
 
 def read_audit_days(reader: PropertyReader) -> int:
     """Return for how many days the audit trail is kept, 0: for ever. Raises ConfigError."""
-    return reader.number("raymirror.audit.retention.days", _AUDIT_DAYS, 0, 36_500)
+    return reader.number("raymirror.audit.retention.days", AUDIT_DAYS, 0, 36_500)

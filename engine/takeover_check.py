@@ -18,6 +18,7 @@ from engine.mm2_preflight import OtherConnector
 from engine.preflight import preview
 from engine.settings import FlowConfig, MirrorConfig
 from policies.model import LaneName, TopicPartition
+from policies.words import counted
 
 CLIENT_ID = "raymirror-takeover"
 
@@ -109,7 +110,9 @@ async def _stored(target: ClusterClient, flow: FlowConfig, obstacles: list[str])
     found = (await target.metadata([topic])).topics.get(topic)
     if found is not None and found.partitions and len(found.partitions) != wanted:
         right = f"set offset.storage.partitions = {len(found.partitions)}"
-        obstacles.append(f"topic {topic} has {len(found.partitions)} partitions, and {wanted} are configured; {right}")
+        obstacles.append(
+            f"topic {topic} has {counted(len(found.partitions), 'partition')}, configured: {wanted}; {right}"
+        )
     try:
         stored = await stored_positions(KafkaCluster(target), topic, flow.position_keys)
     except KafkaRefusal as refusal:

@@ -23,6 +23,7 @@ from policies.topic_configs import (
     needs_more_replicas,
     wanted_configs,
 )
+from policies.words import counted
 
 
 class TopicState(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,7 +167,7 @@ def why_of(change: Change) -> str:
 def _thinner(source: TopicState, copy: TopicState) -> Iterator[tuple[ConflictKind, str]]:
     """Tell a copy that outlives fewer lost brokers than its source, as the configuration asks."""
     if 0 < copy.replicas < source.replicas:
-        what = f"the copy has {copy.replicas} replicas, the source {source.replicas}"
+        what = f"the copy has {counted(copy.replicas, 'replica')}, the source {source.replicas}"
         yield ConflictKind.THINNER, f"{what}: replication.factor says so"
 
 
@@ -232,12 +233,12 @@ class _Planner:
 
     def _shape_conflicts(self, source: TopicState, target: TopicState) -> Iterator[tuple[ConflictKind, str]]:
         if target.partitions > source.partitions:
-            what = (
-                f"the copy has {target.partitions} partitions, the source {source.partitions}: they are never removed"
-            )
-            yield ConflictKind.PARTITIONS, what
+            what = f"the copy has {counted(target.partitions, 'partition')}, the source {source.partitions}"
+            yield ConflictKind.PARTITIONS, f"{what}: they are never removed"
         if 0 < target.replicas < self._replication_factor:
-            what = f"the copy has {target.replicas} replicas, replication.factor is {self._replication_factor}"
+            what = (
+                f"the copy has {counted(target.replicas, 'replica')}, replication.factor is {self._replication_factor}"
+            )
             yield ConflictKind.REPLICAS, f"{what}: reassign it (kafka-reassign-partitions)"
         else:
             yield from _thinner(source, target)

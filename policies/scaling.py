@@ -19,6 +19,8 @@ import math
 
 import msgspec
 
+from policies.words import counted
+
 SMOOTH_S = 20.0
 """Rates are smoothed over so many seconds."""
 STALLED_FILL = 0.05
@@ -112,7 +114,8 @@ def decide(memory: ScalingMemory, load: FlowLoad, limits: ScalingLimits) -> tupl
     least = min(limits.minimum, most)
     allowed = min(max(memory.wanted, least), most)
     if allowed != memory.wanted:
-        return _resize(memory, load.at_s, allowed, f"{least} to {most} copiers allowed ({load.sets} partition sets)")
+        sets = counted(load.sets, "partition set")
+        return _resize(memory, load.at_s, allowed, f"{least} to {counted(most, 'copier')} allowed ({sets})")
     now = _judge_trial(_measure(memory, load, limits), load, limits)
     if load.at_s - now.behind_since_s >= limits.confirm_s:
         return _grow(now, load, limits, most)
@@ -183,7 +186,7 @@ def _grow(memory: ScalingMemory, load: FlowLoad, limits: ScalingLimits, most: in
         return memory, Decision(memory.wanted, memory.bar)
     if memory.wanted == most:
         return memory, Decision(
-            memory.wanted, f"the lag does not drain in time, but {most} copiers are the most allowed"
+            memory.wanted, f"the lag does not drain in time, but no more than {counted(most, 'copier')} may be"
         )
     rate, arrival = memory.bytes_per_s, memory.arrival_bytes_per_s
     # Behind and settled, so it moves, its capacity is known (the rate over the copiers) and more are needed than there
@@ -206,7 +209,7 @@ def _shrink(memory: ScalingMemory, load: FlowLoad, limits: ScalingLimits) -> tup
     known = f"of {_size(memory.capacity)}/s each" if memory.capacity is not None else "that never had lag"
     reason = (
         f"lag under {limits.calm_s:.0f} s for {_span(limits.shrink_after_s)}, and {_size(memory.arrival_bytes_per_s)}/s"
-        f" arrive for {memory.wanted} copiers {known}"
+        f" arrive for {counted(memory.wanted, 'copier')} {known}"
     )
     return _resize(memory, load.at_s, memory.wanted - 1, reason)
 
@@ -223,7 +226,7 @@ def _resize(
         calm_since_s=math.inf,
         trial=trial,
     )
-    return after, Decision(wanted, f"{reason}: {memory.wanted} -> {wanted} copiers", changed=True)
+    return after, Decision(wanted, f"{reason}: {memory.wanted} -> {counted(wanted, 'copier')}", changed=True)
 
 
 def _size(count: float) -> str:

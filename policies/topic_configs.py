@@ -17,6 +17,7 @@ from collections.abc import Mapping
 import msgspec
 
 from policies.patterns import PatternList
+from policies.words import counted
 
 EXCLUDED_CONFIGS = (
     r"follower\.replication\.throttled\.replicas",
@@ -84,5 +85,5 @@ def endangers(name: str, value: str, present: str, replicas: int) -> str | None:
 def needs_more_replicas(name: str, value: str, replicas: int) -> str | None:
     """Return why a topic of so many replicas (0 or less: not known) could take no record with this config."""
     if name == MIN_INSYNC and 0 < replicas < int(value):
-        return f"{name}={value} with {replicas} replicas: nothing could be appended"
+        return f"{name}={value} with {counted(replicas, 'replica')}: nothing could be appended"
     return None

@@ -19,6 +19,7 @@ from engine.flow.audit import AuditFailed, new_run, rows_of
 from engine.flow.config_sync import Looked, Outcome
 from engine.jobs.audit_store import audit_store
 from engine.settings import FlowConfig, MirrorConfig
+from policies.words import counted
 
 HELP = "bring topics, configs and ACLs of the copies in step, once; see plan"
 CLIENT_ID = "raymirror-apply"
@@ -86,7 +87,7 @@ def tell(flow: FlowConfig, looked: Looked, outcomes: list[Outcome]) -> None:
     """Print what was done, what failed, and what is left."""
     failed = [one for one in outcomes if one.failure]
     show(flow, msgspec.structs.replace(looked, changes=()), console())
-    print(f"{flow.name}: {len(outcomes) - len(failed):,} changes done, {len(failed):,} failed")
+    print(f"{flow.name}: {counted(len(outcomes) - len(failed), 'change')} done, {len(failed):,} failed")
     if outcomes:
         console().print(changes_table(one.change for one in outcomes if not one.failure))
     for one in failed[:SHOWN]:

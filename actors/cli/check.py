@@ -11,6 +11,7 @@ from actors.checks import prepare
 from actors.cli import exits
 from engine.file_kind import worded
 from engine.preflight import FlowPreview
+from policies.words import counted
 
 HELP = "read a configuration and say what is wrong or missing; changes nothing"
 TOPICS_SHOWN = 20
@@ -37,7 +38,8 @@ def run(args: argparse.Namespace) -> int:
 def show(flow: FlowPreview) -> None:
     """Print what a flow would copy."""
     partitions = sum(topic.partitions for topic in flow.topics)
-    print(f"{flow.flow}: {len(flow.topics)} topics, {partitions} partitions; {flow.left_out} topics left out")
+    topics, left_out = counted(len(flow.topics), "topic"), counted(flow.left_out, "topic")
+    print(f"{flow.flow}: {topics}, {counted(partitions, 'partition')}; left out: {left_out}")
     if not flow.topics:
         print(
             f"note: {flow.flow}: no topic of {flow.flow.source!r} is wanted by `topics` yet; one that comes is copied"

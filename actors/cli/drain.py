@@ -10,6 +10,7 @@ import time
 
 from actors.cli import exits
 from actors.cli.asking import add_place_arguments, running_mirror
+from policies.words import counted
 
 HELP = "move the copiers of a node elsewhere, before the node goes away"
 POLL_S = 0.5
@@ -38,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
         while left := mirror.clear_node(node):
             if time.monotonic() > deadline:
                 print(
-                    f"{left} copier(s) on node {node} after {args.timeout:.0f} s; see: raymirror status",
+                    f"{counted(left, 'copier')} on node {node} after {args.timeout:.0f} s; see: raymirror status",
                     file=sys.stderr,
                 )
                 return exits.FAILED

@@ -26,7 +26,7 @@ def show_outcome(rpo: Sequence[TopicRpo], standing: Standing, *, gone: str, drai
     if unequal:
         console.print(stand_table(standing))
     if len(unequal) > ROWS:
-        print(f"and {len(unequal) - ROWS} more partitions; all of them with --json")
+        print(f"and {len(unequal) - ROWS:,} more; all of them with --json")
     for group, why in standing.failed.items():
         print(f"group {group}: {why}")
     for group, why in standing.not_synced.items():

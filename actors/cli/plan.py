@@ -17,6 +17,7 @@ from engine.config_keeper import config_sync
 from engine.flow.config_sync import Looked, Scope
 from engine.settings import FlowConfig, MirrorConfig
 from policies.config_sync import Change, ConflictKind, CreateTopic, DropConfig, GrowTopic, SetConfig
+from policies.words import counted
 
 HELP = "show what differs in topics, configs and ACLs, and what apply would do; changes nothing"
 CLIENT_ID = "raymirror-plan"
@@ -86,8 +87,8 @@ def console() -> Console:
 
 def show(flow: FlowConfig, found: Looked, out: Console) -> None:
     """Print the plan of one flow, and what is no part of it."""
-    what = f"{len(found.changes):,} changes" if found.changes else "nothing to do"
-    print(f"{flow.name}: {found.topics:,} topics compared, {what}")
+    what = counted(len(found.changes), "change") if found.changes else "nothing to do"
+    print(f"{flow.name}: {counted(found.topics, 'topic')} compared, {what}")
     if not scope_of(flow).configs:
         print("configs are not kept in step: sync.topic.configs.enabled = false")
     if not scope_of(flow).acls:
@@ -127,8 +128,10 @@ def row_of(change: Change) -> tuple[str, str, str, str, str]:
     match change:
         case CreateTopic():
             configs = "".join(f", {name}={value}" for name, value in sorted(change.configs.items()))
-            replicas = "the broker's default of" if change.replication_factor < 0 else str(change.replication_factor)
-            return "+", change.target, "topic", "-", f"{change.partitions} partitions, {replicas} replicas{configs}"
+            factor = change.replication_factor
+            replicas = "the broker's default of replicas" if factor < 0 else counted(factor, "replica")
+            made = f"{counted(change.partitions, 'partition')}, {replicas}{configs}"
+            return "+", change.target, "topic", "-", made
         case GrowTopic():
             return "+", change.target, "partitions", str(change.before), str(change.partitions)
         case SetConfig():

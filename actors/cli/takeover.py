@@ -15,6 +15,7 @@ from engine.config import load_config
 from engine.flow.takeover_survey import LaneSurvey
 from engine.settings import MirrorConfig
 from engine.takeover_check import FlowSurvey, survey_flow
+from policies.words import counted
 
 HELP = "say what would happen if MM2's flows were taken over now; changes nothing"
 LANES_SHOWN = 20
@@ -79,7 +80,7 @@ def as_json(flow: FlowSurvey) -> dict[str, object]:
 
 def show(flow: FlowSurvey, console: Console) -> None:
     """Print a flow: one row per writer of positions, the partitions that are not exact, and what is in the way."""
-    print(f"{flow.flow}: {len(flow.lanes)} partitions")
+    print(f"{flow.flow}: {counted(len(flow.lanes), 'partition')}")
     console.print(summary(flow))
     doubtful = [lane for lane in flow.lanes if not lane.exact]
     if doubtful:
@@ -90,8 +91,8 @@ def show(flow: FlowSurvey, console: Console) -> None:
     print(f"MM2's group {flow.mm2_group!r}: {members}")
     for obstacle in flow.obstacles:
         print(f"in the way: {obstacle}")
-    repeats = sum(lane.repeats for lane in flow.lanes)
-    print(f"the way back: MM2, started now, would go on from these positions and append {repeats} records again")
+    repeats = counted(sum(lane.repeats for lane in flow.lanes), "record")
+    print(f"the way back: MM2, started now, would go on from these positions and append {repeats} again")
     if flow.ready and flow.exact:
         print("ready: raymirror run would go on with every record once")
 

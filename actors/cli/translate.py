@@ -16,6 +16,7 @@ from engine.config import load_config
 from engine.errors import BrokerUnreachable, ConnectionLost
 from engine.settings import FlowConfig, MirrorConfig
 from engine.translate import GroupDesk, Translated
+from policies.words import counted
 
 HELP = "show what a consumer group's offsets are on the target, exactly; or commit them there"
 _AGAIN_S = 0.25
@@ -98,15 +99,16 @@ async def translate(config: MirrorConfig, flow: FlowConfig, args: argparse.Names
 def why_not(found: Translated) -> str:
     """Say what is not as asked, in one sentence."""
     rows = [row for row in found.rows if row.mirrored]
+    of_all = f"of {counted(len(rows), 'partition')}"
     missing = sum(row.target_offset < 0 for row in rows)
     if missing:
-        return f"group {found.group}: {missing} of {len(rows)} partitions have no answer yet"
+        return f"group {found.group}: no answer yet for {missing} {of_all}"
     unequal = sum(not row.equal for row in rows)
     if not unequal:
         near = sum(not row.exact for row in rows)
-        return f"group {found.group}: {near} of {len(rows)} partitions are known from MM2's syncs only, not exactly"
+        return f"group {found.group}: known from MM2's syncs only, not exactly: {near} {of_all}"
     members = " (it has members on the target)" if found.target_state == "active" else ""
-    return f"group {found.group}: {unequal} of {len(rows)} partitions stand elsewhere on the target{members}"
+    return f"group {found.group}: elsewhere on the target: {unequal} {of_all}{members}"
 
 
 def show(found: Translated, *, json: bool) -> None:

@@ -22,6 +22,7 @@ from engine.jobs import proof_terms
 from engine.jobs.proof_terms import Difference, LaneReport, NothingToProve, ProofReport, ProofTerms, Verdict
 from engine.jobs.storage import Storage
 from engine.settings import FlowConfig
+from policies.words import counted
 
 HELP = "prove that the copies are whole: count, order and content of every record, by the exact map"
 SHOWN = 20
@@ -105,7 +106,7 @@ def bar(quiet: bool) -> Iterator[Tell]:
         task = drawn.add_task("source offsets", total=None)
 
         def tell(now: proof_terms.Progress) -> None:
-            text = f"source offsets, {now.differences:,} differences" if now.differences else "source offsets"
+            text = f"source offsets, {counted(now.differences, 'difference')}" if now.differences else "source offsets"
             drawn.update(task, completed=now.done, total=now.total, description=text)
 
         yield tell
@@ -117,8 +118,8 @@ def show(report: ProofReport, out: Console) -> None:
     records, size = sum(lane.records for lane in lanes), sum(lane.payload_bytes for lane in lanes)
     verdict = "whole" if report.whole else "NOT PROVEN WHOLE"
     print(
-        f"{report.flow}: {verdict}: {records:,} records ({size / 2**20:,.1f} MiB of keys and values) of {len(lanes):,}"
-        f" partitions compared in {report.took_s:,.1f} s, {report.found:,} differences"
+        f"{report.flow}: {verdict}: {counted(records, 'record')} ({size / 2**20:,.1f} MiB of keys and values) of "
+        f"{counted(len(lanes), 'partition')} compared in {report.took_s:,.1f} s, {counted(report.found, 'difference')}"
     )
     out.print(topics_table(lanes))
     if report.differences:

@@ -11,6 +11,8 @@ from hashlib import blake2b
 
 import msgspec
 
+from policies.words import counted
+
 DIGEST_BYTES = 16
 _HEAD = struct.Struct(">qbii")
 _LENGTH = struct.Struct(">i")
@@ -77,9 +79,8 @@ def _difference(source: bytes, target: bytes) -> str:
         return ""
     at = first_difference(source, target)
     source_count, target_count = len(source) // DIGEST_BYTES, len(target) // DIGEST_BYTES
-    counts = (
-        "" if source_count == target_count else f" ({source_count} records in the source, {target_count} in the target)"
-    )
+    held = f" ({counted(source_count, 'record')} in the source, {target_count:,} in the target)"
+    counts = "" if source_count == target_count else held
     if at == target_count:
         return f"the target ends after record {at}{counts}"
     if at == source_count:

@@ -16,6 +16,7 @@ from actors.report.tables import breaches, overview, stalls
 from actors.report.units import BYTES, COUNT, RATIO, SECONDS, duration_text
 from engine.jobs.lag_summary import FlowPoint, Latency, Summary
 from engine.jobs.lag_topics import TopicPoint
+from policies.words import counted
 
 MOST_FLOWS = 12
 MOST_TOPICS = COLOURS - 1
@@ -147,9 +148,9 @@ def _latencies(title: str, note: str, points: Sequence[FlowPoint], which: Callab
 def _notes(points: Sequence[FlowPoint], summary: Summary) -> str:
     failures = sum(one.append_failures for one in points)
     dropped = max((one.dropped for one in points), default=0)
-    notes = [f"{failures:,} appends were answered with a failure and tried again."] if failures else []
+    notes = [f"Answered with a failure and tried again: {counted(failures, 'append')}."] if failures else []
     if dropped:
-        notes.append(f"{dropped:,} samples of partitions were never written: the plots have holes there.")
+        notes.append(f"Never written: {counted(dropped, 'sample')} of partitions; the plots have holes there.")
     if points[0].at_ms - summary.since_ms > 3000 * summary.step_s:
         notes.append(f"The history of this flow begins at {_minute(points[0].at_ms)}.")
     return "".join(f"<p>{note}</p>" for note in notes)

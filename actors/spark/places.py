@@ -32,7 +32,7 @@ def refusal_of(nodes: list[dict[str, Any]], *, head_only: bool, cores: int = 1) 
     head: dict[str, float] = next((resources for resources in having if HEAD in resources), {})
     if not head_only or head.get("CPU", 0) >= cores:
         return ""
-    lacks = f"has {head.get('CPU', 0):g} CPUs, and an executor takes {cores}" if head else "was started without Java"
+    lacks = f"has {head.get('CPU', 0):g} CPU, and an executor takes {cores}" if head else "was started without Java"
     return (
         "raymirror.storage is a folder that only one machine sees, so Spark runs on the head node, which"
         f" {lacks}; set raymirror.storage.shared = true where all nodes see the folder, or use s3a: or gs:"

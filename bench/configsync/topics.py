@@ -16,7 +16,7 @@ CHANGED = "retention.ms"
 OWN = {CHANGED: "600000000", "segment.bytes": "2000000"}
 """What every topic has of its own at first, on both sides."""
 _AT_ONCE = 250
-_DEADLINE_S, _POLL_S = 300.0, 0.2
+_DEADLINE_S, _POLL_S = 900.0, 0.2
 _UNKNOWN = 3
 """What a broker says of a topic that it has not heard of yet."""
 
@@ -46,8 +46,8 @@ async def change(address: str, names: Sequence[str], value: str) -> None:
 
 async def _until_told(client: Any, names: Sequence[str], value: str) -> None:
     """Wait until the brokers tell it: they follow their controller's log. Raises BenchError."""
-    deadline = time.monotonic() + _DEADLINE_S
-    while left := await behind(client, names, value):
+    deadline, left = time.monotonic() + _DEADLINE_S, names
+    while left := await behind(client, left, value):
         if time.monotonic() > deadline:
             raise BenchError("dataset", f"{len(left)} topics are not told within {_DEADLINE_S:.0f} s, {left[0]} first")
         await asyncio.sleep(_POLL_S)
@@ -57,15 +57,17 @@ async def _until_everybody_knows(client: Any, names: Sequence[str]) -> None:
     """Wait until each broker knows each topic: one that is behind says that there is none. Raises BenchError."""
     deadline = time.monotonic() + _DEADLINE_S
     for broker in (await client.describe_cluster())["brokers"]:
-        while unknown := await _unknown(client, broker["node_id"], names):
+        unknown = names
+        while unknown := await _unknown(client, broker["node_id"], unknown):
             if time.monotonic() > deadline:
-                raise BenchError("dataset", f"broker {broker['node_id']} does not know {unknown} topics")
+                raise BenchError("dataset", f"broker {broker['node_id']} does not know {len(unknown)} topics")
             await asyncio.sleep(_POLL_S)
 
 
-async def _unknown(client: Any, node: int, names: Sequence[str]) -> int:
-    answer = await client._send_request(MetadataRequest(list(names)), node)
-    return sum(1 for topic in answer.to_object()["topics"] if topic["error_code"])
+async def _unknown(client: Any, node: int, names: Sequence[str]) -> list[str]:
+    # Without creation: a broker that has not heard of a topic would ask its controller for it, each time it is asked.
+    answer = await client._send_request(MetadataRequest(list(names), allow_auto_topic_creation=False), node)
+    return [topic["topic"] for topic in answer.to_object()["topics"] if topic["error_code"]]
 
 
 async def behind(client: Any, names: Sequence[str], value: str) -> list[str]:

@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from engine.core.event_base import Event
+from policies.words import counted
 
 
 class TopicConfigsChanged(Event, frozen=True, kw_only=True, tag="topic_configs_changed"):
@@ -138,7 +139,8 @@ class AuditUnwritten(Event, frozen=True, kw_only=True, tag="audit_unwritten"):
         return self.where
 
     def text(self) -> str:
-        return f"{self.where}: {self.count} rows wait for the audit trail: {self.why}; tried again, ever less often"
+        rows = counted(self.count, "row")
+        return f"{self.where}: the audit trail lacks {rows} still: {self.why}; tried again, ever less often"
 
 
 class AuditLost(Event, frozen=True, kw_only=True, tag="audit_lost"):
@@ -154,7 +156,8 @@ class AuditLost(Event, frozen=True, kw_only=True, tag="audit_lost"):
         return self.where
 
     def text(self) -> str:
-        return f"{self.where}: {self.count} rows are missing from the audit trail: its storage was away for too long"
+        rows = counted(self.count, "row")
+        return f"{self.where}: the audit trail lacks {rows} for good: its storage was away for too long"
 
 
 class AuditUntidy(Event, frozen=True, kw_only=True, tag="audit_untidy"):

@@ -21,6 +21,7 @@ from engine.core.proof_events import CopyDiffers as CopyDiffers
 from engine.core.renewal_events import CopyDeleted as CopyDeleted
 from engine.core.renewal_events import TopicRenewed as TopicRenewed
 from policies.model import TopicPartition
+from policies.words import counted
 
 
 class Resumed(LaneEvent, frozen=True, kw_only=True, tag="resumed"):
@@ -34,7 +35,7 @@ class Resumed(LaneEvent, frozen=True, kw_only=True, tag="resumed"):
     def text(self) -> str:
         return (
             f"{self.lane}: at source offset {self.source_offset}, target offset {self.target_offset}"
-            f" ({self.how}, {self.tail_records} records in the tail)"
+            f" ({self.how}, {counted(self.tail_records, 'record')} in the tail)"
         )
 
 
@@ -272,7 +273,7 @@ class TopicCreated(TopicEvent, frozen=True, kw_only=True, tag="topic_created"):
     before: int = 0
 
     def text(self) -> str:
-        return f"{self.topic}: target topic {self.target} now has {self.partitions} partitions"
+        return f"{self.topic}: target topic {self.target} now has {counted(self.partitions, 'partition')}"
 
 
 class TopicWarning(TopicEvent, frozen=True, kw_only=True, tag="topic_warning"):

@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from engine.core.event_base import Event
+from policies.words import counted
 
 
 class GroupEvent(Event, frozen=True, kw_only=True):
@@ -42,7 +43,7 @@ class GroupWentBack(GroupEvent, frozen=True, kw_only=True, tag="group_went_back"
         whose = f" of {self.groups} groups that are not named," if self.groups > 1 else ""
         often = f", {self.times} times since that was told last" if self.times > 1 else ""
         most = " at most" if often else ""
-        what = f"offsets{whose} of {self.partitions} partitions{most} taken back on the target{often}"
+        what = f"offsets{whose} of {counted(self.partitions, 'partition')}{most} taken back on the target{often}"
         return f"{self.group}: {what}: {self.why}"
 
 
@@ -54,8 +55,8 @@ class GroupClamped(GroupEvent, frozen=True, kw_only=True, tag="group_clamped"):
 
     def text(self) -> str:
         return (
-            f"{self.group}: the target no longer has the next record of {self.partitions} partitions; its offset there"
-            " is the log start (retention on the target is shorter than the group's lag)"
+            f"{self.group}: the target no longer has the next record of {counted(self.partitions, 'partition')}; its"
+            " offset there is the log start (retention on the target is shorter than the group's lag)"
         )
 
 

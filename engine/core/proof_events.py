@@ -3,6 +3,7 @@
 from typing import ClassVar
 
 from engine.core.event_base import LaneEvent
+from policies.words import counted
 
 
 class CopyDiffers(LaneEvent, frozen=True, kw_only=True, tag="proof_failed"):
@@ -17,6 +18,6 @@ class CopyDiffers(LaneEvent, frozen=True, kw_only=True, tag="proof_failed"):
 
     def text(self) -> str:
         return (
-            f"{self.lane}: {self.differences} differences between source offsets {self.source_from} and"
+            f"{self.lane}: {counted(self.differences, 'difference')} between source offsets {self.source_from} and"
             f" {self.source_to} and their copies, the first: {self.first}; all of them: raymirror verify CONFIG --again"
         )

@@ -21,6 +21,7 @@ from engine.flow.config_sync import Outcome
 from policies.acl_sync import AddAcl, Operation, Permission
 from policies.config_sync import Change, Conflict, CreateTopic, DropConfig, GrowTopic, SetConfig, why_of
 from policies.model import FlowName
+from policies.words import counted
 
 DONE, FAILED, LEFT = "done", "failed", "left"
 """Outcomes: `left` is a conflict, which nobody mends here."""
@@ -126,7 +127,9 @@ def _of(change: Change) -> tuple[str, str, str, str, str, str]:
     match change:
         case CreateTopic():
             configs = "".join(f" {name}={value}" for name, value in sorted(change.configs.items()))
-            made = f"{change.partitions} partitions, {change.replication_factor} replicas{configs}"
+            made = (
+                f"{counted(change.partitions, 'partition')}, {counted(change.replication_factor, 'replica')}{configs}"
+            )
             return change.topic, change.target, "create_topic", "", "", made
         case GrowTopic():
             return change.topic, change.target, "grow_topic", "partitions", str(change.before), str(change.partitions)

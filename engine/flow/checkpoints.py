@@ -11,6 +11,7 @@ from engine.core.mm2_records import Checkpoint, MalformedRecord, decode_checkpoi
 from engine.core.outcome import OutcomeKind
 from engine.flow.partition_writer import PartitionWriter
 from engine.flow.ports import Cluster
+from engine.parts import parts
 from engine.wire.codecs import ZSTD
 from engine.wire.record import Record
 from engine.wire.records import encode_batch
@@ -62,8 +63,7 @@ class CheckpointLog:
         What was not is told as `trouble`, and is news again in the next round.
         """
         done = 0
-        for at in range(0, len(news), _AT_ONCE):
-            part = news[at : at + _AT_ONCE]
+        for part in parts(news, _AT_ONCE):
             if not await self._write(part, at_ms):
                 break
             for group, where, told in part:

@@ -11,14 +11,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from engine.flow.settings_port import Settings
+from engine.flow.settings_port import REQUESTS_AT_ONCE, TOPICS_AT_ONCE, Settings
+from engine.parts import parts
 from engine.tasks import run_all
 from policies.config_sync import Known, TopicState
 from policies.selection import TopicSelection
 from policies.topic_configs import ConfigEntry, ConfigRules, wanted_configs
 
-_PART = 250
-_AT_ONCE = 4
 Names = tuple[str, ...] | None
 
 
@@ -40,16 +39,15 @@ class Snapshots:
     async def take(self, topics: Mapping[str, TopicState], known: Known, *, whole: bool) -> Snapshot:
         """Ask both clusters. Raises ConnectionLost, BrokerUnreachable."""
         taking = _Taking(self._source, self._target)
-        names = list(topics)
-        parts = iter([names[at : at + _PART] for at in range(0, len(names), _PART)])
+        waiting = parts(list(topics), TOPICS_AT_ONCE)
 
         async def ask() -> None:
-            for part in parts:  # each takes the next
+            for part in waiting:  # each takes the next
                 await taking.ask_source(part)
                 await taking.ask_target(dict(self._to_ask(part, taking.source, known, whole=whole)))
 
         copies = [self._target_topic(topic) for topic in topics]
-        await run_all(taking.ask_shapes(copies), *(ask() for _ in range(_AT_ONCE)))
+        await run_all(taking.ask_shapes(copies), *(ask() for _ in range(REQUESTS_AT_ONCE)))
         return taking.snapshot(topics)
 
     def _to_ask(

@@ -13,6 +13,7 @@ from engine.core.events import AnyEvent, GroupWentBack
 from engine.errors import BrokerUnreachable, ConnectionLost, GroupActive, KafkaRefusal
 from engine.flow.ports import Groups, Offsets, Stored
 from engine.flow.translations import Place, Translations
+from engine.parts import parts
 from policies.groups import BACKWARDS, Ours, Told, Why, barred, renew_after_s, wanted
 from policies.model import FlowName, TopicPartition
 
@@ -85,10 +86,10 @@ class GroupCommits:
                 await pause(0.0)
             if self._wishes(group, places[group], there):
                 due.append(group)
-        for at in range(0, len(due), _AT_ONCE):
+        for part in parts(due, _AT_ONCE):
             if not self._may_write():
                 break
-            failed |= await self._commit_some(due[at : at + _AT_ONCE], places)
+            failed |= await self._commit_some(part, places)
         return failed
 
     async def _commit_some(self, groups: Sequence[str], places: Mapping[str, Sequence[Place]]) -> dict[str, str]:

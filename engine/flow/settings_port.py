@@ -13,6 +13,11 @@ from policies.acl_sync import Binding, Resource
 from policies.config_sync import CreateTopic, GrowTopic, TopicState
 from policies.topic_configs import ConfigEntry
 
+TOPICS_AT_ONCE = 250
+"""Topics whose configs one request asks for: an answer of some 300 KB, if all of them is asked for."""
+REQUESTS_AT_ONCE = 4
+"""Such requests that are out together."""
+
 
 class NoAuthorizer(MirrorError):
     """A cluster without an authorizer has no ACLs: which."""

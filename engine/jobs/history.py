@@ -1,11 +1,11 @@
-"""A history of windows, read hour by hour: every window once, whatever was written twice or is being compacted.
+"""A history of windows, read some minutes at a time: every window once, whatever was written twice or is compacted.
 
 Rows of one window may be in many files, because a window is written again with each batch that adds to it, and by a
 query that lost its checkpoint. The one made of the most samples counts, so merging has no order and may be repeated.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
@@ -18,6 +18,8 @@ from engine.jobs.history_files import HistoryFiles, hour_of, live
 from engine.jobs.storage_files import open_storage
 
 BEGINS = "window_start_ms"
+STRETCH_MS = 300_000
+"""Windows that are in memory at a time, and in a row group: an hour of ten thousand partitions has 1.2 million."""
 KEY = ("flow", "topic", "partition", "copier_key", BEGINS)
 _RANK = ("samples", "last_ms")
 
@@ -47,22 +49,15 @@ class History:
     def __init__(self, uri: str) -> None:
         self.files = HistoryFiles(uri)
 
-    def hours(
-        self, since_ms: int, until_ms: int, columns: Collection[str] | None = None
-    ) -> Iterator[tuple[str, pa.Table]]:
-        """Give the windows that begin from `since_ms` on and before `until_ms`, hour by hour, oldest first.
+    def windows(self, since_ms: int, until_ms: int, columns: Collection[str] | None = None) -> Iterator[pa.Table]:
+        """Give the windows that begin from `since_ms` on and before `until_ms`, oldest first, none of two hours.
 
-        `columns` beside those of the key. Only one hour is held in memory.
+        `columns` beside those of the key. Only one stretch of some minutes is held in memory.
         """
         wanted = None if columns is None else sorted({*columns, *KEY, *_RANK})
         first, last, files = hour_text(since_ms), hour_text(until_ms - 1), self._by_hour()
         for hour in sorted(hour for hour in files if first <= hour <= last):
-            table = self._hour(hour, files[hour], wanted)
-            if table is None:
-                continue
-            begins = table.column(BEGINS)
-            within = pc.and_(pc.greater_equal(begins, since_ms), pc.less(begins, until_ms))
-            yield hour, table if pc.all(within).as_py() else table.filter(within)  # not copied where it is whole
+            yield from self._hour(hour, files[hour], (since_ms, until_ms), wanted)
 
     def _by_hour(self) -> dict[str, list[str]]:
         found: defaultdict[str, list[str]] = defaultdict(list)
@@ -70,32 +65,52 @@ class History:
             found[hour_of(file)].append(file)
         return found
 
-    def _hour(self, hour: str, files: list[str], columns: list[str] | None) -> pa.Table | None:
-        """Read an hour, None where it has run out of retention.
+    def _hour(
+        self, hour: str, files: list[str], within: tuple[int, int], columns: list[str] | None
+    ) -> Iterator[pa.Table]:
+        """Read an hour, nothing of one that has run out of retention.
 
-        Where its files were replaced, and cleared away since they were listed, it is looked for again.
+        Where its files were replaced, and cleared away since they were listed, it goes on with those of now.
         """
+        at_ms = within[0]
         try:
-            return merged([self.read(file, columns) for file in sorted(files)])
+            for start_ms, table in self.stretches(files, within, columns):
+                yield table
+                at_ms = start_ms + STRETCH_MS
         except FileNotFoundError:
             now = self._by_hour().get(hour, [])
             if sorted(now) == sorted(files):
                 raise
-            return self._hour(hour, now, columns) if now else None
+            yield from self._hour(hour, now, (at_ms, within[1]), columns)
 
-    def read(self, file: str, columns: list[str] | None = None, *, within: tuple[int, int] | None = None) -> pa.Table:
-        """Read one file of data; a column that it does not have is left out.
+    def stretches(
+        self, files: Iterable[str], within: tuple[int, int] | None = None, columns: list[str] | None = None
+    ) -> Iterator[tuple[int, pa.Table]]:
+        """Give every window of some files once, by stretches of an hour, each with the instant at which it begins."""
+        spans = {file: span for file in sorted(files) if (span := self.span(file))}
+        first, last = (
+            min((one for one, _ in spans.values()), default=0),
+            max((one for _, one in spans.values()), default=-1),
+        )
+        low, high = (first, last + 1) if within is None else (max(first, within[0]), min(last + 1, within[1]))
+        for start_ms in range(low // STRETCH_MS * STRETCH_MS, high, STRETCH_MS):
+            part = max(start_ms, low), min(start_ms + STRETCH_MS, high)
+            some = [file for file, (begin, end) in spans.items() if begin < part[1] and end >= part[0]]
+            if some and (table := merged([self.read(file, columns, within=part) for file in some])).num_rows:
+                yield start_ms, table
 
-        `within`: only windows that begin from an instant on, and before another.
+    def read(self, file: str, columns: list[str] | None = None, *, within: tuple[int, int]) -> pa.Table:
+        """Read the windows of one file that begin from an instant on, and before another.
+
+        A column that it does not have is left out.
         """
         with self._open(file) as parquet:
             names = None if columns is None else [name for name in columns if name in parquet.schema_arrow.names]
-            if within is None:
-                return parquet.read(columns=names)
             some = [n for n, (first, last) in _spans(parquet) if first < within[1] and last >= within[0]]
             table = parquet.read_row_groups(some, columns=names)
         begins = table.column(BEGINS)
-        return table.filter(pc.and_(pc.greater_equal(begins, within[0]), pc.less(begins, within[1])))
+        wanted = pc.and_(pc.greater_equal(begins, within[0]), pc.less(begins, within[1]))
+        return table if pc.all(wanted).as_py() else table.filter(wanted)  # not copied where it is whole
 
     def span(self, file: str) -> tuple[int, int] | None:
         """Say when the first and the last window of a file begin, None where it has none."""

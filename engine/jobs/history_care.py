@@ -10,12 +10,11 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.jobs.history import History, hour_text, merged
+from engine.jobs.history import History, hour_text
 from engine.jobs.history_files import Commit, hour_of, live
 from engine.jobs.lag_terms import CareReport, CareTerms
 
 _NO_HOUR = ""
-STRETCH_MS = 300_000
 
 
 def care(history: History, terms: CareTerms, now_ms: int) -> CareReport:
@@ -41,25 +40,14 @@ def compact(history: History, now_ms: int) -> int:
 
 
 def _merge(history: History, files: list[str], made: str) -> None:
-    """Merge files into one, some minutes of windows at a time: an hour of ten thousand partitions is much for memory.
-
-    Each stretch is a row group of its own, so the next compaction reads it alone again.
-    """
-    spans = {file: span for file in files if (span := history.span(file))}
+    """Merge files into one: each stretch is a row group of its own, so that it is read alone again."""
     schema = pa.unify_schemas([history.schema(file) for file in files], promote_options="permissive")
-    first, last = (
-        min((span[0] for span in spans.values()), default=0),
-        max((span[1] for span in spans.values()), default=-1),
-    )
     with (
         history.files.filesystem.open_output_stream(history.files.path(made)) as stream,
         pq.ParquetWriter(stream, schema, compression="zstd") as writer,
     ):
-        for start_ms in range(first, last + 1, STRETCH_MS):
-            within = start_ms, start_ms + STRETCH_MS
-            some = [file for file, span in spans.items() if span[0] < within[1] and span[1] >= within[0]]
-            if some:
-                writer.write_table(merged([history.read(file, within=within) for file in some]).cast(schema))
+        for _, table in history.stretches(files):
+            writer.write_table(table.cast(schema))
 
 
 def expire(history: History, before_ms: int, now_ms: int) -> int:

@@ -1,7 +1,7 @@
 """What a history of lag says about a stretch of time: points for plots and tables, breaches, stalls. Without Spark.
 
 Windows are first summed up over the partitions of a topic, then over time into steps: lag and skew at their worst,
-rates on average. So a day of ten thousand partitions becomes some hundred points a topic, an hour in memory at a time.
+rates on average. So a day of ten thousand partitions becomes some hundred points a topic, minutes in memory at a time.
 """
 
 from collections import defaultdict
@@ -108,9 +108,9 @@ def summarize(
     step_s = step_for(since_ms, until_ms)
     found = _Found(step_s * 1000, BreachFinder(rpo_s or {}))
     for history in histories:
-        for _, table in history.hours(since_ms, until_ms, _COLUMNS):
+        for table in history.windows(since_ms, until_ms, _COLUMNS):
             found.take(table)
-    steps = pa.concat_tables(found.steps) if found.steps else None
+    steps = found.steps()
     told = steps if steps is None or most_topics is None else lag_topics.furthest_behind(steps, most_topics)
     lags = {} if steps is None else dict(lag_topics.flow_lags(steps))
     return Summary(
@@ -121,19 +121,21 @@ def summarize(
         topics=() if told is None else lag_topics.points(told),
         topic_numbers={} if steps is None else lag_topics.numbers(steps),
         breaches=found.breaches.found(),
-        stalls=tuple(_stall(key, one) for key, one in sorted(found.stalls.items(), key=lambda one: -one[1][1])),
+        stalls=tuple(
+            _stall(key, one) for key, one in sorted(found.stalls.items(), key=lambda one: (-one[1][1], one[0]))
+        ),
     )
 
 
 class _Found:
-    """What is found hour by hour; nothing of an hour is kept: it has 1.2 million windows of ten thousand partitions."""
+    """What is found table by table; of a table only sums are kept."""
 
     def __init__(self, step_ms: int, breaches: BreachFinder) -> None:
-        self.steps: list[pa.Table] = []
         self.copiers: list[dict[str, Any]] = []
         self.stalls: _Stalls = defaultdict(lambda: [set(), 0, 2**63, 0])
         self.breaches = breaches
         self._step_ms = step_ms
+        self._steps: list[pa.Table] = []
 
     def take(self, table: pa.Table) -> None:
         is_lane = pc.not_equal(table.column("topic"), "")
@@ -142,7 +144,11 @@ class _Found:
         _note_stalls(lanes, self.stalls)
         per_window = lag_topics.per_window(lanes)
         self.breaches.take(per_window)
-        self.steps.append(lag_topics.per_step(per_window, self._step_ms))
+        self._steps = lag_topics.added(self._steps, lag_topics.per_step(per_window, self._step_ms))
+
+    def steps(self) -> pa.Table | None:
+        """Give one row per topic and step, None where there is none at all."""
+        return lag_topics.averaged(pa.concat_tables(self._steps)) if self._steps else None
 
 
 def has_anything(summary: Summary) -> bool:

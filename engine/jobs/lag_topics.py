@@ -8,7 +8,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 _WINDOW = ("flow", "topic", "window_start_ms")
+_STEP = ("flow", "topic", "at_ms")
 _LAG_MS, _LAG = "lag_ms_max_max_max", "lag_records_sum_max"
+_WORST = (
+    *("lag_records_sum", "lag_bytes_sum", "still_sum"),
+    *("partition_count", "lag_ms_max_max", "drains", "skew"),
+)
+_RATES = ("records_per_s_sum", "bytes_per_s_sum")
 
 
 class TopicPoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,17 +59,39 @@ def per_window(lanes: pa.Table) -> pa.Table:
 
 
 def per_step(windows: pa.Table, step_ms: int) -> pa.Table:
+    """Sum up over time: one row per topic and step, of which these windows may be a part only."""
     start = windows.column("window_start_ms")
     at = pc.multiply(pc.floor(pc.divide(pc.cast(start, pa.float64()), float(step_ms))), float(step_ms))
     stepped = windows.append_column("at_ms", pc.cast(at, pa.int64()))
-    rows = stepped.group_by(["flow", "topic", "at_ms"]).aggregate(
-        [
-            *((f"{name}_sum", "max") for name in ("lag_records", "lag_bytes", "still")),
-            *(("partition_count", "max"), ("lag_ms_max_max", "max"), ("drains", "max"), ("skew", "max")),
-            *((f"{name}_sum", "mean") for name in ("records_per_s", "bytes_per_s")),
-        ]
+    return stepped.group_by(list(_STEP)).aggregate(
+        [*((name, "max") for name in _WORST), *((name, how) for name in _RATES for how in ("sum", "count"))]
     )
-    return rows.sort_by([("flow", "ascending"), ("topic", "ascending"), ("at_ms", "ascending")])
+
+
+def added(before: list[pa.Table], rows: pa.Table) -> list[pa.Table]:
+    """Add rows of steps to those of before; where the last ones are of the same steps, they become one."""
+    if not before or not set(_steps(before[-1])) & set(_steps(rows)):
+        return [*before, rows]
+    both = pa.concat_tables([before[-1], rows])
+    summed = [f"{name}_{how}" for name in _RATES for how in ("sum", "count")]
+    told = [*(f"{name}_max" for name in _WORST), *summed]
+    as_one = both.group_by(list(_STEP)).aggregate(
+        [*((f"{name}_max", "max") for name in _WORST), *((name, "sum") for name in summed)]
+    )
+    return [*before[:-1], as_one.rename_columns([*_STEP, *told])]
+
+
+def _steps(rows: pa.Table) -> list[int]:
+    found: list[int] = pc.unique(rows.column("at_ms")).to_pylist()
+    return found
+
+
+def averaged(steps: pa.Table) -> pa.Table:
+    """Give rates as means over the windows of their step, and the rows in order of topic and time."""
+    for name in _RATES:
+        mean = pc.divide(steps.column(f"{name}_sum"), pc.cast(steps.column(f"{name}_count"), pa.float64()))
+        steps = steps.append_column(f"{name}_mean", mean).drop_columns([f"{name}_sum", f"{name}_count"])
+    return steps.sort_by([(name, "ascending") for name in _STEP])
 
 
 def _point(row: Mapping[str, Any]) -> TopicPoint:

@@ -20,13 +20,12 @@ from pyspark.sql import SparkSession
 
 from engine.clock import now_s, wall_ms
 from engine.jobs.kafka_options import kafka_options
-from engine.jobs.proof_align import Found
 from engine.jobs.proof_look import Looked, Wanted, eyes
 from engine.jobs.proof_plan import Lane
+from engine.jobs.proof_sides import Sides
 from engine.jobs.proof_store import proven, store
 from engine.jobs.proof_terms import (
     Difference,
-    Kind,
     LaneReport,
     NothingToProve,
     Progress,
@@ -35,7 +34,7 @@ from engine.jobs.proof_terms import (
     ProofTerms,
     Verdict,
 )
-from engine.jobs.proof_waves import Prover, Sides, Tally
+from engine.jobs.proof_waves import Prover, Tally
 from engine.jobs.share import Share
 from engine.jobs.storage import Storage
 from engine.settings import FlowConfig, MirrorConfig
@@ -138,25 +137,23 @@ async def _doubt(config: MirrorConfig, flow: FlowConfig, looked: Looked, tallies
             tally.found, tally.more, tally.note = [], 0, ANOTHER_OWNER
             continue
         start, copied = ours[lane.name.source], theirs[lane.name.target]
-        stays = [one for one in tally.found if not _eaten(one, start, copied)]
-        tally.not_comparable += len(tally.found) - len(stays)
-        tally.found = stays
-        if not stays and not tally.more and not tally.note:
+        before = tally.differences
+        tally.found = [left for one in tally.found if (left := one.above(start, copied)) is not None]
+        tally.not_comparable += before - tally.differences
+        if not tally.differences and not tally.note:
             tally.bad_from = -1
-
-
-def _eaten(one: Found, start: int, copied: int) -> bool:
-    """Whether retention took one side's record: below the log start there is nothing to be missed."""
-    return (0 <= one.source < start) or (one.target < copied and one.kind is not Kind.EXTRA)
 
 
 def _reports(looked: Looked, tallies: Sequence[Tally]) -> list[LaneReport]:
     found = []
     for lane, begun, tally in zip(looked.lanes, looked.begun, tallies, strict=True):
-        differences = len(tally.found) + tally.more
         unproven = tally.note == ANOTHER_OWNER
         verdict = (
-            Verdict.UNPROVEN if unproven else Verdict.DIFFERS if differences or tally.bad_from >= 0 else Verdict.WHOLE
+            Verdict.UNPROVEN
+            if unproven
+            else Verdict.DIFFERS
+            if tally.differences or tally.bad_from >= 0
+            else Verdict.WHOLE
         )
         found.append(
             replace(
@@ -166,7 +163,7 @@ def _reports(looked: Looked, tallies: Sequence[Tally]) -> list[LaneReport]:
                 payload_bytes=tally.payload_bytes,
                 without_record=lane.source_to - lane.source_from - tally.records,
                 not_comparable=begun.not_comparable + tally.not_comparable,
-                differences=differences,
+                differences=tally.differences,
                 verdict=verdict,
                 note=tally.note,
             )
@@ -183,7 +180,7 @@ def _differences(lanes: Sequence[Lane], tallies: Sequence[Tally]) -> list[Differ
             target_topic=lane.name.target.topic,
             target_offset=one.target,
             kind=one.kind,
-            what=one.what,
+            what=one.what if one.records == 1 else f"and {one.records - 1:,} behind it",
         )
         for lane, tally in zip(lanes, tallies, strict=True)
         for one in tally.found

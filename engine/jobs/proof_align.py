@@ -3,14 +3,17 @@
 A record that was lost moves all behind it by one place, if the copy was written anew; so records are matched by
 content first, those that are equal in place too. Of the matches the longest ascending chain stays as it is, wherever it
 moved to; a match outside of it is out of order. What has no match is missing or extra, or, where one of each share a
-place, altered.
+place, altered. What neither side has cannot be seen by that: the map says that it should be there.
 """
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
+from engine.jobs.proof_plan import Runs
 from engine.jobs.proof_terms import Kind
 
 LOG_APPEND_TIME = 1
@@ -50,12 +53,22 @@ class Pair(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A difference of one lane, by offsets."""
+    """A difference of one lane, by offsets; those that are gone are so many in a row, of one run of the map."""
 
     kind: Kind
     source: int
     target: int
     what: str = ""
+    records: int = 1
+
+    def above(self, source_start: int, target_start: int) -> "Found | None":
+        """Give what is left where retention took a side: below the start of a log there is nothing to be missed."""
+        if self.kind is Kind.GONE:
+            by = max(source_start - self.source, target_start - self.target, 0)
+            rest = self._replace(source=self.source + by, target=self.target + by, records=self.records - by)
+            return rest if rest.records > 0 else None
+        eaten = 0 <= self.source < source_start or (self.target < target_start and self.kind is not Kind.EXTRA)
+        return None if eaten else self
 
 
 class Aligned(NamedTuple):
@@ -139,3 +152,21 @@ class _Shifts:
 def _parts(one: Content, other: Content) -> list[str]:
     """Name what differs."""
     return [name for name, a, b in zip(NAMES, one[2:], other[2:], strict=True) if a != b]
+
+
+def gone(runs: Runs, seen: Iterable[int]) -> list[Found]:
+    """Name what the map knows and neither side has; `seen` are the source offsets of all that was read."""
+    numbers = np.repeat(np.arange(len(runs)), runs.count)
+    nth = np.arange(len(numbers)) - np.repeat(np.cumsum(runs.count) - runs.count, runs.count)
+    sources = runs.source[numbers] + nth
+    left = ~np.isin(sources, np.fromiter(seen, np.int64))
+    sources, numbers = sources[left], numbers[left]
+    begins = np.flatnonzero((np.diff(sources, prepend=-2) != 1) | (np.diff(numbers, prepend=-1) != 0))
+    counts = np.diff(np.append(begins, len(sources)))
+    targets = sources + (runs.target - runs.source)[numbers]
+    return [
+        Found(Kind.GONE, source, target, records=records)
+        for source, target, records in zip(
+            sources[begins].tolist(), targets[begins].tolist(), counts.tolist(), strict=True
+        )
+    ]

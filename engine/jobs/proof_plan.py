@@ -48,6 +48,13 @@ class Runs:
         ends = np.minimum(source + count, source_to)
         return Runs(source + cut, target + cut, ends - source - cut)
 
+    def below(self, source_offsets: Any) -> Offsets:
+        """Count the copied records below each of some source offsets."""
+        at = np.searchsorted(self.source, source_offsets, "left")
+        summed, ends = np.append(0, np.cumsum(self.count)), np.append(np.int64(0), self._ends[0])
+        found: Offsets = summed[at] - np.maximum(ends[at] - source_offsets, 0)
+        return found
+
     def target_of(self, source_offset: int, end: int) -> int:
         """Return the target offset of the first copied record at or behind a source offset, `end` where none is."""
         return _first(self.source, self.target, self._ends[0], source_offset, end)
@@ -111,6 +118,13 @@ class Piece(NamedTuple):
     def offsets(self) -> int:
         """Count the source offsets."""
         return self.source_to - self.source_from
+
+
+def expected(piece: Piece, range_records: int) -> list[int]:
+    """Count the copied records in each range of so many source offsets, from the piece's first on."""
+    starts = np.arange(piece.source_from, piece.source_to, range_records)
+    found: list[int] = np.diff(piece.runs.below(np.append(starts, piece.source_to))).tolist()
+    return found
 
 
 def piece_of(number: int, lane: Lane, source_from: int, source_to: int) -> Piece:

@@ -48,13 +48,15 @@ class Kind(enum.Enum):
     REORDERED = "reordered"
     SHIFTED = "shifted"
     """It and those behind it are there, in their order, but elsewhere than the map says."""
+    GONE = "gone"
+    """The map knows its copy, but neither log has it, and neither retention nor compaction explains that."""
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """One record that is not as it should be.
 
     Of a missing one, `target_offset` is where it belongs. Of an extra one, `source_offset` is -1, unless the map says
-    that it is a copy. `what` names the parts of an altered record.
+    that it is a copy. `what` names the parts of an altered record, and how many are gone behind the first one.
     """
 
     topic: str

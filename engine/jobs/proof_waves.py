@@ -1,7 +1,6 @@
 """A proof at work: wave after wave, first a digest per range, then a closer look where two digests differ."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -10,8 +9,9 @@ from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
 from engine.clock import now_s
 from engine.jobs import proof_frames as frames
-from engine.jobs.proof_align import Content, Found, Pair, align
-from engine.jobs.proof_plan import Lane, Piece, buckets, piece_of, waves
+from engine.jobs.proof_align import Content, Found, Pair, align, gone
+from engine.jobs.proof_plan import Lane, Piece, expected, piece_of, waves
+from engine.jobs.proof_sides import Reader, Sides, Stretch
 from engine.jobs.proof_terms import Kind, ProofStopped, ProofTerms
 from engine.jobs.session import SHUFFLE_PARTITIONS
 from engine.jobs.share import Share
@@ -20,8 +20,6 @@ AROUND = 5_000
 """Offsets beside a stretch that are read with it: where all records moved, theirs may lie there."""
 MOST_ROUNDS = 8
 """Closer looks per wave; the stretches of a lane that are left then are looked at as one."""
-TASK_S = 2.0
-_LEAST_TASK, _MOST_TASK = 1_000, 1_000_000
 TURN_RECORDS = 500_000
 """Source offsets that one task reads where only so many run beside streams: some seconds, too."""
 
@@ -32,17 +30,6 @@ COMPACTING = StructType(
         StructField("target_compacts", BooleanType()),
     ]
 )
-
-
-class Sides(msgspec.Struct, frozen=True, kw_only=True):
-    """How both clusters are read: options of Spark's source, and whether committed records only (of the source)."""
-
-    source: dict[str, str]
-    target: dict[str, str]
-    committed: bool = True
-
-    def __repr__(self) -> str:
-        return "Sides()"  # options hold passwords
 
 
 class Tally(msgspec.Struct, kw_only=True):
@@ -56,8 +43,10 @@ class Tally(msgspec.Struct, kw_only=True):
     bad_from: int = -1
     note: str = ""
 
-
-Stretch = tuple[int, int]
+    @property
+    def differences(self) -> int:
+        """Count the records that differ, told or not."""
+        return sum(one.records for one in self.found) + self.more
 
 
 class Prover:
@@ -77,12 +66,16 @@ class Prover:
         share: Share | None = None,
     ) -> None:
         # a session of its own: how many partitions a shuffle has is nobody else's business
-        self._spark, self._sides, self._terms, self._lanes = spark.newSession(), sides, terms, lanes
+        self._spark, self._terms, self._lanes = spark.newSession(), terms, lanes
+        self._reader = Reader(self._spark, sides, lanes, terms.task_records)
         self._tell, self._stopped, self._share = tell, stopped, share or Share(streams=False)
         self.tallies = [Tally() for _ in lanes]
-        self.cores = self._all_cores = max(1, spark.sparkContext.defaultParallelism)
         self.read_s = 0.0
-        self._task_records = terms.task_records
+
+    @property
+    def cores(self) -> int:
+        """How many tasks run at a time."""
+        return self._reader.cores
 
     def run(self) -> None:
         """Prove all lanes. Raises ProofStopped."""
@@ -96,18 +89,15 @@ class Prover:
                 self._wave(wave)
                 self.read_s += now_s() - began_s
             done += sum(piece.offsets for piece in wave)
-            self._tell(done, sum(len(one.found) + one.more for one in self.tallies))
+            self._tell(done, sum(one.differences for one in self.tallies))
 
     # --- a digest per range ----------------------------------------------------------------------------------
 
     def _wave(self, wave: Sequence[Piece]) -> None:
         began_s, most_tasks = now_s(), self._share.most_tasks
-        self.cores = most_tasks or self._all_cores
+        self._reader.share(most_tasks)
         rows = self._digests(wave, most_tasks)
-        read = sum(one["records"] for one in rows)
-        if read:
-            per_task = TASK_S * read / self.cores / max(now_s() - began_s, 0.001)
-            self._task_records = int(min(max(per_task, _LEAST_TASK), _MOST_TASK))
+        self._reader.measured(sum(one["records"] for one in rows), now_s() - began_s)
         bad: dict[int, list[Stretch]] = {}
         for piece in wave:
             ours, theirs = ([row for row in rows if (row["lane"], row["side"]) == (piece.lane, n)] for n in (0, 1))
@@ -125,7 +115,7 @@ class Prover:
     def _digests(self, wave: Sequence[Piece], most_tasks: int) -> list[Row]:
         """Make the digests of both sides: at once, or one after the other in so many tasks at a time."""
         ends = {piece.lane: (piece.source_to, piece.target_to) for piece in wave}
-        source, target = self._records(wave, ends, shuffled=SHUFFLE_PARTITIONS)  # digests of ranges are few
+        source, target = self._reader.records(wave, ends, shuffled=SHUFFLE_PARTITIONS)  # digests of ranges are few
         steps = self._spark.createDataFrame([(piece.lane, piece.source_from) for piece in wave], frames.STEPS)
         sides = [frames.ranged(side, steps, self._terms.range_records) for side in (source, target)]
         if most_tasks:
@@ -134,54 +124,15 @@ class Prover:
         jobs = both if most_tasks else [both[0].unionByName(both[1])]
         return [row for job in jobs for row in job.collect()]
 
-    def _records(
-        self, found: Sequence[Piece], ends: Mapping[int, Stretch], shuffled: int = 0
-    ) -> tuple[DataFrame, DataFrame]:
-        """Read pieces on both sides, up to the ends given per lane (source, target), each record with its place.
-
-        They are `shuffled` into so many tasks, 0: as many as they are read by.
-        """
-        lanes = self._lanes
-        here = {
-            lanes[one.lane].name.source: _within(one.source_from, ends[one.lane][0], lanes[one.lane].source_bounds)
-            for one in found
-        }
-        there = {
-            lanes[one.lane].name.target: _within(one.target_from, ends[one.lane][1], lanes[one.lane].target_bounds)
-            for one in found
-        }
-        widths, columns = buckets(found)
-        ours, theirs = list[frames.LaneRow](), list[frames.LaneRow]()
-        for lane, base, width in widths:
-            name, stamped = lanes[lane].name, int(lanes[lane].stamped)
-            ours.append((*name.source, lane, 0, 1, stamped))
-            theirs.append((*name.target, lane, base, width, stamped))
-        self._shuffle(shuffled or max(self._tasks(here), self._tasks(there)))
-        source = self._read(self._sides.source, here, committed=self._sides.committed)
-        target = self._read(self._sides.target, there, committed=True)
-        source = frames.contents(source, frames.lanes_table(self._spark, ours), is_target=False)
-        target = frames.contents(target, frames.lanes_table(self._spark, theirs), is_target=True)
-        runs = frames.runs_table(self._spark, columns)
-        return source.withColumn("at", F.col("offset")), frames.placed(target, runs)
-
-    def _read(self, options: Mapping[str, str], intervals: Mapping[Any, Stretch], *, committed: bool) -> DataFrame:
-        tasks = self._tasks(intervals)
-        return frames.read(self._spark, options, intervals, committed=committed, tasks=tasks)
-
-    def _tasks(self, intervals: Mapping[Any, Stretch]) -> int:
-        offsets = sum(end - start for start, end in intervals.values())
-        return -(-offsets // self._task_records)
-
-    def _shuffle(self, tasks: int) -> None:
-        """Have what comes be shuffled into so many tasks at least; Spark makes fewer of small ones."""
-        self._spark.conf.set("spark.sql.shuffle.partitions", str(max(tasks, SHUFFLE_PARTITIONS)))
-
     def _differing(self, piece: Piece, ours: Sequence[Row], theirs: Sequence[Row]) -> set[int]:
-        """Return the numbers of the ranges that are not alike."""
+        """Return the numbers of the ranges that are not alike, or of which the source has less than the map knows."""
         size = self._terms.range_records
         one, other = ({row["range"]: (row["records"], row["d1"], row["d2"]) for row in rows} for rows in (ours, theirs))
         other.pop(frames.NO_RANGE, None)
         bad = {number for number in one.keys() | other.keys() if one.get(number) != other.get(number)}
+        if not self._lanes[piece.lane].compacts:  # Spark passes over what it cannot read, and both logs may be cut
+            counts = {number: records for number, (records, _, _) in one.items()}
+            bad |= {number for number, count in enumerate(expected(piece, size)) if counts.get(number, 0) < count}
         for row in theirs:
             if row["range"] == frames.NO_RANGE:  # somebody else's records: between two of ours
                 first = piece.runs.source_before(row["first"], piece.source_from)
@@ -217,7 +168,7 @@ class Prover:
             )
             ends[number] = (lane.source_bounds[1], lane.target_bounds[1]) if lane.compacts else (high, beside[1])
             windows.append((number, low, high, *beside, first, last))
-        source, target = self._records(wide, ends)
+        source, target = self._reader.records(wide, ends)
         window = F.broadcast(self._spark.createDataFrame(windows, frames.WINDOWS))
         left = frames.paired(frames.inside(source, window, "s"), frames.inside(target, window, "t"))
         compacting = [
@@ -260,6 +211,8 @@ class Prover:
         aligned = align(places, lambda offset: lane.runs.target_of(offset, lane.target_to))
         behind = core.target_to if not cut else lane.runs.target_of(last, lane.target_to)
         found = [one for one in aligned.found if _counts(one, (first, last), (core.target_from, behind))]
+        if not lane.compacts:
+            found += gone(lane.runs.clip(first, last), (one.at for one in places))
         tally.not_comparable += aligned.stamped
         if not found and len(known) > aligned.stamped and tally.bad_from < 0:
             start = min(known, key=lambda one: one.at)
@@ -269,12 +222,7 @@ class Prover:
             tally.bad_from = first if tally.bad_from < 0 else min(tally.bad_from, first)
         told = max(0, self._terms.most_told - sum(len(one.found) for one in self.tallies))
         tally.found = [*tally.found, *found[:told]]
-        tally.more += len(found[told:])
-
-
-def _within(start: int, end: int, bounds: Stretch) -> Stretch:
-    low = min(max(start, bounds[0]), bounds[1])
-    return low, max(low, min(end, bounds[1]))
+        tally.more += sum(one.records for one in found[told:])
 
 
 def _pair(row: Row) -> Pair:

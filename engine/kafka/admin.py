@@ -12,19 +12,17 @@ from aiokafka.protocol.admin import (
 )
 
 from engine.errors import KafkaRefusal
+from engine.flow.settings_port import REQUESTS_AT_ONCE, TOPICS_AT_ONCE
 from engine.kafka import admin_codec as codec
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.faults import NONE, TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PARTITION, error_name
+from engine.parts import parts
 from engine.tasks import run_all
 from policies.topic_configs import ConfigEntry
 
 _BROKER_RESOURCE = 4
 _TIMEOUT_MS = 30_000
 _TIMEOUT_S = 60.0
-_CHUNK = 250
-"""Topics per DescribeConfigs: an answer of some 300 KB, if all of them is asked for."""
-_AT_ONCE = 4
-"""Requests about configs that are out together."""
 
 
 class ConfigsOf:
@@ -38,15 +36,14 @@ class ConfigsOf:
 
     async def describe(self, topics: Mapping[str, tuple[str, ...] | None]) -> list[codec.Described]:
         """Give the effective configs of each topic, all (None) or some, or why there are none, in any order."""
-        rows = list(topics.items())
-        parts = iter([dict(rows[at : at + _CHUNK]) for at in range(0, len(rows), _CHUNK)])
+        waiting = parts(list(topics.items()), TOPICS_AT_ONCE)
         found: list[codec.Described] = []
 
         async def ask() -> None:
-            for part in parts:  # each takes the next
-                found.extend(await self._ask(part))
+            for part in waiting:  # each takes the next
+                found.extend(await self._ask(dict(part)))
 
-        await run_all(*(ask() for _ in range(min(_AT_ONCE, -(-len(topics) // _CHUNK)))))
+        await run_all(*(ask() for _ in range(min(REQUESTS_AT_ONCE, -(-len(topics) // TOPICS_AT_ONCE)))))
         return found
 
     async def _ask(self, part: Mapping[str, tuple[str, ...] | None]) -> list[codec.Described]:

@@ -52,6 +52,9 @@ class ClusterClient:
         self._coordinators: dict[str, int] = {}
         self._turn = itertools.count()
         self._asking = asyncio.Lock()
+        self._finding = asyncio.Lock()
+        self._found: tuple[float, BrokerUnreachable | None] = (-_SHUT_S, None)
+        """When the bootstrap addresses were asked last because no known broker was there, and why in vain."""
         self._described: Metadata | None = None
         self._recent: dict[str, tuple[float, TopicMeta]] = {}
         self._epochs = LeaderEpochs()
@@ -125,7 +128,7 @@ class ClusterClient:
                 self._epochs.keep(found.topics)
             return found
         await self.open()  # all brokers may have moved: the bootstrap addresses are the way back in
-        return self._learn(await ask_metadata(await self.any_connection(), topics))
+        return self._learn(await ask_metadata(await self._known_connection(), topics))
 
     async def _ask(self, node: int, topics: list[str] | None) -> Metadata:
         """Ask one broker, for a while. Raises BrokerUnreachable, ConnectionLost.
@@ -219,7 +222,28 @@ class ClusterClient:
             raise
 
     async def any_connection(self) -> Connection:
-        """Return a control connection to any broker. Raises BrokerUnreachable."""
+        """Return a control connection to any broker, wherever they are now. Raises BrokerUnreachable."""
+        try:
+            return await self._known_connection()
+        except BrokerUnreachable:
+            await self._find()
+            return await self._known_connection()
+
+    async def _find(self) -> None:
+        """Look for the brokers at the bootstrap addresses; who asks meanwhile, or just after, shares the outcome."""
+        async with self._finding:
+            found_s, error = self._found
+            if now_s() - found_s >= _SHUT_S:
+                error = None
+                try:
+                    await self.open()
+                except BrokerUnreachable as failure:
+                    error = failure
+                self._found = now_s(), error
+            if error is not None:
+                raise BrokerUnreachable(error.address, error.why)
+
+    async def _known_connection(self) -> Connection:
         error: BrokerUnreachable | None = None
         for node in self._quick_first(self.nodes):
             try:

@@ -3,7 +3,7 @@
 Coordinators move, load and are away for seconds; what they say then is asked again with growing pauses until the bound.
 """
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from aiokafka.protocol.admin import DescribeConfigsRequest
@@ -27,6 +27,7 @@ from engine.kafka.group_protocol import (
     FindCoordinators,
     ListGroups,
 )
+from engine.parts import parts
 from engine.tasks import run_all
 from policies.groups import GroupState, state_of
 from policies.model import TopicPartition
@@ -179,7 +180,7 @@ class KafkaGroups:
             for group in part:
                 self._judge(group, verdicts.get(group, (-1, None)), left, answers)
 
-        await run_all(*(one(node, part) for node, all_ in nodes.items() for part in _parts(all_)))
+        await run_all(*(one(node, part) for node, all_ in nodes.items() for part in parts(all_, _AT_ONCE)))
 
     def _judge(self, group: str, verdict: tuple[int, Any], left: dict[str, str], answers: Answers[Any]) -> None:
         code, found = verdict
@@ -201,7 +202,7 @@ class KafkaGroups:
         """Return the groups by coordinator, as far as coordinators are known."""
         unknown = [group for group in left if group not in self._coordinators]
         try:
-            for part in _parts(unknown):
+            for part in parts(unknown, _AT_ONCE):
                 for group, node, code in await self._find(part):
                     if code == NONE:
                         self._coordinators[group] = node
@@ -227,10 +228,6 @@ class KafkaGroups:
             older = await connection.call(FindCoordinatorRequest(group, _GROUP))
             found.append((group, older.coordinator_id, older.error_code))
         return found
-
-
-def _parts(groups: Sequence[str]) -> Iterator[list[str]]:
-    return (list(groups[at : at + _AT_ONCE]) for at in range(0, len(groups), _AT_ONCE))
 
 
 def _listing(row: tuple[Any, ...]) -> GroupListing:

@@ -4,6 +4,7 @@ from engine.errors import KafkaRefusal
 from engine.kafka.admin import create_topic, describe_topic_configs
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.faults import AUTHORIZATION, UNKNOWN_TOPIC_OR_PARTITION
+from policies.words import counted
 
 _POLICY = "cleanup.policy"
 _INVALID_CONFIG, _INVALID_PARTITIONS, _UNSUPPORTED_VERSION = 40, 37, 35
@@ -53,14 +54,13 @@ async def ensure_internal_topic(
 
 def made_anew(partitions: int, configs: dict[str, str]) -> str:
     """Advise what to do with a topic that has another number of partitions."""
-    count = "one partition" if partitions == 1 else f"{partitions} partitions"
-    return f"delete it, or make it anew with {count} and {_POLICY}={configs[_POLICY]}"
+    return f"delete it, or make it anew with {counted(partitions, 'partition')} and {_POLICY}={configs[_POLICY]}"
 
 
 def check_partitions(client: ClusterClient, topic: str, found: int, partitions: int, right: str) -> None:
     """Refuse a topic of another number of partitions. Raises KafkaRefusal with what would be `right`."""
     if found != partitions:
-        what = f"has {found} partitions, needed is {partitions}"
+        what = f"has {counted(found, 'partition')}, needed is {partitions}"
         raise KafkaRefusal(f"topic {topic} on cluster {client.alias!r}", _INVALID_PARTITIONS, what, right)
 
 

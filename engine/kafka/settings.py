@@ -11,6 +11,7 @@ from engine.kafka.cluster import ClusterClient
 from engine.kafka.connection import Connection
 from engine.kafka.faults import NONE, error_name
 from engine.kafka.topic_shapes import topic_shapes
+from engine.parts import parts
 from policies.acl_sync import Binding, Resource
 from policies.config_sync import CreateTopic, GrowTopic, TopicState
 from policies.topic_configs import ConfigEntry
@@ -83,8 +84,7 @@ class KafkaSettings:
         """Add bindings, some hundred per request."""
         refused: dict[Binding, str] = {}
         asked = f"adding ACLs on cluster {self._client.alias!r}"
-        for at in range(0, len(bindings), _BINDINGS_AT_ONCE):
-            part = bindings[at : at + _BINDINGS_AT_ONCE]
+        for part in parts(bindings, _BINDINGS_AT_ONCE):
             try:
                 body = await self._change(codec.CREATE_ACLS, codec.create_acls(part), asked)
             except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as failure:

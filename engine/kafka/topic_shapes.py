@@ -8,10 +8,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from engine.errors import BrokerUnreachable
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.codec import uvarint
-from engine.kafka.connection import Connection
 from engine.kafka.group_codec import read_text, read_uvarint, skip_tags
 from engine.kafka.metadata import Metadata
 
@@ -33,20 +31,11 @@ class TopicShape(msgspec.Struct, frozen=True):
 
 async def topic_shapes(client: ClusterClient, names: Sequence[str] | None) -> dict[str, TopicShape]:
     """Return the topics that exist of these (None: of all). Raises ConnectionLost, BrokerUnreachable."""
-    connection = await _connection(client)
+    connection = await client.any_connection()
     if not connection.supports(*METADATA):
         return _shapes(await client.metadata(None if names is None else list(names)))
     answer = await connection.request(*METADATA, True, [ask_shapes(names)], _TIMEOUT_S)
     return read_shapes(bytes(answer))
-
-
-async def _connection(client: ClusterClient) -> Connection:
-    """Return a connection to a broker, wherever they are now. Raises ConnectionLost, BrokerUnreachable."""
-    try:
-        return await client.any_connection()
-    except BrokerUnreachable:
-        await client.metadata([])
-        return await client.any_connection()
 
 
 def _shapes(metadata: Metadata) -> dict[str, TopicShape]:

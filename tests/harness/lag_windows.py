@@ -19,7 +19,7 @@ Windows = dict[tuple[str, int, str, int], int]
 def windows_of(uri: str) -> Windows:
     """Read a history; fails where a window is there twice."""
     found: Windows = {}
-    for _, table in History(uri).hours(0, 2**45):
+    for table in History(uri).windows(0, 2**45):
         for row in table.to_pylist():
             key = row["topic"], row["partition"], row["copier_key"], row["window_start_ms"]
             assert key not in found

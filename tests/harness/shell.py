@@ -56,9 +56,9 @@ class Shell:
         done = self("status", "--json")
         return json.loads(done.stdout) if done.returncode == 0 else {}
 
-    def until(self, condition: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    def until(self, condition: Callable[[dict[str, Any]], bool], deadline_s: float = DEADLINE_S) -> dict[str, Any]:
         """Ask until the answer is right."""
-        deadline = time.monotonic() + DEADLINE_S
+        deadline = time.monotonic() + deadline_s
         status: dict[str, Any] = {}
         while time.monotonic() < deadline and (self.started is None or self.started.poll() is None):
             status = self.status()
@@ -67,7 +67,7 @@ class Shell:
             time.sleep(0.2)
         run_log = self.folder / "run.log"
         log = run_log.read_text()[-3000:] if run_log.exists() else "(it was not started from here)"
-        pytest.fail(f"not so within {DEADLINE_S:.0f} s; last status {status}; the mirror printed:\n{log}")
+        pytest.fail(f"not so within {deadline_s:.0f} s; last status {status}; the mirror printed:\n{log}")
 
 
 def copied(records: int) -> Callable[[dict[str, Any]], bool]:
@@ -81,8 +81,12 @@ def copied(records: int) -> Callable[[dict[str, Any]], bool]:
     return check
 
 
-def write_config(folder: Path, source: Cluster, target: Cluster, topics: str) -> Path:
+def write_config(
+    folder: Path, source: Cluster, target: Cluster, topics: str, settings: Mapping[str, str] | None = None
+) -> Path:
+    """Write an `mm2.properties` of one flow, source->target, with further settings."""
     path = folder / "mm2.properties"
+    more = "".join(f"{key} = {value}\n" for key, value in (settings or {}).items())
     path.write_text(
         "clusters = source, target\n"
         f"source.bootstrap.servers = {source.bootstrap_servers}\n"
@@ -93,5 +97,6 @@ def write_config(folder: Path, source: Cluster, target: Cluster, topics: str) ->
         "offset.storage.replication.factor = 1\n"
         "emit.heartbeats.enabled = false\n"
         "refresh.topics.interval.seconds = 1\n"
+        f"{more}"
     )
     return path

@@ -134,7 +134,7 @@ async def test_a_running_mirror_keeps_them_in_step(stage: Stage, shared_ray: Ray
         await asyncio.to_thread(live.until, lambda: all(live.told(one) for one in words), f"told: {words}")
 
     try:
-        await until_told("target topic a.live now has 1 partitions")
+        await until_told("target topic a.live now has 1 partition")
         await until_equal(lambda: own(stage, "a.live"), {"segment.bytes": "2000000"})
         await set_configs(source, "live", {"segment.bytes": "2000000", "retention.ms": "8000000"})
         stage.source.add_acls([reads("live")])

@@ -127,8 +127,8 @@ async def test_records_go_through_both_doors(
         await produce(source, f"{alias}-orders", 0, numbered(EACH))
     assert await asyncio.to_thread(main, ["check", str(doors.file)]) == 0
     said = capsys.readouterr()
-    assert "east->vault: 1 topics, 1 partitions" in said.out
-    assert "west->vault: 1 topics, 1 partitions" in said.out
+    assert "east->vault: 1 topic, 1 partition" in said.out
+    assert "west->vault: 1 topic, 1 partition" in said.out
     config = load_config(doors.file)
     for flow in config.flows:
         alias = flow.name.source

@@ -6,7 +6,7 @@ The tests are steps of one story on one cluster and run in order. The code comes
 import asyncio
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,9 +37,9 @@ class Story:
         self.shell.env["RAY_ADDRESS"] = cluster.address
         self.before: dict[str, Any] = {}
 
-    def submit(self, job: str, topics: str) -> None:
+    def submit(self, job: str, topics: str, settings: Mapping[str, str] | None = None) -> None:
         """Submit the mirror of some topics."""
-        write_config(self.folder, self.source, self.target, topics)
+        write_config(self.folder, self.source, self.target, topics, settings)
         self.cluster.ray(
             *("job", "submit", "--submission-id", job, "--no-wait", "--working-dir", str(self.folder)),
             *("--runtime-env-json", RUNTIME, "--", "python", "-m", "actors", "run", "mm2.properties", "--name", "told"),

@@ -180,7 +180,7 @@ class Host:
 
     def read(self) -> list[tuple[int, int, int]]:
         found = []
-        for _, table in self.history.hours(START_MS - 3_600_000, START_MS + 3_600_000):
+        for table in self.history.windows(START_MS - 3_600_000, START_MS + 3_600_000):
             for one in table.to_pylist():
                 if one["topic"]:
                     found.append(((one["window_start_ms"] - START_MS) // 1000, one["partition"], one["samples"]))

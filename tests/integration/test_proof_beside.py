@@ -99,7 +99,7 @@ def test_on_the_spark_of_the_mirror_by_command_and_all_the_time(
     live.until_whole({FLOW: (COUNT + 50) * PARTITIONS})
     live.until(lambda: live.told("differences between source offsets"), "the stranger's record is told", READY_S)
     (text,) = live.told("differences between source offsets")
-    assert text.startswith(f"{TOPIC}-1: 1 differences between source offsets {COUNT} and ")
+    assert text.startswith(f"{TOPIC}-1: 1 difference between source offsets {COUNT} and ")
     assert f"the first: extra, {COPY}-1 offset " in text
     live.until(lambda: proof(live)["records"] == (COUNT + 50) * PARTITIONS, "the rest is proven", READY_S)
     assert proof(live)["differences"] == 1

@@ -1,27 +1,37 @@
-"""The report of a simulated day, from Parquet to a real browser that opens the page."""
+"""The report of a simulated day, from Parquet, also such as Spark made of samples, to a real browser that opens it."""
 
+import asyncio
 import json
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from actors.cli import main
 from actors.report.page import page as render
+from deploy.local.cluster import Cluster
+from engine.core.event_base import Event
+from engine.core.progress_sample import ProgressSample, encode_sample, lag_topic, progress_topic
+from engine.jobs import lag
 from engine.jobs.history import History
 from engine.jobs.lag_summary import summarize
-from engine.jobs.lag_terms import history_uri
+from engine.jobs.lag_terms import LagTerms, history_uri
 from engine.jobs.storage import Storage
 from policies.model import FlowName
+from tests.harness.admin import create_topics
 from tests.harness.browser import NAMES, Tab, browser, find_browser
-from tests.harness.day import DAY_S, TOPICS, a_day, windows_of
+from tests.harness.day import DAY_S, EVERY_S, TOPICS, a_day, windows_of
+from tests.harness.load import Sent, produce
 from tests.unit.engine.jobs.windows_tables import BASE_MS, HOUR_MS, Row, add, row
 
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.full,
     pytest.mark.skipif(find_browser() is None, reason=f"no browser is installed here ({', '.join(NAMES)})"),
+    # PySpark leaves the sockets that it reads results from to the garbage collector.
+    pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),
 ]
 
 FLOWS = (FlowName("east", "west"), FlowName("west", "archive"))
@@ -47,12 +57,31 @@ FITS = "document.documentElement.scrollWidth <= document.documentElement.clientW
 GROUND = "getComputedStyle(document.body).backgroundColor"
 
 
-def written(folder: Path) -> Path:
-    """Write a day of history, and have `raymirror report` write its page."""
-    found = list(windows_of(a_day(time.time_ns() // 1_000_000 - 1000 * DAY_S)))
-    for flow in FLOWS:
-        history = History(history_uri(Storage.of_folder(folder / "storage"), flow))
-        add(history, "day", [one for one in found if one["flow"] == str(flow)])
+def the_last_day() -> list[ProgressSample]:
+    """Tell a day that ends now; each sample lies in the middle of a window."""
+    window_ms = 1000 * EVERY_S
+    return list(a_day((time.time_ns() // 1_000_000 // window_ms - DAY_S // EVERY_S) * window_ms - window_ms // 2))
+
+
+def history_of(folder: Path, flow: FlowName) -> History:
+    return History(history_uri(Storage.of_folder(folder / "storage"), flow))
+
+
+def made_by_spark(spark: SparkSession, cluster: Cluster, folder: Path, flow: FlowName) -> None:
+    """Have the query of lag make the history of all samples on the progress topic."""
+    told: list[Event] = []
+    options = {"kafka.bootstrap.servers": cluster.bootstrap_servers}
+    terms = LagTerms(flow=flow, window_s=EVERY_S, every_s=1, most_records=2000)
+    query, _ = lag.start(spark, terms, Storage.of_folder(folder / "storage"), options, told.append)
+    try:
+        query.processAllAvailable()
+    finally:
+        query.stop()
+    assert told == []
+
+
+def reported(folder: Path) -> Path:
+    """Have `raymirror report` write the page."""
     config, out = folder / "mm2.properties", folder / "report.html"
     config.write_text(CONFIG.format(storage=folder / "storage"))
     assert main.main(["report", "--since", "24h", "--config", str(config), "-o", str(out)]) == 0
@@ -65,9 +94,41 @@ async def drawn(tab: Tab) -> list[dict[str, Any]]:
 
 
 async def test_a_browser_draws_every_plot_and_asks_for_nothing(tmp_path: Path) -> None:
-    command, page = find_browser(), written(tmp_path)
+    found = list(windows_of(the_last_day()))
+    for flow in FLOWS:
+        add(history_of(tmp_path, flow), "day", [one for one in found if one["flow"] == str(flow)])
+    await all_is_drawn(reported(tmp_path), tmp_path)
+
+
+async def test_a_browser_draws_what_spark_made_of_samples(
+    spark: SparkSession, source_cluster: Cluster, tmp_path: Path
+) -> None:
+    samples = the_last_day()
+    for flow in FLOWS:
+        own = [one for one in samples if one.flow == str(flow)]
+        topic = progress_topic(flow.source)
+        await create_topics(source_cluster, {topic: 1, lag_topic(flow.source): 1})
+        await produce(source_cluster, topic, 0, [Sent(None, encode_sample(one), timestamp_ms=one.at_ms) for one in own])
+        await asyncio.to_thread(made_by_spark, spark, source_cluster, tmp_path, flow)
+        wanted = {key_of(one): one for one in windows_of(own)}
+        found = {
+            key_of(row): row for table in history_of(tmp_path, flow).windows(0, 2**45) for row in table.to_pylist()
+        }
+        assert found.keys() == wanted.keys()
+        for key, window in wanted.items():
+            assert {name: found[key][name] for name in window} == window
+    await all_is_drawn(reported(tmp_path), tmp_path)
+
+
+def key_of(window: Row) -> tuple[str, int, str, int]:
+    return window["topic"], window["partition"], window["copier_key"], window["window_start_ms"]
+
+
+async def all_is_drawn(page: Path, folder: Path) -> None:
+    """Open the page on a wide and a small screen, by day and by night."""
+    command = find_browser()
     assert command is not None
-    async with browser(command, tmp_path / "profile") as tab:
+    async with browser(command, folder / "profile") as tab:
         for width, dark in ((1280, False), (1280, True), (375, False)):
             await tab.open(page, width=width, dark=dark)
             plots = await drawn(tab)
@@ -81,8 +142,8 @@ async def test_a_browser_draws_every_plot_and_asks_for_nothing(tmp_path: Path) -
         said = await tab.value("document.body.innerText")
         assert all(topic.name in said for topic in TOPICS)
         assert "waits for a fetch from source broker 2" in said
-        await tab.picture(tmp_path / "page.png")
-        assert (tmp_path / "page.png").stat().st_size > 20_000
+        await tab.picture(folder / "page.png")
+        assert (folder / "page.png").stat().st_size > 20_000
 
 
 def check(plot: dict[str, Any], width: int) -> None:

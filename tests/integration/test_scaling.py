@@ -62,7 +62,7 @@ def test_a_backlog_grows_the_fleet_and_calm_shrinks_it(
             said = [event["text"] for event in calm["events"] if event["text"].startswith("copiers: ")]
             assert any("drains in" in text or "does not drain" in text for text in said), said
             assert any("3 -> 2 copiers" in text for text in said), said
-            assert any("2 -> 1 copiers" in text for text in said), said
+            assert any("2 -> 1 copier" in text for text in said), said
             assert shell("stop").returncode == 0, json.dumps(said)
         finally:
             run.terminate()

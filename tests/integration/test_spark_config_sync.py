@@ -58,10 +58,10 @@ def drive(pair: Pair, topic: str, copy: str) -> list[float]:
     return asyncio.run(driven())
 
 
-def check(rows: list[dict[str, Any]], copy: str, done_s: list[float]) -> None:
+def check(rows: list[dict[str, Any]], copy: str, done_s: list[float], partitions: int = 1) -> None:
     """The trail has what was done, in order, by whom and why, each change within one interval of its cause."""
     assert [(row["target"], row["change"], row["name"], row["before"], row["after"]) for row in rows] == [
-        (copy, "create_topic", "partitions", "", "1"),
+        (copy, "create_topic", "partitions", "", str(partitions)),
         (copy, "set_config", "retention.ms", "604800000", "8000000"),
         (copy, "drop_config", "retention.ms", "8000000", ""),
     ]

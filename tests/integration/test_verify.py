@@ -1,6 +1,7 @@
 """A proof of real copies: a good one with all that makes copies look unlike, and one with a fault on each partition."""
 
 import asyncio
+import functools
 import json
 import subprocess
 import sys
@@ -75,6 +76,29 @@ async def test_a_proof_that_is_to_stop_stops(mirror: Mirror, spark: "SparkSessio
     stop.set()
     with pytest.raises(ProofStopped):
         await asyncio.to_thread(proof.run, spark, terms, config, stop=stop)
+
+
+async def test_what_neither_side_has_any_more_is_not_proven(
+    mirror: Mirror, spark: "SparkSession", tmp_path: Path
+) -> None:
+    """Both sides hold the same, which is nothing: only the map tells that there was something."""
+    copied = await mirror.topic("verify-gone")
+    await produce(mirror.source, "verify-gone", 0, numbered(COUNT))
+    async with mirror.run() as run:
+        await run.until_copied()
+    for cluster, topic in ((mirror.source, "verify-gone"), (mirror.target, copied)):
+        await delete_topic(cluster, topic)
+        await create_topics(cluster, {topic: 1})
+        await until_equal(functools.partial(partition_count, cluster, topic), 1)
+    report = await prove(spark, mirror, tmp_path, "verify-gone")
+    assert not report.whole
+    (one,) = report.differences
+    assert (one.kind, one.source_offset, one.what) == (Kind.GONE, 0, f"and {COUNT - 1} behind it")
+    found = lane(report, "verify-gone")
+    assert (found.records, found.differences, found.proven_to) == (0, COUNT, 0)
+    await produce(mirror.source, "verify-gone", 0, numbered(5))  # records of another topic, at offsets of the old one
+    report = await prove(spark, mirror, tmp_path, "verify-gone")
+    assert {one.kind for one in report.differences} == {Kind.GONE, Kind.MISSING}
 
 
 async def send_turns(mirror: Mirror, topic: str) -> None:

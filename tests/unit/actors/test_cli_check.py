@@ -13,7 +13,7 @@ TOPIC = TopicPreview(source="t", target="A.t", partitions=3, exists=False)
 def test_a_flow_without_topics_says_that_it_waits_for_some(capsys: pytest.CaptureFixture[str]) -> None:
     show(FlowPreview(flow=FLOW, topics=(), left_out=3))
     assert capsys.readouterr().out.splitlines() == [
-        "A->B: 0 topics, 0 partitions; 3 topics left out",
+        "A->B: 0 topics, 0 partitions; left out: 3 topics",
         "note: A->B: no topic of 'A' is wanted by `topics` yet; one that comes is copied",
     ]
     show(FlowPreview(flow=FLOW, topics=(TOPIC,), left_out=0))

@@ -65,7 +65,7 @@ def test_a_plan_changes_nothing_and_an_application_leaves_nothing(
     assert stage.target.writes == []
     assert "A->B: 3 topics compared, 6 changes" in said
     lines = [" ".join(line.split()) for line in said.splitlines()]
-    assert "+ A.new topic - 1 partitions, 1 replicas, segment.bytes=9" in lines
+    assert "+ A.new topic - 1 partition, 1 replica, segment.bytes=9" in lines
     assert "+ A.orders partitions 1 2" in lines
     assert "~ A.clicks retention.ms 6 7" in lines
     assert "+ A.clicks cleanup.policy delete (a default) compact" in lines

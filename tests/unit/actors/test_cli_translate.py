@@ -79,18 +79,18 @@ def ask(config: str, *words: str) -> int:
     [
         (translated(row(5, 7)), (), exits.OK, ""),
         (translated(), (), exits.OK, ""),
-        (translated(row(5, 7), row(6)), (), exits.FAILED, "1 of 2 partitions have no answer yet"),
+        (translated(row(5, 7), row(6)), (), exits.FAILED, "no answer yet for 1 of 2 partitions"),
         (translated(row(5, 7), row(6, mirrored=False)), (), exits.OK, ""),
         (translated(row(5, 7, 7)), ("--apply",), exits.OK, ""),
-        (translated(row(5, 7, 9)), ("--apply",), exits.FAILED, "1 of 1 partitions stand elsewhere on the target"),
+        (translated(row(5, 7, 9)), ("--apply",), exits.FAILED, "elsewhere on the target: 1 of 1 partition"),
         (translated(row(5, 7), target_state="active"), ("--apply",), exits.FAILED, "has members on the target"),
-        (translated(row(5, 7, 6)), ("--hold-until-equal", "--timeout", "0"), exits.FAILED, "stand elsewhere"),
+        (translated(row(5, 7, 6)), ("--hold-until-equal", "--timeout", "0"), exits.FAILED, "elsewhere on the target"),
         (translated(row(5, 7, 7, exact=False)), ("--apply",), exits.OK, ""),
         (
             translated(row(5, 7, 7, exact=False)),
             ("--hold-until-equal", "--timeout", "0"),
             exits.FAILED,
-            "1 of 1 partitions are known from MM2's syncs only, not exactly",
+            "known from MM2's syncs only, not exactly: 1 of 1 partition",
         ),
     ],
 )
@@ -175,4 +175,4 @@ def test_the_table_shows_what_is_known_and_why_the_rest_is_not() -> None:
 
 
 def test_what_has_no_answer_is_said_before_what_is_not_equal() -> None:
-    assert why_not(translated(row(5, 7, 6), row(8))) == "group g: 1 of 2 partitions have no answer yet"
+    assert why_not(translated(row(5, 7, 6), row(8))) == "group g: no answer yet for 1 of 2 partitions"

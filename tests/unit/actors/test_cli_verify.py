@@ -94,9 +94,7 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
 def test_a_whole_copy(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     assert stage.run("--cores", "3") == exits.OK
     said = capsys.readouterr().out
-    assert (
-        "A->B: whole: 9 records (0.0 MiB of keys and values) of 1 partitions compared in 2.0 s, 0 differences" in said
-    )
+    assert "A->B: whole: 9 records (0.0 MiB of keys and values) of 1 partition compared in 2.0 s, 0 differences" in said
     assert stage.asked == [(ProofTerms(flow=FlowName("A", "B")), None)]
     assert stage.cores == [3]
 

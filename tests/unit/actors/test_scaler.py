@@ -80,7 +80,7 @@ def test_a_backlog_makes_the_fleet_grow_and_its_end_shrink() -> None:
     assert len(backlog.ready()) == 1
     reasons = [event.text() for event in fleet.told if type(event).__name__ == "Scaled"]
     assert any("1 -> 2 copiers" in reason or "1 -> 4 copiers" in reason for reason in reasons), reasons
-    assert "2 -> 1 copiers" in reasons[-1]
+    assert "2 -> 1 copier" in reasons[-1]
     assert len(backlog.ready()[0].sets) == 4
 
 

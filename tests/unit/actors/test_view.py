@@ -116,7 +116,7 @@ def test_the_table_names_flows_and_the_last_events() -> None:
     console = Console(file=io.StringIO(), width=140)
     console.print(render(status(*map(event, range(20)), of=flow(waiting_for="patience"))))
     text = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "running (1 topics paused)" in text
+    assert "running (1 topic paused)" in text
     assert "waiting for patience" in text
     assert "event 19" in text
     assert "event 11" not in text
@@ -193,12 +193,10 @@ def test_spark_is_told_where_it_is_on() -> None:
         for state in (JobState.RUNNING, JobState.WAITING, JobState.DONE)
     )
     ready = SparkStatus(state=SparkState.READY, executors=2, jobs=jobs)
-    assert spark_text(replace(off, spark=ready)) == (
-        "Spark: ready, 2 executor(s), running: job-running, 1 job(s) waiting"
-    )
+    assert spark_text(replace(off, spark=ready)) == ("Spark: ready, 2 executors, running: job-running, 1 job waiting")
     again = JobLine(job_id="lag", job="lag", state=JobState.WAITING, error="no such bucket")
     assert spark_text(replace(off, spark=replace(ready, jobs=(again,)))).endswith(
-        "1 job(s) waiting, lag failed and begins again: no such bucket"
+        "1 job waiting, lag failed and begins again: no such bucket"
     )
     refused = SparkStatus(state=SparkState.REFUSED, reason="no Java")
     assert spark_text(replace(off, spark=refused)) == "Spark: refused (no Java)"
@@ -216,7 +214,7 @@ def test_proof_of_copy_all_the_time_is_told_where_it_is_on() -> None:
     assert proof_text(begun, "A->B") == "proof of copy: no round yet"
     at_ms = begun.at_ms - 90_000
     told = FlowProof(at_ms=at_ms, partitions=9, differences=1, trouble="host:1: cannot connect")
-    text = "proof of copy: 9 partitions, 1 differences, looked at 1 min 30 s ago, host:1: cannot connect"
+    text = "proof of copy: 9 partitions, 1 difference, looked at 1 min 30 s ago, host:1: cannot connect"
     assert proof_text(replace(begun, proofs={"A->B": told}), "A->B") == text
     out = io.StringIO()
     Console(file=out, width=200).print(render(replace(begun, proofs={"A->B": told})))

@@ -102,4 +102,4 @@ def test_dropped_events_are_an_event() -> None:
     dropped = EventsDropped(flow=FLOW, count=3, why="away")
     (found,) = CODEC.decode([CODEC.encode(dropped, 1)])
     assert found.event == dropped
-    assert found.text == "3 events were not written to the events topic (away)"
+    assert found.text == "the events topic lacks 3 events (away)"

@@ -61,7 +61,7 @@ def test_partitions_are_added_and_never_taken() -> None:
 def test_too_few_replicas_are_told() -> None:
     (conflict,) = plan(state(replicas=3), state(replicas=1)).conflicts
     assert conflict.kind is ConflictKind.REPLICAS
-    assert "1 replicas, replication.factor is 2" in conflict.what
+    assert "1 replica, replication.factor is 2" in conflict.what
     assert plan(state(replicas=2), state(replicas=2)).conflicts == ()
     assert plan(state(), state(replicas=2)).conflicts == ()
 

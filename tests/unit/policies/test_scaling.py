@@ -160,7 +160,7 @@ def test_a_trial_without_lag_proves_nothing() -> None:
 def test_at_the_limit_it_says_so() -> None:
     behind = msgspec.structs.replace(BEHIND, copiers=2)
     _, decision = repeat(ScalingMemory(wanted=2), behind, 600, ScalingLimits(maximum=2))
-    assert decision == Decision(2, "the lag does not drain in time, but 2 copiers are the most allowed")
+    assert decision == Decision(2, "the lag does not drain in time, but no more than 2 copiers may be")
     few = msgspec.structs.replace(behind, sets=2)
     assert repeat(ScalingMemory(wanted=2), few, 600)[1] == decision
 
@@ -185,7 +185,7 @@ def test_at_the_limit_it_says_so() -> None:
             2,
             0,
             ScalingLimits(minimum=2, maximum=4),
-            Decision(1, "1 to 1 copiers allowed (0 partition sets): 2 -> 1 copiers", True),
+            Decision(1, "1 to 1 copier allowed (0 partition sets): 2 -> 1 copier", True),
         ),
         (4, 64, ScalingLimits(maximum=4), Decision(4)),
     ],

@@ -46,8 +46,8 @@ def test_it_tells_breaches_stalls_failures_and_holes(summary: Summary) -> None:
     said = " ".join(body(text).itertext())
     assert "<o&rders>" in said
     assert "waits for a fetch from <source>" in said
-    assert "80 appends were answered with a failure" in said
-    assert "7 samples of partitions were never written" in said
+    assert "Answered with a failure and tried again: 80 appends." in said
+    assert "Never written: 7 samples of partitions" in said
     assert "39.0 s 20.0 s" in re.sub(r"\s+", " ", " ".join(one.text or "" for one in body(text).iter("td")))
     assert 'class="span"' in text
     assert 'class="mark"' in text

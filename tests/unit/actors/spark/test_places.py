@@ -30,8 +30,8 @@ def test_a_folder_of_one_machine_needs_java_and_cpus_on_the_head() -> None:
     assert "Spark runs on the head node, which was started without Java" in why
     assert "raymirror.storage.shared = true" in why
     without = [node(HEAD, "raymirror_java"), node("raymirror_java", "CPU")]
-    assert "the head node, which has 0 CPUs, and an executor takes 1" in refusal_of(without, head_only=True)
-    assert "has 1 CPUs, and an executor takes 2" in refusal_of(
+    assert "the head node, which has 0 CPU, and an executor takes 1" in refusal_of(without, head_only=True)
+    assert "has 1 CPU, and an executor takes 2" in refusal_of(
         [node(HEAD, "raymirror_java", "CPU")], head_only=True, cores=2
     )
 

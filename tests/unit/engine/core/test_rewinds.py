@@ -55,7 +55,7 @@ def test_of_many_groups_some_are_named_and_the_rest_share_an_event_a_minute() ->
     shared = [event for event in told if event.group == OTHERS]
     assert [event.groups for event in shared] == [1_000 - NAMED, 1_000, 1_000]
     assert (
-        "consumer groups: offsets of 1000 groups that are not named, of 1 partitions at most taken back"
+        "consumer groups: offsets of 1000 groups that are not named, of 1 partition at most taken back"
         in shared[1].text()
     )
     assert len(told) + named <= 3 * (NAMED + 1)

@@ -62,7 +62,7 @@ async def test_of_copies_only_what_can_matter_is_asked() -> None:
 
 
 async def test_topics_are_asked_for_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(config_snapshot, "_PART", 3)
+    monkeypatch.setattr(config_snapshot, "TOPICS_AT_ONCE", 3)
     stage = Stage()
     names = [f"t-{number}" for number in range(20)]
     for name in names:

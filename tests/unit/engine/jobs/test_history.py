@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engine.errors import NewerFormat
-from engine.jobs.history import History, hour_text
+from engine.jobs.history import History
 from engine.jobs.history_care import care, clear, compact, expire
 from engine.jobs.history_files import Commit, HistoryDamaged, hour_of, live
 from engine.jobs.lag_terms import CareTerms
@@ -27,9 +27,11 @@ def test_nothing_is_read_of_nothing(history: History) -> None:
     assert care(history, CareTerms(), NOW_MS).compacted == 0
 
 
-def test_windows_are_read_hour_by_hour_within_their_time(history: History) -> None:
+def test_windows_are_read_some_minutes_at_a_time_within_their_time(history: History) -> None:
     add(history, "g-0", [row(58), row(59), row(60), row(61)])
-    assert [hour for hour, _ in history.hours(BASE_MS, NOW_MS)] == [hour_text(BASE_MS), hour_text(BASE_MS + HOUR_MS)]
+    add(history, "g-1", [row(2), row(4, samples=1), row(5), row(57)])
+    begins = [table.column("window_start_ms").to_pylist() for table in history.windows(BASE_MS, NOW_MS)]
+    assert [[(one - BASE_MS) // 60_000 for one in some] for some in begins] == [[2, 4], [5], [57, 58, 59], [60, 61]]
     assert read(history, 59, 61) == [(59, 0, 6), (60, 0, 6)]
 
 
@@ -48,7 +50,7 @@ def test_the_most_complete_of_a_window_counts_whatever_the_order(history: Histor
 
 def test_only_what_is_asked_for_is_read(history: History) -> None:
     add(history, "g-0", [row(1, lag=7)])
-    ((_, table),) = history.hours(BASE_MS, NOW_MS, ["lag_records", "not there"])
+    (table,) = history.windows(BASE_MS, NOW_MS, ["lag_records", "not there"])
     assert set(table.column_names) == {
         *("flow", "topic", "partition", "copier_key", "window_start_ms", "samples", "last_ms", "lag_records")
     }

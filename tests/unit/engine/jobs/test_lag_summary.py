@@ -57,6 +57,16 @@ def test_many_windows_become_few_points_of_the_worst_lag_and_the_mean_rate(tmp_p
     ]
 
 
+def test_a_step_that_is_longer_than_what_is_read_at_a_time_is_one_point(tmp_path: Path) -> None:
+    rows = [row(minute, lag=9 - minute, records_per_s=float(minute)) for minute in range(7)]
+    summary = told(tmp_path, [*rows, row(59, lag=1, records_per_s=1.0), row(60, lag=2)], hours=7 * 24)
+    assert summary.step_s == 3600
+    assert [(point.at_ms, point.lag_records, point.records_per_s) for point in summary.topics] == [
+        (minute_ms(0), 9, 22 / 8),
+        (minute_ms(60), 2, 0.0),
+    ]
+
+
 def test_copiers_add_up_in_their_flow(tmp_path: Path) -> None:
     mine: Row = {"records_per_s": 10.0, "bytes_per_s": 300.0, "append_failures": 1, "dropped": 2}
     other: Row = {"records_per_s": 20.0, "bytes_per_s": 100.0, "append_failures": 0, "dropped": 3}

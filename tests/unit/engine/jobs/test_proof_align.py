@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.jobs.proof_align import Aligned, Content, Found, Pair, align
+from engine.jobs.proof_align import Aligned, Content, Found, Pair, align, gone
+from engine.jobs.proof_plan import Runs
 from engine.jobs.proof_terms import Kind
 
 COUNT, BY = 20, 100  # records of the source from 0 on, and how much higher they lie on the target
@@ -119,3 +120,48 @@ def test_many_lost_ones_are_all_named_and_nothing_else(lost: set[int], data: st.
     kept: list[Content | None] = [None if n in lost else one for n, one in enumerate(SOURCE)]
     found = named(kept if holes else [one for one in kept if one is not None]).found
     assert {(one.kind, one.source) for one in found} == {(Kind.MISSING, n) for n in lost}
+
+
+RUNS = Runs([0, 5, 20], [100, 105, 130], [5, 5, 4])
+"""Two runs that meet on both sides, and one behind a hole."""
+
+
+@pytest.mark.parametrize(
+    ("seen", "found"),
+    [
+        (range(24), []),
+        ([], [(0, 100, 5), (5, 105, 5), (20, 130, 4)]),
+        ([-1, *range(3), 4, *range(6, 10), *range(10, 22), 23], [(3, 103, 1), (5, 105, 1), (22, 132, 1)]),
+    ],
+)
+def test_what_neither_side_has_is_named_in_rows_of_one_run(seen: list[int], found: list[tuple[int, int, int]]) -> None:
+    named = gone(RUNS, seen)
+    assert [(one.source, one.target, one.records) for one in named] == found
+    assert {one.kind for one in named} <= {Kind.GONE}
+
+
+def test_a_map_without_runs_misses_nothing() -> None:
+    assert gone(Runs([], [], []), [1, 2]) == []
+
+
+@pytest.mark.parametrize(
+    ("starts", "left"), [((0, 0), 5), ((7, 0), 3), ((0, 108), 2), ((8, 107), 2), ((10, 0), 0), ((0, 999), 0)]
+)
+def test_retention_takes_its_part_of_what_is_gone(starts: tuple[int, int], left: int) -> None:
+    rest = Found(Kind.GONE, 5, 105, records=5).above(*starts)
+    assert rest == (Found(Kind.GONE, 10 - left, 110 - left, records=left) if left else None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "at", "stays"),
+    [
+        (Kind.MISSING, (5, 105), True),
+        (Kind.MISSING, (4, 105), False),
+        (Kind.MISSING, (5, 104), False),
+        (Kind.EXTRA, (-1, 104), True),
+        (Kind.EXTRA, (4, 105), False),
+    ],
+)
+def test_below_the_start_of_a_log_nothing_is_missing(kind: Kind, at: tuple[int, int], *, stays: bool) -> None:
+    one = Found(kind, *at)
+    assert one.above(5, 105) == (one if stays else None)

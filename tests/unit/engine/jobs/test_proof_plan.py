@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.jobs.proof_plan import Lane, Runs, buckets, pieces, waves
+from engine.jobs.proof_plan import Lane, Runs, buckets, expected, piece_of, pieces, waves
 from policies.model import LaneName, TopicPartition
 
 
@@ -47,6 +47,7 @@ def test_runs_answer_as_a_table_does(made: tuple[Runs, dict[int, int]], offset: 
     assert runs.source_of(offset, -7) == min((at for to, at in table.items() if to >= offset), default=-7)
     assert runs.behind(offset, -7) == max((to + 1 for at, to in back.items() if at < offset), default=-7)
     assert runs.source_before(offset, -7) == max((at for to, at in table.items() if to < offset), default=-7)
+    assert runs.below([offset, other]).tolist() == [sum(at < end for at in back) for end in (offset, other)]
     low, high = sorted((offset, other))
     part = runs.clip(low, high)
     assert part.records == sum(low <= at < high for at in back)
@@ -110,3 +111,12 @@ def test_waves_end_at_the_limits_of_runs_and_lanes() -> None:
     lanes = [lane(broken, 40, 20, number=n) for n in range(4)]
     assert [len(wave) for wave in waves(lanes, 1000, 45, 9)] == [2, 2]
     assert [len(wave) for wave in waves(lanes, 1000, 900, 3)] == [3, 1]
+
+
+@given(any_runs(), st.integers(0, 400), st.integers(1, 400), st.integers(1, 90))
+def test_ranges_hold_what_the_map_knows(made: tuple[Runs, dict[int, int]], first: int, size: int, step: int) -> None:
+    runs, table = made
+    piece = piece_of(0, lane(runs, 2000, 2000), first, first + size)
+    starts = range(first, first + size, step)
+    wanted = [sum(at <= one < min(at + step, first + size) for one in table.values()) for at in starts]
+    assert expected(piece, step) == wanted

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from engine.jobs.proof_align import Found
 from engine.jobs.proof_plan import Lane, Runs
 from engine.jobs.proof_terms import Kind, ProofTerms
 from engine.jobs.share import Share
@@ -98,7 +99,17 @@ CASES: dict[str, tuple[list[Kept], Expected]] = {
     "stamped by the target": (in_place(altered(time=SOURCE[0].time, kind=1)(SOURCE)), set()),
     "moved as a whole": ([one._replace(offset=one.offset + 1) for one in in_place(SOURCE)], {(Kind.SHIFTED, 0, BY)}),
 }
-NAMES = [*CASES, "null", "foreign", "source compacts", "target compacts", "nothing copied"]
+NAMES = [
+    *CASES,
+    "null",
+    "foreign",
+    "source compacts",
+    "target compacts",
+    "nothing copied",
+    "cut",
+    "gone",
+    "may be gone",
+]
 _NULL = altered(value=None)(SOURCE)
 _SUPERSEDED, _TOMBSTONE = 10, 20
 _KEYED = [
@@ -150,7 +161,8 @@ class Logs:
 def proven(spark: "SparkSession") -> "Prover":
     """All lanes, proven in ranges of 8 and waves of a few lanes."""
     from engine.jobs import proof_frames
-    from engine.jobs.proof_waves import Prover, Sides
+    from engine.jobs.proof_sides import Sides
+    from engine.jobs.proof_waves import Prover
 
     logs = Logs()
     for target, _ in CASES.values():
@@ -163,6 +175,9 @@ def proven(spark: "SparkSession") -> "Prover":
     lost = [one for one in _CLEANED if one.offset != AT]
     logs.add(_KEYED, in_place(lost), target_compacts=True)
     logs.add(SOURCE, [], runs=Runs([], [], []), target_to=BY)
+    logs.add(SOURCE[:AT], in_place(SOURCE[:AT]), source_bounds=(0, AT))
+    logs.add(without(AT, AT + 1), in_place(without(AT, AT + 1, COUNT - 1)))
+    logs.add(without(AT, AT + 1), in_place(without(AT, AT + 1)), source_compacts=True, target_compacts=True)
     terms = ProofTerms(flow=FlowName("A", "B"), range_records=8, wave_records=COUNT * 12, looked_at_once=20)
     prover = Prover(spark, Sides(source={}, target={}), terms, logs.lanes)
     with pytest.MonkeyPatch.context() as patch:
@@ -220,9 +235,49 @@ def test_records_that_the_map_says_nothing_of_are_missing(proven: "Prover") -> N
     assert found_in(proven, "nothing copied") == {(Kind.MISSING, n, BY) for n in range(COUNT)}
 
 
+def test_what_the_map_knows_and_neither_side_has_is_gone(proven: "Prover") -> None:
+    tally = proven.tallies[NAMES.index("cut")]
+    assert tally.found == [Found(Kind.GONE, AT, BY + AT, records=COUNT - AT)]
+    assert (tally.differences, tally.records) == (COUNT - AT, AT)
+    assert tally.bad_from in range(AT - 8, AT + 1)
+    tally = proven.tallies[NAMES.index("gone")]
+    assert set(tally.found) == {
+        Found(Kind.GONE, AT, BY + AT, records=2),
+        Found(Kind.MISSING, COUNT - 1, BY + COUNT - 1),
+    }
+
+
+def test_where_logs_compact_nothing_is_gone(proven: "Prover") -> None:
+    tally = proven.tallies[NAMES.index("may be gone")]
+    assert (tally.found, tally.bad_from) == ([], -1)
+
+
+def test_what_both_sides_passed_over_once_is_read_again(spark: "SparkSession") -> None:
+    from engine.jobs import proof_frames
+    from engine.jobs.proof_sides import Sides
+    from engine.jobs.proof_waves import Prover
+
+    logs, read = Logs(), list[int]()
+    logs.add(SOURCE, in_place(SOURCE))
+
+    def skipping(*words: Any, **terms: Any) -> "DataFrame":
+        frame = logs.read(*words, **terms)
+        read.append(frame.count())
+        return frame.where(f"offset % {BY} != {AT}") if len(read) <= 2 else frame
+
+    prover = Prover(spark, Sides(source={}, target={}), ProofTerms(flow=FlowName("A", "B")), logs.lanes)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(proof_frames, "read", skipping)
+        prover.run()
+    (tally,) = prover.tallies
+    assert read == [COUNT] * 4, "it was looked at closer"
+    assert (tally.found, tally.bad_from) == ([], -1)
+
+
 def test_a_look_that_is_cut_says_so(spark: "SparkSession") -> None:
     from engine.jobs import proof_frames
-    from engine.jobs.proof_waves import Prover, Sides
+    from engine.jobs.proof_sides import Sides
+    from engine.jobs.proof_waves import Prover
 
     logs = Logs()
     logs.add(SOURCE, [])
@@ -240,7 +295,8 @@ def test_a_look_that_is_cut_says_so(spark: "SparkSession") -> None:
 def tasks_of(spark: "SparkSession", share: Share) -> list[int]:
     """Prove a good copy; give the tasks in which each side was read and digested."""
     from engine.jobs import proof_frames
-    from engine.jobs.proof_waves import Prover, Sides
+    from engine.jobs.proof_sides import Sides
+    from engine.jobs.proof_waves import Prover
 
     logs, found = Logs(), list[int]()
     logs.add(SOURCE, in_place(SOURCE))

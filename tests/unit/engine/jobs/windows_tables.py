@@ -69,7 +69,7 @@ def add(history: History, name: str, rows: list[Row], *, commit: bool = True, at
 def read(history: History, since: int = 0, until: int = 24 * 60) -> list[tuple[int, int, int]]:
     """Read (minute, partition, samples) of the windows between two minutes."""
     found = []
-    for _, table in history.hours(BASE_MS + WINDOW_MS * since, BASE_MS + WINDOW_MS * until):
+    for table in history.windows(BASE_MS + WINDOW_MS * since, BASE_MS + WINDOW_MS * until):
         for one in table.to_pylist():
             found.append(((one["window_start_ms"] - BASE_MS) // WINDOW_MS, one["partition"], one["samples"]))
     return found

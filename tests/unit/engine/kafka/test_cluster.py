@@ -13,6 +13,7 @@ from engine.kafka.cluster import ClusterClient
 from engine.kafka.connection import Connection
 from engine.kafka.metadata import NO_ID, BrokerAddress, Metadata, PartitionMeta, TopicMeta
 from engine.kafka.security import HandshakeOptions
+from engine.tasks import run_all
 from policies.model import TopicPartition
 from tests.fakes.brokers import turns
 
@@ -230,3 +231,47 @@ async def test_an_id_is_settled_when_most_brokers_answer_and_all_of_them_agree(
     else:
         with pytest.raises(ConnectionLost, match="topic t on cluster 'a': its brokers do not agree which one it is"):
             await client.settled_id("t")
+
+
+class Moved(ClusterClient):
+    """A client whose brokers are not where they were; the bootstrap addresses tell where they are now, or nothing."""
+
+    def __init__(self, *, told: bool) -> None:
+        super().__init__("a", [("h", 1)], HandshakeOptions(client_id="c", timeout_s=1.0))
+        self._brokers = {1: BrokerAddress("before", 1, "")}
+        self.told, self.asked = told, 0
+
+    async def open(self) -> Metadata:
+        self.asked += 1
+        await turns()
+        if not self.told:
+            raise BrokerUnreachable("cluster 'a'", "h:1: refused")
+        self._brokers = {1: BrokerAddress("now", 1, "")}
+        self._shut.clear()
+        return Metadata(cluster_id="i", controller=1, brokers=self._brokers, topics={})
+
+    async def open_connection(self, node: int) -> Connection:
+        if (host := self._brokers[node].host) == "before":
+            raise BrokerUnreachable("before:1", "refused")
+        return Connection(host, node, "c", {})
+
+
+async def test_brokers_that_have_moved_are_found_again_by_all_who_ask_at_once() -> None:
+    client, found = Moved(told=True), list[str]()
+
+    async def ask() -> None:
+        found.append((await client.any_connection()).host)
+
+    await run_all(*(ask() for _ in range(5)))
+    assert (found, client.asked) == (["now"] * 5, 1)
+
+
+async def test_who_asks_while_no_broker_is_found_shares_the_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Moved(told=False)
+    for _ in range(3):
+        with pytest.raises(BrokerUnreachable, match="h:1: refused"):
+            await client.any_connection()
+    assert client.asked == 1
+    monkeypatch.setattr(cluster, "_SHUT_S", 0.0)
+    client.told = True
+    assert (await client.any_connection()).host == "now"

@@ -6,7 +6,6 @@ from uuid import UUID
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import BrokerUnreachable
 from engine.kafka.metadata import NO_ID, Metadata, PartitionMeta, TopicMeta
 from engine.kafka.protocol import MetadataRequest_v12, MetadataResponse_v12
 from engine.kafka.topic_shapes import METADATA, TopicShape, ask_shapes, read_shapes, topic_shapes
@@ -47,19 +46,17 @@ def test_what_is_asked_is_the_format_and_creates_no_topic(names: list[str] | Non
 class Broker:
     """A client and its connection."""
 
-    def __init__(self, *, knows: bool = True, moved: bool = False) -> None:
-        self.knows, self.moved = knows, moved
+    def __init__(self, *, knows: bool = True) -> None:
+        self.knows = knows
         self.asked: list[list[str] | None] = []
 
     async def metadata(self, topics: list[str] | None) -> Metadata:
         self.asked.append(topics)
         partitions = {0: PartitionMeta(1, 1, (1, 2)), 1: PartitionMeta(1, 1, (1,))}
         topic, missing = TopicMeta(0, NO_ID, False, partitions), TopicMeta(3, NO_ID, False, {})
-        return Metadata("c", 1, {}, {"t": topic, "not": missing} if topics != [] else {})
+        return Metadata("c", 1, {}, {"t": topic, "not": missing})
 
     async def any_connection(self) -> Any:
-        if self.moved and [] not in self.asked:
-            raise BrokerUnreachable("b:1", "refused")
         return self
 
     def supports(self, *request: int) -> bool:
@@ -77,9 +74,3 @@ async def test_brokers_old_and_new_tell_the_same() -> None:
         assert await topic_shapes(broker, ["t", "not"]) == {"t": TopicShape(2, 1, False)}
         assert broker.asked == ([] if knows else [["t", "not"]])
         assert await topic_shapes(broker, None) == {"t": TopicShape(2, 1, False)}
-
-
-async def test_brokers_that_have_moved_are_found_again() -> None:
-    broker: Any = Broker(moved=True)
-    assert await topic_shapes(broker, ["t", "not"]) == {"t": TopicShape(2, 1, False)}
-    assert broker.asked == [[]]
