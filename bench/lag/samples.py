@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from aiokafka import AIOKafkaProducer
 
+from bench.errors import BenchError
 from engine.core.progress_sample import (
     FORMAT_VERSION,
     LANES_A_RECORD,
@@ -17,8 +18,11 @@ from engine.core.progress_sample import (
     progress_topic,
 )
 from engine.core.tally import BOUNDS_MS
+from engine.jobs.lag_terms import LagTerms
+from policies.model import FlowName
 
 COPIERS = 4
+LATE_S = LagTerms(flow=FlowName("", "")).watermark_s
 RATE = 100
 """Records that come to a lane each second."""
 _PERIOD_S = 120
@@ -76,7 +80,10 @@ def _lane(lane: int, at_s: int, every_s: int) -> LaneSample:
 
 
 async def tell(servers: str, source: str, lanes: int, every_s: int, from_s: int, until_s: int) -> None:
-    """Write samples at every multiple of `every_s` in a stretch of Unix time, each when it is due."""
+    """Write samples at every multiple of `every_s` in a stretch of Unix time, each when it is due.
+
+    Raises BenchError where the broker took one so late that it would bear the broker's time: a copier tries only once.
+    """
     producer = AIOKafkaProducer(bootstrap_servers=servers, compression_type="gzip", max_request_size=4 << 20)
     await producer.start()
     try:
@@ -86,6 +93,8 @@ async def tell(servers: str, source: str, lanes: int, every_s: int, from_s: int,
             for value in made:
                 await producer.send(progress_topic(source), value, partition=0)
             await producer.flush()
+            if (late_s := time.time() - at_s) > LATE_S:
+                raise BenchError("lag", f"a sample was taken {late_s:.1f} s after it was due: this machine is too slow")
     finally:
         await producer.stop()
 
@@ -93,7 +102,10 @@ async def tell(servers: str, source: str, lanes: int, every_s: int, from_s: int,
 def main() -> None:
     """Tell what the arguments say."""
     servers, source, *numbers = sys.argv[1:]
-    asyncio.run(tell(servers, source, *map(int, numbers)))
+    try:
+        asyncio.run(tell(servers, source, *map(int, numbers)))
+    except BenchError as error:
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":
