@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from bench.errors import BenchError
 
@@ -33,6 +34,16 @@ async def create_topic(
     for name, code, *rest in answer.topic_errors:
         if code:
             raise BenchError("dataset", f"topic {name} not created: error {code} {rest}")
+
+
+async def set_configs(address: str, topic: str, configs: Mapping[str, str]) -> None:
+    """Make these the topic's own configs, instead of all it had; raises BenchError if the cluster refuses."""
+    async with admin(address) as client:
+        answers = await client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, dict(configs))])
+    for answer in answers:
+        for code, message, *_ in answer.resources:
+            if code:
+                raise BenchError("dataset", f"topic {topic} not changed: error {code} {message}")
 
 
 async def topic_names(address: str) -> list[str]:

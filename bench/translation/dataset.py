@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from aiokafka import AIOKafkaProducer
 
-from bench.admin import create_topic
+from bench.admin import create_topic, set_configs
 from bench.errors import BenchError
 from bench.kafka_peek import KafkaPeek
 
@@ -26,6 +26,8 @@ _COMPACT = {
     "segment.bytes": str(8 * 1024 * 1024),
     "max.compaction.lag.ms": "1000",
 }
+_RESTING = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(24 * 3_600_000)}
+"""Nothing more is taken, here or from a copy: a cleaner that has rested for some looks may go on while it is copied."""
 
 
 class Dataset(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +53,8 @@ async def fill(address: str, records: int, partitions: int) -> Dataset:
     async with asyncio.TaskGroup() as group:
         for partition in range(partitions):
             group.create_task(_repeating(address, partition, each))
+    await _cleaned(address, partitions, each)
+    await set_configs(address, COMPACTED, _RESTING)
     left = await _cleaned(address, partitions, each)
     return Dataset(
         topics=(TRANSACTIONS, COMPACTED),

@@ -96,6 +96,7 @@ def write_config(
         "replication.factor = 1\n"
         "offset.storage.replication.factor = 1\n"
         "emit.heartbeats.enabled = false\n"
+        "heartbeats.replication.enabled = false\n"  # others of the shared clusters have theirs
         "refresh.topics.interval.seconds = 1\n"
         f"{more}"
     )

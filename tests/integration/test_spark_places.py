@@ -51,7 +51,7 @@ def test_spark_leaves_a_node_that_is_drained_and_goes_elsewhere_from_one_that_di
 ) -> None:
     with ray_cluster(tmp_path / "ray", [2, 2], head_cpus=2, head_java=False) as ray:
         settings = {**SHARED, "raymirror.storage": f"file:{tmp_path}/kept"}
-        with mirror_of("moved", cluster_pair, ray, tmp_path, **settings) as live:
+        with mirror_of("spark-moved", cluster_pair, ray, tmp_path, **settings) as live:
             probe = start_probe(ray.env, tmp_path, tasks=8, task_s=5)
             live.until(probe_runs(live), "the job runs", READY_S)
             first = host_node(ray)
@@ -64,8 +64,8 @@ def test_spark_leaves_a_node_that_is_drained_and_goes_elsewhere_from_one_that_di
             ray.add_node(cpus=2)
             ray.kill_node(first)
             ray.kill_node(second)
-            copy_some(cluster_pair, live, "moved")
+            copy_some(cluster_pair, live, "spark-moved")
             live.until(lambda: probe.poll() is not None, "the job ends", AGAIN_S)
             assert len(told(probe).answers) == 8
             assert host_node(ray) not in (first, second)
-            copy_some(cluster_pair, live, "moved")
+            copy_some(cluster_pair, live, "spark-moved")
