@@ -70,8 +70,8 @@ async def fill(mirror: Mirror, topic: str, dice: random.Random, first: int) -> N
             await (client.abort_transaction() if turn % 7 == 3 else client.commit_transaction())
 
 
-async def clean(mirror: Mirror, topic: str) -> dict[bytes, int]:
-    """Wait until the cleaner has left holes, and return what is there then and was before."""
+async def clean(mirror: Mirror, topic: str, turn: int) -> dict[bytes, int]:
+    """Wait until the cleaner has left holes, and return what is there then and was before; no value is of two turns."""
     seen: dict[bytes, int] = {}
     async with asyncio.timeout(120):
         rolled = 0
@@ -81,7 +81,7 @@ async def clean(mirror: Mirror, topic: str) -> dict[bytes, int]:
             seen |= found
             if cleaned > 20:
                 return seen
-            await produce(mirror.source, topic, 0, [Sent(b"roll", b"roll-%d-%d" % (len(seen), rolled))])
+            await produce(mirror.source, topic, 0, [Sent(b"roll", b"roll-%d-%d" % (turn, rolled))])
             rolled += 1
             await asyncio.sleep(0.15)  # segment.ms of the topic
 
@@ -96,7 +96,7 @@ async def test_the_map_is_rebuilt_from_topics_after_kills(mirror: Mirror, monkey
         await fill(mirror, topic, dice, turn * _TURNS)
         source |= await places(mirror.source, topic)  # before the cleaner takes what this run may copy
         if turn:
-            source |= await clean(mirror, topic)
+            source |= await clean(mirror, topic, turn)
         async with mirror.run(drain=turn == 2) as run:  # twice just cut off, with a position from some time before
             await run.until_copied()
     target = await places(mirror.target, copied)
