@@ -92,7 +92,9 @@ async def mm2_copies(mirror: Mirror, folder: Path, topic: str, records: int) -> 
 async def ours_copies(mirror: Mirror, load: Load, *, last: bool) -> list[Any]:
     """Run ours for some thousand records and cut it off, or until the load has ended and everything is copied."""
     async with mirror.run(drain=last) as run:
-        await run.until(lambda: len(run.told(Resumed)) == PARTITIONS, "all lanes are taken over", DEADLINE_S)
+        await run.until(
+            lambda: len({one.lane for one in run.told(Resumed)}) == PARTITIONS, "all lanes are taken over", DEADLINE_S
+        )
         wanted = load.sent + 3000
         await run.until(lambda: min(one.source_next for one in run.progress().lanes) > wanted, "copied", DEADLINE_S)
         if last:

@@ -39,9 +39,13 @@ async def test_the_older_of_two_running_copiers_stands_down(pair: tuple[Cluster,
     async with mirror.run(epoch=1, drain=False) as old:
         await old.until(lambda: sum(one.records for one in old.progress().lanes) > COUNT // 10, "a tenth is copied")
         async with mirror.run(epoch=2) as new:
-            await new.until(lambda: len(new.told(Resumed)) == PARTITIONS, "the newer one has the lanes")
+            await new.until(
+                lambda: len({one.lane for one in new.told(Resumed)}) == PARTITIONS, "the newer one has the lanes"
+            )
             await more(mirror, "newer-wins")
-            await old.until(lambda: len(old.told(OwnershipLost)) == PARTITIONS, "the older one stands down")
+            await old.until(
+                lambda: len({one.lane for one in old.told(OwnershipLost)}) == PARTITIONS, "the older one stands down"
+            )
             assert {(one.assignment_epoch, one.other_epoch) for one in old.told(OwnershipLost)} == {(1, 2)}
             await new.until_copied()
             assert new.told(OwnershipLost) == []
@@ -54,7 +58,9 @@ async def test_a_newer_copier_survives_an_older_one_that_starts_late(pair: tuple
     async with mirror.run(epoch=2) as new:
         await new.until(lambda: sum(one.records for one in new.progress().lanes) > COUNT // 10, "a tenth is copied")
         async with mirror.run(epoch=1, drain=False) as old:
-            await old.until(lambda: len(old.told(OwnershipLost)) == PARTITIONS, "the older one stands down")
+            await old.until(
+                lambda: len({one.lane for one in old.told(OwnershipLost)}) == PARTITIONS, "the older one stands down"
+            )
             await new.until_copied()
         await produce(mirror.source, "late", 0, numbered(500))
         await new.until_copied()
@@ -70,10 +76,14 @@ async def test_a_frozen_copier_thaws_after_its_successor_has_begun(pair: tuple[C
     os.kill(frozen.pid, signal.SIGSTOP)
     successor = await CopierProcess.spawn(mirror)
     successor.go()
-    await successor.until(lambda: len(successor.told(Resumed)) == PARTITIONS, "the successor has the lanes")
+    await successor.until(
+        lambda: len({one.lane for one in successor.told(Resumed)}) == PARTITIONS, "the successor has the lanes"
+    )
     os.kill(frozen.pid, signal.SIGCONT)
     await more(mirror, "thaw")
-    await frozen.until(lambda: len(frozen.told(OwnershipLost)) == PARTITIONS, "the thawed one stands down")
+    await frozen.until(
+        lambda: len({one.lane for one in frozen.told(OwnershipLost)}) == PARTITIONS, "the thawed one stands down"
+    )
     await successor.until(lambda: successor.last.copied == COUNT + PARTITIONS * MORE, "all copied")
     await successor.drain()
     await frozen.drain()

@@ -136,7 +136,9 @@ async def test_a_connector_is_taken_over_under_its_name_and_goes_on_from_ours(
     assert terms_for(config.flows[0], "test").position_keys == mirror.terms.position_keys
     await scene.send()
     async with mirror.run() as run:
-        await run.until(lambda: len(run.told(Resumed)) == PARTITIONS, "both lanes are taken over", DEADLINE_S)
+        await run.until(
+            lambda: len({one.lane for one in run.told(Resumed)}) == PARTITIONS, "both lanes are taken over", DEADLINE_S
+        )
         await run.until_copied(deadline_s=DEADLINE_S)
     # and the connector goes on from ours
     worker = await scene.worker("2")

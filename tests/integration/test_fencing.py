@@ -94,7 +94,9 @@ async def until_resumed(run: Run, times: int = 1) -> None:
 
 
 async def until_stood_down(run: Run) -> None:
-    await run.until(lambda: len(run.told(OwnershipLost)) == PARTITIONS, "the former owner stands down")
+    await run.until(
+        lambda: len({one.lane for one in run.told(OwnershipLost)}) == PARTITIONS, "the former owner stands down"
+    )
     assert {(one.assignment_epoch, one.other_epoch) for one in run.told(OwnershipLost)} == {(1, 2)}
 
 

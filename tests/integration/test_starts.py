@@ -23,7 +23,7 @@ async def test_latest_copies_only_what_comes_and_is_remembered(mirror: Mirror) -
     for partition in (0, 1):
         await produce(mirror.source, "latest", partition, numbered(50))
     async with mirror.run() as run:
-        await run.until(lambda: len(run.told(Resumed)) == 2, "both lanes owned")
+        await run.until(lambda: len({one.lane for one in run.told(Resumed)}) == 2, "both lanes owned")
     await produce(mirror.source, "latest", 0, numbered(20, first=50))  # while nobody runs
     begin(mirror, Earliest())  # no longer asked: the resolved start was written down
     async with mirror.run() as run:

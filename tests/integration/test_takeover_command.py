@@ -122,7 +122,9 @@ async def test_in_place_and_the_way_back(cluster_pair: Pair, tmp_path: Path) -> 
     assert (code, flow["ready"], flow["exact"]) == (0, True, True), flow
     assert (await asyncio.to_thread(scene.shell, "check", scene.config)).returncode == 0
     async with scene.mirror.run(drain=False) as run:
-        await run.until(lambda: len(run.told(Resumed)) == PARTITIONS, "both lanes are taken over", DEADLINE_S)
+        await run.until(
+            lambda: len({one.lane for one in run.told(Resumed)}) == PARTITIONS, "both lanes are taken over", DEADLINE_S
+        )
         told = {(one.lane.partition, one.source_offset, one.tail_records) for one in run.told(Resumed)}
         assert told == {(one["partition"], one["source_next"], one["behind"]) for one in flow["lanes"]}
         await scene.send(700)

@@ -81,12 +81,16 @@ async def test_a_former_owner_that_is_not_refused_finds_out_by_the_positions(
         await old.until_copied()
         old.copier.hold()
         async with mirror.run(epoch=2) as new:
-            await new.until(lambda: len(new.told(Resumed)) == PARTITIONS, "the newer one has the lanes")
+            await new.until(
+                lambda: len({one.lane for one in new.told(Resumed)}) == PARTITIONS, "the newer one has the lanes"
+            )
             for partition in range(PARTITIONS):
                 await produce(mirror.source, "unfenced-two", partition, numbered(100, first=200))
             await new.until_copied()
             old.copier.unhold()
-            await old.until(lambda: len(old.told(OwnershipLost)) == PARTITIONS, "the older one stands down")
+            await old.until(
+                lambda: len({one.lane for one in old.told(OwnershipLost)}) == PARTITIONS, "the older one stands down"
+            )
             await produce(mirror.source, "unfenced-two", 0, numbered(100, first=300))
             await new.until_copied()
     assert await assert_identical(mirror.source, mirror.target, "unfenced-two", copied) == PARTITIONS * 300 + 100
