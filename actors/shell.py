@@ -6,7 +6,6 @@ one ends itself a moment later, and the next leads the copiers on.
 
 import asyncio
 import os
-import time
 from collections.abc import Callable
 
 import msgspec
@@ -32,7 +31,7 @@ from actors.status import EventLine, MirrorStatus, encode_status
 from actors.supervisor import Identity, Replaced, Supervisor, Terms
 from actors.telemetry.exporter import Exporter
 from actors.telemetry.tracing import NoTracing, Tracing, open_tracing
-from engine.clock import now_s
+from engine.clock import now_s, wall_ms
 from engine.errors import MirrorError
 from engine.settings import MirrorConfig
 from engine.tasks import first_cause, join
@@ -181,7 +180,7 @@ class SupervisorShell:
             metadata=metadata,
             plan=plan_sets,
             clock_s=now_s,
-            wall_ms=lambda: time.time_ns() // 1_000_000,
+            wall_ms=wall_ms,
             terms=Terms(drain_s=self._spec.drain_s),
             spark=spark,
             proofs=Proofs((flow.name for flow in config.flows if config.proof.on), spark.report),

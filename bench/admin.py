@@ -1,7 +1,7 @@
 """Topics of a bench's clusters, created and deleted."""
 
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
@@ -36,12 +36,11 @@ async def create_topic(
             raise BenchError("dataset", f"topic {name} not created: error {code} {rest}")
 
 
-async def set_configs(address: str, topic: str, configs: Mapping[str, str]) -> None:
-    """Make these the topic's own configs, instead of all it had; raises BenchError if the cluster refuses."""
-    async with admin(address) as client:
-        answers = await client.alter_configs([ConfigResource(ConfigResourceType.TOPIC, topic, dict(configs))])
-    for answer in answers:
-        for code, message, *_ in answer.resources:
+async def set_configs(client: Any, topics: Iterable[str], configs: Mapping[str, str]) -> None:
+    """Make these the topics' own configs, instead of all they had; raises BenchError if the cluster refuses."""
+    wanted = [ConfigResource(ConfigResourceType.TOPIC, topic, dict(configs)) for topic in topics]
+    for answer in await client.alter_configs(wanted):
+        for code, message, _, topic in answer.resources:
             if code:
                 raise BenchError("dataset", f"topic {topic} not changed: error {code} {message}")
 

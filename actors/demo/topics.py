@@ -1,10 +1,11 @@
 """What the demo does to the source through aiokafka's stock clients: topics, hand-made records, end offsets."""
 
-import time
 from collections.abc import Iterable, Mapping
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+
+from engine.clock import wall_ms
 
 LATE_TOPIC = "payments"
 LATE_PARTITIONS = 2
@@ -28,7 +29,7 @@ async def create_topics(bootstrap: str, partitions: Mapping[str, int]) -> None:
 async def write_late_topic(bootstrap: str) -> None:
     """Create the topic nobody told the mirror of, and write what ProducerPerformance does not: keys, headers, nulls."""
     await create_topics(bootstrap, {LATE_TOPIC: LATE_PARTITIONS})
-    first_ms = time.time_ns() // 1_000_000 - LATE_AGE_MS
+    first_ms = wall_ms() - LATE_AGE_MS
     producer = AIOKafkaProducer(bootstrap_servers=bootstrap, compression_type="zstd", linger_ms=20)
     await producer.start()
     try:

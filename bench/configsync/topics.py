@@ -2,15 +2,16 @@
 
 import asyncio
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from aiokafka.admin import NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.protocol.metadata import MetadataRequest
 
-from bench.admin import admin
+from bench.admin import admin, set_configs
 from bench.errors import BenchError
+from engine.parts import parts
 
 CHANGED = "retention.ms"
 OWN = {CHANGED: "600000000", "segment.bytes": "2000000"}
@@ -24,7 +25,7 @@ _UNKNOWN = 3
 async def create(address: str, names: Sequence[str], partitions: int) -> None:
     """Create topics with their configs; raises BenchError if the cluster refuses one."""
     async with admin(address) as client:
-        for part in _parts(names):
+        for part in parts(names, _AT_ONCE):
             new = [NewTopic(name, partitions, 1, topic_configs=OWN) for name in part]
             answer = await client.create_topics(new, timeout_ms=120_000)
             _require(answer.topic_errors)
@@ -34,13 +35,9 @@ async def create(address: str, names: Sequence[str], partitions: int) -> None:
 
 async def change(address: str, names: Sequence[str], value: str) -> None:
     """Give topics another value of `CHANGED`; returns when the cluster tells it."""
-    configs = OWN | {CHANGED: value}
     async with admin(address) as client:
-        for part in _parts(names):
-            for answer in await client.alter_configs(
-                [ConfigResource(ConfigResourceType.TOPIC, name, configs) for name in part]
-            ):
-                _require(answer.resources, code_at=0)
+        for part in parts(names, _AT_ONCE):
+            await set_configs(client, part, OWN | {CHANGED: value})
         await _until_told(client, names, value)
 
 
@@ -73,7 +70,7 @@ async def _unknown(client: Any, node: int, names: Sequence[str]) -> list[str]:
 async def behind(client: Any, names: Sequence[str], value: str) -> list[str]:
     """Return which topics do not have this value of `CHANGED` yet."""
     found = []
-    for part in _parts(names):
+    for part in parts(names, _AT_ONCE):
         resources = [ConfigResource(ConfigResourceType.TOPIC, name, {CHANGED: None}) for name in part]
         for answer in await client.describe_configs(resources):
             _require([row for row in answer.resources if row[0] != _UNKNOWN], code_at=0)
@@ -83,11 +80,6 @@ async def behind(client: Any, names: Sequence[str], value: str) -> list[str]:
                 if {one[0]: one[1] for one in entries} != {CHANGED: value}
             ]
     return found
-
-
-def _parts(names: Sequence[str]) -> Iterator[Sequence[str]]:
-    for at in range(0, len(names), _AT_ONCE):
-        yield names[at : at + _AT_ONCE]
 
 
 def _require(rows: Sequence[Sequence[Any]], code_at: int = 1) -> None:

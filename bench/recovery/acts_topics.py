@@ -15,6 +15,7 @@ from bench.recovery.scene import Cause, Scene
 from bench.recovery.stage import describe
 from deploy.local.cluster import Cluster
 from deploy.local.ports import HOST
+from engine.clock import wall_ms
 
 ADDED = 4
 DOOMED = "-doomed"
@@ -99,7 +100,7 @@ def delete_topic(scene: Scene) -> Cause:
     )
     scene.kept["ends"] = _ends(target, copy, DOOMED_PARTITIONS)
     began = time.monotonic()
-    scene.kept["deleted_ms"] = time.time_ns() // 1_000_000
+    scene.kept["deleted_ms"] = wall_ms()
     scene.stage.delete(topic)
     ended = time.monotonic()
     scene.stay(_RECREATED_S)  # time in which somebody could make it again

@@ -5,9 +5,9 @@ import time
 from collections.abc import Mapping
 
 import msgspec
-from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from bench.admin import admin
+from bench.reading import read_partition
 from bench.recovery.checkpoints import Pair, Spot, Told, Truth, judge_told
 from bench.recovery.helper import Helper
 from bench.recovery.movers import MoversSpec
@@ -132,22 +132,10 @@ async def read_told(address: str, groups: Mapping[str, object]) -> list[Pair]:
 
     The topic is compacted, but not its newest segment, which is as old as the run.
     """
-    where = TopicPartition(CHECKPOINTS, 0)
-    consumer = AIOKafkaConsumer(bootstrap_servers=address, enable_auto_commit=False)
-    await consumer.start()
-    told: list[Pair] = []
-    try:
-        consumer.assign([where])
-        await consumer.seek_to_beginning(where)
-        end = (await consumer.end_offsets([where]))[where]
-        while await consumer.position(where) < end:
-            for one in (await consumer.getmany(where, timeout_ms=200)).get(where, ()):
-                found = decode_checkpoint(one.key, one.value)
-                if found.group in groups:
-                    told.append(Pair(found.group, found.partition, found.source_offset, found.target_offset))
-    finally:
-        await consumer.stop()
-    return told
+    found = (decode_checkpoint(one.key, one.value) for one in await read_partition(address, CHECKPOINTS))
+    return [
+        Pair(one.group, one.partition, one.source_offset, one.target_offset) for one in found if one.group in groups
+    ]
 
 
 async def read_stored(address: str, topic: str, groups: Mapping[str, object]) -> dict[Spot, int]:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from aiokafka import AIOKafkaProducer
 
-from bench.admin import create_topic, set_configs
+from bench.admin import admin, create_topic, set_configs
 from bench.errors import BenchError
 from bench.kafka_peek import KafkaPeek
 
@@ -20,11 +20,13 @@ _AGAIN = 0.4
 _VALUE_BYTES = 60
 _CLEAN_S = 180.0
 _LOOK_S = 1.0
+_OLD_MS = 1000
+"""A segment of this age ends with the next record, and may be cleaned."""
 _COMPACT = {
     "cleanup.policy": "compact",
     "min.cleanable.dirty.ratio": "0.01",
     "segment.bytes": str(8 * 1024 * 1024),
-    "max.compaction.lag.ms": "1000",
+    "max.compaction.lag.ms": str(_OLD_MS),
 }
 _RESTING = {"cleanup.policy": "compact", "min.compaction.lag.ms": str(24 * 3_600_000)}
 """Nothing more is taken, here or from a copy: a cleaner that has rested for some looks may go on while it is copied."""
@@ -54,7 +56,8 @@ async def fill(address: str, records: int, partitions: int) -> Dataset:
         for partition in range(partitions):
             group.create_task(_repeating(address, partition, each))
     await _cleaned(address, partitions, each)
-    await set_configs(address, COMPACTED, _RESTING)
+    async with admin(address) as client:
+        await set_configs(client, [COMPACTED], _RESTING)
     left = await _cleaned(address, partitions, each)
     return Dataset(
         topics=(TRANSACTIONS, COMPACTED),
@@ -95,6 +98,9 @@ async def _repeating(address: str, partition: int, records: int) -> None:
         for number in range(records):
             again = rng.random() < _AGAIN and number > 1000
             key = b"%d" % (number - rng.randrange(1, 1000) if again else number)
+            if number == records - 1:
+                await client.flush()
+                await asyncio.sleep(2 * _OLD_MS / 1000)
             await client.send(COMPACTED, _value(partition, number), key=key, partition=partition)
         await client.flush()
     finally:

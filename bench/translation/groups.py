@@ -7,6 +7,8 @@ from collections.abc import Mapping
 import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from bench.admin import topic_names
+from bench.reading import read_partition
 from engine.core.mm2_records import decode_checkpoint
 
 _AT_ONCE = 16
@@ -59,21 +61,12 @@ class Found(msgspec.Struct, frozen=True):
 
 async def read_checkpoints(address: str, alias: str) -> dict[Place, Found]:
     """Read a flow's checkpoints, the last of each kept; topics named as on the source. Empty where there are none."""
-    where = TopicPartition(f"{alias}.checkpoints.internal", 0)
-    consumer = AIOKafkaConsumer(bootstrap_servers=address, enable_auto_commit=False)
-    await consumer.start()
+    checkpoints = f"{alias}.checkpoints.internal"
+    if checkpoints not in await topic_names(address):
+        return {}
     found: dict[Place, Found] = {}
-    try:
-        if where.topic not in await consumer.topics():
-            return {}
-        consumer.assign([where])
-        await consumer.seek_to_beginning(where)
-        end = (await consumer.end_offsets([where]))[where]
-        while await consumer.position(where) < end:
-            for one in (await consumer.getmany(where, timeout_ms=200)).get(where, ()):
-                told = decode_checkpoint(one.key, one.value)
-                topic = told.topic.removeprefix(f"{alias}.")
-                found[told.group, topic, told.partition] = Found(told.source_offset, told.target_offset)
-    finally:
-        await consumer.stop()
+    for one in await read_partition(address, checkpoints):
+        told = decode_checkpoint(one.key, one.value)
+        topic = told.topic.removeprefix(f"{alias}.")
+        found[told.group, topic, told.partition] = Found(told.source_offset, told.target_offset)
     return found

@@ -4,7 +4,8 @@ import asyncio
 from bisect import bisect_left
 
 import msgspec
-from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from bench.reading import read_partition
 
 _DEADLINE_S = 600.0
 
@@ -18,22 +19,9 @@ class Log(msgspec.Struct, frozen=True):
 
 async def read_log(address: str, topic: str, partition: int) -> Log:
     """Read a partition whole, committed records only; raises TimeoutError."""
-    where = TopicPartition(topic, partition)
-    consumer = AIOKafkaConsumer(bootstrap_servers=address, isolation_level="read_committed", enable_auto_commit=False)
-    log = Log([], [])
-    await consumer.start()
-    try:
-        consumer.assign([where])
-        await consumer.seek_to_beginning(where)
-        end = (await consumer.end_offsets([where]))[where]
-        async with asyncio.timeout(_DEADLINE_S):
-            while await consumer.position(where) < end:
-                for one in (await consumer.getmany(where, timeout_ms=200)).get(where, ()):
-                    log.offsets.append(one.offset)
-                    log.values.append(one.value)
-    finally:
-        await consumer.stop()
-    return log
+    async with asyncio.timeout(_DEADLINE_S):
+        records = await read_partition(address, topic, partition, isolation_level="read_committed")
+    return Log([one.offset for one in records], [one.value for one in records])
 
 
 class Judge:

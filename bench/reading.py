@@ -1,0 +1,29 @@
+"""A partition read whole by a stock client: what benches judge by."""
+
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+
+async def read_partition(
+    address: str, topic: str, partition: int = 0, *, isolation_level: str = "read_uncommitted"
+) -> list[Any]:
+    """Read a partition from its beginning to its present end, as aiokafka's ConsumerRecords."""
+    # By its default it would go to the end, and a `seek_to_beginning` meets that answer on its way: nothing was read.
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=address,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        isolation_level=isolation_level,
+    )
+    await consumer.start()
+    try:
+        where = TopicPartition(topic, partition)
+        consumer.assign([where])
+        end = (await consumer.end_offsets([where]))[where]
+        found: list[Any] = []
+        while await consumer.position(where) < end:
+            found += (await consumer.getmany(where, timeout_ms=200)).get(where, ())
+        return found
+    finally:
+        await consumer.stop()
