@@ -130,7 +130,7 @@ class CopierShell:
         """Do what the orders say; what is being let go is news when it is done."""
         if (orders.term, orders.version) <= (self._followed.term, self._followed.version) or self._task.done():
             return
-        before, self._followed = self._followed, orders
+        before = self._followed
         wanted = {group.set_id: group for group in orders.sets or ()}
         for set_id in self._held.keys() - wanted.keys():
             self._spawn_release(set_id, self._held[set_id])
@@ -143,6 +143,7 @@ class CopierShell:
         if orders.drain:
             self._drain_asked.set()
         self._take_sample()
+        self._followed = orders  # last, because a report that says so, made by the control loop, tells what came of it
         self._tell_news()
 
     def _spawn_release(self, set_id: str, leaving: PartitionSet) -> None:
@@ -215,8 +216,8 @@ class CopierShell:
             return
 
     def _report(self, *, introduce: bool) -> Report:
-        held, followed = self._held, self._followed
-        progress = self._progress()
+        followed = self._followed  # first, as it is written last
+        held, progress = self._held, self._progress()
         return Report(
             copier_id=self._spec.copier_id,
             recipe=self._spec.recipe,

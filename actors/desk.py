@@ -224,6 +224,13 @@ class FlowDesk:
         """Whether every copier that was found running has said what it holds."""
         return all(seat.introduced for seat in self.seats.values())
 
+    @property
+    def is_heeded(self) -> bool:
+        """Whether every copier does what is wanted now; one that starts holds nothing yet."""
+        paused = self.wanted.state is Desired.PAUSED
+        wanted = (paused, self.wanted.paused_topics, self.wanted.wake)
+        return all(seat.is_new or seat.heeds(*wanted) for seat in self.seats.values())
+
     def held_since(self, seat: Seat | None = None) -> dict[str, float]:
         """Say since when each set is held by its copier, or which sets one copier holds."""
         seats = [seat] if seat is not None else list(self.seats.values())

@@ -73,6 +73,18 @@ class Seat:
             and (self.report.term, self.report.version) == (self.orders.term, self.orders.version)
         )
 
+    @property
+    def is_new(self) -> bool:
+        """Whether it was started by us and has not answered yet."""
+        return self.state is CopierState.STARTING and not self.is_adopted
+
+    def heeds(self, paused: bool, paused_topics: frozenset[str], wake: int) -> bool:
+        """Whether it was told this, and does it."""
+        told = self.orders
+        if told is None or not self.follows:
+            return False
+        return (told.paused, told.paused_topics, told.wake) == (paused, paused_topics, wake)
+
     def answer(self, at_s: float) -> None:
         """Note that its process answers."""
         if self.answered_at_s is None:

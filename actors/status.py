@@ -68,6 +68,8 @@ class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Partitions that do not move, though they are behind or nobody can tell; each gives a reason."""
     quarantined: dict[str, str] = {}
     """Source partitions that are left alone because they end their copiers, and why."""
+    heeded: bool = True
+    """Whether every copier does what was asked for last; a second or so passes between."""
     append_failures: int = 0
     append_latency: Histogram = Histogram()
     replication_latency: Histogram = Histogram()

@@ -216,7 +216,7 @@ class Supervisor:
 
     def _drain(self, desk: FlowDesk) -> None:
         for seat in list(desk.seats.values()):
-            if seat.state is CopierState.STARTING and not seat.is_adopted:
+            if seat.is_new:
                 self._bury(desk, seat)  # it holds nothing, and may never answer
             elif seat.drain_asked_at_s is None:
                 seat.ask_drain(self._clock_s())

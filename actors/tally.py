@@ -71,6 +71,7 @@ class Tally:
             errors=lanes.states.get("failed", 0),
             waiting_for=desk.waiting_for(),
             quarantined=desk.quarantined_lanes(),
+            heeded=desk.is_heeded,
             lag_bytes=lanes.lag_bytes,
             behind_since_ms=lanes.behind_since_ms,
             stalled=0 if is_stopped else max(0, total - lanes.count) + lanes.stalled,

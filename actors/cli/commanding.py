@@ -4,8 +4,6 @@ import argparse
 import sys
 
 from actors.cli import exits
-from actors.cli.asking import running_mirror
-from actors.states import Command
 from actors.status import MirrorStatus
 
 
@@ -17,13 +15,9 @@ def add_scope_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def say(command: Command, args: argparse.Namespace) -> int:
-    """Give the command to the running mirror. Exit code 1 if it is done, and not written down yet."""
-    with running_mirror(args) as (mirror, _):
-        status = mirror.command(command, args.flow, tuple(args.topics))
-    what = ", ".join(args.topics) or args.flow or "every flow"
-    print(f"{command.value}: {what}")
-    return warn_unremembered(status)
+def scope_of(args: argparse.Namespace) -> str:
+    """Say what the command is about."""
+    return ", ".join(args.topics) or args.flow or "every flow"
 
 
 def warn_unremembered(status: MirrorStatus) -> int:

@@ -6,8 +6,7 @@ drain (or stop at the point reached) -> pause -> hold the groups until equal -> 
 import argparse
 import asyncio
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,6 +15,7 @@ from actors import session
 from actors.cli import exits
 from actors.cli.asking import add_place_arguments, running_mirror
 from actors.cli.failover_tables import show_back, show_outcome
+from actors.cli.stillness import comes_to_rest, until
 from actors.events import Outcome
 from actors.mirror import Mirror, MirrorLost
 from actors.states import Command
@@ -32,7 +32,6 @@ from engine.settings import FlowConfig, MirrorConfig
 from policies.model import TopicPartition
 
 HELP = "end the copying of a flow, its consumer groups standing on the target where they stood on the source"
-POLL_S = 0.25
 SETTLE_S = 25.0
 """For what is in flight when the flow is paused, and for copiers to end."""
 
@@ -134,7 +133,7 @@ def fail_over(mirror: Mirror, config: MirrorConfig, flow: FlowConfig, args: argp
         drained = until(args.timeout, lambda: has_come_to(lanes_of(mirror, flow), found.ends))
     mirror.command(Command.PAUSE, name)
     try:
-        until(SETTLE_S, lambda: all(is_still(lane) for lane in lanes_of(mirror, flow)))
+        comes_to_rest(mirror, name, (), SETTLE_S)
         ends, standing = asyncio.run(hold(config, flow, lanes, args))
     except MirrorError as failure:
         raise Unfinished(name, str(failure)) from failure
@@ -150,21 +149,6 @@ def fail_over(mirror: Mirror, config: MirrorConfig, flow: FlowConfig, args: argp
 def lanes_of(mirror: Mirror, flow: FlowConfig) -> list[LaneProgress]:
     """Ask for the lanes of one flow. Raises MirrorLost."""
     return [lane for lane in mirror.status(lanes=True).lanes if lane.set_id.startswith(f"{flow.name}/")]
-
-
-def is_still(lane: LaneProgress) -> bool:
-    """Whether a lane copies no more and has nothing on its way."""
-    return lane.state != "copying" and lane.in_flight == 0 and lane.queued_bytes == 0
-
-
-def until(timeout_s: float, holds: Callable[[], bool]) -> bool:
-    """Wait until a condition holds; False when it took too long."""
-    give_up_at_s = time.monotonic() + timeout_s
-    while not holds():
-        if time.monotonic() > give_up_at_s:
-            return False
-        time.sleep(POLL_S)
-    return True
 
 
 def has_stopped(mirror: Mirror, name: str) -> bool:

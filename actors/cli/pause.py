@@ -1,9 +1,12 @@
-"""`raymirror pause`: stop fetching; what is in flight is finished."""
+"""`raymirror pause`: stop fetching, finish what is in flight, and say so when it is done."""
 
 import argparse
+import sys
 
-from actors.cli.asking import add_place_arguments
-from actors.cli.commanding import add_scope_arguments, say
+from actors.cli import exits
+from actors.cli.asking import add_place_arguments, running_mirror
+from actors.cli.commanding import add_scope_arguments, scope_of, warn_unremembered
+from actors.cli.stillness import comes_to_rest
 from actors.states import Command
 
 HELP = "stop copying for a while: everything, one flow, or some topics"
@@ -13,8 +16,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_scope_arguments(parser)
     add_place_arguments(parser)
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=30.0,
+        metavar="SECONDS",
+        help="how long to wait until nothing is copied any more (default: 30; 0: do not wait)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Say it. Raises NoMirror, UnknownFlow, UnknownTopic, IllegalCommand."""
-    return say(Command.PAUSE, args)
+    """Say it, and wait until it is so. Raises NoMirror, UnknownFlow, UnknownTopic, IllegalCommand, MirrorLost.
+
+    Exit code 1 if something is copied still, or if it is not written down yet.
+    """
+    topics = tuple(args.topics)
+    with running_mirror(args) as (mirror, _):
+        status = mirror.command(Command.PAUSE, args.flow, topics)
+        is_done = not args.timeout or comes_to_rest(mirror, args.flow, topics, args.timeout)
+    if not is_done:
+        print(
+            f"{scope_of(args)}: what was fetched before is not all copied after {args.timeout:.0f} s, or a copier does"
+            " not answer; it is paused as soon as that is done; see: raymirror lag",
+            file=sys.stderr,
+        )
+        return exits.FAILED
+    print(f"pause: {scope_of(args)}")
+    return warn_unremembered(status)

@@ -2,8 +2,8 @@
 
 import argparse
 
-from actors.cli.asking import add_place_arguments
-from actors.cli.commanding import add_scope_arguments, say
+from actors.cli.asking import add_place_arguments, running_mirror
+from actors.cli.commanding import add_scope_arguments, scope_of, warn_unremembered
 from actors.states import Command
 
 HELP = "copy again after a pause; wakes partitions that had stopped on their own"
@@ -16,5 +16,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Say it. Raises NoMirror, UnknownFlow, UnknownTopic, IllegalCommand."""
-    return say(Command.RESUME, args)
+    """Say it; copiers hear of it within a second or so. Raises NoMirror, UnknownFlow, UnknownTopic, IllegalCommand.
+
+    Exit code 1 if it is not written down yet.
+    """
+    with running_mirror(args) as (mirror, _):
+        status = mirror.command(Command.RESUME, args.flow, tuple(args.topics))
+    print(f"resume: {scope_of(args)}")
+    return warn_unremembered(status)

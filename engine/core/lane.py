@@ -201,7 +201,7 @@ class Lane:
     @property
     def listens(self) -> bool:
         """Whether the answer of a fetch from `fetch_offset` means anything to the lane."""
-        return (self.state is State.COPYING or self.state is State.WATCHING) and not self.draining
+        return (self.state is State.COPYING or self.state is State.WATCHING) and not (self.paused or self.draining)
 
     @property
     def plan_needed(self) -> bool:

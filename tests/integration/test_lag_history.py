@@ -125,9 +125,9 @@ def test_a_mirror_keeps_the_history_of_its_lag(cluster_pair: Pair, shared_ray: R
         command(live, "pause")
         asyncio.run(produce(cluster_pair.source, TOPIC, SECOND))
         live.until(lambda: live.told("would be lost if the source were lost now"), "the breach is told", READY_S)
-        jobs = {job["job_id"]: job["state"] for job in live.status["spark"]["jobs"]}
-        assert jobs == {f"lag {FLOW}": "running", f"care {FLOW}": "running"}
-        assert newest_lag(cluster_pair) == SECOND
+        at_work = {f"lag {FLOW}": "running", f"care {FLOW}": "running"}
+        live.until(lambda: jobs_of(live) == at_work, "both jobs run", READY_S)
+        live.until(lambda: newest_lag(cluster_pair) == SECOND, "the newest value is of what waits")
         until_next_window(live, cluster_pair.target, FLOW)
 
         command(live, "resume")
@@ -144,6 +144,10 @@ def test_a_mirror_keeps_the_history_of_its_lag(cluster_pair: Pair, shared_ray: R
         command(live, "report", "--since", "1h", "-o", str(page))
         assert str(FLOW).replace(">", "&gt;") in page.read_text()
         live.end()
+
+
+def jobs_of(live: LiveMirror) -> dict[str, str]:
+    return {job["job_id"]: job["state"] for job in live.status["spark"]["jobs"]}
 
 
 def newest_lag(pair: Pair) -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from actors.cli import commanding, exits, stop
+from actors.cli import exits, pause, stop
 from actors.mirror import MirrorLost
 from actors.session import MirrorPlace
 from actors.states import Command
@@ -65,8 +65,8 @@ def test_what_is_remembered_is_done(
     status: MirrorStatus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     mirror = FakeMirror(status)
-    meet(monkeypatch, commanding, mirror)
-    assert commanding.say(Command.PAUSE, ARGS) == exits.OK
+    meet(monkeypatch, pause, mirror)
+    assert pause.run(ARGS) == exits.OK
     meet(monkeypatch, stop, mirror)
     assert stop.run(ARGS) == exits.OK
     assert mirror.calls == ["pause", "stop", "kill"]
@@ -77,9 +77,9 @@ def test_what_could_not_be_written_down_is_said(
     status: MirrorStatus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     mirror = FakeMirror(msgspec.structs.replace(status, unremembered=("A->B",)))
-    meet(monkeypatch, commanding, mirror)
+    meet(monkeypatch, pause, mirror)
     meet(monkeypatch, stop, mirror)
-    assert commanding.say(Command.PAUSE, ARGS) == exits.FAILED
+    assert pause.run(ARGS) == exits.FAILED
     assert "not remembered yet for A->B" in capsys.readouterr().err
     assert stop.run(ARGS) == exits.FAILED
     assert "not remembered yet for A->B" in capsys.readouterr().err

@@ -10,7 +10,6 @@ from engine.flow.standing import Stand, Standing
 from engine.flow.takeover_survey import LaneSurvey
 from engine.flow.way_back import BackRow
 from engine.takeover_check import FlowSurvey
-from tests.unit.actors.fakes import lane_progress, lanes
 
 
 def lane(partition: int, **changes: object) -> LaneSurvey:
@@ -100,12 +99,6 @@ def test_the_way_back_is_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert "t-3" in said
     assert "no: stale" in said
     assert "group h: no right" in said
-
-
-def test_a_lane_is_still_when_it_is_paused_and_has_nothing_on_its_way() -> None:
-    (name,) = lanes("a", 1)
-    assert failover.is_still(lane_progress(name, state="paused"))
-    assert not failover.is_still(lane_progress(name))
 
 
 def test_an_unfinished_failover_says_how_to_go_on() -> None:

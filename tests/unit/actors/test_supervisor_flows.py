@@ -77,6 +77,26 @@ def test_a_topic_is_paused_in_the_flows_that_copy_it(both: Supervisor, fleet: Fa
     assert not any(call.startswith("pause") for call in of(fleet, FLOW).calls)
 
 
+def test_a_pause_is_heeded_when_the_copiers_of_its_flow_do_it(both: Supervisor, fleet: FakeFleet, clock: Clock) -> None:
+    def heeded() -> list[bool]:
+        return [flow.heeded for flow in both.status().flows]
+
+    assert heeded() == [True, True]
+    both.command(Command.PAUSE, str(OTHER))
+    assert heeded() == [True, False], "not said to it yet"
+    of(fleet, OTHER).deaf = True
+    advance(both, clock, 2)
+    assert heeded() == [True, False], "said, and not heard"
+    of(fleet, OTHER).deaf = False
+    advance(both, clock, 2)
+    assert heeded() == [True, True]
+    for command in (Command.PAUSE, Command.RESUME):
+        both.command(command, str(FLOW), ("a",))
+        assert heeded() == [False, True]
+        advance(both, clock, 2)
+        assert heeded() == [True, True]
+
+
 def test_a_topic_that_no_flow_copies_changes_nothing(both: Supervisor, fleet: FakeFleet, clock: Clock) -> None:
     for topics in (("a", "nope"), ("nope",)):
         with pytest.raises(UnknownTopic, match=r"A->B, B->C copies no topic 'nope'"):

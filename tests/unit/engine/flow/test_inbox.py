@@ -183,14 +183,31 @@ async def test_an_answer_for_a_lane_that_went_another_way_is_ignored() -> None:
         assert [driver.lane.idle for driver in desk.drivers] == [True, True]
 
 
-async def test_an_answer_for_a_lane_that_drains_is_ignored() -> None:
+@pytest.mark.parametrize("flag", ["paused", "draining"])
+async def test_an_answer_for_a_lane_that_was_paused_or_drains_is_ignored(flag: str) -> None:
     desk = Desk(1)
     async with running(desk):
-        desk.drivers[0].lane.drain()
+        setattr(desk.drivers[0].lane, flag, True)
         body = batch()
         desk.answer(one(0, 0, len(body)), body=body)
         await turns()
         assert (desk.told[-1], desk.drivers[0].lane.idle) == (("taken", []), True)
+
+
+async def test_a_lane_goes_on_from_where_it_was_paused() -> None:
+    desk = Desk(1)
+    lane, body = desk.drivers[0].lane, batch()
+    async with running(desk):
+        lane.paused = True
+        desk.answer(one(0, 0, len(body)), body=body)
+        await turns()
+        lane.paused = False
+        desk.inbox.wake()
+        await turns()
+        assert [want.offset for asked in desk.brokers[0].asked for want in asked] == [0, 0]
+        desk.answer(one(0, 0, len(body)), body=body)
+        await turns()
+        assert (desk.told[-1], lane.fetch_offset) == (("taken", [0]), 2)
 
 
 async def test_what_is_fetched_for_a_lane_that_watches_only_wakes_it() -> None:
@@ -273,7 +290,7 @@ async def test_a_lane_that_is_not_asked_for_is_not_reminded() -> None:
         desk.drivers[1].lane.fail()
         desk.answer()
         await turns()
-        assert desk.told == [("idle", 0), ("taken", [])]  # the fetch on its way had asked for it
+        assert desk.told == [("taken", [])]
         desk.drivers[0].lane.paused = False
         desk.inbox.wake()
         await turns()

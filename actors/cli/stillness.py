@@ -1,0 +1,38 @@
+"""Waiting until what was paused stands still: nothing of it is fetched, on its way, or kept for later."""
+
+import time
+from collections.abc import Callable
+
+from actors.mirror import Mirror
+from actors.status import MirrorStatus
+from engine.core.progress import LaneProgress
+
+POLL_S = 0.25
+
+
+def until(timeout_s: float, holds: Callable[[], bool]) -> bool:
+    """Wait until a condition holds; False when it took too long."""
+    give_up_at_s = time.monotonic() + timeout_s
+    while not holds():
+        if time.monotonic() > give_up_at_s:
+            return False
+        time.sleep(POLL_S)
+    return True
+
+
+def comes_to_rest(mirror: Mirror, flow: str | None, topics: tuple[str, ...], timeout_s: float) -> bool:
+    """Wait until a paused flow (None: every flow), or some topics, copy nothing more. Raises MirrorLost."""
+    return until(timeout_s, lambda: rests(mirror.status(lanes=True), flow, topics))
+
+
+def rests(status: MirrorStatus, flow: str | None, topics: tuple[str, ...]) -> bool:
+    """Whether the copiers have heard of it, and are done with what they had fetched."""
+    flows = [one for one in status.flows if flow in (None, one.flow)]
+    ours = tuple(f"{one.flow}/" for one in flows)
+    lanes = (one for one in status.lanes if one.set_id.startswith(ours) and (not topics or one.lane.topic in topics))
+    return all(one.heeded for one in flows) and all(map(is_still, lanes))
+
+
+def is_still(lane: LaneProgress) -> bool:
+    """Whether a lane copies no more and has nothing on its way."""
+    return lane.state != "copying" and lane.in_flight == 0 and lane.queued_bytes == 0
