@@ -6,7 +6,6 @@ Nothing here retries: a lost connection fails every request that waits on it, an
 """
 
 import asyncio
-import contextlib
 import struct
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -257,7 +256,10 @@ class Connection:
 
 
 async def _take_transport(handshake: AIOKafkaConnection) -> asyncio.Transport:
-    """Detach the live transport from aiokafka, whose reader task and close callbacks must not touch it any more."""
+    """Detach the live transport from aiokafka, whose reader task and close callbacks must not touch it any more.
+
+    Raises BrokerUnreachable where the broker has hung up meanwhile: nobody else would hear of it.
+    """
     transport = cast("asyncio.Transport", handshake._writer.transport)
     transport.pause_reading()
     reader_task = handshake._read_task
@@ -265,6 +267,12 @@ async def _take_transport(handshake: AIOKafkaConnection) -> asyncio.Transport:
     if handshake._idle_handle is not None:
         handshake._idle_handle.cancel()
     reader_task.cancel()
-    with contextlib.suppress(asyncio.CancelledError):
-        await reader_task
+    try:
+        await asyncio.wait([reader_task])  # unlike the task itself, it tells our own cancellation from the reader's
+    except asyncio.CancelledError:
+        transport.abort()
+        raise
+    if transport.is_closing() or not reader_task.cancelled():
+        transport.abort()
+        raise BrokerUnreachable(f"{handshake.host}:{handshake.port}", "the broker hung up right after the handshake")
     return transport

@@ -2,12 +2,13 @@
 
 import asyncio
 import struct
-from typing import cast
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
-from engine.errors import ConnectionLost
-from engine.kafka.connection import Connection
+from engine.errors import BrokerUnreachable, ConnectionLost
+from engine.kafka.connection import Connection, _take_transport
 from tests.fakes.brokers import turns
 
 KEY, VERSION = 3, 0
@@ -24,6 +25,12 @@ class Wire(asyncio.Transport):
 
     def writelines(self, parts: object) -> None:
         self.written.append(b"".join(cast("list[bytes]", parts)))
+
+    def pause_reading(self) -> None:
+        """The test reads for it."""
+
+    def is_closing(self) -> bool:
+        return self.aborted
 
     def abort(self) -> None:
         self.aborted = True
@@ -107,3 +114,50 @@ async def test_a_request_that_gets_the_answer_of_another_one_has_its_outcome() -
     with pytest.raises(ConnectionLost):  # asyncio closes the connection for it
         line.receive(answer(7, b"of another"))
     assert answers == [None]
+
+
+class Handshake:
+    """What aiokafka leaves after a handshake: a transport, and a task that reads from it."""
+
+    def __init__(self, group: asyncio.TaskGroup) -> None:
+        self.wire = Wire()
+        self.ended = asyncio.Event()
+        self.reader = group.create_task(self._read())
+
+    async def _read(self) -> None:
+        await self.ended.wait()
+
+    def left(self) -> Any:
+        writer = SimpleNamespace(transport=self.wire)
+        return SimpleNamespace(
+            host="h", port=1, _reader=None, _writer=writer, _read_task=self.reader, _idle_handle=None
+        )
+
+
+async def test_a_handshake_leaves_its_transport_and_no_reader() -> None:
+    async with asyncio.TaskGroup() as group:
+        handshake = Handshake(group)
+        await turns(1)
+        assert await _take_transport(handshake.left()) is handshake.wire
+        assert (handshake.reader.cancelled(), handshake.wire.aborted) == (True, False)
+
+
+async def test_who_is_cancelled_while_it_takes_the_transport_is_cancelled() -> None:
+    async with asyncio.TaskGroup() as group:
+        handshake = Handshake(group)
+        await turns(1)
+        taking = group.create_task(_take_transport(handshake.left()))
+        await turns(1)
+        taking.cancel()
+    assert taking.cancelled()
+    assert handshake.wire.aborted, "nobody else would close it"
+
+
+async def test_a_broker_that_hangs_up_right_after_the_handshake_is_unreachable() -> None:
+    async with asyncio.TaskGroup() as group:
+        handshake = Handshake(group)
+        handshake.ended.set()
+        await turns(2)
+        with pytest.raises(BrokerUnreachable, match="h:1: .*the broker hung up"):
+            await _take_transport(handshake.left())
+    assert handshake.wire.aborted
