@@ -19,9 +19,9 @@ from policies.topic_configs import (
     TOPIC_OVERRIDE,
     ConfigEntry,
     ConfigRules,
+    Wanted,
     endangers,
     needs_more_replicas,
-    wanted_configs,
 )
 from policies.words import counted
 
@@ -118,9 +118,10 @@ Known = Mapping[str, Mapping[str, str]]
 """By source topic, what it had of its own when it was looked at before."""
 
 
-def own_configs(source: Mapping[str, TopicState], rules: ConfigRules) -> dict[str, dict[str, str]]:
+def own_configs(source: Mapping[str, TopicState], rules: ConfigRules) -> dict[str, Mapping[str, str]]:
     """Return what is to be known when these topics are looked at again (`Known`): values that we have carried over."""
-    return {topic: wanted_configs(state.configs, rules) for topic, state in source.items()}
+    wanted = Wanted(rules)
+    return {topic: wanted.of(state.configs) for topic, state in source.items()}
 
 
 def plan_configs(
@@ -183,6 +184,7 @@ class _Planner:
 
     def __init__(self, replication_factor: int, rules: ConfigRules) -> None:
         self._replication_factor, self._rules = replication_factor, rules
+        self._wanted = Wanted(rules)
         self._shapes: list[Change] = []
         self._configs: list[Change] = []
         self._conflicts: list[Conflict] = []
@@ -203,7 +205,7 @@ class _Planner:
     ) -> None:
         """Compare one topic with its copy (None: there is none)."""
         self._topics += 1
-        wanted = wanted_configs(source.configs, self._rules)
+        wanted = self._wanted.of(source.configs)
         present = target.partitions if target is not None else None
         change = plan_topic(source.partitions, present, self._replication_factor, wanted)
         if target is None:

@@ -68,6 +68,22 @@ def wanted_configs(configs: Mapping[str, ConfigEntry], rules: ConfigRules) -> di
     }
 
 
+class Wanted:
+    """`wanted_configs` of many topics, worked out once for those that share one mapping of configs."""
+
+    def __init__(self, rules: ConfigRules) -> None:
+        self._rules = rules
+        self._known: dict[int, tuple[Mapping[str, ConfigEntry], Mapping[str, str]]] = {}
+        """By identity; each mapping is kept, so that no other one gets its place in memory."""
+
+    def of(self, configs: Mapping[str, ConfigEntry]) -> Mapping[str, str]:
+        """Return what a copy is to have."""
+        known = self._known.get(id(configs))
+        if known is None:
+            known = self._known[id(configs)] = configs, wanted_configs(configs, self._rules)
+        return known[1]
+
+
 def endangers(name: str, value: str, present: str, replicas: int) -> str | None:
     """Return why a value must not be set in silence on a topic that has another and so many replicas; None: it may.
 

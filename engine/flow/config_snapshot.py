@@ -16,7 +16,7 @@ from engine.parts import parts
 from engine.tasks import run_all
 from policies.config_sync import Known, TopicState
 from policies.selection import TopicSelection
-from policies.topic_configs import ConfigEntry, ConfigRules, wanted_configs
+from policies.topic_configs import ConfigEntry, ConfigRules, Wanted
 
 Names = tuple[str, ...] | None
 
@@ -39,19 +39,25 @@ class Snapshots:
     async def take(self, topics: Mapping[str, TopicState], known: Known, *, whole: bool) -> Snapshot:
         """Ask both clusters. Raises ConnectionLost, BrokerUnreachable."""
         taking = _Taking(self._source, self._target)
-        waiting = parts(list(topics), TOPICS_AT_ONCE)
+        waiting, wanted = parts(list(topics), TOPICS_AT_ONCE), Wanted(self._rules)
 
         async def ask() -> None:
             for part in waiting:  # each takes the next
                 await taking.ask_source(part)
-                await taking.ask_target(dict(self._to_ask(part, taking.source, known, whole=whole)))
+                await taking.ask_target(dict(self._to_ask(part, taking.source, wanted, known, whole=whole)))
 
         copies = [self._target_topic(topic) for topic in topics]
         await run_all(taking.ask_shapes(copies), *(ask() for _ in range(REQUESTS_AT_ONCE)))
         return taking.snapshot(topics)
 
     def _to_ask(
-        self, part: Sequence[str], source: Mapping[str, dict[str, ConfigEntry]], known: Known, *, whole: bool
+        self,
+        part: Sequence[str],
+        source: Mapping[str, dict[str, ConfigEntry]],
+        wanted: Wanted,
+        known: Known,
+        *,
+        whole: bool,
     ) -> Iterable[tuple[str, Names]]:
         """Give the copies of topics, and which of their configs can matter; a copy of which none can is left out."""
         for topic in part:
@@ -59,7 +65,7 @@ class Snapshots:
                 continue
             if whole:
                 yield self._target_topic(topic), None
-            elif names := wanted_configs(source[topic], self._rules).keys() | known.get(topic, {}).keys():
+            elif names := wanted.of(source[topic]).keys() | known.get(topic, {}).keys():
                 yield self._target_topic(topic), tuple(sorted(names))
 
 

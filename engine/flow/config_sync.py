@@ -136,11 +136,11 @@ class ConfigSync:
 
     def _remember(self, topics: Mapping[str, TopicState], source: Mapping[str, TopicState], plan: Plan) -> None:
         """Keep what the source has now, and what is still to be taken away: that may fail."""
-        known = {topic: dict(configs) for topic, configs in self._known.items() if topic in topics}
+        known = {topic: configs for topic, configs in self._known.items() if topic in topics}
         known |= own_configs(source, self.terms.configs)
         for change in plan.changes:
             if isinstance(change, DropConfig):
-                known[change.topic][change.name] = change.before
+                known[change.topic] = {**known[change.topic], change.name: change.before}
         self._known = known
 
     async def _plan_acls(self, topics: Sequence[str], unread: dict[str, str]) -> tuple[AclPlan, tuple[str, ...]]:

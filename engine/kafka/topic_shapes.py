@@ -17,6 +17,8 @@ METADATA = (3, 12)
 """Key and version of the request."""
 _TIMEOUT_S = 60.0
 _I16, _I32 = struct.Struct(">h"), struct.Struct(">i")
+_ONE_BYTE = 0x7F
+"""The highest varint of one byte."""
 _ID_BYTES, _BEFORE_REPLICAS, _NODE_BYTES, _OPERATIONS_BYTES = 16, 14, 4, 4
 """Of a topic's id; of error, number, leader and epoch of a partition; of a broker's id; of authorized operations."""
 
@@ -84,6 +86,8 @@ def _brokers_end(body: bytes, at: int) -> int:
 
 def _partitions(body: bytes, at: int, count: int) -> tuple[int, int]:
     """Return the fewest replicas of so many partitions, and where they end."""
+    if count and (alike := _alike(body, at, count)):
+        return alike
     fewest = 0
     for number in range(count):
         replicas, at = read_uvarint(body, at + _BEFORE_REPLICAS)
@@ -95,3 +99,23 @@ def _partitions(body: bytes, at: int, count: int) -> tuple[int, int]:
         if not number or replicas - 1 < fewest:
             fewest = replicas - 1
     return fewest, at
+
+
+def _alike(body: bytes, at: int, count: int) -> tuple[int, int] | None:
+    """Return the same at once where all partitions are laid out as the first, as nearly everywhere; else None.
+
+    Where each has the first's four counts in the places that the ones before it leave for them, it is laid out so.
+    """
+    size, places = _BEFORE_REPLICAS, list[tuple[int, int]]()
+    for _ in ("replicas", "in sync", "offline"):
+        nodes = body[at + size]
+        if not 0 < nodes <= _ONE_BYTE:
+            return None
+        places.append((size, nodes))
+        size += 1 + (nodes - 1) * _NODE_BYTES
+    places.append((size, 0))  # tags
+    size += 1
+    end = at + count * size
+    if any(body[at + place : end : size] != bytes([known]) * count for place, known in places):
+        return None
+    return places[0][1] - 1, end

@@ -1,5 +1,7 @@
 """Config sync as a plan: what is written, in which order, what is told and left."""
 
+from collections.abc import Mapping
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,7 +37,10 @@ def state(partitions: int = 1, replicas: int = 0, **configs: tuple[str, int] | s
 
 
 def plan(
-    source: TopicState, target: TopicState | None, rules: ConfigRules = EVERYTHING, known: dict[str, str] | None = None
+    source: TopicState,
+    target: TopicState | None,
+    rules: ConfigRules = EVERYTHING,
+    known: Mapping[str, str] | None = None,
 ) -> Plan:
     copies = {} if target is None else {"A.t": target}
     return plan_configs({"t": source}, copies, lambda topic: f"A.{topic}", 2, rules, {"t": known or {}})

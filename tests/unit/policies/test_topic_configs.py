@@ -12,6 +12,7 @@ from policies.topic_configs import (
     TOPIC_OVERRIDE,
     ConfigEntry,
     ConfigRules,
+    Wanted,
     endangers,
     needs_more_replicas,
     wanted_configs,
@@ -37,6 +38,13 @@ def test_who_set_it_decides(source: int, by_target: bool, by_source: bool) -> No
     for source_defaults, carried in ((False, by_target), (True, by_source)):
         wanted = wanted_configs(configs, ConfigRules(source_defaults=source_defaults))
         assert wanted == ({"retention.ms": "7"} if carried else {})
+
+
+def test_topics_that_share_their_configs_share_what_is_wanted() -> None:
+    wanted, shared = Wanted(ConfigRules()), {"retention.ms": entry(TOPIC_OVERRIDE, "7")}
+    assert wanted.of(shared) is wanted.of(shared)
+    for value in range(50):  # the memory of each is free for the next, if nobody keeps it
+        assert wanted.of({"retention.ms": entry(TOPIC_OVERRIDE, str(value))}) == {"retention.ms": str(value)}
 
 
 def test_what_is_excluded_sensitive_or_read_only_stays() -> None:

@@ -158,6 +158,6 @@ async def test_a_broker_that_hangs_up_right_after_the_handshake_is_unreachable()
         handshake = Handshake(group)
         handshake.ended.set()
         await turns(2)
-        with pytest.raises(BrokerUnreachable, match="h:1: .*the broker hung up"):
+        with pytest.raises(BrokerUnreachable, match="the broker hung up"):
             await _take_transport(handshake.left())
     assert handshake.wire.aborted

@@ -1,8 +1,10 @@
 """Shapes of topics, read by hand from what Kafka's format says, and asked of brokers old and new."""
 
+import struct
 from typing import Any
 from uuid import UUID
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,6 +37,32 @@ def test_a_shape_is_what_the_answer_says(brokers: list[Any], topics: list[Any], 
         for _, name, _, internal, parts, *_ in topics
         if parts
     }
+
+
+@given(PARTITIONS, st.integers(1, 5), st.none() | PARTITIONS, st.binary(max_size=3))
+def test_partitions_of_one_size_and_a_last_one_of_another(one: Any, count: int, last: Any, rest: bytes) -> None:
+    parts = [one] * count if last is None else [*[one] * count, last]
+    found = read_shapes(
+        body([], [(0, "t", UUID(int=0), False, parts, 0, {}), (0, "u", UUID(int=1), True, [one], 0, {})]) + rest
+    )
+    least = min(len(part[4]) for part in parts)
+    assert found == {"t": TopicShape(len(parts), least, False), "u": TopicShape(1, len(one[4]), True)}
+
+
+@pytest.mark.parametrize("nodes", [126, 127, 128, 300])
+def test_as_many_replicas_as_a_varint_of_two_bytes(nodes: int) -> None:
+    part: Any = (0, 0, 0, 0, list(range(nodes)), list(range(nodes)), [], {})
+    assert read_shapes(body([], [(0, "t", UUID(int=0), False, [part] * 3, 0, {})])) == {
+        "t": TopicShape(3, nodes, False)
+    }
+
+
+@given(PARTITIONS, st.integers(1, 5))
+def test_an_answer_that_is_cut_short_is_an_error(one: Any, count: int) -> None:
+    whole = body([], [(0, "t", UUID(int=0), False, [one] * count, 0, {})])
+    for end in range(len(whole) - 2):
+        with pytest.raises((IndexError, struct.error)):
+            read_shapes(whole[:end])
 
 
 @given(st.none() | st.lists(NAMES, max_size=3))
