@@ -24,6 +24,8 @@ from deploy.local.delay import Delay
 from deploy.local.frames import FrameSplitter, Piece
 
 _CHUNK_BYTES = 256 * 1024
+_TURNS_TO_SERVE = 4
+"""Turns of the event loop between a connection that it has accepted and the first step of who serves it."""
 
 
 class _Link:
@@ -135,10 +137,15 @@ class Proxy:
         """Stop listening, cut every connection and return when all of them are gone."""
         if self._server is None:
             return
-        self._server.close()
+        # Not at once `Server.close`: before Python 3.12 it leaves open what was accepted a moment ago.
+        for listening in self._server.sockets:
+            asyncio.get_running_loop().remove_reader(listening)
+        for _ in range(_TURNS_TO_SERVE):
+            await asyncio.sleep(0)
         links = tuple(self._links)
         self.cut()
         await asyncio.gather(*links, return_exceptions=True)
+        self._server.close()
         await self._server.wait_closed()
 
     async def __aenter__(self) -> Self:

@@ -197,6 +197,21 @@ async def test_a_refusing_proxy_and_a_dead_broker_close_the_connection(proxy: Pr
     assert await (await Client.connect(proxy)).is_dead()
 
 
+@pytest.mark.parametrize("turns", range(8))
+async def test_what_was_accepted_a_moment_ago_is_gone_with_the_proxy(turns: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as broker:
+        proxy = Proxy(broker.getsockname()[:2])
+        before = asyncio.all_tasks()
+        await proxy.start()
+        with socket.create_connection(("127.0.0.1", proxy.port)):
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            await proxy.close()
+            for _ in range(10):
+                assert asyncio.all_tasks() == before
+                await asyncio.sleep(0)
+
+
 async def test_delay_holds_each_way_for_its_time(proxy: Proxy) -> None:
     proxy.request_delay_s, proxy.response_delay_s = 0.1, 0.2
     client = await Client.connect(proxy)
