@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -18,6 +19,8 @@ from engine.core.events import AnyEvent, Event
 from policies.model import FlowName
 
 ASK_S = 1.0
+FIRST_ASK_S = 0.2
+"""How often it is asked at first: nothing is placed before it has looked."""
 RESTART_S = 30.0  # an actor older than this that fails a call is replaced
 AGAIN_S = 2.0  # one that has died is replaced sooner
 EVENTS_KEPT = 1000
@@ -26,10 +29,17 @@ METADATA = "metadata"
 
 
 class RayMetadata:
-    """A MetadataPort over an actor that it keeps alive."""
+    """A MetadataPort over an actor that it keeps alive; `looked` is called when a flow was looked at first."""
 
-    def __init__(self, spec: MirrorSpec, flows: tuple[FlowName, ...], head: dict[str, float]) -> None:
-        self._spec, self._head = spec, head
+    def __init__(
+        self,
+        spec: MirrorSpec,
+        flows: tuple[FlowName, ...],
+        head: dict[str, float],
+        looked: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._spec, self._head, self._tell_looked = spec, head, looked
+        self._began_s = now_s()
         self._found = {flow: Found(serial=0) for flow in flows}
         self._events: dict[FlowName, deque[AnyEvent]] = {flow: deque(maxlen=EVENTS_KEPT) for flow in flows}
         self._to_keep: dict[FlowName, Kept] = {}
@@ -103,7 +113,13 @@ class RayMetadata:
     async def _ask_all(self) -> None:
         while True:
             await self._round()
-            await asyncio.sleep(ASK_S)
+            await asyncio.sleep(FIRST_ASK_S if self._is_awaited else ASK_S)
+
+    @property
+    def _is_awaited(self) -> bool:
+        """Whether a flow was never looked at; a source that is away is not asked about so often for ever."""
+        is_early = now_s() - self._began_s < RESTART_S
+        return is_early and not all(found.serial for found in self._found.values())
 
     async def _round(self) -> None:
         if self._actor is None:
@@ -166,6 +182,8 @@ class RayMetadata:
         else:
             found = msgspec.structs.replace(found, serial=self._base[flow] + found.serial)
         self._found[flow] = msgspec.structs.replace(found, events=(), kept=found.kept or known.kept)
+        if found.serial and not known.serial:
+            self._tell_looked()
 
     def _find_or_start(self) -> None:
         """Take over what an earlier supervisor of the same mirror left, so that it need not start; end the others."""

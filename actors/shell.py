@@ -76,7 +76,8 @@ class SupervisorShell:
         try:
             config = config_ref.load(self._spec.config)
             async with asyncio.TaskGroup() as group:
-                metadata = RayMetadata(self._spec, tuple(flow.name for flow in config.flows), HEAD)
+                flows = tuple(flow.name for flow in config.flows)
+                metadata = RayMetadata(self._spec, flows, HEAD, self._nudge.set)
                 memory = {flow.name: memory_of(flow) for flow in config.flows}
                 fleet = RayFleet(self._spec, memory, group, self._nudge)
                 self._tracing = open_tracing(config.telemetry, mirror=self._spec.namespace, version=self._spec.version)

@@ -25,6 +25,7 @@ class FakeActor:
         self.kept: list[Kept] = []
         self.asked: list[str] = []
         self.dead = False
+        self.serial = 1
         self.keep, self.found, self.look_anew = Remote(self._keep), Remote(self._found), Remote(self._look_anew)
 
     async def _look_anew(self) -> None:
@@ -37,7 +38,7 @@ class FakeActor:
         self.asked.append("found")
         if self.dead:
             raise CopierUnreachable("metadata", "found", "ActorDiedError")
-        return msgspec.msgpack.encode(Found(serial=1))
+        return msgspec.msgpack.encode(Found(serial=self.serial))
 
 
 class Remote:
@@ -119,3 +120,35 @@ async def test_an_actor_of_an_earlier_supervisor_looks_anew_before_it_is_asked(
     assert earlier.asked[0] == "look anew"
     assert earlier.asked.count("look anew") == 1
     assert not started.actors
+
+
+async def test_what_was_never_looked_at_is_asked_for_often_and_told_at_once(
+    started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray_metadata, "FIRST_ASK_S", 0.001)
+    monkeypatch.setattr(ray_metadata, "ASK_S", 3600.0)
+    actor, looked = FakeActor(), asyncio.Event()
+    actor.serial = 0
+    monkeypatch.setattr(started, "remote", lambda _spec: actor)
+    line = RayMetadata(SPEC, (FLOW,), {}, looked.set)
+    async with asyncio.TaskGroup() as tasks, asyncio.timeout(DEADLINE_S):
+        task = tasks.create_task(line.run())
+        await until(lambda: len(actor.asked) > 3)
+        assert not looked.is_set()
+        actor.serial = 1
+        await looked.wait()
+        asked = len(actor.asked)
+        await asyncio.sleep(0.05)
+        task.cancel()
+    assert len(actor.asked) == asked, "from then on as often as always"
+    assert line.found(FLOW).serial == 1
+
+
+async def test_a_source_that_stays_away_is_not_asked_about_often_for_ever(
+    started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray_metadata, "FIRST_ASK_S", 0.001)
+    line = RayMetadata(SPEC, (FLOW,), {})
+    assert line._is_awaited
+    line._began_s -= ray_metadata.RESTART_S
+    assert not line._is_awaited
