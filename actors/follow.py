@@ -1,10 +1,10 @@
 """Following a mirror from the main thread until it has ended or a signal asks for its end."""
 
 import signal
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from queue import Empty, SimpleQueue
 from types import FrameType
 
 from actors.mirror import Mirror, MirrorLost
@@ -19,13 +19,39 @@ LOST_S = 60.0
 Ray's head is away the copiers go on."""
 
 
+class Asked:
+    """Whether somebody has asked for the end.
+
+    A signal's handler says so, between any two steps of the thread that waits here. An Event takes a lock for that,
+    which the very thread may hold that was interrupted; a SimpleQueue may be put to from within its own `get`.
+    """
+
+    def __init__(self) -> None:
+        self._said: SimpleQueue[None] = SimpleQueue()
+        self._is_set = False
+
+    def set(self) -> None:
+        """Ask, from a signal's handler too."""
+        self._said.put(None)
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until it is asked for, for so long at most; say whether it is."""
+        if not self._is_set:
+            try:
+                self._said.get(timeout=timeout_s)
+            except Empty:
+                return False
+            self._is_set = True
+        return True
+
+
 @contextmanager
-def stop_signals() -> Iterator[threading.Event]:
+def stop_signals() -> Iterator[Asked]:
     """Turn SIGTERM and Ctrl-C into a flag. After `ray.init`, which takes SIGTERM for itself; main thread only.
 
     A second signal while the first is being obeyed changes nothing: the drain is bounded.
     """
-    asked = threading.Event()
+    asked = Asked()
 
     def ask(_number: int, _frame: FrameType | None) -> None:
         asked.set()
@@ -39,7 +65,7 @@ def stop_signals() -> Iterator[threading.Event]:
 
 
 def follow(
-    mirror: Mirror, view: View, asked: threading.Event, until: Callable[[MirrorStatus], bool] | None = None
+    mirror: Mirror, view: View, asked: Asked, until: Callable[[MirrorStatus], bool] | None = None
 ) -> MirrorStatus | None:
     """Show the mirror once a second until it has stopped, a signal came or `until` is content; give the last status.
 
