@@ -31,6 +31,7 @@ def write(folder: Path, clusters: dict[str, Cluster], *lines: str) -> str:
     path = folder / "mm2.properties"
     addresses = [f"{alias}.bootstrap.servers = {cluster.bootstrap_servers}" for alias, cluster in clusters.items()]
     settings = [f"clusters = {', '.join(clusters)}", *addresses, "replication.factor = 1"]
+    settings.append("heartbeats.replication.enabled = false")  # others of the shared clusters have theirs
     path.write_text("\n".join([*settings, "offset.storage.replication.factor = 1", *lines, ""]))
     return str(path)
 

@@ -41,6 +41,7 @@ class Scene:
             "replication.factor = 1",
             "offset.storage.replication.factor = 1",
             "emit.heartbeats.enabled = false",
+            "heartbeats.replication.enabled = false",  # others of the shared clusters have theirs
         )
         self.config.write_text("\n".join([*lines, ""]))
 
