@@ -37,7 +37,7 @@ async def stage(request: pytest.FixtureRequest) -> AsyncIterator[Stage]:
 
 async def _coordinate(client: ClusterClient) -> None:
     """Wait until a new cluster has coordinators: the first one asked for is told 'not available' (ConnectionLost)."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(180):
         while True:
             try:
                 await client.coordinator_call("any", DescribeTransactions(["any"]))

@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
+from functools import partial
 from typing import Any, Protocol
 
 import msgspec
 from aiokafka.errors import TopicAlreadyExistsError
 
+from deploy.local.broker import Broker
 from deploy.local.cluster import Cluster as Embedded
 from engine.clock import wall_ms
 from engine.core.outcome import Outcome
@@ -25,6 +27,7 @@ from tests.harness.load import Sent, produce_batch, producer
 BORN_MS = 1_700_000_000_000
 """Records of a stage bear this timestamp plus their number."""
 
+_DEADLINE_S = 180.0
 _OLD_RECORDS = {"retention.ms": "-1", "segment.ms": str(2**60)}
 """So old records stay, and the marker of today behind them opens no new segment: a fetch reads one segment."""
 
@@ -164,7 +167,8 @@ class RealStage:
         await _until(lambda: self._reached(where, before + count + 1))
 
     async def open(self, where: TopicPartition, count: int) -> None:
-        client = await self.closing.enter_async_context(producer(self.cluster, transactional_id=f"{self.name}-open"))
+        patient = {"transactional_id": f"{self.name}-open", "transaction_timeout_ms": 600_000}
+        client = await self.closing.enter_async_context(producer(self.cluster, **patient))
         await client.begin_transaction()
         await self._send(client, where, count)
         self.closing.push_async_callback(client.abort_transaction)
@@ -193,7 +197,8 @@ class RealStage:
 
     async def restart(self) -> None:
         for broker in self.cluster.brokers:
-            await asyncio.to_thread(broker.stop)
+            broker.ask_to_stop()  # and not killed when that takes long: a killed one remembers other producers
+            await _until(partial(_is_gone, broker))
             await asyncio.to_thread(self.cluster.restart, broker)
         await _until(lambda: self._leads(TopicPartition(self.name, 0)))
 
@@ -205,8 +210,12 @@ class RealStage:
         return True
 
 
+async def _is_gone(broker: Broker) -> bool:
+    return broker.pid is None
+
+
 async def _until(holds: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(_DEADLINE_S):
         while not await holds():  # noqa: ASYNC110 - a broker tells nobody when it is done
             await asyncio.sleep(0.02)
 
@@ -232,5 +241,5 @@ async def send(broker: TargetBroker, *appends: tuple[TopicPartition, bytearray])
     """Send one request and wait for its outcomes."""
     answered: asyncio.Future[list[Outcome]] = asyncio.get_running_loop().create_future()
     broker.append([Append(where, payload) for where, payload in appends], answered.set_result)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(_DEADLINE_S):
         return await answered

@@ -28,7 +28,7 @@ async def writing(stage: Stage, where: TopicPartition) -> AsyncIterator[EventLog
     async with asyncio.TaskGroup() as group:
         task = group.create_task(log.run())
         yield log
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             await log.flush()
         task.cancel()
     await log.close()

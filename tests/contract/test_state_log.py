@@ -188,14 +188,18 @@ async def test_an_owner_that_learns_of_another_ends_its_run(place: Place) -> Non
 
 async def test_the_same_mirror_again_takes_over_at_once(place: Place) -> None:
     long: dict[str, Any] = {"dead_after_s": 600.0}
-    async with asyncio.timeout(60), place.owned("one", release=False, **long) as old, place.owned("one", **long) as new:
+    async with (
+        asyncio.timeout(180),
+        place.owned("one", release=False, **long) as old,
+        place.owned("one", **long) as new,
+    ):
         with pytest.raises(StateTaken, match="term 2"):
             await old.put({DESIRED: PAUSED})
         await new.put({DESIRED: PAUSED})
 
 
 async def test_a_flow_given_back_is_taken_at_once(place: Place) -> None:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(180):
         for term, name in enumerate(("one", "two", "three"), start=1):
             async with place.owned(name, dead_after_s=600.0) as log:
                 owner = log.load()[DEPLOYMENT]

@@ -14,7 +14,7 @@ from engine.wire.batch import read_header, restamp
 from policies.model import TopicPartition
 from tests.contract.stage import Stage, batch
 
-_DEADLINE_S = 30.0
+_DEADLINE_S = 180.0
 
 
 class Writer:

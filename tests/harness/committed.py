@@ -1,12 +1,12 @@
 """What readers of committed records see of a mirror's target."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from engine.clock import now_s, pause
 from engine.errors import BrokerUnreachable, ConnectionLost
 from engine.flow.ports import LATEST
 from policies.model import LaneName
-from tests.harness.compare import read_topic
+from tests.harness.compare import Read, read_topic
 from tests.harness.load import numbered, produce
 from tests.harness.mirror import Mirror
 
@@ -21,14 +21,24 @@ async def fill(mirror: Mirror, topic: str, count: int, first: int = 0, partition
 
 
 async def assert_once(mirror: Mirror, topic: str) -> int:
-    """Compare what a reader of committed records sees on the target with the source; return how many records."""
+    """Compare what a reader of committed records sees on the target with the source; return how many records.
+
+    The marker of a commit comes a moment after it is decided: until then its records are waited for.
+    """
     expected = await read_topic(mirror.source, topic, committed=True)
-    found = await read_topic(mirror.target, mirror.copied(topic), committed=True)
-    assert {number: len(records) for number, records in found.items()} == {
-        number: len(records) for number, records in expected.items()
-    }
+    counts, give_up_at_s = _counts(expected), now_s() + DEADLINE_S
+    while True:
+        found = await read_topic(mirror.target, mirror.copied(topic), committed=True)
+        if _counts(found) == counts or now_s() >= give_up_at_s:
+            break
+        await pause(_POLL_S)
+    assert _counts(found) == counts
     assert found == expected
-    return sum(len(records) for records in found.values())
+    return sum(counts.values())
+
+
+def _counts(read: Mapping[int, Sequence[Read]]) -> dict[int, int]:
+    return {number: len(records) for number, records in read.items()}
 
 
 async def seen(mirror: Mirror, lane: LaneName) -> list[int]:

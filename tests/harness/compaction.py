@@ -13,7 +13,7 @@ COMPACTED = {
     "max.compaction.lag.ms": "100",
     "segment.ms": "100",
 }
-_DEADLINE_S = 60.0
+_DEADLINE_S = 180.0
 
 
 async def settle(cluster: Cluster, topic: str, *, keep: int) -> list[Batch]:

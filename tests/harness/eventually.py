@@ -7,7 +7,7 @@ from typing import TypeVar
 from engine.clock import now_s, pause
 
 T = TypeVar("T")
-DEADLINE_S = 60.0
+DEADLINE_S = 180.0
 _POLL_S = 0.05
 
 

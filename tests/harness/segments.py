@@ -1,13 +1,16 @@
 """Batch headers straight from a broker's log files: what the log holds, whatever a client would say of it."""
 
 import struct
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from deploy.local.cluster import Cluster
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _LENGTH_FROM = 12
+_POLL_S = 0.01
 _CONTROL, _DELETE_HORIZON = 1 << 5, 1 << 6
 
 
@@ -49,9 +52,23 @@ def batches(cluster: Cluster, topic: str, partition: int = 0, *, broker: int = 0
     folder = cluster.brokers[broker].data_folder / f"{topic}-{partition}"
     while True:
         try:
-            return [one for path in sorted(folder.glob("*.log")) for one in _parse(path.read_bytes())]
+            before = _segments(folder)
+            found = [one for path, _ in before for one in _parse(path.read_bytes())]
+            if before == _segments(folder):
+                return found
         except FileNotFoundError:
-            continue  # the cleaner put another segment in its place: look again
+            pass
+        time.sleep(_POLL_S)  # the cleaner puts another segment in their place: look again
+
+
+def _segments(folder: Path) -> list[tuple[Path, int]]:
+    """List a partition's segments, each with the file that it is; raises FileNotFoundError while one is replaced.
+
+    The old ones are gone by then, and what takes their place still has another name.
+    """
+    if next(folder.glob("*.swap"), None) is not None:
+        raise FileNotFoundError(folder)
+    return [(path, path.stat().st_ino) for path in sorted(folder.glob("*.log"))]
 
 
 def _parse(data: bytes) -> Iterator[Batch]:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from actors.demo.topics import create_topics, topic_names
+from actors.demo.topics import topic_names
 from deploy.local.cluster import Cluster
+from tests.harness.admin import create_topics
 
 pytestmark = pytest.mark.integration
 
@@ -23,13 +24,14 @@ def ask(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "PYTHONPATH": str(ROOT), "COLUMNS": "160"}
     env.pop("RAY_ADDRESS", None)
     command = [sys.executable, "-m", "actors", *words]
-    return subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, timeout=180, check=False)
 
 
 def write(folder: Path, clusters: dict[str, Cluster], *lines: str) -> str:
     path = folder / "mm2.properties"
     addresses = [f"{alias}.bootstrap.servers = {cluster.bootstrap_servers}" for alias, cluster in clusters.items()]
     settings = [f"clusters = {', '.join(clusters)}", *addresses, "replication.factor = 1"]
+    settings.append("heartbeats.replication.enabled = false")  # others of the shared clusters have theirs
     path.write_text("\n".join([*settings, "offset.storage.replication.factor = 1", *lines, ""]))
     return str(path)
 
@@ -48,7 +50,7 @@ def names(cluster: Cluster) -> set[str]:
 def test_it_tells_what_would_be_copied_and_changes_nothing(
     source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path
 ) -> None:
-    asyncio.run(create_topics(source_cluster.bootstrap_servers, {"checked-a": 3, "checked-b": 1}))
+    asyncio.run(create_topics(source_cluster, {"checked-a": 3, "checked-b": 1}))
     before = names(target_cluster)
     clusters = {"one": source_cluster, "two": target_cluster}
     done = ask(tmp_path, "check", write(tmp_path, clusters, "one->two.enabled = true", "one->two.topics = checked-.*"))
@@ -61,7 +63,7 @@ def test_it_tells_what_would_be_copied_and_changes_nothing(
 
 
 def test_more_replicas_than_brokers(source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path) -> None:
-    asyncio.run(create_topics(source_cluster.bootstrap_servers, {"replicas-a": 1}))
+    asyncio.run(create_topics(source_cluster, {"replicas-a": 1}))
     before = names(target_cluster)
     lines = ("one->two.enabled = true", "one->two.topics = replicas-a", "one->two.replication.factor = 2")
     line = refusal(ask(tmp_path, "run", write(tmp_path, {"one": source_cluster, "two": target_cluster}, *lines)))
@@ -74,7 +76,7 @@ def test_patterns_of_two_flows_that_meet_in_one_target_topic(
     source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path
 ) -> None:
     for cluster in (source_cluster, target_cluster):
-        asyncio.run(create_topics(cluster.bootstrap_servers, {"meeting-a": 1}))
+        asyncio.run(create_topics(cluster, {"meeting-a": 1}))
     before = names(target_cluster)
     # "three" is the same cluster as "two" by another name, which nobody can see from the file
     clusters = {"one": source_cluster, "two": target_cluster, "three": target_cluster}
@@ -105,7 +107,7 @@ def strict_cluster(tmp_path: Path) -> Iterator[Cluster]:
 def test_a_target_that_does_not_let_us_create_topics(
     source_cluster: Cluster, strict_cluster: Cluster, tmp_path: Path
 ) -> None:
-    asyncio.run(create_topics(source_cluster.bootstrap_servers, {"denied-a": 1}))
+    asyncio.run(create_topics(source_cluster, {"denied-a": 1}))
     clusters = {"one": source_cluster, "two": strict_cluster}
     line = refusal(ask(tmp_path, "run", write(tmp_path, clusters, "one->two.enabled = true", "topics = denied-a")))
     assert "two" in line

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from aiokafka.errors import UnknownTopicOrPartitionError
 
 from actors.cli import exits
 from deploy.local.cluster import Cluster, start_clusters
@@ -53,7 +54,7 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 def ask(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "actors", *words]
-    return subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, timeout=180, check=False)
 
 
 def changes(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
@@ -63,8 +64,11 @@ def changes(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
 
 
 async def own(stage: Stage, topic: str) -> dict[str, str]:
-    """Return what was set on the target for a topic alone."""
-    return (await own_configs(stage.clusters["b"], [topic]))[topic]
+    """Return what was set on the target for a topic alone; nothing while its broker has not heard of the topic."""
+    try:
+        return (await own_configs(stage.clusters["b"], [topic]))[topic]
+    except UnknownTopicOrPartitionError:
+        return {}
 
 
 async def has(stage: Stage, topic: str) -> bool:

@@ -19,12 +19,12 @@ from tests.harness.process import CopierProcess
 pytestmark = [pytest.mark.integration]
 
 PARTITIONS = 4
-COMMIT_S = 0.2
+COMMIT_S, DRAIN_S = 0.2, 180.0
 
 
 async def opened(source: Cluster, target: Cluster, name: str, **terms: Any) -> Mirror:
     """Make a flow of one topic of four partitions."""
-    mirror = Mirror(source, target, alias=f"eos-{name}", **{"commit_s": COMMIT_S, **terms})
+    mirror = Mirror(source, target, alias=f"eos-{name}", **{"commit_s": COMMIT_S, "drain_s": DRAIN_S, **terms})
     await mirror.open()
     await mirror.topic(name, PARTITIONS)
     return mirror

@@ -11,7 +11,7 @@ from deploy.local.cluster import Cluster
 from tests.harness import groups as stock
 from tests.harness.admin import create_topics
 from tests.harness.load import numbered, produce
-from tests.harness.shell import Shell, write_config
+from tests.harness.shell import DEADLINE_S, Shell, write_config
 
 pytestmark = [pytest.mark.integration, pytest.mark.ray]
 
@@ -47,7 +47,7 @@ def story(
         yield Story(shell, config)
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(DEADLINE_S)
 
 
 def test_an_application_moves_while_the_mirror_copies(
@@ -65,7 +65,7 @@ def test_an_application_moves_while_the_mirror_copies(
         return bool(groups and groups["groups"] == 1 and groups["commits"])
 
     story.shell.until(mirrored)
-    words = ("translate", GROUP, str(story.config), "--hold-until-equal", "--timeout", "60")
+    words = ("translate", GROUP, str(story.config), "--hold-until-equal", "--timeout", "120")
     done = story.shell(*words)
     assert done.returncode == 0, done.stderr
     left = PARTITIONS * RECORDS - len(before)

@@ -15,11 +15,10 @@ import pytest
 
 from deploy.local.cluster import Cluster
 from deploy.local.tools import QUICK_FLAGS, start_tool
-from policies.model import TopicPartition
 from tests.harness import groups as stock
-from tests.harness.keeping import Sides, keeping, until
+from tests.harness.keeping import Sides, keeping, until, until_moved
 from tests.harness.load import append, numbered, producer
-from tests.harness.mirror import Mirror, Run
+from tests.harness.mirror import Mirror
 
 pytestmark = pytest.mark.integration
 
@@ -29,7 +28,6 @@ APART = 1_000_000
 FEWEST, MOST = 200, 2_000
 """Records that an application has read when it is killed."""
 _CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
-_SECONDS = 120.0
 
 Killed = Callable[[Cluster, str, str, Path], "subprocess.Popen[bytes]"]
 
@@ -93,27 +91,6 @@ def killed_in_the_end(process: "subprocess.Popen[bytes]") -> Iterator[None]:
         process.wait()
 
 
-async def last_commit(sides: Sides, group: str, topic: str) -> list[int]:
-    """Return where the group's offsets are on the source, by partition; 0 where it has not committed."""
-    offsets = (await sides.source.offsets([group])).found[group]
-    return [offsets.get(TopicPartition(topic, partition), (0, ""))[0] for partition in range(PARTITIONS)]
-
-
-async def until_moved(run: Run, sides: Sides, group: str, commits: list[int]) -> None:
-    """Wait until all is copied, and the target has the group's last commit."""
-    await run.until_copied(deadline_s=_SECONDS)
-    wanted = {partition: offset for partition, offset in enumerate(commits) if offset}
-
-    async def there() -> bool:
-        told, stored = await sides.checkpoints(), await sides.stored(group)
-        found = {partition: told.get((group, partition), (-1, -1)) for partition in wanted}
-        return {one: at[0] for one, at in found.items()} == wanted and {
-            one: at[1] for one, at in found.items()
-        } == stored
-
-    await until(there, lambda: (group, wanted), _SECONDS)
-
-
 @pytest.mark.parametrize("application", [stock_application, pytest.param(java_application, marks=pytest.mark.full)])
 async def test_a_killed_application_reads_on_from_its_last_commit(
     mirror: Mirror, application: Killed, tmp_path: Path
@@ -126,14 +103,15 @@ async def test_a_killed_application_reads_on_from_its_last_commit(
         async with load.going_on():
             process = application(mirror.source, group, topic, log)
             with killed_in_the_end(process):
-                await until(lambda: len(printed(log)) >= enough, lambda: (enough, log.read_text()[-500:]), _SECONDS)
+                await until(lambda: len(printed(log)) >= enough, lambda: (enough, log.read_text()[-500:]))
             before, then = printed(log), list(load.counts)
             await until(lambda: min(load.counts) >= max(then) + BURST, lambda: load.counts)
-        commits = await last_commit(sides, group, topic)  # its last request may have lain in the broker's queue
-        await until_moved(run, sides, group, commits)
+        await run.until_copied()
+        moved = await until_moved(sides, group)
+        commits = [moved.get(partition, 0) for partition in range(PARTITIONS)]
         left = [load.values(partition, first) for partition, first in enumerate(commits)]
         after = await stock.read_from(mirror.target, group, copied, sum(map(len, left)))
-        assert keeper.report.on_commit
+        await until(lambda: keeper.report.on_commit, lambda: keeper.report)
     read = [[one.value.decode().strip() for one in after if one.partition == number] for number in range(PARTITIONS)]
     assert read == left, (enough, commits)
     everything = {value for partition in range(PARTITIONS) for value in load.values(partition)}

@@ -22,7 +22,7 @@ from tests.harness.load import numbered, produce
 pytestmark = pytest.mark.integration
 
 EACH = 200
-DEADLINE_S = 60.0
+DEADLINE_S = 180.0
 NO_MECHANISM = "does not take sasl.mechanism: PLAIN", "SCRAM-SHA-256, SCRAM-SHA-512"
 TREE = """
 clusters:
