@@ -21,7 +21,7 @@ from policies.start import Earliest, Start
 from tests.harness.admin import create_topics
 
 E = TypeVar("E")
-DEADLINE_S = 60.0
+DEADLINE_S = 180.0
 _POLL_S = 0.01
 _EARLIEST, _LATEST = -2, -1
 

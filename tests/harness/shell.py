@@ -14,7 +14,7 @@ import pytest
 from deploy.local.cluster import Cluster
 
 ROOT = Path(__file__).parents[2]
-DEADLINE_S = 90.0
+DEADLINE_S = 180.0
 
 
 class Shell:
