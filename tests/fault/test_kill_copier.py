@@ -65,7 +65,10 @@ async def run_with_kills(mirror: Mirror, moments_at: Iterator[int]) -> list[dict
         restart_s = time.monotonic() - died_at
         last = running.last
         assert last.killed
-        await successor.until(lambda: len(successor.told(Resumed)) >= len(mirror.lanes), "all lanes resumed")  # noqa: B023
+        await successor.until(
+            lambda: len({one.lane for one in successor.told(Resumed)}) == len(mirror.lanes),  # noqa: B023
+            "all lanes resumed",
+        )
         resumed = successor.told(Resumed)
         rows.append(
             {

@@ -34,14 +34,15 @@ class NearTheWrap(KafkaCluster):
 
 
 async def test_a_copy_across_the_wrap(pair: tuple[Cluster, Cluster]) -> None:
-    mirror = Mirror(*pair, alias="wrap", partition_fetch_bytes=32 * 1024)
+    # No position between the first ones and the cut: all that was copied is the tail.
+    mirror = Mirror(*pair, alias="wrap", partition_fetch_bytes=32 * 1024, flush_s=3600.0, untold_s=3600.0)
     mirror.target_port = NearTheWrap
     await mirror.open()
     copied = await mirror.topic("wrap", PARTITIONS)
     await pour(mirror.source, "wrap", COUNT, batch_bytes=8192)
     async with mirror.run(drain=False) as run:
         await run.until_copied()
-        assert len(run.told(UnfencedOwnership)) == PARTITIONS
+        assert len({one.lane for one in run.told(UnfencedOwnership)}) == PARTITIONS
     for partition in range(PARTITIONS):
         sequences = [one.base_sequence for one in batches(mirror.target, copied, partition) if not one.is_control]
         assert sequences[0] == SEQUENCE_SPAN - 2_000

@@ -1,15 +1,24 @@
-"""Topics of a test, through aiokafka's own admin client: no code of the mirror's is used to set the stage."""
+"""Topics of a test, through aiokafka's own admin client: no code of the mirror's is used to set the stage.
 
+A broker hears of what the controller has done a moment after the answer. Topics are made, and deleted, when the brokers
+that run have heard: until then one tells of no topic, or of the one that had the name before.
+"""
+
+import functools
+import glob
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from aiokafka import TopicPartition as KafkaPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic, RecordsToDelete
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import for_code
+from aiokafka.protocol.metadata import MetadataRequest
 
 from deploy.local.cluster import Cluster
+from tests.harness.eventually import until, until_equal
 
 _OWN = 1
 """DYNAMIC_TOPIC_CONFIG (DescribeConfigsResponse.ConfigSource)."""
@@ -30,38 +39,71 @@ async def create_topics(
     cluster: Cluster, topics: Mapping[str, int], *, replicas: int = 1, configs: Mapping[str, str] | None = None
 ) -> None:
     """Create topics by name and partition count; raises aiokafka's error of the first that fails."""
-    new = [NewTopic(name, count, replicas, topic_configs=dict(configs or {})) for name, count in topics.items()]
+    await _create(
+        cluster,
+        [NewTopic(name, count, replicas, topic_configs=dict(configs or {})) for name, count in topics.items()],
+    )
+
+
+async def _create(cluster: Cluster, new: list[NewTopic]) -> None:
     async with admin(cluster) as client:
         answer = await client.create_topics(new)
-    for _, code, message in answer.topic_errors:
-        if code:
-            raise for_code(code)(message)
+        for _, code, message in answer.topic_errors:
+            if code:
+                raise for_code(code)(message)
+        for broker in cluster.brokers:
+            if broker.pid is not None:
+                await until_equal(functools.partial(_unheard, client, broker.node_id, new), list[str]())
+
+
+async def _unheard(client: Any, node_id: int, new: list[NewTopic]) -> list[str]:
+    """Ask a broker for topics; return those that it does not know with all their leaders."""
+    answer = await client._send_request_to_node(node_id, _about([one.name for one in new]))
+    led = {
+        one["topic"]: sum(partition["leader"] >= 0 for partition in one["partitions"])
+        for one in answer.to_object()["topics"]
+    }
+    return [one.name for one in new if led.get(one.name, 0) < one.num_partitions]
+
+
+def _about(topics: list[str]) -> MetadataRequest:
+    """Ask for topics without making them: by default the question makes what is not there."""
+    return MetadataRequest(topics, allow_auto_topic_creation=False)
 
 
 async def partition_count(cluster: Cluster, topic: str) -> int:
-    """Return how many partitions a topic has."""
+    """Return how many partitions a topic has; 0 where there is none."""
     async with admin(cluster) as client:
-        (described,) = await client.describe_topics([topic])
+        answer = await client._send_request(_about([topic]))
+    (described,) = answer.to_object()["topics"]
     return len(described["partitions"])
 
 
 async def delete_topic(cluster: Cluster, topic: str) -> None:
-    """Delete a topic."""
+    """Delete a topic; somebody else may have made it anew when this returns."""
+    before = _folders(cluster, topic)
     async with admin(cluster) as client:
         answer = await client.delete_topics([topic])
     for _, code in answer.topic_error_codes:
         if code:
             raise for_code(code)(topic)
+    await until(lambda: not before & _folders(cluster, topic), f"the brokers have heard that {topic} is deleted")
+
+
+def _folders(cluster: Cluster, topic: str) -> set[tuple[Path, int]]:
+    """List where brokers that run keep a topic's partitions: path and inode, which a topic made anew has not."""
+    found = set()
+    for broker in cluster.brokers:
+        for path in broker.data_folder.glob(f"{glob.escape(topic)}-*") if broker.pid is not None else ():
+            if path.name.removeprefix(f"{topic}-").isdecimal():
+                with suppress(FileNotFoundError):
+                    found.add((path, path.stat().st_ino))
+    return found
 
 
 async def create_each(cluster: Cluster, topics: Mapping[str, Mapping[str, str]]) -> None:
     """Create topics of one partition, each with configs of its own; raises aiokafka's error of the first that fails."""
-    new = [NewTopic(name, 1, 1, topic_configs=dict(configs)) for name, configs in topics.items()]
-    async with admin(cluster) as client:
-        answer = await client.create_topics(new)
-    for _, code, message in answer.topic_errors:
-        if code:
-            raise for_code(code)(message)
+    await _create(cluster, [NewTopic(name, 1, 1, topic_configs=dict(configs)) for name, configs in topics.items()])
 
 
 async def own_configs(cluster: Cluster, topics: Iterable[str]) -> dict[str, dict[str, str]]:

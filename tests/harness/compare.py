@@ -26,6 +26,8 @@ async def read_topic(
 ) -> dict[int, list[Read]]:
     """Read every partition to its present end, in offset order; raises TimeoutError."""
     numbers = range(await partition_count(cluster, topic))
+    if not numbers:
+        return {}
     consumer = AIOKafkaConsumer(
         bootstrap_servers=cluster.bootstrap_servers,
         isolation_level="read_committed" if committed else "read_uncommitted",

@@ -19,6 +19,14 @@ async def until_equal(read: Callable[[], Awaitable[T]], wanted: T) -> None:
     assert found == wanted
 
 
+async def until(seen: Callable[[], bool], what: str, within_s: float = DEADLINE_S) -> None:
+    """Look until something is so; fails with what it was to be."""
+    give_up_at_s = now_s() + within_s
+    while not seen():
+        assert now_s() < give_up_at_s, f"not within {within_s:.0f} s: {what}"
+        await pause(_POLL_S)
+
+
 def wait_until(seen: Callable[[], bool], what: str, within_s: float = DEADLINE_S) -> None:
     """Look until something is so, in a thread without a loop; fails with what it was to be."""
     give_up_at_s = now_s() + within_s

@@ -84,16 +84,15 @@ class GroupMirror:
     async def until_equal(self, flow: str, group: str, topic: str, copied: str) -> dict[int, int]:
         """Wait until a group stands at the same record on both sides, everywhere; give its offsets on the target."""
         source, target = flow.split("->")
-        logs = await read_places(self.clusters[source], topic), await read_places(self.clusters[target], copied)
-        here = await self.stored(source, group, topic)
+        log, here = await read_places(self.clusters[source], topic), await self.stored(source, group, topic)
         assert here, f"{group} has committed nothing in {topic}"
 
         async def equal() -> dict[int, int]:
             there = await self.stored(target, group, copied)
-            same = there.keys() == here.keys() and all(
-                same_place(logs[0][at], here[at], logs[1][at], there[at]) for at in here
-            )
-            return there if same else {}
+            if there.keys() != here.keys():
+                return {}
+            copy = await read_places(self.clusters[target], copied)  # each time: it may not have been whole before
+            return there if all(same_place(log[at], here[at], copy[at], there[at]) for at in here) else {}
 
         found: dict[int, int] = await self.until(equal, f"{group} stands where it stands on the source: {here}")
         return found

@@ -115,6 +115,15 @@ class GrowingMirror:
                 found[partition] = max(found.get(partition, 0), json.loads(one.value or b"")["assignment_epoch"])
         return found
 
+    async def all_epochs(self) -> dict[int, int]:
+        """Read them once there is one of each partition: a lane that is copied writes its first position beside."""
+        give_up_at = time.monotonic() + DEADLINE_S
+        while len(found := await self.epochs()) < self.partitions:
+            self.live.look()
+            assert time.monotonic() < give_up_at, self.live.describe()
+            await pause(ROUND_S)
+        return found
+
     async def partitions_of(self, set_ids: set[str]) -> set[int]:
         """Ask `raymirror status` in a process of its own which partitions some sets have."""
         command = [sys.executable, "-m", "actors", "status", "--json"]

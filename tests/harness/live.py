@@ -14,7 +14,7 @@ from typing import Any
 from deploy.local.cluster import Cluster
 from tests.harness.shell import ROOT
 
-DEADLINE_S = 120.0
+DEADLINE_S = 300.0
 _POLL_S = 0.05
 
 

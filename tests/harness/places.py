@@ -1,7 +1,7 @@
 """Where records lie on both sides, read by stock consumers: what a translated offset is held against."""
 
 import asyncio
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as KafkaPartition
@@ -21,25 +21,37 @@ class Place(NamedTuple):
 
 
 async def read_places(cluster: Cluster, topic: str) -> dict[int, list[Place]]:
-    """Read every committed record of a topic, in offset order; raises TimeoutError."""
+    """Read every committed record of a topic, in offset order; nothing where there is no topic. Raises TimeoutError."""
     numbers = range(await partition_count(cluster, topic))
-    async with asyncio.timeout(_DEADLINE_S):
-        return {number: await _read(cluster, KafkaPartition(topic, number)) for number in numbers}
+    found: dict[int, list[Place]] = {number: [] for number in numbers}
+    if not found:
+        return found
+    for one in await _read(cluster, [KafkaPartition(topic, number) for number in numbers], "read_committed"):
+        found[one.partition].append(Place(one.offset, (one.key, one.value, one.timestamp)))
+    return found
 
 
-async def _read(cluster: Cluster, where: KafkaPartition) -> list[Place]:
+async def _read(cluster: Cluster, partitions: list[KafkaPartition], isolation: str) -> list[Any]:
+    """Read partitions to their present end at least.
+
+    By its default a consumer would go to the end, and a `seek_to_beginning` may meet that answer on its way.
+    """
     consumer = AIOKafkaConsumer(
-        bootstrap_servers=cluster.bootstrap_servers, isolation_level="read_committed", enable_auto_commit=False
+        bootstrap_servers=cluster.bootstrap_servers,
+        isolation_level=isolation,
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
     )
     await consumer.start()
-    found: list[Place] = []
+    found: list[Any] = []
     try:
-        consumer.assign([where])
-        await consumer.seek_to_beginning(where)
-        end = (await consumer.end_offsets([where]))[where]
-        while await consumer.position(where) < end:
-            for one in (await consumer.getmany(where, timeout_ms=100)).get(where, ()):
-                found.append(Place(one.offset, (one.key, one.value, one.timestamp)))
+        async with asyncio.timeout(_DEADLINE_S):
+            consumer.assign(partitions)
+            await consumer.seek_to_beginning(*partitions)
+            ends = await consumer.end_offsets(partitions)
+            while [where for where in partitions if await consumer.position(where) < ends[where]]:
+                for records in (await consumer.getmany(timeout_ms=100)).values():
+                    found += records
     finally:
         await consumer.stop()
     return found
@@ -58,20 +70,8 @@ def same_place(source: list[Place], source_offset: int, target: list[Place], tar
 
 async def every_checkpoint(cluster: Cluster, topic: str, group: str | None = None) -> list[Checkpoint]:
     """Read all checkpoints that were ever written (of one group), older ones too, in the order of the log."""
-    consumer = AIOKafkaConsumer(bootstrap_servers=cluster.bootstrap_servers, enable_auto_commit=False)
-    await consumer.start()
-    found: list[Checkpoint] = []
-    where = KafkaPartition(topic, 0)
-    try:
-        if topic not in await consumer.topics():
-            return []
-        consumer.assign([where])
-        await consumer.seek_to_beginning(where)
-        end = (await consumer.end_offsets([where]))[where]
-        async with asyncio.timeout(_DEADLINE_S):
-            while await consumer.position(where) < end:
-                for one in (await consumer.getmany(where, timeout_ms=100)).get(where, ()):
-                    found.append(decode_checkpoint(one.key, one.value))
-    finally:
-        await consumer.stop()
+    if not await partition_count(cluster, topic):
+        return []
+    records = await _read(cluster, [KafkaPartition(topic, 0)], "read_uncommitted")
+    found = [decode_checkpoint(one.key, one.value) for one in records]
     return [one for one in found if group is None or one.group == group]

@@ -78,7 +78,7 @@ async def test_records_and_groups_are_mirrored_wherever_syncs_are(mirror: GroupM
 
 async def test_offset_syncs_are_where_they_are_asked_for_and_nowhere_else(mirror: GroupMirror) -> None:
     async def there() -> bool:
-        return bool((await read_places(mirror.clusters[TARGET], "mm2-offset-syncs.told.internal"))[0])
+        return bool((await read_places(mirror.clusters[TARGET], "mm2-offset-syncs.told.internal")).get(0))
 
     await mirror.until(there, "offset syncs of `told` on the target")
     here, far = await topics(mirror, "told"), await topics(mirror, TARGET)

@@ -19,6 +19,7 @@ from tests.harness.admin import admin, create_topics
 from tests.harness.jvm import jvm
 from tests.harness.live import LiveMirror, write_properties
 from tests.harness.load import Sent, numbered, produce
+from tests.harness.places import read_places
 from tests.harness.ray_cluster import RayCluster
 
 pytestmark = [pytest.mark.integration, pytest.mark.ray]
@@ -90,9 +91,23 @@ def wait_for_syncs(live: LiveMirror, clusters: dict[str, Cluster]) -> None:
     live.until(told, "the last record of each partition is told")
 
 
+def wait_for_beats(live: LiveMirror, clusters: dict[str, Cluster]) -> None:
+    """Wait until all that `check_client` and `check_consoles` want to see of heartbeats is there."""
+    east, west = clusters["east"], clusters["west"]
+    wanted = [(west, "heartbeats", 2), (east, "heartbeats", 2), (west, "east.heartbeats", 2)]
+    wanted.append((west, "east.north.heartbeats", 1))
+
+    def beaten() -> bool:
+        return all(
+            len(asyncio.run(read_places(cluster, topic)).get(0, ())) >= count for cluster, topic, count in wanted
+        )
+
+    live.until(beaten, "heartbeats of both clusters, and copies of those of the source")
+
+
 def printed(cluster: Cluster, topic: str, formatter: str, count: int) -> list[str]:
     """Print the first records of a topic with Kafka's console consumer."""
-    words = ("--from-beginning", "--max-messages", str(count), "--timeout-ms", "30000")
+    words = ("--from-beginning", "--max-messages", str(count), "--timeout-ms", "100000")
     out = cluster.tool(
         CONSOLE,
         *("--bootstrap-server", cluster.bootstrap_servers, "--topic", topic, *words),
@@ -118,6 +133,7 @@ def test_what_a_mirror_leaves_is_what_mm2s_client_and_consoles_expect(
     try:
         live.until(lambda: live.flow("east->west")["records"] >= PARTITIONS * COUNT + 3, "records and heartbeats")
         wait_for_syncs(live, clusters)
+        wait_for_beats(live, clusters)
         check_client(java, east, west)
         assert not live.told("nothing is written there"), live.describe()
         live.end()
@@ -139,7 +155,7 @@ def check_client(java: Any, east: Cluster, west: Cluster) -> None:
     hops = {alias: utils.replicationHops(there, alias) for alias in ("east", "north", "west", "nobody")}
     assert hops == {"east": 1, "north": 2, "west": -1, "nobody": -1}
     assert set(utils.checkpointTopics(there)) == {CHECKPOINTS}
-    wait = java.java.time.Duration.ofSeconds(30)
+    wait = java.java.time.Duration.ofSeconds(120)
     found = utils.translateOffsets(there, "east", "readers", wait)
     assert {str(where): (what.offset(), what.metadata()) for where, what in found.items()} == {
         "east.orders-1": (401, "seen")

@@ -10,12 +10,12 @@ from deploy.local.cluster import Cluster
 from deploy.local.proxy import Proxy
 
 PRODUCE = 0
-DEADLINE_S = 60
+DEADLINE_S = 180
 
 
 @pytest.mark.integration
 async def test_produce_responses_are_held_while_the_broker_has_the_records(tmp_path: Path) -> None:
-    async with asyncio.timeout(DEADLINE_S), Proxy(("127.0.0.1", 0)) as proxy:
+    async with Proxy(("127.0.0.1", 0)) as proxy, asyncio.timeout(DEADLINE_S):
         advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy.port}"}
         cluster = Cluster("proxied", tmp_path, overrides=advertised)
         proxy.target = ("127.0.0.1", cluster.brokers[0].port)

@@ -40,7 +40,7 @@ def story(
 async def test_a_second_copier_gets_its_share(story: GrowingMirror) -> None:
     async with story.growing():
         await story.until(lambda: story.is_shared_by(1), "one copier has all")
-        (first,), before = story.owners(), await story.epochs()
+        (first,), before = story.owners(), await story.all_epochs()
         story.submit(copiers=2)
         await story.until(lambda: story.is_shared_by(2), "two copiers share the partitions")
         await story.until_grown()

@@ -6,7 +6,7 @@ import pytest
 
 from deploy.local.cluster import Cluster
 from tests.harness import groups as stock
-from tests.harness.admin import create_topics, delete_topic
+from tests.harness.admin import create_topics, delete_topic, partition_count
 from tests.harness.group_mirror import GroupMirror
 from tests.harness.load import numbered, produce
 from tests.harness.places import read_places
@@ -34,6 +34,10 @@ async def test_the_copy_is_made_anew_and_groups_follow(
         for partition in range(partitions):
             await produce(source_cluster, TOPIC, partition, numbered(each, first=first + 1000 * partition))
 
+    async def made_anew() -> bool:
+        """First: to read a topic that is deleted meanwhile would make it, and not as it should be."""
+        return await partition_count(target_cluster, COPIED) == 3
+
     async def whole() -> bool:
         sent, found = await read_places(source_cluster, TOPIC), await read_places(target_cluster, COPIED)
         return {at: [one.record for one in rows] for at, rows in sent.items()} == {
@@ -48,6 +52,7 @@ async def test_the_copy_is_made_anew_and_groups_follow(
         await mirror.until_equal(FLOW, GROUP, TOPIC, COPIED)
         await delete_topic(source_cluster, TOPIC)
         await make(3, 20, first=500)
+        await mirror.until(made_anew, "the copy is another topic")
         await mirror.until(whole, "the new topic and nothing else in its copy")
         await stock.commit(source_cluster, GROUP, TOPIC, {0: 3, 1: 20, 2: 11})
         await mirror.until_equal(FLOW, GROUP, TOPIC, COPIED)

@@ -21,7 +21,8 @@ from tests.harness.ray_cluster import RayCluster
 pytestmark = [pytest.mark.integration, pytest.mark.ray, pytest.mark.full]
 
 TOPIC, FLOW = "sparked", "lit->dim"
-READY_S = 300.0
+READY_S = 900.0
+"""A probe gives up after ten minutes by itself."""
 SETTINGS = {
     "raymirror.spark": "on",
     "raymirror.spark.executors": "1",
@@ -51,7 +52,12 @@ def start_probe(env: Mapping[str, str], folder: Path, tasks: int, task_s: float)
 
 
 def told(probe: "subprocess.Popen[bytes]") -> ProbeReport:
-    out, _ = probe.communicate(timeout=READY_S)
+    try:
+        out, _ = probe.communicate(timeout=READY_S)
+    finally:
+        if probe.poll() is None:  # else a later test is told of a process that nobody waits for
+            probe.kill()
+            probe.communicate()
     assert probe.returncode == 0
     return msgspec.json.decode(out.splitlines()[-1], type=ProbeReport)
 

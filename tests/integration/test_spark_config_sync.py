@@ -20,8 +20,8 @@ from tests.integration.test_spark import SETTINGS, start_probe, told
 
 pytestmark = [pytest.mark.integration, pytest.mark.ray]
 
-EVERY_S = 10
-SLOW_S = 10
+EVERY_S = 20
+SLOW_S = 20
 """What a machine that does much else may add to the interval."""
 CONFIGS = {"sync.topic.configs.interval.seconds": str(EVERY_S), "sync.topic.acls.enabled": "false"}
 

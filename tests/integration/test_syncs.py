@@ -5,6 +5,8 @@ import contextlib
 from collections.abc import Iterator
 
 import pytest
+from aiokafka.admin import NewTopic
+from aiokafka.errors import TopicAuthorizationFailedError
 
 from deploy.local.cluster import Cluster
 from engine.core.events import Mm2TopicFailed
@@ -19,8 +21,9 @@ from engine.kafka.internal_topics import ensure_mm2_topic
 from engine.kafka.logs import read_topic
 from engine.runner import TopicKeeper
 from policies.model import FlowName
-from tests.harness.admin import create_topics, delete_topic
+from tests.harness.admin import admin, create_topics, delete_topic
 from tests.harness.compare import assert_identical
+from tests.harness.eventually import until_equal
 from tests.harness.keeping import config_of
 from tests.harness.load import numbered, produce
 from tests.harness.mirror import Mirror, cluster_client
@@ -49,6 +52,17 @@ def guarded_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluste
 
 def deny(cluster: Cluster, *, action: str) -> None:
     cluster.tool(_ACLS, "--bootstrap-server", cluster.bootstrap_servers, action, "--force", *_DENIED)
+
+
+async def until_denied(cluster: Cluster, topic: str) -> None:
+    """Wait until the brokers have heard that nobody may make a topic."""
+    async with admin(cluster) as client:
+
+        async def asked() -> int:
+            answer = await client.create_topics([NewTopic(topic, 1, 1)], validate_only=True)
+            return int(answer.topic_errors[0][1])
+
+        await until_equal(asked, TopicAuthorizationFailedError.errno)
 
 
 async def newest_sync(cluster: Cluster, topic: str) -> int:
@@ -84,14 +98,15 @@ async def test_a_source_that_may_not_be_written_costs_one_event(
         syncs = run.copier._syncs
         assert syncs is not None
         await run.until(lambda: not syncs.trouble, "syncs are written once they may be")
+        await until_equal(lambda: newest_sync(guarded_cluster, "guarded-orders"), 399)
         assert len(run.told(Mm2TopicFailed)) == 1
-    assert await newest_sync(guarded_cluster, "guarded-orders") == 399
     assert await assert_identical(guarded_cluster, target_cluster, "guarded-orders", copied) == 400
 
 
 async def test_a_topic_that_may_not_be_made_is_taken_to_be_there(guarded_cluster: Cluster) -> None:
     words = ("--deny-principal", "User:ANONYMOUS", "--operation", "Create", "--cluster", "--topic", "heartbeats")
     guarded_cluster.tool(_ACLS, "--bootstrap-server", guarded_cluster.bootstrap_servers, "--add", *words)
+    await until_denied(guarded_cluster, "heartbeats")
     client = cluster_client("guarded", guarded_cluster.bootstrap_servers)
     await client.open()
     try:
@@ -106,7 +121,9 @@ async def test_topics_are_made_as_mm2_makes_them(target_cluster: Cluster) -> Non
     await client.open()
     try:
         await ensure_mm2_topic(client, "made-for-mm2", 0)
-        found = (await client.metadata(["made-for-mm2"])).topics["made-for-mm2"]
+        async with asyncio.timeout(60):
+            while not (found := (await client.metadata(["made-for-mm2"])).topics["made-for-mm2"]).partitions:  # noqa: ASYNC110 - a broker hears of it later
+                await asyncio.sleep(0.05)
         assert len(found.partitions) == 1
         assert len(found.partitions[0].replicas) == 1
         configs = (await describe_topic_configs(client, ["made-for-mm2"]))["made-for-mm2"]

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ class Scene:
     """A topic that MM2 copies, and the command line beside it."""
 
     def __init__(self, pair: Pair, folder: Path) -> None:
-        self.mirror = Mirror(*pair, alias=TOPIC, positions_partitions=25, flush_s=3600.0)
+        self.mirror = Mirror(*pair, alias=TOPIC, positions_partitions=25, flush_s=3600.0, untold_s=3600.0)
         self.mirror.lanes = lanes_of(TOPIC, self.mirror.copied(TOPIC), PARTITIONS)
         self.folder, self.shell, self.sent = folder, Shell(folder), 0
         self.config = str(folder / "1" / "mm2.properties")
@@ -62,6 +63,26 @@ class Scene:
                 except ConnectionLost:  # a topic that was just created
                     pass
                 await asyncio.sleep(0.05)
+
+    async def repeated(self, mm2: Mm2, counts: Mapping[int, int]) -> dict[int, list[bytes | None]]:
+        """Wait until MM2 has copied all, and so many again in each partition; return the keys that are there then.
+
+        Counted record by record: the copy has markers of ours too, which take offsets.
+        """
+        async with asyncio.timeout(DEADLINE_S):
+            while True:
+                mm2.assert_running()
+                found = await read_topic(self.mirror.target, self.mirror.copied(TOPIC))
+                if all(len(found[one]) >= self.sent + count for one, count in counts.items()):
+                    return {one: [record.key for record in records] for one, records in found.items()}
+                await asyncio.sleep(0.2)
+
+    async def settled(self, mm2: Mm2) -> None:
+        """Wait until MM2 has made the last of its topics: the one for checkpoints, when that connector has started."""
+        async with asyncio.timeout(DEADLINE_S):
+            while f"{TOPIC}.checkpoints.internal" not in await topic_names(self.mirror.target_servers):
+                mm2.assert_running()
+                await asyncio.sleep(0.2)
 
     async def look(self) -> tuple[int, dict[str, Any]]:
         """Ask `takeover --check`: its exit code and the flow."""
@@ -105,6 +126,7 @@ async def test_in_place_and_the_way_back(cluster_pair: Pair, tmp_path: Path) -> 
     try:
         await scene.send(3000)
         await scene.copied(mm2, 3000)
+        await scene.settled(mm2)
         code, flow = await scene.look()
         assert (code, flow["mm2_active"], flow["ready"]) == (1, True, False)
         for command in ("check", "run"):
@@ -136,10 +158,9 @@ async def test_in_place_and_the_way_back(cluster_pair: Pair, tmp_path: Path) -> 
     assert min(repeats.values()) >= 700
     mm2 = scene.mm2("2")
     try:
+        keys = await scene.repeated(mm2, repeats)
         for partition, count in repeats.items():
-            await scene.copied(mm2, scene.sent + min(repeats.values()))
-            records = (await read_topic(scene.mirror.target, scene.mirror.copied(TOPIC)))[partition]
-            numbers = [one.key for one in records]
+            numbers = keys[partition]
             assert len(set(numbers)) == scene.sent
             assert len(numbers) - scene.sent == count
     finally:

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 import pytest
+from aiokafka.errors import TopicAlreadyExistsError
 
 from engine.config import read_config
 from engine.core.events import AnyEvent, CopyDeleted, IdentityChanged, SourceGap, TopicFailed, TopicRenewed
@@ -49,7 +50,8 @@ class Ruled:
 
     async def renew_target(self) -> None:
         await delete_topic(self.mirror.target, self.copy)
-        await create_topics(self.mirror.target, {self.copy: 1})
+        with suppress(TopicAlreadyExistsError):  # whoever keeps the copies in step may have been faster
+            await create_topics(self.mirror.target, {self.copy: 1})
         await produce(self.mirror.source, self.topic, 0, NEW)
 
     async def assert_copy(self, *expected: Sent) -> None:
@@ -145,8 +147,8 @@ async def test_re_create_deletes_the_copy_of_a_former_topic_and_copies_the_new_o
         event = await run.until_told(TopicRenewed)
         await run.until_copied()
         assert (event.source_renewed, event.target_renewed, event.source_offset) == (True, True, 0)
-    (deleted,) = [one for one in told if isinstance(one, CopyDeleted)]
-    assert (deleted.topic, deleted.target) == (ruled.topic, ruled.copy)
+    deleted = {(one.topic, one.target) for one in told if isinstance(one, CopyDeleted)}
+    assert deleted == {(ruled.topic, ruled.copy)}
     assert not [one for one in told if isinstance(one, TopicFailed)]
     assert await assert_identical(ruled.mirror.source, ruled.mirror.target, ruled.topic, ruled.copy) == len(NEW)
 

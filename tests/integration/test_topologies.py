@@ -203,7 +203,9 @@ async def test_a_target_that_is_gone_leaves_the_other_flow_alone(
     try:
         with stage.run() as live:
             await goes_on_without_right(stage, live)
-            assert f"{right.bootstrap_servers}: cannot connect" in live.said()
+            away = f"{right.bootstrap_servers}: cannot connect"
+            await asyncio.to_thread(live.until, lambda: away in live.said(), "it says who is away")
+            await asyncio.to_thread(live.until, lambda: copiers_of(live, "origin->right"), "a copier waits")
             copiers, waiting = copiers_of(live, "origin->left"), copiers_of(live, "origin->right")
             right.restart(right.brokers[0])
             await asyncio.to_thread(live.until_whole, stage.records())

@@ -79,7 +79,7 @@ async def test_an_open_transaction_holds_its_lane_and_is_named(mirror: Mirror, c
             assert event.producer_id == client._txn_manager.producer_id
             assert (event.last_stable_offset, event.high_watermark) == (30, 60)
             await run.until_copied(free_topic)
-            assert run.lane(held).source_next == 30
+            await run.until(lambda: run.lane(held).source_next == 30, "all before the transaction is acknowledged")
             await (client.commit_transaction() if commit else client.abort_transaction())
             await run.until_copied()
             await run.until_told(LaneReleased, held)

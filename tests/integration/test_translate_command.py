@@ -54,7 +54,7 @@ class Command:
 
 
 async def end_of(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, errors = await asyncio.to_thread(process.communicate, timeout=120)
+    out, errors = await asyncio.to_thread(process.communicate, timeout=600)
     return process.returncode, out, errors
 
 
@@ -101,7 +101,7 @@ async def test_it_holds_until_the_copy_has_come_so_far(mirror: Mirror, tmp_path:
     command = Command(tmp_path, mirror)
     code, _, errors = await command.ask(group, "--apply", "--hold-until-equal", "--timeout", "0.5")
     assert (code, "no answer yet for 1 of 1 partition" in errors) == (1, True), errors
-    holding = command.start(group, "--apply", "--hold-until-equal", "--timeout", "60", "--json")
+    holding = command.start(group, "--apply", "--hold-until-equal", "--timeout", "300", "--json")
     async with mirror.run() as run:
         await run.until_copied()
     code, out, errors = await end_of(holding)

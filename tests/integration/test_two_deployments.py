@@ -11,13 +11,15 @@ import pytest
 from tests.conftest import Pair
 from tests.harness.admin import create_topics
 from tests.harness.growing import GrowingMirror
-from tests.harness.live import DEADLINE_S, LiveMirror
+from tests.harness.live import LiveMirror
 from tests.harness.ray_cluster import RayCluster
 from tests.harness.ray_temp import ray_temp_folder
 
 pytestmark = [pytest.mark.integration, pytest.mark.ray]
 
 PARTITIONS = 2
+READY_S = 300.0
+"""A Ray of its own takes most of it to start."""
 
 
 @asynccontextmanager
@@ -44,7 +46,7 @@ async def run_second(folder: Path, config: Path, *words: str, env: Mapping[str, 
     folder.mkdir()
     second = LiveMirror(folder, config, *words, env=env)
     try:
-        code = await asyncio.to_thread(second.process.wait, DEADLINE_S)
+        code = await asyncio.to_thread(second.process.wait, READY_S)
     finally:
         second.close()
     second.look()
@@ -59,7 +61,7 @@ async def test_another_ray_stops_while_the_first_one_lives_and_goes_on_at_once_w
         with another_place() as env:
             async with first.growing():
                 await first.until(lambda: first.is_shared_by(1), "it copies")
-                owners, epochs = first.owners(), await first.epochs()
+                owners, epochs = first.owners(), await first.all_epochs()
                 code, second = await run_second(tmp_path / "second", config, env=env)
                 await first.until_grown()
             assert code == 1
@@ -70,7 +72,8 @@ async def test_another_ray_stops_while_the_first_one_lives_and_goes_on_at_once_w
             await asyncio.to_thread(first.live.end)
             third = LiveMirror(tmp_path / "second", config, env=env)
             try:
-                await asyncio.to_thread(third.until, lambda: third.told("at source offset"), "it has the partitions")
+                resumed = "it has the partitions"
+                await asyncio.to_thread(third.until, lambda: third.told("at source offset"), resumed, READY_S)
                 third.end()
             finally:
                 third.close()

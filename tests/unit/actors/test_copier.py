@@ -103,7 +103,7 @@ class Boss:
 
     async def until(self, follows: Callable[[Report], bool]) -> Report:
         """Repeat the orders until a report shows something."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(120):
             while not follows(report := await self.repeat()):
                 pass
         return report

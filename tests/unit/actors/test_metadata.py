@@ -149,7 +149,7 @@ def empty_topic() -> None:
 
 
 async def look(shell: MetadataShell, until: Callable[[Found], bool]) -> Found:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         while True:
             found = msgspec.msgpack.decode(await shell.found("A", "B", pack(())), type=Found)
             if until(found):

@@ -12,7 +12,7 @@ from deploy.local.frames import FrameSplitter
 from deploy.local.proxy import Proxy
 
 PRODUCE, FETCH = 0, 1
-DEADLINE_S = 20
+DEADLINE_S = 120
 
 
 def encode_request(api: int, correlation: int, body: bytes = b"") -> bytes:

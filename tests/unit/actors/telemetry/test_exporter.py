@@ -53,7 +53,7 @@ async def running(exporter: Exporter) -> AsyncIterator[None]:
 
 async def get(port: int, path: str) -> tuple[int, str]:
     """Ask until somebody listens."""
-    async with asyncio.timeout(30), aiohttp.ClientSession() as session:
+    async with asyncio.timeout(120), aiohttp.ClientSession() as session:
         while True:
             try:
                 async with session.get(f"http://127.0.0.1:{port}{path}") as answer:
@@ -73,7 +73,7 @@ async def scrape(port: int) -> dict[str, dict[tuple[str, ...], float]]:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while not condition():  # noqa: ASYNC110 - what is waited for is said to a list
             await asyncio.sleep(0.01)
 
@@ -171,7 +171,7 @@ async def test_a_port_that_is_taken_is_said_and_tried_again() -> None:
 
 
 async def test_nothing_configured_is_nothing_done() -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         await Mirror().exporter(TelemetryConfig()).run()
 
 

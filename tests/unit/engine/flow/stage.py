@@ -102,6 +102,6 @@ class Stage:
 
 async def until(condition: Callable[[], object]) -> None:
     """Wait until a condition holds."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while not condition():  # noqa: ASYNC110 - the condition is the state of a fake, which tells nobody
             await asyncio.sleep(0.002)

@@ -79,8 +79,13 @@ async def test_a_copier_at_rest_passes_once_a_second_and_when_its_lease_ends(
         stage.sources[0].data(3)
         stage.a.grow()
         await until(lambda: 0.2 in pauses)
-        stage.copier.lease_until_s = now_s() + 0.5
-        await until(lambda: 0.3 < pauses[-1] <= 0.5)
+
+        def cut_short() -> bool:
+            """Renew the lease each time: a machine at its limit may not look again before it is over."""
+            stage.copier.lease_until_s = now_s() + 0.9
+            return any(0.2 < one < 1.0 for one in pauses)
+
+        await until(cut_short)
         await until(lambda: not stage.copier.routes.may_send(stage.driver()) and pauses[-1] == 0.02)
         stage.copier.lease_until_s = now_s() + 1000
         await until(lambda: pauses[-1] == 1.0)

@@ -59,9 +59,8 @@ async def test_a_full_queue_drops_its_oldest_and_says_so() -> None:
     assert stage.log.dropped == 15
     async with stage.running():
         async with asyncio.timeout(20):
-            while not stage.log.trouble:  # noqa: ASYNC110 - nobody is told
+            while "down" not in stage.log.trouble:  # noqa: ASYNC110 - nobody is told
                 await asyncio.sleep(0.005)
-        assert "down" in stage.log.trouble
         stage.cluster.down.clear()
     assert stage.log.trouble == ""
     found = await stage.log.read()

@@ -3,6 +3,7 @@
 import asyncio
 from random import Random
 
+import msgspec
 import pytest
 
 from engine.clock import now_s
@@ -12,7 +13,7 @@ from engine.flow.gate import Gate
 from engine.flow.ports import Leader
 from policies.model import TopicPartition
 from tests.fakes.brokers import turns
-from tests.unit.engine.flow.stage import Stage, until
+from tests.unit.engine.flow.stage import TERMS, Stage, until
 
 
 class Watch:
@@ -124,12 +125,13 @@ async def test_a_paused_topic_stays_paused_through_a_hold() -> None:
 
 async def test_a_held_copier_drains_without_waiting_for_positions_it_may_not_write() -> None:
     stage = Stage()
+    stage.copier = stage.new_copier(msgspec.structs.replace(TERMS, drain_s=3600.0))
     stage.sources[0].data(3)
     stage.assign()
     async with stage.running():
         await until(lambda: stage.copied() and stage.driver().lane.idle)
         stage.copier.hold()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(120):
             await stage.copier.drain()
 
 

@@ -67,7 +67,10 @@ def silent_after(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("how", ["frozen", "mute"])
-async def test_the_new_leader_gets_nothing_before_the_old_one_has_answered(how: str) -> None:
+async def test_the_new_leader_gets_nothing_before_the_old_one_has_answered(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    silent_after(monkeypatch, 3600.0)
     stage = Moving()
     async with stage.unanswered(how):
         driver, before = stage.driver(), len(stage.targets[0].batches)
@@ -116,7 +119,8 @@ async def test_a_silent_broker_that_still_leads_is_waited_for(monkeypatch: pytes
     assert stage.nothing_told()
 
 
-async def test_a_lane_that_comes_back_to_the_old_leader_goes_on_there() -> None:
+async def test_a_lane_that_comes_back_to_the_old_leader_goes_on_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    silent_after(monkeypatch, 3600.0)
     stage = Moving()
     async with stage.unanswered("mute"):
         for node in (2, 3, 1):

@@ -65,10 +65,10 @@ class Stage:
 
 async def test_an_unreachable_target_is_told_after_a_while_and_what_was_put_is_still_owed() -> None:
     stage = Stage()
-    state = await stage.opened(patience_s=0.3)
+    state = await stage.opened(patience_s=1.0)
     stage.cluster.lose(1)
     stage.cluster.down.add(1)
-    with pytest.raises(BrokerUnreachable, match=r"topic raymirror-state.A.internal on cluster 'B': .* 0.3 s: .*down"):
+    with pytest.raises(BrokerUnreachable, match=r"topic raymirror-state.A.internal on cluster 'B': .* 1 s: .*down"):
         await state.put({DESIRED: PAUSED})
     stage.cluster.down.clear()
     await state.renew()
@@ -144,9 +144,8 @@ async def test_renewing_goes_on_through_an_outage() -> None:
         stage.cluster.lose(1)
         stage.cluster.down.add(1)
         async with asyncio.timeout(20):
-            while not state.trouble:  # noqa: ASYNC110 - nobody is told
+            while "down" not in state.trouble:  # noqa: ASYNC110 - nobody is told
                 await asyncio.sleep(0.01)
-        assert "down" in state.trouble
         stage.cluster.down.clear()
         async with asyncio.timeout(20):
             while state.trouble:  # noqa: ASYNC110

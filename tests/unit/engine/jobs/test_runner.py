@@ -63,7 +63,7 @@ def of_tests() -> Iterator[Callable[[Callable[..., Any]], dict[str, JobEntry]]]:
 
 
 def until_ended(runner: JobRunner) -> JobLine:
-    wait_until(lambda: runner.look()[-1].state in ENDED, "the job ends")
+    wait_until(lambda: runner.look()[-1].state in ENDED, "the job ends", 300.0)
     return runner.look()[-1]
 
 
@@ -181,7 +181,7 @@ def test_a_job_runs_on_a_real_session_and_is_cancelled_there(spark: "SparkSessio
     runner = JobRunner(spark, {})
     runner.submit("probe-1", "probe", msgspec.msgpack.encode(ProbeTerms(tasks=3)))
     runner.submit("probe-2", "probe", msgspec.msgpack.encode(ProbeTerms(tasks=1, task_s=3600)))
-    wait_until(lambda: runner.report("probe-1") is not None, "the first job ends beside the second")
+    wait_until(lambda: runner.report("probe-1") is not None, "the first job ends beside the second", 300.0)
     report = msgspec.msgpack.decode(runner.report("probe-1") or b"", type=ProbeReport)
     assert [answer.topic for answer in report.answers] == ["A.probe-0", "A.probe-1", "A.probe-2"]
     assert {answer.python for answer in report.answers} == {sys.executable}

@@ -34,6 +34,14 @@ class Client(ClusterClient):
         return Metadata(cluster_id="i", controller=1, brokers={}, topics=known | gone)
 
 
+@pytest.fixture
+def _just_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long a test takes, what it did was just now."""
+    for name in ("_RECENT_S", "_SHUT_S"):
+        monkeypatch.setattr(cluster, name, 3600.0)
+
+
+@pytest.mark.usefixtures("_just_now")
 async def test_what_was_asked_just_now_is_not_asked_again() -> None:
     client = Client()
     assert (await client.recent(["t"])).topics.keys() == {"t"}
@@ -50,6 +58,7 @@ async def test_what_was_asked_a_while_ago_is(monkeypatch: pytest.MonkeyPatch) ->
     assert client.asked == [["t"], ["t"]]
 
 
+@pytest.mark.usefixtures("_just_now")
 @pytest.mark.parametrize("error", [ConnectionLost("h:1"), BrokerUnreachable("h:1", "down")])
 async def test_a_leader_that_was_wrong_is_asked_for_anew(error: Exception) -> None:
     client = Client()
@@ -130,6 +139,7 @@ class Brokers(ClusterClient):
         return Connection("h", node, "c", {InitProducerIdRequest.API_KEY: (0, 1)})
 
 
+@pytest.mark.usefixtures("_just_now")
 async def test_all_who_wait_for_a_mute_broker_share_one_attempt() -> None:
     client, refused = Brokers(), list[str]()
 
@@ -256,6 +266,7 @@ class Moved(ClusterClient):
         return Connection(host, node, "c", {})
 
 
+@pytest.mark.usefixtures("_just_now")
 async def test_brokers_that_have_moved_are_found_again_by_all_who_ask_at_once() -> None:
     client, found = Moved(told=True), list[str]()
 
@@ -266,6 +277,7 @@ async def test_brokers_that_have_moved_are_found_again_by_all_who_ask_at_once() 
     assert (found, client.asked) == (["now"] * 5, 1)
 
 
+@pytest.mark.usefixtures("_just_now")
 async def test_who_asks_while_no_broker_is_found_shares_the_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     client = Moved(told=False)
     for _ in range(3):
