@@ -300,12 +300,12 @@ class Lane:
 
     def _conclude(self) -> Action:
         outcomes, self._outcomes = self._outcomes, []
-        self._window = 1
-        self._attempt += 1
+        self._window, self._attempt = 1, self._attempt + 1
         self.pieces.shed()
         self._continue_behind()
         first, sent = outcomes[0], self.pieces.waiting
-        match remedy(outcomes, forgotten=any(piece.max_timestamp < self.forgets_before_ms for piece in sent)):
+        forgotten = any(piece.max_timestamp < self.forgets_before_ms for piece in sent)
+        match remedy(outcomes, forgotten=forgotten, unsure=self.pieces.doubt(outcomes)):
             case Remedy.RESEND:
                 self.state = states.step(self.state, states.Event.RESEND)
                 return Retry(self._attempt)
@@ -362,6 +362,7 @@ class Lane:
             self._take(waiting.popleft())
         if found.sequence > self._sequence:
             return (self._no_end(self._sequence, found.sequence, "the log holds a part of a batch of ours"),)
+        self.pieces.trust()
         for run in found.copied:
             self._map.append(*run)
         self._target_next, self.markers = found.target_next, 0

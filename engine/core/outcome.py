@@ -59,11 +59,13 @@ _REMEDIES = {
 }
 
 
-def remedy(outcomes: list[Outcome], *, forgotten: bool = False) -> Remedy:
+def remedy(outcomes: list[Outcome], *, forgotten: bool = False, unsure: bool = False) -> Remedy:
     """Decide for a whole window, first outcome first; the first is never APPENDED.
 
     A later batch that was appended proves that the first one was too, or that the log is not in our order: both ask
-    for a look at the log. A refusal whose followers are of unknown outcome asks for the same look.
+    for a look at the log. A refusal whose followers are of unknown outcome asks for the same look, and so does one of
+    a batch that was `unsure`: an earlier try may have been appended, because a broker looks at sizes and contents
+    before it looks for duplicates (UnifiedLog.append).
 
     `forgotten`: a batch is older than the broker remembers producers. It takes a producer's age from the newest
     timestamp in its last batch (ProducerStateEntry, `producer.id.expiration.ms`), so after such a batch it may know
@@ -77,6 +79,6 @@ def remedy(outcomes: list[Outcome], *, forgotten: bool = False) -> Remedy:
     if any(outcome.kind is OutcomeKind.APPENDED for outcome in later):
         return Remedy.SETTLE
     answer = _REMEDIES[first.kind]
-    if answer in (Remedy.SPLIT, Remedy.REFUSE) and any(outcome.kind not in DEFINITE for outcome in later):
+    if answer in (Remedy.SPLIT, Remedy.REFUSE) and (unsure or any(one.kind not in DEFINITE for one in later)):
         return Remedy.SETTLE
     return answer

@@ -25,6 +25,7 @@ class Piece(msgspec.Struct, kw_only=True):
     """One target batch in waiting or in flight; `sequence` is its first, not wrapped.
 
     `pinned`: its sequences have been on the wire, so they belong to these very records until the lane is owned anew.
+    `unsure`: an earlier try of it has no known outcome, so the target may have it whatever is answered to this one.
     """
 
     sequence: int
@@ -36,6 +37,7 @@ class Piece(msgspec.Struct, kw_only=True):
     lease: Lease | None
     stamped: bool = False
     pinned: bool = False
+    unsure: bool = False
 
     @property
     def max_timestamp(self) -> int:

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Sequence
 
+from engine.core.outcome import DEFINITE, Outcome
 from engine.core.piece import Piece
 
 
@@ -67,6 +68,18 @@ class Pieces:
         self.in_flight.clear()
         for piece in self.waiting:
             piece.detach()
+
+    def doubt(self, outcomes: Sequence[Outcome]) -> bool:
+        """Note what the last tries of the first pieces leave open; return whether the first was unsure before."""
+        before = self.waiting[0].unsure
+        for piece, outcome in zip(self.waiting, outcomes, strict=False):
+            piece.unsure = piece.unsure or outcome.kind not in DEFINITE
+        return before
+
+    def trust(self) -> None:
+        """The log was read: what waits is not in it."""
+        for piece in self.waiting:
+            piece.unsure = False
 
     def drop_all(self) -> None:
         """Forget everything."""

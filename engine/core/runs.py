@@ -1,6 +1,6 @@
 """The line of a lane: which source offset each producer sequence belongs to, and how much of that is durable."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 
 from engine.core.position import Position, Run, stretches
@@ -34,19 +34,20 @@ class RunLine:
     def extend(self, source_base: int, record_count: int) -> None:
         """Add consecutive source records, starting another run where the line breaks."""
         if source_base != self._source_next:
-            self._break(source_base)
+            self._begin_run(source_base)
         self.sequence += record_count
         self._source_next = source_base + record_count
 
-    def _break(self, source_base: int) -> None:
+    def _begin_run(self, source_base: int) -> None:
         if self._runs[-1][0] == self.sequence:  # nothing was added to the last run: the new one takes its place
             self._runs.pop()
             self._versions.pop()
         self.version += 1
         self._runs.append((self.sequence, source_base))
         self._versions.append(self.version)
-        if self.undurable_from is None and not self._atomic:
-            self.undurable_from = self.sequence
+        if not self._atomic:
+            known = self.undurable_from
+            self.undurable_from = self.sequence if known is None else min(known, self.sequence)
 
     def source_of(self, sequence: int) -> int | None:
         """Return the source offset of a sequence, None where it was forgotten."""
@@ -76,12 +77,17 @@ class RunLine:
         self.undurable_from = self._runs[at][0] if at < len(self._runs) else None
 
     def cut(self, sequence: int) -> None:
-        """Forget what was added from `sequence` on; it will be read again from the source."""
-        while len(self._runs) > 1 and self._runs[-1][0] >= sequence:
-            self._runs.pop()
-            self._versions.pop()
+        """Forget what was added from `sequence` on; it will be read again from the source.
+
+        A run that is forgotten may be in a stored position, and another replica (KIP-392, or a new leader) may have
+        records where that run had none. So the straight continuation counts as a new run: nothing is appended behind
+        the cut before a position is durable that no longer names the forgotten ones.
+        """
+        kept = bisect_left(self._runs, (sequence, -1), lo=1)
+        forgotten = kept < len(self._runs)
+        del self._runs[kept:], self._versions[kept:]
         self.sequence = sequence
         first, source = self._runs[-1]
         self._source_next = source + (sequence - first)
-        if self.undurable_from is not None and self.undurable_from > self._runs[-1][0]:
-            self.undurable_from = None
+        if forgotten:
+            self._begin_run(self._source_next)

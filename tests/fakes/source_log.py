@@ -23,7 +23,11 @@ BORN_MS = 1_700_000_000_000
 
 
 class SourceBatch(msgspec.Struct):
-    """One batch: offsets base to `last`, of which `offsets` still have a record."""
+    """One batch: offsets base to `last`, of which `offsets` still have a record.
+
+    `more`: offsets whose record only a replica with a late cleaner still has. `cleaned`: the leader's cleaner took the
+    whole batch with its header.
+    """
 
     base: int
     last: int
@@ -33,11 +37,14 @@ class SourceBatch(msgspec.Struct):
     control: int = -1
     epoch: int = LEADER_EPOCH
     born_ms: int = BORN_MS
+    more: tuple[int, ...] = ()
+    cleaned: bool = False
 
-    def encode(self) -> bytes:
-        """Return the batch as it stands in the source's log."""
+    def encode(self, *, late: bool = False) -> bytes:
+        """Return the batch as it stands in the log of the leader, or of the replica with a late cleaner."""
         identity = self.producer_id, self.bits, self.control, self.epoch
-        return _encode(self.base, self.last, self.offsets, self.born_ms, *identity)
+        offsets = tuple(sorted((*self.offsets, *self.more))) if late else self.offsets
+        return _encode(self.base, self.last, offsets, self.born_ms, *identity)
 
 
 @lru_cache(maxsize=20_000)
@@ -58,7 +65,7 @@ def _encode(
 
 
 class SourceLog:
-    """A partition of the source."""
+    """A partition of the source, as its leader has it and as a replica has it whose cleaner is late."""
 
     def __init__(self) -> None:
         self.batches: list[SourceBatch] = []
@@ -109,10 +116,24 @@ class SourceLog:
         self.end += count
 
     def compact(self, offset: int) -> None:
-        """Take one record away, leaving its batch's header as it is."""
+        """Take one record away from the leader, leaving its batch's header as it is."""
         for batch in self.batches:
             if offset in batch.offsets and batch.control < 0:
                 batch.offsets = tuple(one for one in batch.offsets if one != offset)
+                batch.more += (offset,)
+
+    def clean(self, offset: int) -> None:
+        """Take the batch that holds an offset away from the leader, unless it is the last one."""
+        for batch in self.batches[:-1]:
+            if batch.base <= offset <= batch.last and batch.control < 0:
+                batch.more += batch.offsets
+                batch.offsets, batch.cleaned = (), True
+
+    def catch_up(self) -> None:
+        """Let the late cleaner come as far as the leader's."""
+        self.batches = [batch for batch in self.batches if not batch.cleaned]
+        for batch in self.batches:
+            batch.more = ()
 
     def lead_anew(self) -> None:
         """Elect a leader: a new epoch begins at the end."""
@@ -127,13 +148,13 @@ class SourceLog:
 
     # --- reading ---------------------------------------------------------------------------------------------
 
-    def wanted(self) -> list[int]:
-        """Return the offsets of every committed record that is there now."""
+    def wanted(self, *, late: bool = False) -> list[int]:
+        """Return the offsets of every committed record that is there now, on all replicas or on the late one."""
         return [
             offset
             for batch in self.batches
             if batch.control < 0 and not self._is_aborted(batch)
-            for offset in batch.offsets
+            for offset in (*batch.offsets, *(batch.more if late else ()))
         ]
 
     def _is_aborted(self, batch: SourceBatch) -> bool:
@@ -167,13 +188,16 @@ class SourceLog:
                 payload = memoryview(bytearray(batch.encode()))
                 yield decode_records(payload, 0, read_header(payload, 0), "source", 0)
 
-    def fetch(self, offset: int, batches: int, *, committed: bool = True) -> tuple[bytes, list[tuple[int, int]]]:
+    def fetch(
+        self, offset: int, batches: int, *, committed: bool = True, late: bool = False
+    ) -> tuple[bytes, list[tuple[int, int]]]:
         """Return up to `batches` whole batches from the one that holds `offset`, and the aborted list.
 
         The list reaches to the end of the log, as a broker's does for a short log: it finds the end of the fetched
         range by its sparse offset index only.
         """
         limit = self.last_stable if committed else self.end
-        found = [batch for batch in self.batches if offset <= batch.last < limit][:batches]
+        held = (batch for batch in self.batches if late or not batch.cleaned)
+        found = [batch for batch in held if offset <= batch.last < limit][:batches]
         aborted = [(producer_id, first) for producer_id, first, marker in self.aborted if marker >= offset]
-        return b"".join(batch.encode() for batch in found), aborted if committed and found else []
+        return b"".join(batch.encode(late=late) for batch in found), aborted if committed and found else []

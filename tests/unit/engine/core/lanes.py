@@ -47,9 +47,9 @@ class Played:
         """Every run known now is durable."""
         self.lane.on_position_durable(self.lane.plan_version)
 
-    def take(self, *, max_batch_bytes: int = 1 << 20, batches: int = 100) -> int:
-        """Fetch whatever the source has."""
-        fetched, aborted = self.source.fetch(self.lane.fetch_offset, batches)
+    def take(self, *, max_batch_bytes: int = 1 << 20, batches: int = 100, late: bool = False) -> int:
+        """Fetch whatever the source has, `late`: its replica with a late cleaner."""
+        fetched, aborted = self.source.fetch(self.lane.fetch_offset, batches, late=late)
         buffer, shares = bytearray(fetched), Shares()
         self.shares.append(shares)
         epoch = take_in(

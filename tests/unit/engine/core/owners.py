@@ -197,7 +197,7 @@ class Owner:
 
     def fetch(self, batches: int) -> None:
         offset = self.lane.fetch_offset
-        self.fetched = (offset, *self.world.source.fetch(offset, batches))
+        self.fetched = (offset, *self.world.fetch(offset, batches))
 
     def take(self, cut_bytes: int) -> None:
         assert self.fetched is not None

@@ -29,12 +29,17 @@ class World:
 
     In every third world some records are so old that a restarted broker forgets their producer, and its fence: there,
     an owner that is replaced sends nothing more (its lease has run out), although what it sent may still arrive.
+
+    In two worlds of five the source has a replica whose cleaner is late, and any fetch may be answered by it (KIP-392,
+    or a new leader): records that one answer did not have, the next may have. There owners die more often.
     """
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
         self.aged = seed % 3 == 1
         self.source = SourceLog()
+        self.replicas_differ = seed % 5 < 2
+        self.most_kills = 12 if self.replicas_differ else 5
         self.target, self.positions, self.blocks = TargetLog(), TargetLog(), TargetLog()
         self.ghosts: list[tuple[TargetLog, deque[bytes]]] = []
         self.epoch = 0
@@ -114,13 +119,17 @@ class World:
 
     # --- source ----------------------------------------------------------------------------------------------
 
+    def fetch(self, offset: int, batches: int) -> tuple[bytes, list[tuple[int, int]]]:
+        late = self.replicas_differ and self.random.random() < 0.5
+        return self.source.fetch(offset, batches, late=late)
+
     def _produce(self) -> None:
         random, source = self.random, self.source
         if source.end > 80:
             return
         count = random.randint(1, 4)
         source.born_ms = random.choice((BORN_MS, NOW_MS)) if self.aged else BORN_MS
-        match random.randrange(8):
+        match random.randrange(2, 8) if self.replicas_differ else random.randrange(8):
             case 0:
                 source.data(count, holes=frozenset(random.sample(range(count), random.randint(1, count))))
             case 1:
@@ -133,11 +142,22 @@ class World:
                 source.data(count)
             case _:
                 source.data(count)
-        self.ever_wanted.update(source.wanted())
+        if self.replicas_differ and random.random() < 0.7:
+            self._compact()
+        self.ever_wanted.update(source.wanted(late=True))
 
     def _compact(self) -> None:
-        if self.source.end:
-            self.source.compact(self.random.randrange(self.source.end))
+        """Compact what is newest most of the time: there the lane still reads."""
+        source, roll = self.source, self.random.random()
+        if not source.end:
+            return
+        offset = self.random.randrange(max(0, source.end - 12) if self.random.random() < 0.7 else 0, source.end)
+        if not self.replicas_differ or roll < 0.4:
+            source.compact(offset)
+        elif roll < 0.98:
+            source.clean(offset)
+        else:
+            source.catch_up()
 
     # --- what may happen -------------------------------------------------------------------------------------
 
@@ -187,7 +207,7 @@ class World:
 
     def _trouble(self, owner: Owner) -> None:
         random = self.random
-        match random.randrange(14):
+        match random.randrange(24 if self.replicas_differ else 15):
             case 0:
                 owner.data.cut(lost=random.random() < 0.5)
                 owner.lane.rewind()
@@ -197,7 +217,7 @@ class World:
                 self._restart(random.choice((self.target, self.positions, self.blocks)))
             case 3:
                 self._compact()
-            case 4 if self.kills < 5:
+            case 4 if self.kills < self.most_kills:
                 self._replace(owner)
             case 5:
                 self.target.max_bytes = random.choice((90, 100, LARGE))
@@ -213,6 +233,10 @@ class World:
                 owner.positions.refresh()
             case 13:
                 self.coordinator.time_out()
+            case 14:
+                owner.lane.rewind()
+            case dies if dies >= 15 and self.kills < self.most_kills and owner.lane.wants_fetch:
+                self._rewind_and_die(owner)
             case 9 if owner.fenced and owner.epoch == self.epoch and not owner.todo:
                 self.target.marker(PRODUCER_ID, owner.epoch)
                 self.positions.marker(PRODUCER_ID, owner.epoch)
@@ -221,7 +245,7 @@ class World:
                 owner.lane.paused = not owner.lane.paused
             case 11 if random.random() < 0.3:
                 owner.lane.drain()
-            case 12 if self.kills < 5:
+            case 12 if self.kills < self.most_kills:
                 self._finish(owner)
                 self._replace(owner)
             case _:
@@ -235,6 +259,17 @@ class World:
             if owner.gone or self._advance(owner):
                 break
         self.calm = False
+
+    def _rewind_and_die(self, owner: Owner) -> None:
+        """Let an owner read again what it had not sent, append some of it, and die before its next position."""
+        owner.lane.rewind()
+        owner.fetch(3)
+        owner.take(0)
+        while owner.send_data():
+            pass
+        while owner.data.queue:
+            owner.data.serve()
+        self._replace(owner)
 
     def _replace(self, owner: Owner) -> None:
         """A new owner; the old one is dead, or goes on without knowing."""

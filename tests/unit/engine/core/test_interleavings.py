@@ -39,6 +39,13 @@ def test_no_interleaving_of_many_loses_repeats_or_reorders(start: int) -> None:
         run(seed, _A_RUN if seed % 2 else 3 * _A_RUN)
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("start", range(200_000, 250_000, 2500))
+def test_no_interleaving_with_replicas_that_differ_loses_repeats_or_reorders(start: int) -> None:
+    for seed in range(start, start + 2500):
+        run(seed, _A_RUN)
+
+
 def _fails(seeds: range) -> bool:
     for seed in seeds:
         try:
@@ -88,6 +95,22 @@ def test_the_simulation_sees_an_owner_that_believes_what_it_read_before_its_barr
         Owner, "acquire", lambda owner, *, again: (own_at_once if owner.woken else acquire)(owner, again=again)
     )
     assert _fails(range(3000))
+
+
+def test_the_simulation_sees_a_cut_through_a_durable_run_that_no_position_follows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def silently(line: RunLine, sequence: int) -> None:
+        while len(line._runs) > 1 and line._runs[-1][0] >= sequence:
+            line._runs.pop()
+            line._versions.pop()
+        first, source = line._runs[-1]
+        line.sequence, line._source_next = sequence, source + (sequence - first)
+        if line.undurable_from is not None and line.undurable_from > first:
+            line.undurable_from = None
+
+    monkeypatch.setattr(RunLine, "cut", silently)
+    assert _fails(range(0, 5000, 5))
 
 
 def test_the_simulation_sees_a_map_without_the_holes_of_the_source(monkeypatch: pytest.MonkeyPatch) -> None:

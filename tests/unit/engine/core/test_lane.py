@@ -82,6 +82,26 @@ def test_a_break_waits_for_its_plan_and_what_stands_before_it_does_not() -> None
     assert [piece.source_base for piece in played.send()] == [5]
 
 
+def test_records_that_only_another_replica_has_wait_for_a_position_that_tells_of_them() -> None:
+    played = Played()
+    played.feed(2)
+    (first,) = played.send()
+    for count in (3, 2):
+        played.source.data(count)
+    played.source.clean(2)
+    played.take()
+    played.durable()  # a position says that offset 5 follows offset 1
+    stored = played.lane.position
+    played.lane.rewind()
+    played.take(late=True)
+    assert played.send() == []
+    assert played.lane.plan_needed
+    played.durable()
+    assert [piece.source_base for piece in played.send()] == [2, 5]
+    assert (stored.source_of(2), played.lane.position.source_of(2)) == (5, 2)
+    assert first.source_base == 0
+
+
 def test_skipped_offsets_belong_to_the_batch_before_them_or_to_the_position() -> None:
     played = Played()
     played.source.aborted_data(2, 7)

@@ -2,15 +2,16 @@
 
 import pytest
 
-from engine.core.actions import Inspect, Reacquire, Retry, RetryRefused, Split
+from engine.core.actions import Action, Inspect, Reacquire, ReadTail, Retry, RetryRefused, Split
 from engine.core.events import RecordRefused
-from engine.core.outcome import Outcome
+from engine.core.outcome import Outcome, OutcomeKind
 from engine.core.piece import Limits
+from engine.core.resume import Tail
 from engine.core.states import State
 from engine.wire.batch import read_header
 from engine.wire.records import decode_records, reencode
 from tests.fakes.source_log import BORN_MS
-from tests.unit.engine.core.lanes import FLOW, NAME, K, Played, start
+from tests.unit.engine.core.lanes import FLOW, NAME, K, Played, as_tail, start
 
 
 def test_the_first_failure_stops_the_window_and_the_same_bytes_go_out_again() -> None:
@@ -145,6 +146,33 @@ def test_a_batch_that_is_too_large_goes_in_parts_with_the_same_sequences() -> No
     assert sequences == list(range(6))
     assert played.lane.source_next == played.source.end
     assert (played.lane.queued_bytes, played.lane.idle) == (0, True)
+
+
+@pytest.mark.parametrize("refusal", [K.TOO_LARGE, K.REFUSED])
+def test_a_refusal_of_a_batch_that_may_be_there_from_an_earlier_try_asks_the_log(refusal: OutcomeKind) -> None:
+    played = Played()
+    played.feed(2)
+    (piece,) = played.send()
+    assert played.answers([piece], K.UNKNOWN) == Retry(1)
+    played.lane.on_retry()
+    assert played.answers(played.send(), refusal) == ReadTail(50)
+    played.lane.on_tail(Tail(log_start=0, end=52, batches=(as_tail(piece, 50),)))
+    assert (played.lane.source_next, played.lane.idle) == (2, True)
+
+
+@pytest.mark.parametrize(("refusal", "asked"), [(K.TOO_LARGE, Split), (K.REFUSED, RetryRefused)])
+def test_a_refusal_counts_once_the_log_has_shown_that_the_batch_is_not_there(
+    refusal: OutcomeKind, asked: type[Action]
+) -> None:
+    played = Played()
+    played.feed(2)
+    (piece,) = played.send()
+    played.answers([piece], K.UNKNOWN)
+    played.lane.on_retry()
+    played.answers(played.send(), refusal)
+    played.lane.on_tail(Tail(log_start=0, end=50, batches=()))
+    played.lane.on_retry()
+    assert isinstance(played.answers(played.send(), refusal), asked)
 
 
 def test_parts_are_kept_through_trouble_as_their_whole_would_have_been() -> None:

@@ -49,6 +49,11 @@ def test_a_refusal_stands_only_when_its_followers_are_definite(first: OutcomeKin
     assert decide(first, later) is (Remedy.SETTLE if later is K.UNKNOWN else alone)
 
 
+@pytest.mark.parametrize("kind", [K.REFUSED, K.TOO_LARGE])
+def test_a_refusal_says_nothing_of_an_earlier_try(kind: OutcomeKind) -> None:
+    assert remedy([Outcome(kind)], unsure=True) is Remedy.SETTLE
+
+
 @pytest.mark.parametrize("later", FAILURES)
 def test_what_was_perhaps_appended_goes_out_again(later: OutcomeKind) -> None:
     assert decide(K.UNKNOWN, later) is Remedy.RESEND

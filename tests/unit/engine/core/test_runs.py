@@ -75,17 +75,64 @@ def test_a_cut_forgets_breaks_and_goes_on_from_its_place() -> None:
     made.extend(100, 4)
     made.extend(110, 2)
     made.cut(2)
-    assert (made.sequence, made.pending, made.undurable_from) == (2, 1, None)
+    assert made.sequence == 2
     made.extend(102, 3)
-    assert (made.pending, made.source_of(4)) == (1, 104)
+    assert made.runs_from(0) == ((0, 100), (2, 102))
+    assert made.source_of(4) == 104
 
 
-def test_a_cut_at_a_break_forgets_the_break() -> None:
+def test_a_cut_before_every_break_changes_nothing_but_the_end() -> None:
+    made = line()
+    made.extend(100, 4)
+    made.cut(2)
+    assert (made.sequence, made.pending, made.undurable_from) == (2, 1, None)
+
+
+def test_a_cut_at_the_start_of_the_first_run_leaves_one_run_there() -> None:
     made = line()
     made.extend(100, 4)
     made.extend(110, 2)
-    made.cut(4)
+    made.cut(0)
     assert made.runs_from(0) == ((0, 100),)
+    assert made.undurable_from == 0
+
+
+def test_behind_a_cut_through_a_durable_run_nothing_goes_before_a_position_without_that_run() -> None:
+    made = line()
+    made.extend(100, 4)
+    made.extend(110, 2)  # this replica has no record at 104 to 109
+    stored = made.version
+    made.on_durable(stored)
+    made.cut(4)
+    made.extend(104, 2)  # the next one has
+    assert not made.holds_back(4)
+    assert made.holds_back(5)
+    made.on_durable(stored)  # an answer that comes late
+    assert made.holds_back(5)
+    made.on_durable(made.version)
+    assert not made.holds_back(6)
+    assert list(made.stretches(0, 6)) == [(100, 4), (104, 2)]
+
+
+def test_behind_a_cut_through_a_run_whose_position_is_on_its_way_nothing_goes_either() -> None:
+    made = line()
+    made.extend(100, 4)
+    made.extend(110, 2)
+    written = made.version
+    made.cut(3)
+    made.extend(103, 3)
+    made.on_durable(written)
+    assert made.holds_back(4)
+    assert not made.holds_back(3)
+
+
+def test_a_cut_keeps_what_was_held_back_before_it() -> None:
+    made = line()
+    made.extend(100, 2)
+    made.extend(110, 2)
+    made.extend(120, 2)
+    made.cut(4)
+    assert made.undurable_from == 2
 
 
 def test_a_cut_behind_a_break_keeps_it_undurable() -> None:
@@ -108,6 +155,16 @@ def test_a_durable_position_says_nothing_of_a_run_that_replaced_one_of_its_own()
     made.on_durable(written)
     assert made.holds_back(5)
     assert made.source_of(4) == 112
+
+
+def test_behind_an_atomic_position_a_cut_holds_nothing_back() -> None:
+    atomic = RunLine(msgspec.structs.replace(position(100, 50), atomic=True))
+    atomic.on_durable(1)
+    atomic.extend(100, 2)
+    atomic.extend(105, 2)
+    atomic.cut(2)
+    atomic.extend(102, 2)
+    assert not atomic.holds_back(4)
 
 
 def test_behind_an_atomic_position_a_break_holds_nothing_back() -> None:
