@@ -65,8 +65,11 @@ class CommitLog(SourceLog):
         marker = struct.pack(">hh", 0, control), bytes(6)
         self.put([marker], producer_id=producer_id, bits=TRANSACTIONAL | CONTROL)
 
-    def fetch(self, offset: int, batches: int, *, committed: bool = True) -> tuple[bytes, list[tuple[int, int]]]:
+    def fetch(
+        self, offset: int, batches: int, *, committed: bool = True, late: bool = False
+    ) -> tuple[bytes, list[tuple[int, int]]]:
         assert not committed
+        assert not late
         return b"".join([batch for end, batch in self.raw if end > offset][:batches]), []
 
 
