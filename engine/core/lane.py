@@ -305,7 +305,8 @@ class Lane:
         self.pieces.shed()
         self._continue_behind()
         first, sent = outcomes[0], self.pieces.waiting
-        match remedy(outcomes, forgotten=any(piece.max_timestamp < self.forgets_before_ms for piece in sent)):
+        self.pieces.note_unknown(outcomes)
+        match remedy(outcomes, forgotten=self.pieces.older_than(self.forgets_before_ms)):
             case Remedy.RESEND:
                 self.state = states.step(self.state, states.Event.RESEND)
                 return Retry(self._attempt)
@@ -318,9 +319,10 @@ class Lane:
             case Remedy.SPLIT:
                 self.state = states.step(self.state, states.Event.REFUSE)
                 return Split(sent[0], self._refuse(first))
-            case _:  # REACQUIRE, or neither the log nor the broker can be believed: a new epoch ends the argument
+            case one:  # REACQUIRE, or neither the log nor the broker can be believed: a new epoch ends the argument
                 fenced = first.kind is OutcomeKind.FENCED
-                return Reacquire(first.message or f"error {first.error_code}", fenced=fenced)
+                settles = one is Remedy.REACQUIRE and not fenced
+                return Reacquire(first.message or f"error {first.error_code}", fenced=fenced, settles=settles)
 
     def _refuse(self, first: Outcome) -> RetryRefused:
         piece = self.pieces.waiting[0]

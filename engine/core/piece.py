@@ -25,6 +25,7 @@ class Piece(msgspec.Struct, kw_only=True):
     """One target batch in waiting or in flight; `sequence` is its first, not wrapped.
 
     `pinned`: its sequences have been on the wire, so they belong to these very records until the lane is owned anew.
+    `unknown`: it has been on the wire, and the log may hold it.
     """
 
     sequence: int
@@ -36,6 +37,7 @@ class Piece(msgspec.Struct, kw_only=True):
     lease: Lease | None
     stamped: bool = False
     pinned: bool = False
+    unknown: bool = False
 
     @property
     def max_timestamp(self) -> int:
@@ -117,6 +119,7 @@ def split_piece(whole: Piece, parts: Sequence[Encoded], source_at: Callable[[int
                 header=None,
                 lease=None,
                 pinned=True,
+                unknown=whole.unknown,
             )
         )
         sequence = last + 1

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Sequence
 
+from engine.core.outcome import Outcome, OutcomeKind
 from engine.core.piece import Piece
 
 
@@ -48,6 +49,25 @@ class Pieces:
         """A piece was taken out because it is copied."""
         self.queued_bytes -= len(piece.payload)
         piece.drop()
+
+    def note_unknown(self, outcomes: Sequence[Outcome]) -> None:
+        """Remember which of the batches that were in flight, and wait again by now, the log may hold."""
+        for piece, outcome in zip(self.waiting, outcomes, strict=False):  # more may wait: a window of before, parts
+            piece.unknown = piece.unknown or outcome.kind is OutcomeKind.UNKNOWN
+
+    def older_than(self, before_ms: int) -> bool:
+        """Whether some batch that was sent and waits again has no timestamp as young as `before_ms`."""
+        return any(piece.max_timestamp < before_ms for piece in self.waiting if piece.pinned)
+
+    def may_double(self, forgets_before_ms: int) -> bool:
+        """Whether the log may hold what would be sent next, and the leader may have forgotten its producer.
+
+        To be asked whenever a batch goes out again, however long after its outcome: while its leader was away its
+        records have grown old. A broker looks at the last batch of a producer, so any old one behind counts too.
+        """
+        if not self.waiting or not self.waiting[0].pinned:
+            return False  # the way of nearly every batch
+        return self.older_than(forgets_before_ms) and any(piece.unknown for piece in self.waiting)
 
     def split_first(self, parts: Sequence[Piece]) -> None:
         """Put smaller pieces in the place of the first waiting one."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from engine.clock import now_s, wall_ms
-from engine.core.actions import Action
+from engine.core.actions import Action, Reacquire
 from engine.core.block_stream import BlockStream
 from engine.core.events import AnyEvent
 from engine.core.fenced_stream import FencedStream, Write
@@ -25,6 +25,7 @@ from policies.model import LaneName, TopicPartition
 
 Perform = Callable[["LaneDriver", Action], None]
 NOBODY = Leader(-1, -1, "")
+_MAY_DOUBLE = "a batch of unknown outcome is older than its leader remembers producers: only the log can tell"
 
 
 def _no_transaction(_driver: "LaneDriver") -> None:
@@ -190,6 +191,10 @@ class LaneDriver:
             self.stirred(self)
             return None
         if self.doubted:
+            return None
+        lane = self.lane
+        if lane.state is State.COPYING and lane.pieces.may_double(lane.forgets_before_ms):
+            self._perform(self, Reacquire(_MAY_DOUBLE, settles=True))
             return None
         piece = self.lane.next_append()
         if piece is not None:

@@ -78,7 +78,7 @@ class Remedies:
                     CommitUnmarked(flow=self._terms.flow, lane=driver.name.source, target_offset=action.target_offset)
                 )
             case Reacquire():
-                self.reacquire(driver, action.reason, fenced=action.fenced)
+                self.reacquire(driver, action.reason, fenced=action.fenced, settles=action.settles)
             case Fail():
                 self.fail(driver, action.event)
 
@@ -191,21 +191,22 @@ class Remedies:
             self._tell(event)
         return None
 
-    def reacquire(self, driver: LaneDriver, reason: str, *, fenced: bool) -> None:
+    def reacquire(self, driver: LaneDriver, reason: str, *, fenced: bool, settles: bool = False) -> None:
         """Stop the lane and acquire it anew: the first time at once, then ever later, a bounded number of times.
 
-        `fenced`: somebody else may have it. A lane that is being acquired already stays as it is.
+        `fenced`: somebody else may have it. `settles`: only to learn what the log holds, as often as leaders move; such
+        times do not count. A lane that is being acquired already stays as it is.
         """
         if driver.lane.state not in (State.FAILED, State.STOPPED, State.ACQUIRING):
             if now_s() - driver.owned_at_s >= _STEADY_S:
                 driver.flaps = 0
             driver.lane.disown()
-            self.lose_again(driver, reason, fenced=fenced)
+            self.lose_again(driver, reason, fenced=fenced, settles=settles)
 
-    def lose_again(self, driver: LaneDriver, reason: str, *, fenced: bool) -> None:
+    def lose_again(self, driver: LaneDriver, reason: str, *, fenced: bool, settles: bool = False) -> None:
         """A lane without an owner was lost, perhaps on its way to one: count, and join again or give up."""
         driver.reason = reason
-        driver.reacquired += 1
+        driver.reacquired += not settles
         driver.flaps += 1
         if fenced:
             driver.given_at_s = now_s()
