@@ -5,6 +5,7 @@ from typing import Any
 
 from engine.clock import now_s, wall_ms
 from engine.core.actions import Action, Reacquire
+from engine.core.batch_limit import BatchLimit
 from engine.core.block_stream import BlockStream
 from engine.core.events import AnyEvent
 from engine.core.fenced_stream import FencedStream, Write
@@ -115,7 +116,7 @@ class LaneDriver:
         self.faults = 0
         """Look-ups of the leaders in a row that this lane's own faults asked for, and when the last one was."""
         self.fault_at_s = 0.0
-        self.max_batch_bytes = 1_048_588
+        self.limit = BatchLimit()
         self.meter = meter or FlowMeter()
         self.syncs = syncs
         """Which offset syncs are due; None where none are written."""
@@ -209,6 +210,7 @@ class LaneDriver:
         copied = self.lane.records - before
         if copied:
             self.reacquired = 0
+            self.limit.fitted(len(parcel.payload))
             self._measure(copied)
             self._appended(self)
         elif outcome.kind is not OutcomeKind.APPENDED:

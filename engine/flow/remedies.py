@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from engine.clock import backoff_s, now_s, pause
 from engine.core.actions import Action, Fail, Inspect, Reacquire, ReadTail, Retry, RetryRefused, Split, Unmarked
+from engine.core.batch_limit import SIZE_CONFIGS, most_bytes
 from engine.core.commit_events import CommitUnmarked
 from engine.core.events import (
     AnyEvent,
@@ -18,6 +19,7 @@ from engine.core.events import (
     SourceGap,
     TargetEaten,
 )
+from engine.core.piece import Payload
 from engine.core.resume import Tail
 from engine.core.states import State
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, WireError
@@ -26,7 +28,8 @@ from engine.flow.ports import EARLIEST, LATEST, Cluster, Slice
 from engine.flow.routes import Routes, Spawn
 from engine.flow.terms import FlowTerms
 from engine.wire.batch import read_header
-from engine.wire.records import reencode
+from engine.wire.records import Encoded, reencode
+from policies.model import TopicPartition
 from policies.topic_faults import OnGap, OnRenewal
 
 _REACQUISITIONS = 5
@@ -117,27 +120,20 @@ class Remedies:
         self._tell(LaneReleased(flow=self._terms.flow, lane=driver.name.source))
 
     async def _split(self, driver: LaneDriver, action: Split) -> None:
-        """The target's limit is lower than we believed: ask for it, and cut the batch to it."""
-        topic, payload = driver.name.target.topic, action.piece.payload
+        """Cut a batch to the target's limit as it is now, or in halves where it is below that: it grows over there.
+
+        Only a single record that is too large is refused.
+        """
+        piece, topic = action.piece, driver.name.target.topic
         try:
-            configs = await self._target.topic_configs([topic], ["max.message.bytes"])
-        except (ConnectionLost, BrokerUnreachable):
-            return self._refused(driver, action.refused.event, action.refused.attempt)
-        except KafkaRefusal:
-            configs = {}
-        # Where the target does not let us ask: half of what was too large, again and again.
-        limit = configs.get(topic, {}).get("max.message.bytes")
-        driver.max_batch_bytes = int(limit) if limit else max(1, len(payload) // 2)
-        parts = reencode(
-            payload,
-            0,
-            read_header(payload, 0),
-            *driver.name.target,
-            wanted_offset=0,
-            max_batch_bytes=driver.max_batch_bytes,
-        )
+            configs = (await self._target.topic_configs([topic], SIZE_CONFIGS)).get(topic, {})
+        except (ConnectionLost, BrokerUnreachable, KafkaRefusal):
+            configs = {}  # by the limit that is known, and by half, again and again
         if driver.lane.state is not State.REFUSED:
             return None
+        driver.limit.learn(most_bytes(configs) or driver.limit.told)
+        driver.limit.refused(len(piece.payload))
+        parts = _cut(piece.payload, driver.name.target, driver.limit.bytes) if piece.record_count > 1 else []
         if len(parts) < 2:
             return self._refused(driver, action.refused.event, action.refused.attempt)
         driver.lane.on_split(action.piece, parts)
@@ -353,3 +349,13 @@ class Remedies:
 
     def _lane_refused(self, driver: LaneDriver, refusal: KafkaRefusal) -> LaneRefused:
         return LaneRefused(flow=self._terms.flow, lane=driver.name.source, what=str(refusal))
+
+
+def _cut(payload: Payload, target: TopicPartition, max_batch_bytes: int) -> list[Encoded]:
+    """Write a batch of several records anew as several batches, even where our codec makes one small enough of it."""
+    header = read_header(payload, 0)
+    parts = reencode(payload, 0, header, *target, wanted_offset=0, max_batch_bytes=max_batch_bytes)
+    if len(parts) == 1:
+        half_bytes = len(parts[0].payload) // 2
+        parts = reencode(payload, 0, header, *target, wanted_offset=0, max_batch_bytes=half_bytes)
+    return parts

@@ -23,7 +23,7 @@ does, that somebody else may lead by now: Kafka sends them before the append, if
 ask the log costs little. 100 and 103 (topic id unknown, inconsistent) also come from a broker that has not heard of a
 new topic yet: whether the topic was re-created is for the next metadata to say.
 
-Kafka's base offset tells the two apart for 3 and 6 (-1 where nothing was appended); other brokers promise no such thing.
+Kafka's base offset tells the two apart for 3 and 6 (-1: nothing was appended); other brokers promise no such thing.
 """
 _ORDER = (45, 46, 59)
 _TOO_LARGE = (10, 18)

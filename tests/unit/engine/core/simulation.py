@@ -24,8 +24,8 @@ from tests.unit.engine.core.coordinator import Coordinator
 from tests.unit.engine.core.owners import LARGE, NOW_MS, PRODUCER_ID, Owner
 
 AFTER_APPEND = 20, 3, 6, 56
-"""What a broker may answer for a batch that it has in its log: too few replicas then (Partition), or it led no more, was
-told to drop the partition, lost its disk while it waited for the followers (DelayedProduce)."""
+"""What a broker may answer for a batch that is in its log, if something happens while it waits for the followers: too
+few of them are left (Partition), it leads no more, drops the partition, loses its disk (DelayedProduce)."""
 
 
 class World:

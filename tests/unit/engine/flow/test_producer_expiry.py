@@ -111,4 +111,3 @@ async def test_a_batch_that_grew_old_while_its_leader_was_away_waits_for_a_barri
         await until(lambda: stage.whole())
         assert stage.b.transactional["raymirror.A->B.t-0"][1] == epoch + 1
     assert stage.copied() == stage.sources[0].wanted()
-
