@@ -10,7 +10,7 @@ from engine.core.commit_records import TOPIC as COMMITS_TOPIC
 from engine.core.map_blocks import map_topic
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, MirrorError
 from engine.flow.ports import LATEST
-from engine.kafka.admin import create_topic
+from engine.kafka.admin import create_topic, producer_expiries_s
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.faults import TRANSACTIONAL_ID_AUTHORIZATION_FAILED, error_name
 from engine.kafka.gateway import KafkaCluster
@@ -21,6 +21,7 @@ from engine.settings import FlowConfig, MirrorConfig
 from engine.tasks import run_all
 from policies.model import FlowName, TopicPartition
 from policies.topology import colliding_targets, find_loop
+from policies.words import counted
 
 CLIENT_ID = "raymirror-check"
 GRANT = "grant Write and Describe on the transactional ids that begin with 'raymirror' (a prefixed ACL)"
@@ -37,7 +38,8 @@ class TopicPreview(msgspec.Struct, frozen=True, kw_only=True):
 
 class FlowPreview(msgspec.Struct, frozen=True, kw_only=True):
     """What one flow would copy; `polled` is why commits of groups will not be read as they are made, `unfenced` what is
-    not granted on transactional ids, without which the target does not refuse a former owner.
+    not granted on transactional ids, without which the target does not refuse a former owner, `unread_expiry` the
+    target's brokers that do not say how long they remember producers.
     """
 
     flow: FlowName
@@ -45,6 +47,7 @@ class FlowPreview(msgspec.Struct, frozen=True, kw_only=True):
     left_out: int
     polled: str = ""
     unfenced: tuple[str, ...] = ()
+    unread_expiry: tuple[int, ...] = ()
 
     def unfenced_text(self) -> str:
         """Say what lacks and what would be right; empty where nothing does."""
@@ -53,6 +56,16 @@ class FlowPreview(msgspec.Struct, frozen=True, kw_only=True):
         return (
             f"cluster {self.flow.target!r} does not grant us {' and '.join(self.unfenced)} on transactional ids: a"
             f" former owner of a partition is found out, but not refused by the broker; {GRANT}"
+        )
+
+    def expiry_text(self) -> str:
+        """Say which brokers keep their producers' expiry to themselves, and what that costs; empty where none does."""
+        if not self.unread_expiry:
+            return ""
+        return (
+            f"producer.id.expiration.ms may not be read of {counted(len(self.unread_expiry), 'broker')} of cluster"
+            f" {self.flow.target!r} ({', '.join(map(str, self.unread_expiry))}), so a batch of unknown outcome always"
+            " waits for a new barrier of its partition instead of going out again; grant DescribeConfigs on the cluster"
         )
 
 
@@ -130,6 +143,7 @@ async def preview(
                     one,
                     polled=await _polled(clients[flow.name.source], flow, metadata[flow.name.source]),
                     unfenced=await _unfenced(clients[flow.name.target], flow),
+                    unread_expiry=await _unread_expiry(clients[flow.name.target]),
                 )
                 for flow, one in zip(present, flows, strict=True)
             ]
@@ -148,6 +162,11 @@ async def _unfenced(client: ClusterClient, flow: FlowConfig) -> tuple[str, ...]:
         where = f"{' and '.join(missing)} on transactional id {asked} on cluster {flow.name.target!r}"
         raise KafkaRefusal(where, code, error_name(code), f"exactly-once mode needs it: {GRANT}")
     return missing
+
+
+async def _unread_expiry(client: ClusterClient) -> tuple[int, ...]:
+    expiries = await producer_expiries_s(client)
+    return tuple(sorted(node for node, expiry_s in expiries.items() if expiry_s is None))
 
 
 async def _polled(client: ClusterClient, flow: FlowConfig, source: Metadata) -> str:

@@ -48,11 +48,13 @@ class Unmarked(msgspec.Struct, frozen=True):
 class Reacquire(msgspec.Struct, frozen=True):
     """Stop, check who owns the lane, acquire it again a bounded number of times, then call `own`.
 
-    `fenced`: the broker knows a newer owner, or does not know us; else it is we who want a new epoch.
+    `fenced`: the broker knows a newer owner, or does not know us; else it is we who want a new epoch. `settles`: only
+    to learn what the log holds; nobody contradicts anybody, so it may be asked for any number of times.
     """
 
     reason: str
     fenced: bool = False
+    settles: bool = False
 
 
 class Fail(msgspec.Struct, frozen=True):

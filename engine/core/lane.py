@@ -303,9 +303,9 @@ class Lane:
         self._window, self._attempt = 1, self._attempt + 1
         self.pieces.shed()
         self._continue_behind()
-        first, sent = outcomes[0], self.pieces.waiting
-        forgotten = any(piece.max_timestamp < self.forgets_before_ms for piece in sent)
-        match remedy(outcomes, forgotten=forgotten, unsure=self.pieces.doubt(outcomes)):
+        first = outcomes[0]
+        unsure = self.pieces.note_unknown(outcomes)
+        match remedy(outcomes, forgotten=self.pieces.older_than(self.forgets_before_ms), unsure=unsure):
             case Remedy.RESEND:
                 self.state = states.step(self.state, states.Event.RESEND)
                 return Retry(self._attempt)
@@ -317,10 +317,10 @@ class Lane:
                 return self._refuse(first)
             case Remedy.SPLIT:
                 self.state = states.step(self.state, states.Event.REFUSE)
-                return Split(sent[0], self._refuse(first))
-            case _:  # REACQUIRE, or neither the log nor the broker can be believed: a new epoch ends the argument
-                fenced = first.kind is OutcomeKind.FENCED
-                return Reacquire(first.message or f"error {first.error_code}", fenced=fenced)
+                return Split(self.pieces.waiting[0], self._refuse(first))
+            case one:  # REACQUIRE, or neither the log nor the broker can be believed: a new epoch ends the argument
+                reason, fenced = first.message or f"error {first.error_code}", first.kind is OutcomeKind.FENCED
+                return Reacquire(reason, fenced=fenced, settles=one is Remedy.REACQUIRE and not fenced)
 
     def _refuse(self, first: Outcome) -> RetryRefused:
         piece = self.pieces.waiting[0]
@@ -362,7 +362,7 @@ class Lane:
             self._take(waiting.popleft())
         if found.sequence > self._sequence:
             return (self._no_end(self._sequence, found.sequence, "the log holds a part of a batch of ours"),)
-        self.pieces.trust()
+        self.pieces.sought()
         for run in found.copied:
             self._map.append(*run)
         self._target_next, self.markers = found.target_next, 0

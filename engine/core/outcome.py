@@ -10,9 +10,9 @@ class OutcomeKind(enum.Enum):
 
     APPENDED = "appended"
     RETRY = "retry"
-    """Definitely not appended, worth trying again: leader moved, too few replicas, throttled."""
+    """Definitely not appended, worth trying again: too few replicas, the transaction is not checked yet, throttled."""
     UNKNOWN = "unknown"
-    """Perhaps appended: time-out, connection lost, too few replicas after the append."""
+    """Perhaps appended: time-out, connection lost, too few replicas after the append, leader moved before or after."""
     ORDER = "order"
     """45, 46 or 59: neither loss nor success, only the log itself can tell."""
     TOO_LARGE = "too large"

@@ -25,7 +25,7 @@ class Piece(msgspec.Struct, kw_only=True):
     """One target batch in waiting or in flight; `sequence` is its first, not wrapped.
 
     `pinned`: its sequences have been on the wire, so they belong to these very records until the lane is owned anew.
-    `unsure`: an earlier try of it has no known outcome, so the target may have it whatever is answered to this one.
+    `unknown`: it has been on the wire, and the log may hold it. `sought`: the log was read since, and did not hold it.
     """
 
     sequence: int
@@ -37,7 +37,8 @@ class Piece(msgspec.Struct, kw_only=True):
     lease: Lease | None
     stamped: bool = False
     pinned: bool = False
-    unsure: bool = False
+    unknown: bool = False
+    sought: bool = False
 
     @property
     def max_timestamp(self) -> int:
@@ -119,6 +120,8 @@ def split_piece(whole: Piece, parts: Sequence[Encoded], source_at: Callable[[int
                 header=None,
                 lease=None,
                 pinned=True,
+                unknown=whole.unknown,
+                sought=whole.sought,
             )
         )
         sequence = last + 1

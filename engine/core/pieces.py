@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Sequence
 
-from engine.core.outcome import DEFINITE, Outcome
+from engine.core.outcome import Outcome, OutcomeKind
 from engine.core.piece import Piece
 
 
@@ -50,6 +50,37 @@ class Pieces:
         self.queued_bytes -= len(piece.payload)
         piece.drop()
 
+    def note_unknown(self, outcomes: Sequence[Outcome]) -> bool:
+        """Remember which of the batches that were in flight, and wait again by now, the log may hold.
+
+        Returns whether an earlier try of the first one may be in the log, which was not read since.
+        """
+        first = self.waiting[0]
+        unsure = first.unknown and not first.sought
+        for piece, outcome in zip(self.waiting, outcomes, strict=False):  # more may wait: a window of before, parts
+            if outcome.kind is OutcomeKind.UNKNOWN:
+                piece.unknown, piece.sought = True, False
+        return unsure
+
+    def sought(self) -> None:
+        """The log was read, and does not hold what waits; a request that still lies at a broker may arrive later."""
+        for piece in self.waiting:
+            piece.sought = True
+
+    def older_than(self, before_ms: int) -> bool:
+        """Whether some batch that was sent and waits again has no timestamp as young as `before_ms`."""
+        return any(piece.max_timestamp < before_ms for piece in self.waiting if piece.pinned)
+
+    def may_double(self, forgets_before_ms: int) -> bool:
+        """Whether the log may hold what would be sent next, and the leader may have forgotten its producer.
+
+        To be asked whenever a batch goes out again, however long after its outcome: while its leader was away its
+        records have grown old. A broker looks at the last batch of a producer, so any old one behind counts too.
+        """
+        if not self.waiting or not self.waiting[0].pinned:
+            return False  # the way of nearly every batch
+        return self.older_than(forgets_before_ms) and any(piece.unknown for piece in self.waiting)
+
     def split_first(self, parts: Sequence[Piece]) -> None:
         """Put smaller pieces in the place of the first waiting one."""
         whole = self.waiting.popleft()
@@ -68,18 +99,6 @@ class Pieces:
         self.in_flight.clear()
         for piece in self.waiting:
             piece.detach()
-
-    def doubt(self, outcomes: Sequence[Outcome]) -> bool:
-        """Note what the last tries of the first pieces leave open; return whether the first was unsure before."""
-        before = self.waiting[0].unsure
-        for piece, outcome in zip(self.waiting, outcomes, strict=False):
-            piece.unsure = piece.unsure or outcome.kind not in DEFINITE
-        return before
-
-    def trust(self) -> None:
-        """The log was read: what waits is not in it."""
-        for piece in self.waiting:
-            piece.unsure = False
 
     def drop_all(self) -> None:
         """Forget everything."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from engine.clock import now_s, pause, wall_ms
+from engine.clock import now_s, pause
 from engine.core.states import State
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.gate import Gate
@@ -47,7 +47,6 @@ class Cadence:
         self._no_syncs = no_syncs
         self._keep_alive_s = terms.keep_alive_s
         self._look_s = min(terms.flush_s, terms.untold_s)
-        self._expiry_s: float | None = None
         self._looking = False
         self._copied_bytes = 0
 
@@ -57,7 +56,6 @@ class Cadence:
 
     def producers_expire(self, after_s: float) -> None:
         """The target forgets idle transactional ids and producers after so many seconds: keep alive well before."""
-        self._expiry_s = after_s
         self._keep_alive_s = min(self._terms.keep_alive_s, after_s / 4)
 
     async def run(self) -> None:
@@ -68,7 +66,7 @@ class Cadence:
             self.tick()
             now = now_s()
             self._gate.notice()
-            self.mark_old()
+            self._routes.expiry.mark(self._drivers.values())
             flush, look = now - flushed_at >= self._terms.flush_s, now - looked_at >= self._look_s
             flushed_at = now if flush else flushed_at
             self._flush(everything=flush, untold=look)
@@ -87,13 +85,6 @@ class Cadence:
         self._copied_bytes = copied_bytes
         tick_s = min(_CALM_TICK_S, max(_TICK_S, self._look_s)) if calm else _TICK_S
         return max(_SHUT_TICK_S, min(tick_s, self._gate.lease_until_s - now_s()))
-
-    def mark_old(self) -> None:
-        """Tell the lanes which records are so old that the target forgets their producer with them."""
-        if self._expiry_s is not None:
-            before_ms = wall_ms() - int(self._expiry_s * 500)  # half of it: brokers' clocks differ
-            for driver in self._drivers.values():
-                driver.lane.forgets_before_ms = before_ms
 
     def _flush(self, *, everything: bool, untold: bool) -> None:
         all_untold = untold and self._no_syncs()

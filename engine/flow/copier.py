@@ -146,6 +146,7 @@ class FlowCopier:
             async with asyncio.TaskGroup() as group:
                 self._group = group
                 group.create_task(self.routes.leaders.keep())
+                group.create_task(self.routes.expiry.keep())
                 group.create_task(self._joining.run())
                 group.create_task(self.cadence.run())
                 group.create_task(self._ends.run())
@@ -334,7 +335,7 @@ class FlowCopier:
         self.routes.kick([driver])
 
     def _owned(self, drivers: Sequence[LaneDriver]) -> None:
-        self.cadence.mark_old()
+        self.routes.expiry.mark(drivers)
         for driver in drivers:
             driver.kept_alive_at = now_s()
             driver.flushed_bytes = driver.lane.wire_bytes

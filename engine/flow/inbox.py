@@ -219,7 +219,7 @@ class Inbox:
                 found.start,
                 found.end,
                 aborted=found.aborted,
-                max_batch_bytes=driver.max_batch_bytes,
+                max_batch_bytes=driver.limit.bytes,
                 lease=lease,
             )
         except WireError as error:

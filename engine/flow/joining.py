@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
 from engine.clock import backoff_s, now_s, pause
+from engine.core.batch_limit import DEFAULT_BYTES, SIZE_CONFIGS, most_bytes
 from engine.core.events import AnyEvent, LaneRefused
 from engine.core.states import State
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
@@ -23,8 +24,6 @@ from engine.flow.terms import FlowTerms
 from engine.tasks import run_all
 from policies.model import TopicPartition
 
-_DEFAULT_BATCH_BYTES = 1_048_588
-"""Kafka's default of max.message.bytes, where the target does not let us ask."""
 _WAVE_S = 0.15
 """How long lanes behind their barrier wait for the others that were fenced with them."""
 _PATIENCE_S = 5.0
@@ -203,9 +202,8 @@ class Joining:
     async def _learn_limits(self, drivers: Sequence[LaneDriver]) -> None:
         topics = sorted({driver.name.target.topic for driver in drivers})
         try:
-            configs = await self._target.topic_configs(topics, ["max.message.bytes"])
+            configs = await self._target.topic_configs(topics, SIZE_CONFIGS)
         except KafkaRefusal:
             configs = {}
         for driver in drivers:
-            value = configs.get(driver.name.target.topic, {}).get("max.message.bytes")
-            driver.max_batch_bytes = int(value) if value else _DEFAULT_BATCH_BYTES
+            driver.limit.learn(most_bytes(configs.get(driver.name.target.topic, {})) or DEFAULT_BYTES)

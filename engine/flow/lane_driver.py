@@ -4,7 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from engine.clock import now_s, wall_ms
-from engine.core.actions import Action
+from engine.core.actions import Action, Reacquire
+from engine.core.batch_limit import BatchLimit
 from engine.core.block_stream import BlockStream
 from engine.core.events import AnyEvent
 from engine.core.fenced_stream import FencedStream, Write
@@ -25,6 +26,7 @@ from policies.model import LaneName, TopicPartition
 
 Perform = Callable[["LaneDriver", Action], None]
 NOBODY = Leader(-1, -1, "")
+_MAY_DOUBLE = "a batch of unknown outcome is older than its leader remembers producers: only the log can tell"
 
 
 def _no_transaction(_driver: "LaneDriver") -> None:
@@ -114,7 +116,7 @@ class LaneDriver:
         self.faults = 0
         """Look-ups of the leaders in a row that this lane's own faults asked for, and when the last one was."""
         self.fault_at_s = 0.0
-        self.max_batch_bytes = 1_048_588
+        self.limit = BatchLimit()
         self.meter = meter or FlowMeter()
         self.syncs = syncs
         """Which offset syncs are due; None where none are written."""
@@ -191,6 +193,10 @@ class LaneDriver:
             return None
         if self.doubted:
             return None
+        lane = self.lane
+        if lane.state is State.COPYING and lane.pieces.may_double(lane.forgets_before_ms):
+            self._perform(self, Reacquire(_MAY_DOUBLE, settles=True))
+            return None
         piece = self.lane.next_append()
         if piece is not None:
             stamp(piece, *self.lane.producer, transactional=transaction is not None)
@@ -204,6 +210,7 @@ class LaneDriver:
         copied = self.lane.records - before
         if copied:
             self.reacquired = 0
+            self.limit.fitted(len(parcel.payload))
             self._measure(copied)
             self._appended(self)
         elif outcome.kind is not OutcomeKind.APPENDED:

@@ -233,6 +233,12 @@ class Cluster(Protocol):
     ) -> AsyncIterator[list[Record]]:
         """Read the records from offset `first` up to `end`, some at a time, without markers."""
 
+    async def producer_expiries_s(self) -> dict[int, float]:
+        """Return after how many seconds each broker forgets a producer: 0 where it does not let us ask.
+
+        A broker that does not answer is left out.
+        """
+
     async def topic_configs(self, topics: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
         """Return the effective values of some topic configs."""
 

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from engine.clock import backoff_s, now_s, pause
 from engine.core.actions import Action, Fail, Inspect, Reacquire, ReadTail, Retry, RetryRefused, Split, Unmarked
+from engine.core.batch_limit import SIZE_CONFIGS, most_bytes
 from engine.core.commit_events import CommitUnmarked
 from engine.core.events import (
     AnyEvent,
@@ -18,6 +19,7 @@ from engine.core.events import (
     SourceGap,
     TargetEaten,
 )
+from engine.core.piece import Payload
 from engine.core.resume import Tail
 from engine.core.states import State
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, WireError
@@ -26,7 +28,8 @@ from engine.flow.ports import EARLIEST, LATEST, Cluster, Slice
 from engine.flow.routes import Routes, Spawn
 from engine.flow.terms import FlowTerms
 from engine.wire.batch import read_header
-from engine.wire.records import reencode
+from engine.wire.records import Encoded, reencode
+from policies.model import TopicPartition
 from policies.topic_faults import OnGap, OnRenewal
 
 _REACQUISITIONS = 5
@@ -78,7 +81,7 @@ class Remedies:
                     CommitUnmarked(flow=self._terms.flow, lane=driver.name.source, target_offset=action.target_offset)
                 )
             case Reacquire():
-                self.reacquire(driver, action.reason, fenced=action.fenced)
+                self.reacquire(driver, action.reason, fenced=action.fenced, settles=action.settles)
             case Fail():
                 self.fail(driver, action.event)
 
@@ -117,27 +120,20 @@ class Remedies:
         self._tell(LaneReleased(flow=self._terms.flow, lane=driver.name.source))
 
     async def _split(self, driver: LaneDriver, action: Split) -> None:
-        """The target's limit is lower than we believed: ask for it, and cut the batch to it."""
-        topic, payload = driver.name.target.topic, action.piece.payload
+        """Cut a batch to the target's limit as it is now, or in halves where it is below that: it grows over there.
+
+        Only a single record that is too large is refused.
+        """
+        piece, topic = action.piece, driver.name.target.topic
         try:
-            configs = await self._target.topic_configs([topic], ["max.message.bytes"])
-        except (ConnectionLost, BrokerUnreachable):
-            return self._refused(driver, action.refused.event, action.refused.attempt)
-        except KafkaRefusal:
-            configs = {}
-        # Where the target does not let us ask: half of what was too large, again and again.
-        limit = configs.get(topic, {}).get("max.message.bytes")
-        driver.max_batch_bytes = int(limit) if limit else max(1, len(payload) // 2)
-        parts = reencode(
-            payload,
-            0,
-            read_header(payload, 0),
-            *driver.name.target,
-            wanted_offset=0,
-            max_batch_bytes=driver.max_batch_bytes,
-        )
+            configs = (await self._target.topic_configs([topic], SIZE_CONFIGS)).get(topic, {})
+        except (ConnectionLost, BrokerUnreachable, KafkaRefusal):
+            configs = {}  # by the limit that is known, and by half, again and again
         if driver.lane.state is not State.REFUSED:
             return None
+        driver.limit.learn(most_bytes(configs) or driver.limit.told)
+        driver.limit.refused(len(piece.payload))
+        parts = _cut(piece.payload, driver.name.target, driver.limit.bytes) if piece.record_count > 1 else []
         if len(parts) < 2:
             return self._refused(driver, action.refused.event, action.refused.attempt)
         driver.lane.on_split(action.piece, parts)
@@ -191,21 +187,22 @@ class Remedies:
             self._tell(event)
         return None
 
-    def reacquire(self, driver: LaneDriver, reason: str, *, fenced: bool) -> None:
+    def reacquire(self, driver: LaneDriver, reason: str, *, fenced: bool, settles: bool = False) -> None:
         """Stop the lane and acquire it anew: the first time at once, then ever later, a bounded number of times.
 
-        `fenced`: somebody else may have it. A lane that is being acquired already stays as it is.
+        `fenced`: somebody else may have it. `settles`: only to learn what the log holds, as often as leaders move; such
+        times do not count. A lane that is being acquired already stays as it is.
         """
         if driver.lane.state not in (State.FAILED, State.STOPPED, State.ACQUIRING):
             if now_s() - driver.owned_at_s >= _STEADY_S:
                 driver.flaps = 0
             driver.lane.disown()
-            self.lose_again(driver, reason, fenced=fenced)
+            self.lose_again(driver, reason, fenced=fenced, settles=settles)
 
-    def lose_again(self, driver: LaneDriver, reason: str, *, fenced: bool) -> None:
+    def lose_again(self, driver: LaneDriver, reason: str, *, fenced: bool, settles: bool = False) -> None:
         """A lane without an owner was lost, perhaps on its way to one: count, and join again or give up."""
         driver.reason = reason
-        driver.reacquired += 1
+        driver.reacquired += not settles
         driver.flaps += 1
         if fenced:
             driver.given_at_s = now_s()
@@ -352,3 +349,13 @@ class Remedies:
 
     def _lane_refused(self, driver: LaneDriver, refusal: KafkaRefusal) -> LaneRefused:
         return LaneRefused(flow=self._terms.flow, lane=driver.name.source, what=str(refusal))
+
+
+def _cut(payload: Payload, target: TopicPartition, max_batch_bytes: int) -> list[Encoded]:
+    """Write a batch of several records anew as several batches, even where our codec makes one small enough of it."""
+    header = read_header(payload, 0)
+    parts = reencode(payload, 0, header, *target, wanted_offset=0, max_batch_bytes=max_batch_bytes)
+    if len(parts) == 1:
+        half_bytes = len(parts[0].payload) // 2
+        parts = reencode(payload, 0, header, *target, wanted_offset=0, max_batch_bytes=half_bytes)
+    return parts

@@ -17,6 +17,7 @@ from engine.flow.leaders import Leaders
 from engine.flow.meter import FlowMeter
 from engine.flow.outbox import Outbox
 from engine.flow.ports import Cluster
+from engine.flow.producer_expiry import ProducerExpiry
 from engine.flow.terms import FlowTerms
 from engine.tasks import run_until
 from policies.model import TopicPartition
@@ -77,7 +78,8 @@ class Routes:
     ) -> None:
         self.pool = BufferPool(terms.buffer_budget_bytes)
         self.doubts = Doubts(target, spawn, self.kick, lost)
-        self.leaders = Leaders(source, target, drivers, self.place, changed, self.doubts.settle)
+        self.expiry = ProducerExpiry(target, drivers)
+        self.leaders = Leaders(source, target, drivers, self.place, changed, self._settle)
         self._terms = terms
         self._source = source
         self._target = target
@@ -90,6 +92,10 @@ class Routes:
         self._outboxes: dict[Address, Door[Outbox]] = {}
         self._ways: dict[LaneDriver, Way] = {}
         self._custody = Custody()
+
+    def _settle(self, drivers: list[LaneDriver]) -> None:
+        self.expiry.mark(drivers)
+        self.doubts.settle(drivers)
 
     # --- places ----------------------------------------------------------------------------------------------
 

@@ -1,6 +1,8 @@
 """Topics and their configs: list, describe, create, grow."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import count
 from typing import Any
 
@@ -11,7 +13,7 @@ from aiokafka.protocol.admin import (
     DescribeConfigsRequest,
 )
 
-from engine.errors import KafkaRefusal
+from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.settings_port import REQUESTS_AT_ONCE, TOPICS_AT_ONCE
 from engine.kafka import admin_codec as codec
 from engine.kafka.cluster import ClusterClient
@@ -23,6 +25,9 @@ from policies.topic_configs import ConfigEntry
 _BROKER_RESOURCE = 4
 _TIMEOUT_MS = 30_000
 _TIMEOUT_S = 60.0
+_BROKER_S = 5.0
+"""How long one broker of many is waited for."""
+_EXPIRIES = ["producer.id.expiration.ms", "transactional.id.expiration.ms"]
 
 
 class ConfigsOf:
@@ -79,11 +84,34 @@ async def shortest_expiry_s(client: ClusterClient) -> float | None:
     `transactional.id.expiration.ms` forgets the id at its coordinator, `producer.id.expiration.ms` at the partitions.
     """
     node = client.nodes[0]
-    wanted = ["transactional.id.expiration.ms", "producer.id.expiration.ms"]
-    answer = await (await client.control(node)).call(DescribeConfigsRequest([(_BROKER_RESOURCE, str(node), wanted)]))
+    answer = await (await client.control(node)).call(DescribeConfigsRequest([(_BROKER_RESOURCE, str(node), _EXPIRIES)]))
     code, _, _, _, entries = answer.resources[0]
     values = [int(entry[1]) / 1000 for entry in entries if entry[1]] if code == NONE else []
     return min(values, default=None)
+
+
+async def producer_expiries_s(client: ClusterClient) -> dict[int, float | None]:
+    """Return after how many seconds each broker forgets a producer, None where it does not let us ask.
+
+    `producer.id.expiration.ms` may differ by broker (KIP-854: it is dynamic). Brokers before 3.4 lack it, and forget
+    producers after `transactional.id.expiration.ms`. A broker that does not answer within some seconds is left out.
+    """
+    found: dict[int, float | None] = {}
+
+    async def ask(node: int) -> None:
+        with suppress(TimeoutError, ConnectionLost, BrokerUnreachable):
+            async with asyncio.timeout(_BROKER_S):
+                found[node] = await _producer_expiry_s(client, node)
+
+    await run_all(*map(ask, client.nodes))
+    return found
+
+
+async def _producer_expiry_s(client: ClusterClient, node: int) -> float | None:
+    answer = await (await client.control(node)).call(DescribeConfigsRequest([(_BROKER_RESOURCE, str(node), _EXPIRIES)]))
+    code, _, _, _, entries = answer.resources[0]
+    values = {entry[0]: int(entry[1]) / 1000 for entry in entries if entry[1]} if code == NONE else {}
+    return next((values[name] for name in _EXPIRIES if name in values), None)
 
 
 async def create_topic(

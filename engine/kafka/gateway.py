@@ -7,7 +7,7 @@ from engine.core.resume import TailBatch
 from engine.errors import ConnectionLost, KafkaRefusal
 from engine.flow.ports import EARLIEST, LATEST, Leader, Producer, ProducerState
 from engine.kafka import fencing, logs, offsets
-from engine.kafka.admin import describe_topic_configs
+from engine.kafka.admin import describe_topic_configs, producer_expiries_s
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.faults import AUTHORIZATION
 from engine.kafka.protocol import text_id
@@ -130,6 +130,10 @@ class KafkaCluster:
     ) -> AsyncIterator[list[Record]]:
         """Read the records of a stretch of a log."""
         return logs.read_log(self._client, partition, first, end, committed=committed)
+
+    async def producer_expiries_s(self) -> dict[int, float]:
+        """Return after how many seconds each broker that answers forgets a producer, 0 where we may not ask."""
+        return {node: expiry_s or 0.0 for node, expiry_s in (await producer_expiries_s(self._client)).items()}
 
     async def topic_configs(self, topics: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
         """Return the effective values of some topic configs."""

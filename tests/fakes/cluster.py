@@ -48,6 +48,8 @@ class FakeCluster:
         """The ids that fetches and appends name: those of the first look at the leaders."""
         self.transactions: dict[str, set[TopicPartition]] = {}
         """What takes part in the open transaction of an id."""
+        self.expiry_s = 100 * 365 * 86_400.0
+        """After how many seconds every broker forgets a producer: longer than records here are old."""
         self.fenced = True
         self.fault: Callable[[Wanted], FetchFault | None] = lambda _wanted: None
         self.preferred: dict[TopicPartition, int] = {}
@@ -275,6 +277,10 @@ class FakeCluster:
         log = self.sources.get(partition) or self.targets[partition]
         for records in log.read(committed=committed):
             yield [record for record in records if first <= record.offset < end]
+
+    async def producer_expiries_s(self) -> dict[int, float]:
+        await asyncio.sleep(0)
+        return dict.fromkeys(range(10), self.expiry_s)
 
     async def topic_configs(self, topics: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
         self.fail("configs", [TopicPartition(topic, -1) for topic in topics])

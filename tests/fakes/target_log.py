@@ -64,6 +64,8 @@ class TargetLog:
         self.start = 0
         self.end = 0
         self.max_bytes = 1 << 20
+        self.size_of: Callable[[bytes], int] = len
+        """How large a batch is as it will be stored: another size where the topic compresses anew."""
         self.compacted = False
         self.oldest_ms = -1
         """Records with an older timestamp are refused."""
@@ -79,7 +81,7 @@ class TargetLog:
         header = read_header(memoryview(payload), 0)
         assert header.record_count == header.last_offset_delta + 1
         assert not header.is_control
-        if len(payload) > self.max_bytes:
+        if self.size_of(payload) > self.max_bytes:
             return Answer(TOO_LARGE)
         for index, record in enumerate(decoded(payload)):
             if (code := self._judge(record)) != NONE:

@@ -111,6 +111,44 @@ async def test_a_large_batch_of_small_records_is_split(mirror: Mirror, codec: st
     assert await assert_identical(mirror.source, mirror.target, topic, copied) == 8020
 
 
+@pytest.mark.parametrize(
+    ("name", "codec", "limits"),
+    [
+        ("grown-10", "zstd", {"max.message.bytes": "200000"}),
+        ("grown-18", "lz4", {"max.message.bytes": str(8 * MIB), "segment.bytes": str(MIB)}),
+    ],
+)
+async def test_batches_that_grow_on_the_target_are_halved_until_they_fit(
+    mirror: Mirror, name: str, codec: str, limits: dict[str, str]
+) -> None:
+    """The target stores them uncompressed: below its limit on the way, far above in its log."""
+    copied = await mirror.topic(name, on_target={"compression.type": "uncompressed", **limits})
+    for turn in range(6):
+        records = numbered(3000, first=3000 * turn, size_bytes=1000)
+        await produce_batch(mirror.source, name, 0, records, compression_type=codec, max_request_size=16 * MIB)
+    await produce(mirror.source, name, 0, numbered(100, first=18_000))
+    async with mirror.run() as run:
+        await run.until_copied()
+        assert run.told(RecordRefused) == []
+    assert await assert_identical(mirror.source, mirror.target, name, copied) == 18_100
+
+
+async def test_a_single_record_that_grows_too_large_is_refused_alone(mirror: Mirror) -> None:
+    limits = {"compression.type": "uncompressed", "max.message.bytes": "20000"}
+    copied = await mirror.topic("grown-one", on_target=limits)
+    await mirror.topic("grown-one-other")
+    await produce(mirror.source, "grown-one-other", 0, numbered(100))
+    records = numbered(100)
+    records[60] = Sent(b"large", b"x" * 30_000)
+    await produce_batch(mirror.source, "grown-one", 0, records, compression_type="lz4")
+    async with mirror.run() as run:
+        await stands_refused(mirror, run, "grown-one", 60, 10)
+        await run.until(lambda: run.lane("grown-one").source_next == 60, "all records before it are copied")
+        await set_configs(mirror.target, copied, {"compression.type": "uncompressed", "max.message.bytes": "100000"})
+        await run.until_copied()
+    assert await assert_identical(mirror.source, mirror.target, "grown-one", copied) == 100
+
+
 async def test_a_limit_lowered_while_running(mirror: Mirror) -> None:
     copied = await mirror.topic("lowered")
     await produce_batch(mirror.source, "lowered", 0, numbered(1000))

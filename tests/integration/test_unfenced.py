@@ -24,7 +24,7 @@ _ACLS = "org.apache.kafka.tools.AclCommand"
 
 @pytest.fixture(scope="module")
 def strict_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster on which everything is allowed but writing under a transactional id, and describing some."""
+    """A cluster on which all is allowed but to write under a transactional id, and to read some ids and configs."""
     overrides = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:nobody-here",
@@ -37,6 +37,7 @@ def strict_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster
             ("--allow-principal", everything),
             ("--deny-principal", ("--operation", "Write", "--transactional-id", "*")),
             ("--deny-principal", ("--operation", "Describe", *unseen)),
+            ("--deny-principal", ("--operation", "DescribeConfigs", "--cluster")),
         ):
             cluster.tool(_ACLS, "--bootstrap-server", cluster.bootstrap_servers, "--add", who, "User:ANONYMOUS", *what)
         yield cluster
@@ -130,4 +131,7 @@ async def test_check_names_what_is_not_granted_and_makes_nothing(
     (line,) = [line for line in said.err.splitlines() if "transactional id" in line]
     assert says in line
     assert "grant Write and Describe on the transactional ids that begin with 'raymirror'" in line
+    expiry = [line for line in said.err.splitlines() if "producer.id.expiration.ms" in line]
+    assert len(expiry) == (0 if code else 1)
+    assert all("may not be read of 1 broker of cluster 'strict' (1)" in line for line in expiry)
     assert await topic_names(strict_cluster.bootstrap_servers) == before

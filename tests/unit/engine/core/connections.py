@@ -55,15 +55,26 @@ class Connection:
         self.world, self.log, self._deliver = world, log, deliver
         self.queue: deque[Request] = deque()
         self.answers: deque[tuple[Request, Outcome]] = deque()
+        self.deposed = False
+        """Whether the broker leads no more: what comes before its answers are known is refused."""
+
+    def depose(self, appended: int) -> None:
+        """The broker leads no more; of the requests that wait there some were appended in time."""
+        for request in list(self.queue)[:appended]:
+            self.log.append(bytes(request.payload))
+        self.deposed = True
 
     def serve(self) -> None:
         """Let the broker work on the oldest request."""
         request = self.queue.popleft()
-        self.answers.append((request, self.world.answer(self.log, bytes(request.payload))))
+        payload = bytes(request.payload)
+        outcome = self.world.refuse() if self.deposed else self.world.answer(self.log, payload)
+        self.answers.append((request, outcome))
 
     def deliver(self) -> None:
         """Hand over the oldest answer."""
         request, outcome = self.answers.popleft()
+        self.deposed = self.deposed and bool(self.queue or self.answers)
         self._deliver(request, outcome)
         request.let_go()
 
@@ -74,6 +85,7 @@ class Connection:
             self.world.leave_ghost(self.log, [bytes(request.payload) for request in self.queue])
         self.queue.clear()
         self.answers.clear()
+        self.deposed = False
         for request in unanswered:
             self._deliver(request, UNKNOWN_OUTCOME)
             request.let_go()

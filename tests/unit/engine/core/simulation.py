@@ -23,6 +23,10 @@ from tests.fakes.target_log import NONE, SPAN, TargetLog
 from tests.unit.engine.core.coordinator import Coordinator
 from tests.unit.engine.core.owners import LARGE, NOW_MS, PRODUCER_ID, Owner
 
+AFTER_APPEND = 20, 3, 6, 56
+"""What a broker may answer for a batch that is in its log, if something happens while it waits for the followers: too
+few of them are left (Partition), it leads no more, drops the partition, loses its disk (DelayedProduce)."""
+
 
 class World:
     """Source, target, positions, and whoever owns the lane.
@@ -76,13 +80,35 @@ class World:
     def answer(self, log: TargetLog, payload: bytes) -> Outcome:
         chance = 1.0 if self.calm else self.random.random()
         if chance < 0.03:
-            return Outcome(append_kind(6), error_code=6)
+            return self.refuse()
         if chance < 0.05:
             return Outcome(append_kind(7), error_code=7)
         code, base, _ = log.append(payload)
-        if code == NONE and chance < 0.08:
-            return Outcome(append_kind(20), error_code=20)
+        if code == NONE and chance < 0.10:
+            after = AFTER_APPEND[int(chance * 1000) % len(AFTER_APPEND)]
+            self.count("refused behind the append")
+            if after != 20:
+                self._depose(log)
+            return Outcome(append_kind(after), error_code=after)
         return Outcome(append_kind(code), base, code) if code == NONE else Outcome(append_kind(code), error_code=code)
+
+    @staticmethod
+    def refuse() -> Outcome:
+        """Answer as a broker that does not lead."""
+        return Outcome(append_kind(6), error_code=6)
+
+    def _depose(self, log: TargetLog) -> None:
+        """Let another broker lead that has all of the log; it may have looked for expired producers by then.
+
+        Whoever still has requests at the old leader is refused, whether these were appended in time or not.
+        """
+        self.ghosts = [ghost for ghost in self.ghosts if ghost[0] is not log]
+        for owner in self.owners:
+            for connection in owner.connections:
+                if connection.log is log:
+                    connection.depose(self.random.randint(0, len(connection.queue)))
+        if self.aged and self.random.random() < 0.5:
+            log.restart(NOW_MS)
 
     def leave_ghost(self, log: TargetLog, payloads: list[bytes]) -> None:
         if payloads:
@@ -91,8 +117,7 @@ class World:
     def _serve_ghost(self) -> None:
         ghost = self.random.choice(self.ghosts)
         self.answer(ghost[0], ghost[1].popleft())
-        if not ghost[1]:
-            self.ghosts.remove(ghost)
+        self.ghosts = [one for one in self.ghosts if one[1]]
 
     def _restart(self, log: TargetLog) -> None:
         log.restart(NOW_MS if self.aged else 0)

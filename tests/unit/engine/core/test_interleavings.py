@@ -8,10 +8,13 @@ import pytest
 from engine.core import map_runs, stored_tail
 from engine.core.lane import Lane
 from engine.core.map_runs import MapTail
+from engine.core.outcome import OutcomeKind
 from engine.core.resume import TailBatch
 from engine.core.runs import RunLine
 from engine.core.transaction import CommittedPositions, Stage
+from engine.kafka.faults import append_kind
 from tests.fakes.target_log import TargetLog
+from tests.unit.engine.core import simulation
 from tests.unit.engine.core.owners import Owner
 from tests.unit.engine.core.simulation import World, run
 
@@ -79,6 +82,18 @@ def test_the_simulation_sees_a_window_that_is_open_from_the_start(monkeypatch: p
 
 def test_the_simulation_sees_a_lane_that_trusts_a_broker_to_remember(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Owner, "remembers", True)
+    assert _fails(range(1, 3000, 3))
+
+
+def test_the_simulation_sees_a_lane_that_takes_an_answer_of_no_leader_for_nothing_appended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A leader that is deposed while it waits for its followers answers 6 for a batch that the next leader may have."""
+
+    def as_if_before(code: int) -> OutcomeKind:
+        return OutcomeKind.RETRY if code in (3, 6, 56) else append_kind(code)
+
+    monkeypatch.setattr(simulation, "append_kind", as_if_before)
     assert _fails(range(1, 3000, 3))
 
 
@@ -156,7 +171,7 @@ def test_the_simulation_plays_what_it_should() -> None:
     """A simulation in which nothing happens proves nothing: these must all occur often."""
     happenings = "kills", "splits", "settles", "acquired again", "records", "wraps", "watched", "woken", "mapped blocks"
     seen = dict.fromkeys((*happenings, "tails from their end", "commits", "timed out", "rolled back", "left out"), 0)
-    for seed in range(200):
+    for seed in range(300):
         world = World(seed)
         world.seen = seen
         for _ in range(_A_RUN):

@@ -216,6 +216,42 @@ def test_records_older_than_the_target_remembers_producers_are_settled_by_a_new_
     assert isinstance(played.answers(sent, K.UNKNOWN, K.UNKNOWN), expected)
 
 
+def test_a_batch_of_unknown_outcome_that_grew_old_must_not_go_out_again() -> None:
+    played = Played()
+    played.feed(2, 2)
+    sent = played.send()
+    assert isinstance(played.answers(sent, K.RETRY, K.UNKNOWN), Retry)
+    pieces = played.lane.pieces
+    assert not pieces.may_double(BORN_MS)  # young enough
+    assert pieces.may_double(2**62)  # one of the two, and that is enough: brokers look at the last batch
+    played.lane.on_retry()
+    (first,) = played.send()
+    played.answer(first, K.RETRY)
+    assert pieces.may_double(2**62), "what is known of this request says nothing of the one before"
+
+
+def test_a_batch_that_was_refused_before_the_append_may_go_out_again_however_old() -> None:
+    played = Played()
+    played.feed(2, 2)
+    assert not played.lane.pieces.may_double(2**62)  # never sent
+    played.answers(played.send(), K.RETRY, K.RETRY)
+    assert not played.lane.pieces.may_double(2**62)
+
+
+def test_the_parts_of_a_batch_that_may_be_in_the_log_may_be_there_too() -> None:
+    played = Played()
+    played.feed(6)
+    played.answers(played.send(), K.UNKNOWN)
+    played.lane.on_retry()
+    played.answers(played.send(), K.TOO_LARGE)
+    played.lane.on_tail(Tail(log_start=0, end=50, batches=()))
+    played.lane.on_retry()
+    action = played.answers(played.send(), K.TOO_LARGE)
+    assert isinstance(action, Split)
+    _split(played, action, 90)
+    assert played.lane.pieces.may_double(2**62)
+
+
 def test_behind_old_records_one_batch_goes_alone_until_the_broker_shows_that_it_knows_us() -> None:
     played = Played()
     played.lane.forgets_before_ms = BORN_MS + 100

@@ -183,7 +183,8 @@ class Play:
         self.epoch = 1
         self.turns = 0
         if seed % 2:
-            self.stage.copier.cadence.producers_expire(0.01)  # every tick keeps alive, every record is old
+            self.stage.copier.cadence.producers_expire(0.01)  # every tick keeps alive
+            self.stage.b.expiry_s = 0.01  # every record is old
 
     async def run(self, steps: int) -> None:
         self.stage.assign()

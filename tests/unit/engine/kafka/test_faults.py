@@ -19,8 +19,8 @@ CODES = sorted(
 )
 KNOWN = {
     0: K.APPENDED,
-    **dict.fromkeys((3, 5, 6, 19, 56, 74, 75, 89, 100, 103), K.RETRY),
-    **dict.fromkeys((-1, 7, 13, 20), K.UNKNOWN),
+    **dict.fromkeys((14, 15, 16, 19, 51, 89), K.RETRY),
+    **dict.fromkeys((-1, 3, 5, 6, 7, 9, 13, 20, 56, 74, 75, 100, 103), K.UNKNOWN),
     **dict.fromkeys((45, 46, 59), K.ORDER),
     **dict.fromkeys((10, 18), K.TOO_LARGE),
     **dict.fromkeys((2, 17, 21, 29, 31, 32, 35, 42, 43, 44, 76, 87), K.REFUSED),
