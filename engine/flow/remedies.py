@@ -132,10 +132,10 @@ class Remedies:
         if driver.lane.state is not State.REFUSED:
             return None
         driver.limit.learn(most_bytes(configs) or driver.limit.told)
-        driver.limit.refused(len(piece.payload))
-        parts = _cut(piece.payload, driver.name.target, driver.limit.bytes) if piece.record_count > 1 else []
-        if len(parts) < 2:
+        if piece.record_count == 1:
             return self._refused(driver, action.refused.event, action.refused.attempt)
+        driver.limit.refused(len(piece.payload))
+        parts = _cut(piece.payload, driver.name.target, driver.limit.bytes)
         driver.lane.on_split(action.piece, parts)
         return await self._retry(driver, 0.0)
 
