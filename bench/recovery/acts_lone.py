@@ -106,15 +106,24 @@ def _unreachable(side: str) -> Callable[[Scene], Cause]:
         if not isinstance(cluster, FrontedCluster):
             raise BenchError("stage", "this fault needs proxies")  # a bug of the table
         topic, alone = (scene.topic if side == _SOURCE else scene.target_topic), cluster.brokers[1].node_id
-        # Who merely keeps a position there is healthy: without breaks nobody needs one in this time.
-        scene.hit = {at: (_RECORDS,) if one.leader == alone else () for (_, at), one in led(cluster, topic).items()}
+        before = led(cluster, topic)
         began = time.monotonic()
         cluster.fronts.silence(1)
         try:
             scene.stay(UNREACHABLE_S)
         finally:
+            after = led(cluster, topic)
             cluster.fronts.mend()
         ended = time.monotonic()
+        # Who merely keeps a position there is healthy: without breaks nobody needs one in this time.
+        scene.hit = {
+            lane: (_RECORDS,) if alone in (one.leader, after[topic, lane].leader) else ()
+            for (_, lane), one in before.items()
+        }
+        if moved := sum(one.leader != after[place].leader for place, one in before.items()):
+            scene.notes.append(
+                f"{moved} leaders moved on the {cluster.name} meanwhile: its brokers were not left alone"
+            )
         scene.stay(_AFTERMATH_S)
         return Cause(began=began, ended=ended)
 
