@@ -1,16 +1,15 @@
 """Faults of topics: partitions added, leaders moved, a topic deleted, an election that loses records."""
 
 import asyncio
-import json
 import signal
 import time
-from collections.abc import Iterable
 from typing import Any
 
 from bench.admin import create_topic, topic_names
 from bench.errors import BenchError
 from bench.recovery.acts_brokers import with_signal
 from bench.recovery.ends import ClusterEnds
+from bench.recovery.leading import assign, elect, led
 from bench.recovery.scene import Cause, Scene
 from bench.recovery.stage import describe
 from deploy.local.cluster import Cluster
@@ -23,8 +22,6 @@ DOOMED_PARTITIONS = 2
 DOOMED_RECORDS = 1000
 LAG_S = 4.0
 _RECREATED_S = 15.0
-_REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
-_ELECT = "org.apache.kafka.tools.LeaderElectionCommand"
 
 
 def add_partitions(scene: Scene) -> Cause:
@@ -44,37 +41,11 @@ def move_leaders(scene: Scene) -> Cause:
     """Have another replica lead every partition of the topic, on the source and on the target."""
     began = time.monotonic()
     for cluster, topic in ((scene.stage.source, scene.topic), (scene.stage.target, scene.target_topic)):
-        before = _leaders(cluster, topic)
-        _rotate(cluster, topic, scene)
-        after = _leaders(cluster, topic)
-        moved = sum(before[partition] != leader for partition, leader in after.items())
+        before = led(cluster, topic)
+        assign(cluster, {at: (*one.replicas[1:], one.replicas[0]) for at, one in before.items()}, scene.stage.folder)
+        moved = sum(before[at].leader != one.leader for at, one in led(cluster, topic).items())
         scene.notes.append(f"{moved} of {len(before)} leaders moved on the {cluster.name}")
     return Cause(began=began, ended=time.monotonic())
-
-
-def _leaders(cluster: Cluster, topic: str) -> dict[int, int]:
-    (described,) = asyncio.run(describe(cluster, topic))
-    return {one["partition"]: one["leader"] for one in described["partitions"]}
-
-
-def _rotate(cluster: Cluster, topic: str, scene: Scene) -> None:
-    (described,) = asyncio.run(describe(cluster, topic))
-    wanted = [
-        {"topic": topic, "partition": one["partition"], "replicas": [*one["replicas"][1:], one["replicas"][0]]}
-        for one in described["partitions"]
-    ]
-    file = scene.stage.folder / "reassign.json"
-    file.write_text(json.dumps({"version": 1, "partitions": wanted}))
-    servers = ("--bootstrap-server", cluster.bootstrap_servers)
-    cluster.tool(_REASSIGN, *servers, "--reassignment-json-file", str(file), "--execute")
-    _elect(cluster, "PREFERRED", [(topic, one["partition"]) for one in wanted], scene)
-
-
-def _elect(cluster: Cluster, kind: str, partitions: Iterable[tuple[str, int]], scene: Scene) -> None:
-    file = scene.stage.folder / "elect.json"
-    file.write_text(json.dumps({"partitions": [{"topic": name, "partition": at} for name, at in partitions]}))
-    servers = ("--bootstrap-server", cluster.bootstrap_servers)
-    cluster.tool(_ELECT, *servers, "--election-type", kind, "--path-to-json-file", str(file))
 
 
 # --- a deleted topic -----------------------------------------------------------------------------------------------
@@ -183,12 +154,12 @@ def _until_alone(scene: Scene, pair: set[int], leader: int) -> list[int]:
 
 
 def _leaderless(cluster: Cluster, topic: str) -> list[int]:
-    return [one["partition"] for one in _partitions(cluster, topic) if one["leader"] < 0]
+    return [at for (_, at), one in led(cluster, topic).items() if one.leader < 0]
 
 
 def _elect_until(scene: Scene, leader: int, partitions: list[int]) -> None:
     target, topic = scene.stage.target, scene.target_topic
-    _elect(target, "UNCLEAN", [(topic, at) for at in partitions], scene)
-    led = {one["partition"]: one["leader"] for one in _partitions(target, topic)}
-    if any(led[at] != leader for at in partitions):
-        raise BenchError("stage", f"not led by broker {leader} after the election: {led}")
+    elect(target, "UNCLEAN", [(topic, at) for at in partitions], scene.stage.folder)
+    now = led(target, topic)
+    if any(now[topic, at].leader != leader for at in partitions):
+        raise BenchError("stage", f"not led by broker {leader} after the election: {now}")

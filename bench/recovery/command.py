@@ -126,9 +126,13 @@ def _summary(row: Row) -> str:
     exact = f"lost {row.lost}, duplicated {row.duplicated}, reordered {row.reordered} of {row.records:,}"
     groups = f"{row.checkpoints_wrong} of {row.checkpoints:,} checkpoints wrong, {row.checkpoints_withdrawn} withdrawn"
     times = f"pause {row.pause_s:.2f} s (usual {row.usual_s:.2f}), after the cause {row.after_s:.2f} s"
-    said = "; ".join([*(f"FAILED: {one}" for one in row.failures), *row.notes])
+    said = "; ".join([*(f"FAILED: {one}" for one in row.failures), *_healthy(row), *row.notes])
     met = "within" if row.met else "NOT WITHIN"
     return f"{exact}; {groups}; {times}, {met} {_bound(row)}, machine load {row.machine_load:.0f}; {said}"
+
+
+def _healthy(row: Row) -> list[str]:
+    return [str(row.healthy)] if row.healthy is not None else []
 
 
 def _bound(row: Row) -> str:
@@ -169,6 +173,6 @@ def print_table(rows: list[Row]) -> None:
             *(f"{row.after_s:.2f}", _bound(row), "yes" if row.met else "NO"),
             *(str(row.lost), str(row.duplicated), str(row.reordered), f"{row.records:,}"),
             *(f"{row.checkpoints:,}", str(row.checkpoints_wrong)),
-            *(f"{row.machine_load:.0f}", "; ".join([*row.failures, *row.notes])),
+            *(f"{row.machine_load:.0f}", "; ".join([*row.failures, *_healthy(row), *row.notes])),
         )
     Console(width=None if os.isatty(1) else 200).print(table)

@@ -1,6 +1,7 @@
 """What a fault is: what it needs, what it does, how long a partition may stand still for it."""
 
 import enum
+import math
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -37,6 +38,8 @@ class Fault:
     act: Callable[[Scene], Cause]
     bound: Bound
     bound_s: float
+    healthy_s: float = math.inf
+    """How long a lane may stand still that the fault does not hit, from its beginning on."""
     stage: StageKind = field(default_factory=StageKind)
     ray: Callable[[Path], AbstractContextManager[RayCluster]] | None = None
     """Starts a Ray cluster of its own; without it the mirror runs on local Ray."""
@@ -54,8 +57,11 @@ class Fault:
     mend: Callable[[Scene], None] = nothing
     """Brings back what the fault took away for good, so that another one can follow."""
 
-    def is_met(self, pause_s: float, after_s: float, usual_s: float) -> bool:
-        """Whether the measured times keep the bound."""
+    def is_met(self, pause_s: float, after_s: float, usual_s: float, healthy_s: float = 0.0) -> bool:
+        """Whether the measured times keep the bounds; `healthy_s`: what a lane stood that the fault did not hit."""
+        return healthy_s <= self.healthy_s and self._is_met(pause_s, after_s, usual_s)
+
+    def _is_met(self, pause_s: float, after_s: float, usual_s: float) -> bool:
         match self.bound:
             case Bound.PAUSE:
                 return pause_s <= self.bound_s

@@ -19,6 +19,7 @@ from deploy.local.proxy import Proxy
 from deploy.local.settings import BrokerAddress
 
 T = TypeVar("T")
+_EVERY_API = frozenset(range(1000))
 _CALL_S = 20.0
 
 
@@ -49,12 +50,13 @@ class Fronts:
     """The proxies of one cluster and the thread of their loop."""
 
     def __init__(self, count: int) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self.loop = asyncio.new_event_loop()
+        """Where the proxies run."""
+        self._thread = threading.Thread(target=self.loop.run_forever, daemon=True)
         self._thread.start()
         self.proxies = [Proxy((HOST, 9)) for _ in range(count)]
         for proxy in self.proxies:
-            self._wait(asyncio.run_coroutine_threadsafe(proxy.start(), self._loop))
+            self._wait(asyncio.run_coroutine_threadsafe(proxy.start(), self.loop))
 
     @property
     def bootstrap_servers(self) -> str:
@@ -69,24 +71,30 @@ class Fronts:
         """Let requests through and no answer, until `mend`; connections stay."""
         self._each(Proxy.hold)
 
+    def silence(self, at: int) -> None:
+        """Let nothing through to one broker nor back, until `mend`; connections are taken and stay."""
+        self._on_loop(lambda: _silence(self.proxies[at]))
+
     def mend(self) -> None:
-        """Serve again: new connections are taken, answers that were held go out."""
+        """Serve again: new connections are taken, requests and answers that were held go out."""
         self._each(_mend)
 
     def close(self) -> None:
         """End the proxies and their thread."""
         for proxy in self.proxies:
-            self._wait(asyncio.run_coroutine_threadsafe(proxy.close(), self._loop))
-        self._loop.call_soon_threadsafe(self._loop.stop)
+            self._wait(asyncio.run_coroutine_threadsafe(proxy.close(), self.loop))
+        self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join(_CALL_S)
-        self._loop.close()
+        self.loop.close()
 
     def _each(self, do: Callable[[Proxy], Any]) -> None:
-        async def on_loop() -> None:
-            for proxy in self.proxies:
-                do(proxy)
+        self._on_loop(lambda: [do(proxy) for proxy in self.proxies])
 
-        self._wait(asyncio.run_coroutine_threadsafe(on_loop(), self._loop))
+    def _on_loop(self, do: Callable[[], Any]) -> None:
+        async def on_loop() -> None:
+            do()
+
+        self._wait(asyncio.run_coroutine_threadsafe(on_loop(), self.loop))
 
     @staticmethod
     def _wait(future: "Future[T]") -> T:
@@ -116,6 +124,13 @@ def _cut(proxy: Proxy) -> None:
     proxy.cut()
 
 
+def _silence(proxy: Proxy) -> None:
+    proxy.hold_on_new = _EVERY_API
+    proxy.hold_requests(_EVERY_API)
+    proxy.hold()
+
+
 def _mend(proxy: Proxy) -> None:
     proxy.refusing = False
+    proxy.release_requests()
     proxy.release()

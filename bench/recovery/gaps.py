@@ -61,7 +61,7 @@ def usual_pause(feeds: Iterable[Feed], since: float, until: float) -> float:
 
 
 def longest_wait(feeds: Iterable[Feed], since: float, until: float) -> float:
-    """Give the longest time after `since` in which one partition had something to copy and made no progress.
+    """Give the longest time in [since, until] in which one partition had something to copy and made no progress.
 
     Unlike `longest_pause`, time before `since` is not counted, nor is time in which the target had all that the source
     held: a source that was down, or a load that has to find its feet, is not the mirror's delay.
@@ -75,7 +75,7 @@ def longest_wait(feeds: Iterable[Feed], since: float, until: float) -> float:
         for at, more in (*feed.target[copied:], (until, _copied(feed) + 1)):
             ahead = bisect_right(source_counts, count)
             if ahead < len(source_counts):
-                longest = max(longest, at - max(begin, feed.source[ahead][0]))
+                longest = max(longest, min(at, until) - max(begin, feed.source[ahead][0]))
             count, begin = more, at
     return longest
 

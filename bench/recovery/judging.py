@@ -34,7 +34,7 @@ def wait_drained(scene: Scene, partitions: int) -> None:
             wanted, ends = source.read(scene.topic, partitions), target.read(scene.target_topic, partitions)
             if ends != last:
                 last, still_since = ends, now
-            there = all(end >= want for end, want in zip(ends, wanted, strict=True))
+            there = all(end >= want - scene.blanks for end, want in zip(ends, wanted, strict=True))
             if there and now - still_since > _SETTLE_S:
                 return
             time.sleep(_POLL_S)

@@ -8,15 +8,13 @@ import msgspec
 
 from bench.recovery.compare import Difference
 from bench.recovery.fault import Fault
-from bench.recovery.gaps import Feed, growth, longest_pause, longest_wait, usual_pause
+from bench.recovery.gaps import longest_pause, longest_wait, usual_pause
 from bench.recovery.group_judging import GroupFigures, end_movers, judge_groups
-from bench.recovery.helper import Helper
 from bench.recovery.judging import end_load, judge, wait_drained
-from bench.recovery.opening import FLOWING_S, Size, opened, wait_flowing
-from bench.recovery.reader import Copy
+from bench.recovery.opening import Size, opened, wait_flowing
 from bench.recovery.scene import Cause, Scene
 from bench.recovery.stage import Stage
-from bench.recovery.watch import Seen, Side, WatchSpec, read_seen
+from bench.recovery.watching import Feeds, Healthy, end_watch, judge_healthy, watched
 
 
 class Row(GroupFigures, frozen=True, kw_only=True):
@@ -46,6 +44,8 @@ class Row(GroupFigures, frozen=True, kw_only=True):
     machine_load: float
     notes: list[str]
     failures: list[str]
+    healthy: Healthy | None = None
+    """Lanes that the fault did not hit, from its beginning on; None where it hits all."""
 
     @property
     def is_whole(self) -> bool:
@@ -65,10 +65,11 @@ def play(fault: Fault, run: int, stage: Stage, size: Size, folder: Path) -> Row:
         more_topics=fault.more_topics,
         prepare=fault.prepare,
     )
-    with opening as scene, _watched(scene, partitions, folder) as watch:
+    with opening as scene, watched(scene, partitions, folder) as watch:
         calm_from = wait_flowing(scene)
         scene.stay(size.before_s)
         machine_load = os.getloadavg()[0]
+        calm = calm_from, time.monotonic()
         cause = fault.act(scene)
         (folder / "cause.json").write_bytes(msgspec.json.encode(cause))
         scene.stay(size.after_s)
@@ -81,35 +82,11 @@ def play(fault: Fault, run: int, stage: Stage, size: Size, folder: Path) -> Row:
         if standing is not None:
             groups = judge_groups(scene, standing, source, target, target_lost=fault.target_loses)
         fault.check(scene)
-        watch.end_input()
-        seen = read_seen(Path(watch.hear(FLOWING_S)["file"]))
+        feeds = end_watch(watch, source, target)
     if difference.records != sent:
         scene.notes.append(f"the source has {difference.records} of {sent} acknowledged records")
-    feeds = _feeds(seen, source, target)
-    row = _row(fault, run, scene, cause, difference, feeds, (calm_from, until), machine_load)
+    row = _row(fault, run, scene, cause, difference, feeds, calm, until, machine_load)
     return msgspec.structs.replace(row, **msgspec.structs.asdict(groups))
-
-
-def _watched(scene: Scene, partitions: int, folder: Path) -> Helper:
-    spec = WatchSpec(
-        source=Side(bootstrap=scene.stage.source.bootstrap_servers, topic=scene.topic),
-        target=Side(bootstrap=scene.stage.target.bootstrap_servers, topic=scene.target_topic),
-        partitions=partitions,
-        file=str(folder / "seen.msgpack"),
-    )
-    helper = Helper("bench.recovery.watch", spec, folder / "watch.log")
-    helper.hear(FLOWING_S)
-    return helper
-
-
-def _feeds(seen: Seen, source: Copy, target: Copy) -> list[Feed]:
-    return [
-        Feed(
-            source=growth(samples, source.offsets[partition].tolist()),
-            target=growth(seen.target[partition], target.offsets[partition].tolist()),
-        )
-        for partition, samples in seen.source.items()
-    ]
 
 
 def _row(
@@ -118,14 +95,17 @@ def _row(
     scene: Scene,
     cause: Cause,
     difference: Difference,
-    feeds: list[Feed],
-    span: tuple[float, float],
+    feeds: Feeds,
+    calm: tuple[float, float],
+    until: float,
     machine_load: float,
 ) -> Row:
-    calm_from, until = span
-    pause_s = longest_pause(feeds, cause.began, until)
-    usual_s = usual_pause(feeds, calm_from, cause.began)
-    after_s = longest_wait(feeds, cause.ended, until)
+    pause_s = longest_pause(feeds.values(), cause.began, until)
+    usual_s = usual_pause(feeds.values(), *calm)
+    after_s = longest_wait(feeds.values(), cause.ended, until)
+    healthy = judge_healthy(feeds, scene.hit, cause.began, until)
+    if healthy is not None and not healthy.lanes:
+        scene.failures.append("the fault hit every lane: none is left to judge by")
     return Row(
         fault=fault.id,
         run=run,
@@ -138,10 +118,11 @@ def _row(
         cause_s=round(cause.ended - cause.began, 3),
         bound=fault.bound.value,
         bound_s=fault.bound_s,
-        met=fault.is_met(pause_s, after_s, usual_s),
+        met=fault.is_met(pause_s, after_s, usual_s, healthy.most_s if healthy is not None else 0.0),
         records=difference.records,
         foreign=difference.foreign,
         machine_load=round(machine_load, 1),
         notes=scene.notes,
         failures=scene.failures,
+        healthy=healthy,
     )

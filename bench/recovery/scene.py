@@ -35,6 +35,10 @@ class Scene:
         self.topic, self.partitions = topic, partitions
         self.notes: list[str] = []
         self.failures: list[str] = []
+        self.hit: dict[int, tuple[str, ...]] | None = None
+        """Which partitions of each lane the last fault hit; a lane without any is healthy. None: it hits all."""
+        self.blanks = 0
+        """Offsets of every partition of the source that hold no record."""
         self.kept: dict[str, Any] = {}
         """What a fault wants its check to know."""
 

@@ -7,13 +7,15 @@ import random
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from bench.errors import BenchError
 from bench.figures import machine
 from bench.recovery.acts_mirror import three_nodes
+from bench.recovery.acts_topics import ADDED
 from bench.recovery.fault import nothing
 from bench.recovery.judging import end_load, judge, wait_drained
 from bench.recovery.memory import MemoryWatch, summarise
@@ -22,6 +24,7 @@ from bench.recovery.opening import Size, opened, wait_flowing
 from bench.recovery.scene import Scene
 from bench.recovery.stage import Stage, StageKind
 from bench.recovery.table import FAULTS
+from bench.recovery.watching import Healthy, end_watch, judge_healthy, watched
 
 LEFT_OUT = ("unclean_election", "topic_delete")
 """An unclean election loses nothing that two replicas have; a deleted topic is not compared with anything."""
@@ -42,6 +45,22 @@ class Blow(msgspec.Struct, frozen=True, kw_only=True):
     at_s: float
     cause_s: float
     recovered_s: float | None
+    healthy: Healthy | None = None
+    """The lanes that it did not hit, from its beginning until its cause was over; None of one that hits all."""
+
+    @property
+    def stood(self) -> bool:
+        """Whether a lane stood still for too long that it did not hit, or whether none was left to judge by."""
+        healthy = self.healthy
+        return healthy is not None and not (healthy.lanes and healthy.most_s <= FAULTS[self.fault].healthy_s)
+
+
+class _Hit(NamedTuple):
+    """Whom a fault hit, and from when to when that is looked at; monotonic seconds."""
+
+    lanes: dict[int, tuple[str, ...]] | None
+    began: float
+    until: float
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,54 +84,70 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="rms-") as name:
         folder = (args.keep or Path(name)) / "soak"
         folder.mkdir(parents=True)
-        stage = Stage(StageKind(proxied=True), Path(name) / "clusters")
+        stage = Stage(soak_stage(args.fault), Path(name) / "clusters")
         with contextlib.closing(stage):
             found = _soak(stage, size, folder, minutes * 60, random.Random(seed), args.fault)
     found |= {"seed": seed, "minutes": minutes, "size": msgspec.to_builtins(size), "machine": machine()}
     return {"bench": "soak", "systems": {"raymirror": found}, "ratios": {}, "failed": found["failed"]}
 
 
+def soak_stage(faults: list[str]) -> StageKind:
+    """Give what all of these faults need: as many brokers of the source as the one that needs most."""
+    return StageKind(proxied=True, source_brokers=max(FAULTS[fault].stage.source_brokers for fault in faults))
+
+
 def _soak(
     stage: Stage, size: Size, folder: Path, seconds: float, chance: random.Random, faults: list[str]
 ) -> dict[str, Any]:
-    opening = opened(stage, size, folder, "soak", ray=three_nodes, properties={}, prepare=nothing)
-    with opening as scene:
+    properties = {key: value for fault in faults for key, value in FAULTS[fault].properties.items()}
+    opening = opened(stage, size, folder, "soak", ray=three_nodes, properties=properties, prepare=nothing)
+    most = size.partitions + MOST_WIDENINGS * ADDED
+    with opening as scene, watched(scene, most, folder) as watch:
         wait_flowing(scene)
         memory = MemoryWatch(lambda: {role: scene.find(title) for role, title in _ROLES.items()})
         memory.start()
-        blows = _rain(scene, seconds, chance, faults)
+        rain = _rain(scene, seconds, chance, faults)
         memory.stop()
         sent = end_load(scene)
         wait_drained(scene, scene.partitions)
-        *_, difference = judge(scene, scene.partitions, folder)
+        source, target, difference = judge(scene, scene.partitions, folder)
+        feeds = end_watch(watch, source, target)
+    blows = [replace(blow, healthy=judge_healthy(feeds, *hit)) for blow, hit in rain]
     roles = summarise(memory.readings)
     stuck = [blow.fault for blow in blows if blow.recovered_s is None]
     flat = all(role.is_flat for role in roles.values())
+    stood = [blow.fault for blow in blows if blow.stood]
+    for blow in blows:
+        if blow.healthy is not None:
+            print(f"{blow.fault} at {blow.at_s:.0f} s: {blow.healthy}{' TOO LONG' if blow.stood else ''}", flush=True)
     print(f"{len(blows)} faults, {difference}, memory {'flat' if flat else 'NOT FLAT'}: {roles}", flush=True)
     return {
         **msgspec.structs.asdict(difference),
         "sent": sent,
         "faults": msgspec.to_builtins(blows),
         "not_recovered": stuck,
+        "healthy_stood": stood,
         "memory": msgspec.to_builtins(roles),
         "memory_flat": flat,
         "notes": scene.notes,
-        "failed": bool(stuck) or not difference.is_whole or not flat,
+        "failed": bool(stuck or stood) or not difference.is_whole or not flat,
     }
 
 
 _ROLES = {"copier": COPIER, "supervisor": SUPERVISOR, "metadata": METADATA}
 
 
-def _rain(scene: Scene, seconds: float, chance: random.Random, faults: list[str]) -> list[Blow]:
+def _rain(scene: Scene, seconds: float, chance: random.Random, faults: list[str]) -> list[tuple[Blow, _Hit]]:
     """One fault after the other, each when the one before is over and copied, until the time has passed."""
-    blows: list[Blow] = []
+    rain: list[tuple[Blow, _Hit]] = []
     began_at = time.monotonic()
     while (at_s := time.monotonic() - began_at) < seconds:
         name = chance.choice(faults)
-        if name == "add_partitions" and sum(blow.fault == name for blow in blows) == MOST_WIDENINGS:
+        if name == "add_partitions" and sum(blow.fault == name for blow, _ in rain) == MOST_WIDENINGS:
             continue
+        scene.hit = None
         cause = FAULTS[name].act(scene)
+        hit = _Hit(scene.hit, cause.began, time.monotonic())
         FAULTS[name].mend(scene)
         recovered_s = _until_copied(scene)
         blow = Blow(
@@ -121,10 +156,10 @@ def _rain(scene: Scene, seconds: float, chance: random.Random, faults: list[str]
             cause_s=round(cause.ended - cause.began, 1),
             recovered_s=None if recovered_s is None else round(recovered_s, 1),
         )
-        blows.append(blow)
+        rain.append((blow, hit))
         print(blow, flush=True)
         scene.stay(chance.uniform(*_CALM_S))
-    return blows
+    return rain
 
 
 def _until_copied(scene: Scene) -> float | None:

@@ -1,6 +1,7 @@
 """The faults, by the ids that the JSON has."""
 
 from bench.recovery import acts_brokers as brokers
+from bench.recovery import acts_lone as lone
 from bench.recovery import acts_mirror as mirror
 from bench.recovery import acts_topics as topics
 from bench.recovery.fault import NOISE_S, Bound, Fault
@@ -9,7 +10,10 @@ from bench.recovery.stage import StageKind
 PROXIED = StageKind(proxied=True)
 WIDE = StageKind(source_brokers=3)
 """Where leaders of the source move, or its brokers go one by one."""
+WIDE_PROXIED = StageKind(source_brokers=3, proxied=True)
 AFTER_S = 10.0
+LEAST_MEMORY = {"raymirror.copier.memory.bytes": str(8 * 1024 * 1024)}
+"""The least that may be set: what lanes hold that wait is soon all of it, and healthy lanes notice."""
 
 FAULTS: dict[str, Fault] = {
     fault.id: fault
@@ -70,5 +74,33 @@ FAULTS: dict[str, Fault] = {
         Fault(id="net_cut_source", act=brokers.cut_source, bound=Bound.AFTER_CAUSE, bound_s=AFTER_S, stage=PROXIED),
         Fault(id="net_stall_target", act=brokers.stall_target, bound=Bound.AFTER_CAUSE, bound_s=AFTER_S, stage=PROXIED),
         Fault(id="net_stall_source", act=brokers.stall_source, bound=Bound.AFTER_CAUSE, bound_s=AFTER_S, stage=PROXIED),
+        Fault(
+            id="positions_leaderless",
+            act=lone.leave_positions_without_leader,
+            bound=Bound.AFTER_CAUSE,
+            bound_s=AFTER_S,
+            healthy_s=lone.HEALTHY_S,
+            properties=LEAST_MEMORY,
+            check=lone.lead_as_before,
+            mend=lone.lead_as_before,
+        ),
+        Fault(
+            id="lone_target",
+            act=lone.unreachable_target,
+            bound=Bound.AFTER_CAUSE,
+            bound_s=AFTER_S,
+            healthy_s=lone.HEALTHY_S,
+            properties=LEAST_MEMORY,
+            stage=PROXIED,
+        ),
+        Fault(
+            id="lone_source",
+            act=lone.unreachable_source,
+            bound=Bound.AFTER_CAUSE,
+            bound_s=AFTER_S,
+            healthy_s=lone.HEALTHY_S,
+            properties=LEAST_MEMORY,
+            stage=WIDE_PROXIED,
+        ),
     )
 }

@@ -100,13 +100,18 @@ class TargetCut(LaneEvent, frozen=True, kw_only=True, tag="target_cut"):
 
 
 class ForeignWriter(LaneEvent, frozen=True, kw_only=True, tag="foreign_writer"):
-    """Somebody else wrote target offsets `first` to `last` (inclusive)."""
+    """Somebody else wrote target offsets `first` to `last` (inclusive).
+
+    `gaps`: stretches of offsets between records of ours since the event before; the first one that holds records of
+    others is named, those behind it were not looked into.
+    """
 
     severity: ClassVar[str] = "error"
     target: TopicPartition
     first: int
     last: int
     stopped: bool
+    gaps: int = 1
 
     def text(self) -> str:
         then = (
@@ -114,7 +119,9 @@ class ForeignWriter(LaneEvent, frozen=True, kw_only=True, tag="foreign_writer"):
             if self.stopped
             else "copying goes on behind them"
         )
-        return f"{self.lane}: target {self.target} offsets {self.first} to {self.last} come from another writer; {then}"
+        more = f", {self.gaps} such places since the last event" if self.gaps > 1 else ""
+        where = f"target {self.target} offsets {self.first} to {self.last}"
+        return f"{self.lane}: {where} come from another writer{more}; {then}"
 
 
 class TargetEaten(LaneEvent, frozen=True, kw_only=True, tag="target_eaten"):

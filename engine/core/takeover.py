@@ -7,17 +7,21 @@ tells of. It appends in order, so the target's last k records are the first k be
     target   .. a b c   d e f               k = 3
 
 Every k for which the target's end equals the source's beginning is a candidate (the borders of Knuth, Morris, Pratt);
-the one that also has the records *before* the position in its place is believed, if it is the only one.
+the one that also has the records *before* the position in its place is believed, if it is the only one. Where nothing
+is known to stand before it, likeness is no proof: on a target of log-append times all records of a topic may be alike.
 """
 
+from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 
 import msgspec
 
 from engine.wire.records import Record
 
 CERTAIN = 32
-"""Records before the position, all different, that make a candidate certain without a look at all others."""
+"""Records, all different, that make a candidate certain: those before the position without a look at other candidates,
+those behind it where nothing before it is known."""
 
 
 class Behind(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,20 +41,30 @@ def fingerprint(record: Record, *, timed: bool) -> int:
     return hash((record.key, record.value, record.headers, record.timestamp if timed else None))
 
 
-def copied_behind(before: Sequence[int], source: Sequence[int], target: Sequence[int]) -> Behind:
+def copied_behind(
+    before: Sequence[int],
+    source: Sequence[int],
+    target: Sequence[int],
+    *,
+    whole: bool = False,
+    timed: bool = False,
+) -> Behind:
     """Find how many records of `source` the target ends with.
 
     `before`: fingerprints of the source's records up to the position, `source`: from the position on, `target`: of the
-    target's last records, each in log order.
+    target's last records, each in log order. `whole`: `before` and `target` begin with the first records of their logs
+    that there ever were. `timed`: the fingerprints have timestamps, so one record that occurs once is no likeness.
     """
     candidates = _borders(source, target)
     joined = [records for records in candidates if _joins(before, target, records)]
     if len(joined) == 1:
-        context = min(len(before), len(target) - joined[0])
+        records = joined[0]
+        context = _context(before, target, records)
         certain = context >= CERTAIN and len(set(before[-context:])) == context
-        return Behind(records=joined[0], proven=certain)
-    if not joined and len(candidates) == 2:
-        return Behind(records=candidates[0])  # MM2 began twice at this position: what stands before is its first try
+        if context or whole or _telling(before, source, target, records) >= (1 if timed else CERTAIN):
+            return Behind(records=records, proven=certain)
+    if not joined and len(candidates) == 2 and _began_again(before, source, target, candidates[0], whole=whole):
+        return Behind(records=candidates[0])
     return Behind(records=None, doubtful=joined[0] if joined else _behind_last(before, target))
 
 
@@ -78,7 +92,7 @@ def _extend(source: Sequence[int], fail: list[int], matched: int, one: int) -> i
 
 def _joins(before: Sequence[int], target: Sequence[int], records: int) -> bool:
     """Whether the target has the records before the position right before these, as far back as both are known."""
-    context = min(len(before), len(target) - records)
+    context = _context(before, target, records)
     if not context:
         return len(target) == records
     first = len(target) - records - context
@@ -86,6 +100,34 @@ def _joins(before: Sequence[int], target: Sequence[int], records: int) -> bool:
         one == other
         for one, other in zip(before[len(before) - context :], target[first : first + context], strict=True)
     )
+
+
+def _context(before: Sequence[int], target: Sequence[int], records: int) -> int:
+    """Return how many records are known on both sides before these."""
+    return min(len(before), len(target) - records)
+
+
+def _telling(before: Sequence[int], source: Sequence[int], target: Sequence[int], records: int) -> int:
+    """Count those of these records that occur once only: older ones, which nobody knows, hardly look like them."""
+    here, there = Counter(chain(before, source)), Counter(target)
+    return sum(here[one] == there[one] == 1 for one in source[:records])
+
+
+def _began_again(
+    before: Sequence[int], source: Sequence[int], target: Sequence[int], records: int, whole: bool
+) -> bool:
+    """Whether these records stand behind an earlier try of MM2's, begun at this position or at one before it.
+
+    From one before it, the position's own record stands right before these; from this one, right before that try.
+    """
+    rest, last = target[: len(target) - records], before[-1:]
+    if last and target[-1:] == last:
+        return False  # the target may end with the position's record as well
+    if last and rest[-1:] == last:
+        return True
+    first_try = _borders(source, rest)[0]
+    start = len(rest) - first_try
+    return first_try > 0 and ((whole and not start) or (bool(last) and rest[start - 1 : start] == last))
 
 
 def _behind_last(before: Sequence[int], target: Sequence[int]) -> int:

@@ -9,7 +9,6 @@ from engine.core.commit_events import CommitUnmarked
 from engine.core.events import (
     AnyEvent,
     CorruptSource,
-    ForeignWriter,
     HeldByTransaction,
     IdentityChanged,
     LaneRefused,
@@ -23,6 +22,7 @@ from engine.core.piece import Payload
 from engine.core.resume import Tail
 from engine.core.states import State
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, WireError
+from engine.flow.gap_inspector import GapInspector
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.ports import EARLIEST, LATEST, Cluster, Slice
 from engine.flow.routes import Routes, Spawn
@@ -61,6 +61,7 @@ class Remedies:
         self._spawn = spawn
         self._tell = tell
         self._join = join
+        self._gaps = GapInspector(terms, target, spawn, tell, self.fail)
 
     def perform(self, driver: LaneDriver, action: Action) -> None:
         """Start what the lane asks for; none of it blocks the data path."""
@@ -75,7 +76,7 @@ class Remedies:
             case ReadTail():
                 self._spawn(self._settle(driver, action.target_offset))
             case Inspect():
-                self._spawn(self._inspect(driver, action.first, action.last))
+                self._gaps.found(driver, action.first, action.last)
             case Unmarked():
                 self._tell(
                     CommitUnmarked(flow=self._terms.flow, lane=driver.name.source, target_offset=action.target_offset)
@@ -156,35 +157,6 @@ class Remedies:
             return None  # owned anew while we read
         for action in driver.lane.on_tail(Tail(log_start=start, end=end, batches=tuple(batches))):
             self.perform(driver, action)
-        return None
-
-    async def _inspect(self, driver: LaneDriver, first: int, last: int) -> None:
-        """Look whether offsets that are not ours hold another writer's records, or only markers of ours."""
-        target, producer = driver.name.target, driver.producer
-        try:
-            start = (await self._target.offsets([target], EARLIEST))[target]
-            batches = await self._target.read_headers(target, max(first, start), last + 1)
-        except (ConnectionLost, BrokerUnreachable):
-            await pause(backoff_s(1))
-            if driver.producer is producer and driver.lane.state is not State.STOPPED:
-                self._spawn(self._inspect(driver, first, last))
-            return None
-        except KafkaRefusal as refusal:
-            return self.fail(driver, self._lane_refused(driver, refusal))
-        ours = producer.producer_id if producer is not None else -1
-        foreign = [b for b in batches if not b.is_control and b.producer_id != ours and b.base_offset <= last]
-        if foreign and driver.lane.state not in (State.FAILED, State.STOPPED):
-            event = ForeignWriter(
-                flow=self._terms.flow,
-                lane=driver.name.source,
-                target=target,
-                first=foreign[0].base_offset,
-                last=foreign[-1].next_offset - 1,
-                stopped=self._terms.stop_on_foreign_writer,
-            )
-            if event.stopped:
-                driver.fail(event)
-            self._tell(event)
         return None
 
     def reacquire(self, driver: LaneDriver, reason: str, *, fenced: bool, settles: bool = False) -> None:

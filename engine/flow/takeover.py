@@ -52,14 +52,15 @@ class Takeover:
             return TakenOver(source_next=reach.source_next, records=0)
         configs = await self._target.topic_configs([name.target.topic], [_STAMP])
         timed = configs[name.target.topic].get(_STAMP) != "LogAppendTime"
-        first = max(reach.source_start, reach.source_next - _BEFORE)
-        _, before = await self._prints(self._source, name.source, first, reach.source_next, timed=timed)
+        earliest = max(reach.source_start, reach.source_next - _BEFORE)
+        _, before = await self._prints(self._source, name.source, earliest, reach.source_next, timed=timed)
         for window in _WINDOWS:
             end = min(reach.source_end, reach.source_next + window)
             offsets, source = await self._prints(self._source, name.source, reach.source_next, end, timed=timed)
             first = max(reach.target_start, reach.target_end - window - _BEFORE)
             places, target = await self._prints(self._target, name.target, first, reach.target_end, timed=timed)
-            behind = await asyncio.to_thread(copied_behind, before, source, target)
+            whole = earliest == first == 0
+            behind = await asyncio.to_thread(copied_behind, before, source, target, whole=whole, timed=timed)
             if behind.proven or window >= most:
                 break
         return _taken(reach.source_next, offsets, places, behind)

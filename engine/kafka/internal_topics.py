@@ -1,6 +1,7 @@
 """Internal topics: ours are refused where they would lose what is in them, MM2's are made as MM2 makes them."""
 
-from engine.errors import KafkaRefusal
+from engine.clock import backoff_s, now_s, pause
+from engine.errors import ConnectionLost, KafkaRefusal
 from engine.kafka.admin import create_topic, describe_topic_configs
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.faults import AUTHORIZATION, UNKNOWN_TOPIC_OR_PARTITION
@@ -10,6 +11,8 @@ _POLICY = "cleanup.policy"
 _INVALID_CONFIG, _INVALID_PARTITIONS, _UNSUPPORTED_VERSION = 40, 37, 35
 _MM2_REPLICAS = 3
 _HOUR_MS = 3_600_000
+HEARD_S = 30.0
+"""How long brokers may take to hear of a topic that the controller has: a broker that starts reads its metadata log."""
 
 STATE_CONFIGS = {_POLICY: "compact", "segment.ms": str(_HOUR_MS)}
 """Renewals make a record every few seconds; the cleaner leaves the active segment alone, so it is a short one."""
@@ -40,16 +43,27 @@ async def ensure_internal_topic(
 ) -> bool:
     """Create a topic of so many partitions, or check one that is there; say whether it was created.
 
-    Raises KafkaRefusal saying what to change.
+    Raises KafkaRefusal saying what to change, and ConnectionLost where no broker knows a topic that is there.
     """
-    found = (await client.metadata([topic])).topics.get(topic)
-    missing = found is None or not found.partitions
-    if missing and await create_topic(client, topic, partitions, replication_factor, configs):
+    found = await _partitions(client, topic)
+    if not found and await create_topic(client, topic, partitions, replication_factor, configs):
         return True
-    if found is not None and found.partitions:
-        check_partitions(client, topic, len(found.partitions), partitions, made_anew(partitions, configs))
+    attempt, give_up_at = 0, now_s() + HEARD_S
+    while not found:  # the controller has it: brokers hear of it a little later
+        if now_s() > give_up_at:
+            where = f"topic {topic} on cluster {client.alias!r}"
+            raise ConnectionLost(f"{where} is there, but the brokers asked have not heard of it for {HEARD_S:g} s")
+        attempt += 1
+        await pause(backoff_s(attempt))
+        found = await _partitions(client, topic)
+    check_partitions(client, topic, found, partitions, made_anew(partitions, configs))
     await check_policy(client, topic, configs)
     return False
+
+
+async def _partitions(client: ClusterClient, topic: str) -> int:
+    found = (await client.metadata([topic])).topics.get(topic)
+    return len(found.partitions) if found is not None else 0
 
 
 def made_anew(partitions: int, configs: dict[str, str]) -> str:

@@ -29,6 +29,8 @@ class Renewals:
         self._target = target
         self._looked_at: dict[str, tuple[UUID, UUID]] = {}
         self._refused: dict[str, str] = {}
+        self._deleted: set[UUID] = set()
+        """Copies that are gone; a broker may name one for a while that has not heard of it."""
 
     async def look(
         self, copies: Mapping[str, str], source: Metadata, target: Metadata, *, may_delete: bool
@@ -41,7 +43,8 @@ class Renewals:
         new = {
             topic: both
             for topic, both in ids.items()
-            if both is not None and self._wants(topic) and self._looked_at.get(topic) != both
+            if both is not None and both[1] not in self._deleted
+            if self._wants(topic) and self._looked_at.get(topic) != both
         }
         if not new or not may_delete:
             return []
@@ -50,16 +53,18 @@ class Renewals:
         events: list[AnyEvent] = []
         for topic, before in former.items():
             if await self._is_certain(topic, copies[topic], new[topic]):
-                events += await self._delete(topic, copies[topic], before, text_id(new[topic][0]))
+                here, there = new[topic]
+                events += await self._delete(topic, copies[topic], there, before, text_id(here))
         return events
 
-    async def _delete(self, topic: str, copy: str, former: str, present: str) -> list[AnyEvent]:
+    async def _delete(self, topic: str, copy: str, copy_id: UUID, former: str, present: str) -> list[AnyEvent]:
         try:
             await delete_topic(self._target, copy)
         except KafkaRefusal as refusal:
             told, self._refused[topic] = self._refused.get(topic), str(refusal)
             return [] if told == str(refusal) else [TopicFailed(flow=self._flow.name, topic=topic, what=str(refusal))]
         self._refused.pop(topic, None)
+        self._deleted.add(copy_id)
         return [CopyDeleted(flow=self._flow.name, topic=topic, target=copy, former=former, present=present)]
 
     def _wants(self, topic: str) -> bool:

@@ -147,8 +147,8 @@ async def test_re_create_deletes_the_copy_of_a_former_topic_and_copies_the_new_o
         event = await run.until_told(TopicRenewed)
         await run.until_copied()
         assert (event.source_renewed, event.target_renewed, event.source_offset) == (True, True, 0)
-    deleted = {(one.topic, one.target) for one in told if isinstance(one, CopyDeleted)}
-    assert deleted == {(ruled.topic, ruled.copy)}
+    deleted = [(one.topic, one.target) for one in told if isinstance(one, CopyDeleted)]
+    assert deleted == [(ruled.topic, ruled.copy)]
     assert not [one for one in told if isinstance(one, TopicFailed)]
     assert await assert_identical(ruled.mirror.source, ruled.mirror.target, ruled.topic, ruled.copy) == len(NEW)
 

@@ -1,6 +1,7 @@
 """How pauses are made of what a watch saw."""
 
 from bench.recovery.gaps import Feed, growth, longest_pause, longest_wait, usual_pause
+from bench.recovery.watching import judge_healthy
 
 
 def steady(*, first: float = 0.0, last: float = 20.0, without: tuple[float, float] | None = None) -> Feed:
@@ -67,3 +68,29 @@ def test_a_source_that_has_nothing_new_makes_nobody_wait() -> None:
 def test_a_second_stop_after_the_cause_is_seen() -> None:
     feed = steady(without=(14.0, 18.0))
     assert round(longest_wait([feed], 10.0, 20.0), 1) == 3.9
+
+
+def test_a_wait_ends_with_the_time_that_is_looked_at() -> None:
+    feed = steady(without=(5.0, 12.0))
+    assert round(longest_wait([feed], 4.0, 8.0), 6) == 2.9
+    assert round(longest_wait([feed], 0.0, 4.5), 6) == 0.0
+
+
+def test_lanes_that_were_hit_are_measured_and_not_judged() -> None:
+    feeds = {0: steady(without=(5.0, 12.0)), 1: steady(without=(6.0, 7.5)), 2: steady()}
+    healthy = judge_healthy(feeds, {0: ("position",), 1: (), 2: ()}, 4.0, 20.0)
+    assert healthy is not None
+    assert (healthy.lanes, healthy.most_s) == (2, 1.4)
+    assert [(one.partition, one.hit, one.wait_s) for one in healthy.waits] == [
+        (0, ("position",), 6.9),
+        (1, (), 1.4),
+        (2, (), 0.0),
+    ]
+    assert "partition 1 stood longest, 1.40 s" in str(healthy)
+
+
+def test_a_fault_that_hits_all_lanes_leaves_none_to_judge_by() -> None:
+    healthy = judge_healthy({0: steady()}, {0: ("records",)}, 0.0, 20.0)
+    assert healthy is not None
+    assert (healthy.lanes, str(healthy)) == (0, "NO HEALTHY LANE")
+    assert judge_healthy({0: steady()}, None, 0.0, 20.0) is None

@@ -29,7 +29,36 @@ def test_a_history_that_repeats_itself_proves_nothing() -> None:
 
 
 def test_a_target_that_begins_with_the_records_behind_the_position() -> None:
-    assert copied_behind([], SOURCE, [100, 101]) == Behind(records=2)
+    """Nothing ever stood before them on either side."""
+    assert copied_behind([], SOURCE, [100, 101], whole=True) == Behind(records=2)
+    assert copied_behind([], [7] * 5, [7, 7], whole=True) == Behind(records=2)
+
+
+def test_records_that_are_all_alike_are_not_skipped_where_nothing_is_known_before_them() -> None:
+    """The target's times are of its log, so they tell nothing; what was copied may all be older than the position."""
+    assert copied_behind([], [7, 8, 9], [7] * 100) == Behind(records=None, doubtful=100)
+    assert copied_behind([], [7] * 100, [7] * 5) == Behind(records=None, doubtful=5)
+    assert copied_behind([], [7], [7]) == Behind(records=None, doubtful=1)
+    assert copied_behind([7], [7] * 100, [7] * 5) == Behind(records=None, doubtful=5)
+
+
+def test_many_records_that_occur_once_are_proof_where_nothing_is_known_before_them() -> None:
+    assert copied_behind([], SOURCE, SOURCE[:CERTAIN]) == Behind(records=CERTAIN)
+    assert copied_behind(BEFORE, SOURCE, SOURCE[:CERTAIN]) == Behind(records=CERTAIN)
+    few = SOURCE[: CERTAIN - 1]
+    assert copied_behind([], SOURCE, few) == Behind(records=None, doubtful=len(few))
+    assert copied_behind([], SOURCE, few, timed=True) == Behind(records=len(few))
+    assert copied_behind([], [7, 7], [7, 7], timed=True) == Behind(records=None, doubtful=2)
+
+
+def test_a_last_record_that_looks_like_the_next_one_is_not_skipped_behind_strange_ones() -> None:
+    assert copied_behind([5], [7, 8], [1, 2, 7]) == Behind(records=None, doubtful=3)
+    assert copied_behind([5, 7], [7, 8], [1, 7, 7]) == Behind(records=None, doubtful=0)
+
+
+def test_a_try_from_an_earlier_position_is_continued() -> None:
+    """MM2 had copied 0 to 120, began again at 90, wrote a position at 100, and was killed behind 103."""
+    assert copied_behind(BEFORE, SOURCE, [*range(121), *range(90, 104)]) == Behind(records=4)
 
 
 def test_a_source_that_has_nothing_behind_the_position() -> None:
@@ -43,6 +72,9 @@ def test_everything_behind_the_position_is_there() -> None:
 def test_a_second_try_from_the_same_position_is_continued() -> None:
     """MM2 was killed twice before it wrote a position: the target has 100..109 and then 100..103."""
     assert copied_behind(BEFORE, SOURCE, [*BEFORE, *range(100, 110), *range(100, 104)]) == Behind(records=4)
+    tries = [*range(100, 110), *range(100, 104)]
+    assert copied_behind([], SOURCE, tries, whole=True) == Behind(records=4)
+    assert copied_behind([], SOURCE, tries) == Behind(records=None, doubtful=14)
 
 
 def test_records_that_are_all_alike_cannot_be_told_apart() -> None:
@@ -78,7 +110,7 @@ def test_an_answer_with_the_whole_history_at_hand_is_the_truth(
 ) -> None:
     """Whatever repeats: where all of both logs is known, an answer is the number that was copied."""
     copied = min(copied, len(source))
-    found = copied_behind(before, source, [*before, *source[:copied]])
+    found = copied_behind(before, source, [*before, *source[:copied]], whole=True)
     if found.records is None:
         assert found.doubtful >= copied
     else:

@@ -92,6 +92,22 @@ async def test_timestamps_that_the_target_gave_itself_are_not_compared() -> None
     assert (await copied(stage)).source_offset == 20
 
 
+async def test_a_record_that_looks_like_the_copied_ones_is_copied_where_the_source_has_none_of_them_left() -> None:
+    """The target's times are its own, so the copies of ten records before the position look like the one behind it."""
+    stage = Stage()
+    stage.b.configs["A.t"] = {"message.timestamp.type": "LogAppendTime"}
+    stage.sources[0].data(30)
+    (alike,) = (one for batch in stage.sources[0].read(committed=True) for one in batch if one.offset == 10)
+    for _ in range(10):
+        stage.targets[0].append(bytes(encode_batch([alike], 0)))
+    mm2_copied(stage, [], position=9)
+    stage.sources[0].start = 10
+    resumed = await copied(stage)
+    assert (resumed.source_offset, resumed.tail_records) == (10, 0)
+    assert stage.copied() == [10] * 10 + list(range(10, 30))
+    assert len(stage.told(CopiedAgain)) == 1
+
+
 async def test_an_mm2_killed_before_its_first_position_is_continued_too() -> None:
     stage = Stage()
     stage.sources[0].data(50)

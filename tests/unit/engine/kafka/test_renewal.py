@@ -90,6 +90,16 @@ async def test_the_copy_of_a_former_topic_is_deleted_and_the_new_copy_is_not(sta
     assert stage.reads == 2  # what was looked at is not read again
 
 
+async def test_a_copy_that_a_broker_still_names_is_deleted_once(stage: Stage) -> None:
+    """It has not heard of the deletion; another one, for a while, not of the new source topic either."""
+    (event,) = await stage.look()
+    assert isinstance(event, CopyDeleted)
+    for source_id in (NEW, OLD, NEW):
+        stage.source.ids["t"] = source_id
+        assert await stage.look() == []
+    assert stage.deleted == ["copy"]
+
+
 async def test_nothing_is_deleted_that_no_position_of_ours_names(stage: Stage) -> None:
     stage.stored = None
     assert await stage.look() == []

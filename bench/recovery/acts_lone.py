@@ -1,0 +1,144 @@
+"""Faults that hit some lanes and leave others alone: a positions partition without a leader, a broker that only the
+mirror cannot reach. Each says in `scene.hit` whom it hits; all other lanes are healthy and must not stand still.
+"""
+
+import time
+from collections.abc import Callable
+
+from bench.errors import BenchError
+from bench.recovery.breaks import break_runs
+from bench.recovery.fronted import FrontedCluster
+from bench.recovery.leading import Led, Place, assign, led
+from bench.recovery.scene import Cause, Scene
+from deploy.local.cluster import Cluster
+from engine.core.position_keys import PositionKeys
+from engine.wire.murmur2 import partition_for_key
+from policies.model import TopicPartition
+
+HEALTHY_S = 2.0
+"""How long a lane may stand still that the fault does not hit."""
+LEADERLESS_S = 60.0
+UNREACHABLE_S = 30.0
+ONE_IN = 4
+"""Every fourth lane keeps its position in a partition without a leader."""
+_AFTERMATH_S = 5.0
+"""What is found out about a broker that comes back belongs to the fault."""
+_ARRANGED_S = 60.0
+_SETTLED_S = 5.0
+_SOURCE = "source"
+POSITIONS = f"mm2-offsets.{_SOURCE}.internal"
+_POSITION, _RECORDS = "position", "records"
+
+
+# --- a positions partition without a leader ---------------------------------------------------------------------------
+
+
+def leave_positions_without_leader(scene: Scene) -> Cause:
+    """Stop the only replica of some positions partitions for a minute; that broker leads nothing else.
+
+    Meanwhile the source's offsets break once a second in every partition, so that every lane needs its position.
+    """
+    target, alone = scene.stage.target, scene.stage.target.brokers[2]
+    chosen = _chosen(scene)
+    scene.kept["led"] = _arrange(scene, alone.node_id, chosen)
+    scene.hit = {lane: (_POSITION,) if place in chosen else () for lane, place in _positions(scene).items()}
+    scene.stay(_SETTLED_S)
+    began = time.monotonic()
+    alone.stop()
+    scene.until(lambda: _without_leader(target) == chosen, "the positions have no leader", _ARRANGED_S)
+    broken = break_runs(scene, LEADERLESS_S)
+    target.restart(alone)
+    scene.until(lambda: not _without_leader(target), "the positions have a leader again", _ARRANGED_S)
+    ended = time.monotonic()
+    scene.notes.append(f"{len(chosen)} positions partitions had no leader, the source's offsets broke {broken} times")
+    scene.stay(_AFTERMATH_S)
+    return Cause(began=began, ended=ended)
+
+
+def lead_as_before(scene: Scene) -> None:
+    """Give every partition the replicas and leaders that it had before the positions were left alone."""
+    target, before = scene.stage.target, scene.kept.pop("led")
+    scene.stage.wait_in_sync(target)
+    _move(scene, {place: one.replicas for place, one in before.items()})
+    scene.stage.set_config(target, POSITIONS, "min.insync.replicas=2")
+
+
+def _chosen(scene: Scene) -> set[Place]:
+    """Choose the positions partitions of every fourth lane; others may keep theirs there too."""
+    places = _positions(scene)
+    return {place for lane, place in places.items() if lane % ONE_IN == 0}
+
+
+def _arrange(scene: Scene, alone: int, chosen: set[Place]) -> dict[Place, Led]:
+    """Leave the chosen partitions to one broker that leads nothing else; give what was changed, as it was."""
+    target = scene.stage.target
+    scene.stage.set_config(target, POSITIONS, "min.insync.replicas=1")  # one replica must do
+    before = {place: one for place, one in led(target).items() if place in chosen or one.replicas[0] == alone}
+    _move(
+        scene,
+        {place: (alone,) if place in chosen else (*one.replicas[1:], one.replicas[0]) for place, one in before.items()},
+    )
+    return before
+
+
+def _move(scene: Scene, wanted: dict[Place, tuple[int, ...]]) -> None:
+    target = scene.stage.target
+    assign(target, wanted, scene.stage.folder)
+
+    def is_so() -> bool:
+        now = led(target)
+        return all(now[place] == Led(ids[0], ids) for place, ids in wanted.items())
+
+    scene.until(is_so, "partitions are led by whom they were given to", _ARRANGED_S)
+    scene.stage.wait_in_sync(target)
+
+
+def _without_leader(cluster: Cluster) -> set[Place]:
+    return {place for place, one in led(cluster).items() if one.leader < 0}
+
+
+# --- a broker that only the mirror cannot reach -----------------------------------------------------------------------
+
+
+def _unreachable(side: str) -> Callable[[Scene], Cause]:
+    def act(scene: Scene) -> Cause:
+        cluster = scene.stage.source if side == _SOURCE else scene.stage.target
+        if not isinstance(cluster, FrontedCluster):
+            raise BenchError("stage", "this fault needs proxies")  # a bug of the table
+        topic, alone = (scene.topic if side == _SOURCE else scene.target_topic), cluster.brokers[1].node_id
+        before = led(cluster, topic)
+        began = time.monotonic()
+        cluster.fronts.silence(1)
+        try:
+            scene.stay(UNREACHABLE_S)
+        finally:
+            after = led(cluster, topic)
+            cluster.fronts.mend()
+        ended = time.monotonic()
+        # Who merely keeps a position there is healthy: without breaks nobody needs one in this time.
+        scene.hit = {
+            lane: (_RECORDS,) if alone in (one.leader, after[topic, lane].leader) else ()
+            for (_, lane), one in before.items()
+        }
+        if moved := sum(one.leader != after[place].leader for place, one in before.items()):
+            scene.notes.append(
+                f"{moved} leaders moved on the {cluster.name} meanwhile: its brokers were not left alone"
+            )
+        scene.stay(_AFTERMATH_S)
+        return Cause(began=began, ended=ended)
+
+    return act
+
+
+unreachable_target = _unreachable("target")
+"""Nothing gets from the mirror to one target broker, nor back, for half a minute; brokers and load notice nothing."""
+unreachable_source = _unreachable(_SOURCE)
+
+
+def _positions(scene: Scene) -> dict[int, Place]:
+    """Say where the position of each lane is kept."""
+    count, keys = len(led(scene.stage.target, POSITIONS)), PositionKeys(_SOURCE)
+    return {
+        lane: (POSITIONS, partition_for_key(keys.encode(TopicPartition(scene.topic, lane)), count))
+        for lane in range(scene.partitions)
+    }
