@@ -125,6 +125,14 @@ class Resumption:
         )
         return world
 
+    async def look_again(self, driver: LaneDriver, world: World) -> None:
+        """Ask again where the logs of one lane begin and end."""
+        fresh = await self.look([driver], stored=world.stored)
+        world.source_starts |= fresh.source_starts
+        world.source_ends |= fresh.source_ends
+        world.target_starts |= fresh.target_starts
+        world.target_ends |= fresh.target_ends
+
     # --- one lane --------------------------------------------------------------------------------------------
 
     async def find(
