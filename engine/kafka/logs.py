@@ -6,7 +6,6 @@ answer is decoded a millisecond at a time, and one answer at a time; what is lar
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterator
-from typing import NamedTuple
 from uuid import UUID
 
 import msgspec
@@ -39,12 +38,15 @@ _TERMS = FetchTerms(max_wait_s=0.0, min_bytes=0, max_bytes=4 * _PARTITION_BYTES,
 _COMMITTED = FetchTerms(max_wait_s=0.0, min_bytes=0, max_bytes=4 * _PARTITION_BYTES, read_committed=True)
 
 
-class _Batch(NamedTuple):
-    """One batch of an answer: the type of a control batch and no records, or None and its records."""
+class _Batch(msgspec.Struct, frozen=True, gc=False):
+    """One batch of an answer: the type of a control batch and no records, or None and its records.
+
+    Thousands of them follow each other; as none survives a collection of the youngest, none brings on one of all.
+    """
 
     header: BatchHeader
     control: int | None
-    records: list[Record]
+    records: tuple[Record, ...]
 
 
 class _Fresh:
@@ -106,12 +108,12 @@ class _Log:
                     break
                 check_crc(buffer, at, header, *partition)
                 control = control_type(buffer, at, header, *partition) if header.is_control else None
-                batch = _Batch(header, control, [])
+                records: list[Record] = []
                 for record in await _opened(buffer, at, header, partition) if control is None else ():
                     if offset <= record.offset < end:
-                        batch.records.append(record)
+                        records.append(record)
                     await turns.rest()
-                batches.append(batch)
+                batches.append(_Batch(header, control, tuple(records)))
                 await turns.rest()
         return found, batches
 
@@ -212,14 +214,19 @@ async def read_log(
     terms, offset, turns = _COMMITTED if committed else _TERMS, first, Turns()
     while offset < end:
         found, batches = await log.batches(partition, offset, end, terms)
-        aborted = AbortedTransactions(found.aborted)
+        aborted, some = AbortedTransactions(found.aborted), list[Record]()
         for batch in batches:
             if batch.control is not None:
                 aborted.on_control(batch.header, batch.control)
             elif not aborted.is_aborted(batch.header):
                 for at in range(0, len(batch.records), _A_FEW):
-                    yield batch.records[at : at + _A_FEW]
-                    await turns.rest()  # what the reader did with them counts
+                    some += batch.records[at : at + _A_FEW]
+                    if len(some) >= _A_FEW:
+                        yield some
+                        some = []
+                        await turns.rest()  # what the reader did with them counts
+        if some:
+            yield some
         if not batches or batches[-1].header.next_offset <= offset:
             break
         offset = batches[-1].header.next_offset
