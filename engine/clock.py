@@ -4,6 +4,8 @@ import asyncio
 import random
 import time
 
+_TURN_S = 0.001
+
 
 def wall_ms() -> int:
     """Return milliseconds since the epoch, for timestamps that others read."""
@@ -23,6 +25,19 @@ def cpu_s() -> float:
 async def pause(duration_s: float) -> None:
     """Wait; for back-off and cadence, never to make something happen by then."""
     await asyncio.sleep(duration_s)
+
+
+class Turns:
+    """Cuts long work on the event loop into turns of a millisecond of wall time; everything else runs between them."""
+
+    def __init__(self) -> None:
+        self._ends_s = now_s() + _TURN_S
+
+    async def rest(self) -> None:
+        """Let the loop go round where this turn is over; to be called after each small step."""
+        if now_s() >= self._ends_s:
+            await asyncio.sleep(0)
+            self._ends_s = now_s() + _TURN_S
 
 
 def backoff_s(attempt: int, first_s: float = 0.05, most_s: float = 2.0) -> float:

@@ -66,6 +66,16 @@ class ConnectionLost(MirrorError):
         return f"connection lost: {self.where}"
 
 
+class OffsetGone(ConnectionLost):
+    """An offset that its log does not hold: retention, or deleted records, moved the log start while it was read.
+
+    Whoever asks for the log start and the end again, and reads from there, gets an answer.
+    """
+
+    def __str__(self) -> str:
+        return f"{self.where}: the log does not hold that offset any more; its start is asked for again"
+
+
 class KafkaRefusal(MirrorError):
     """A broker answered a control request with an error: what was asked, Kafka's code and name, what would be right."""
 

@@ -178,6 +178,16 @@ class LaneRefused(LaneEvent, frozen=True, kw_only=True, tag="lane_refused"):
         return f"{self.lane}: {self.what}; the lane stopped"
 
 
+class AccessDenied(LaneEvent, frozen=True, kw_only=True, tag="access_denied"):
+    """A cluster does not allow what the lane needs. The lane waits and asks again; `LaneReleased` says that it may."""
+
+    severity: ClassVar[str] = "error"
+    what: str
+
+    def text(self) -> str:
+        return f"{self.lane}: {self.what}; the lane waits, and asks again until it is allowed"
+
+
 class CorruptSource(LaneEvent, frozen=True, kw_only=True, tag="corrupt_source"):
     """A source batch that is not what Kafka's format says; nothing of it was written."""
 
@@ -343,6 +353,7 @@ AnyEvent = (
     | TargetEaten
     | PositionRefused
     | LaneRefused
+    | AccessDenied
     | CorruptSource
     | IdentityChanged
     | TopicRenewed

@@ -12,6 +12,7 @@ the rule of versions. MM2 reads the first fields of a sync and ignores what foll
 
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,6 +23,16 @@ from policies.model import TopicPartition
 
 FORMAT_VERSION = 1
 _KIND = "raymirror-map"
+_BEFORE_NUMBER = b'["raymirror-map",{"block":'
+"""How the key of every block begins: the members of a key and their order never change."""
+
+
+class BlockPlace(NamedTuple):
+    """Where a block's first record lies on source and target, and the offset that the block itself has in its log."""
+
+    source: int
+    target: int
+    at: int
 
 
 def map_topic(source: str) -> str:
@@ -73,6 +84,23 @@ def block_key(source_alias: str, lane: TopicPartition, number: int) -> bytes:
     return msgspec.json.encode([_KIND, where])
 
 
+def lane_key(source_alias: str, lane: TopicPartition) -> bytes:
+    """Return what all keys of a lane's blocks end with; `split_key` finds it."""
+    return block_key(source_alias, lane, 0)[len(_BEFORE_NUMBER) + 1 :]
+
+
+def split_key(key: bytes | None) -> tuple[bytes, int] | None:
+    """Return (what `lane_key` names, number) of a block's key by its bytes alone; None for any other key.
+
+    Most blocks that a lane meets are of other lanes: nothing of those is decoded.
+    """
+    if key is None or not key.startswith(_BEFORE_NUMBER):
+        return None
+    end = key.find(b",", len(_BEFORE_NUMBER))
+    number = key[len(_BEFORE_NUMBER) : end]
+    return (key[end:], int(number)) if number.isdigit() else None
+
+
 class _Where(msgspec.Struct):
     block: int
     cluster: str
@@ -105,6 +133,21 @@ def decode_block(number: int, value: bytes, where: str = "") -> MapBlock:
     except IndexError:
         raise ValueError("the block ends early") from None
     return MapBlock(number, generation, runs)
+
+
+def read_place(value: bytes, at: int, where: str = "") -> BlockPlace:
+    """Read where a block begins, and none of its further runs; `at` is its own offset. Raises as `decode_block`."""
+    try:
+        check_format(value[0], FORMAT_VERSION, where)
+        _generation, index = read_varint(value, 1)
+        runs, index = read_varint(value, index)
+        source, index = read_varint(value, index)
+        target, _ = read_varint(value, index)
+    except IndexError:
+        raise ValueError("the block ends early") from None
+    if runs <= 0 or source < 0 or target < 0:
+        raise ValueError("a block without runs, or at a negative offset")
+    return BlockPlace(source, target, at)
 
 
 def encode_tail(head: MapHead) -> bytes:

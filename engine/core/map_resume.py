@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from engine.core.map_blocks import BlockPlace
 from engine.core.map_runs import MapBlock, MapRun, MapStart, MapTail, check_runs, cut_runs
 from engine.core.position import ForeignPosition, Position
 from engine.core.resume import RENEWED, Found
@@ -15,24 +16,32 @@ def map_reaches(position: Position, target_end: int) -> bool:
     return not position.map_blocks or (bool(tail) and tail[0].target < target_end)
 
 
+def needed_blocks(position: Position, places: Mapping[int, BlockPlace], target_end: int) -> dict[int, BlockPlace]:
+    """Return those of a map's blocks that `unfolded` needs: from the last one on that begins below a target offset."""
+    counted = {number: place for number, place in places.items() if number < position.map_blocks}
+    first = max((number for number, place in counted.items() if place.target < target_end), default=0)
+    return {number: place for number, place in counted.items() if number >= first}
+
+
 def unfolded(position: Position, blocks: Mapping[int, MapBlock], target_end: int) -> Position:
     """Take the last blocks of the map back into its tail, down to the one that a target offset lies in or behind.
 
     Where one is missing, the map begins behind it.
     """
-    number, runs = position.map_blocks, position.map_tail
+    number, parts = position.map_blocks, [position.map_tail]
     start = position.map_start
-    while number and not (runs and runs[0].target < target_end):
-        block = blocks.get(number - 1)
-        if block is None or not block.runs or not _follows(block.runs, runs[:1]):
-            place = runs[0] if runs else MapRun(position.source_next, position.target_next, 0)
+    while number and not (parts[-1] and parts[-1][0].target < target_end):
+        block, behind = blocks.get(number - 1), parts[-1][:1]
+        if block is None or not block.runs or not _follows(block.runs, behind):
+            place = behind[0] if behind else MapRun(position.source_next, position.target_next, 0)
             number, start = 0, MapStart(place.source, place.target, first=False)
             break
-        number, runs = number - 1, (*block.runs, *runs)
+        number -= 1
+        parts.append(block.runs)
     return msgspec.structs.replace(
         position,
         map_blocks=number,
-        map_tail=runs,
+        map_tail=tuple(run for part in reversed(parts) for run in part),
         map_source=start.source,
         map_target=start.target,
         map_first=start.first,

@@ -29,7 +29,7 @@ from engine.core.resume import REGRESSION, RENEWED, Found
 from engine.core.states import State
 from engine.core.stored_tail import UNDONE
 from engine.core.sync_emitter import last_pair
-from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, OffsetGone
 from engine.flow.gate import Gate
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.mending import Mended, Mending
@@ -45,6 +45,10 @@ _AT_ONCE = 32
 _SLOT_S = 2.0
 """A barrier that takes longer waits for something; another one may begin beside it."""
 
+_OVERTAKEN = 5
+"""Times in a row that retention may pass a read before all of the acquisition begins again."""
+
+_NO_RIGHT = 53
 _NO_TRANSACTIONS = (
     "exactly.once.source.support is enabled, but the target does not allow us transactions: grant Write and Describe"
     " on the transactional ids that begin with 'raymirror', or disable it"
@@ -208,7 +212,7 @@ class Acquisition:
         async def judge(driver: LaneDriver) -> None:
             try:
                 async with at_once:
-                    judged[driver] = await self._judge(driver, fenced[driver], world)
+                    judged[driver] = await self._judge_again(driver, fenced[driver], world)
             except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as error:
                 errors.append(error)
 
@@ -221,11 +225,25 @@ class Acquisition:
         if errors:
             raise errors[0]
 
+    async def _judge_again(self, driver: LaneDriver, fenced: Fenced, world: World) -> Found | Mended | AnyEvent:
+        """Judge, and where retention passed what was being read, judge by the log starts as they are then.
+
+        Behind the same barrier: what the leader remembered before it, which may be all that is left, is asked for once.
+        """
+        for _ in range(_OVERTAKEN):
+            try:
+                return await self._judge(driver, fenced, world)
+            except OffsetGone:
+                await self._resumption.look_again(driver, world)
+        return await self._judge(driver, fenced, world)
+
     async def _judge(self, driver: LaneDriver, fenced: Fenced, world: World) -> Found | Mended | AnyEvent:
         """Find the lane's place, or the event that says why it has none."""
         stored = world.stored.get(driver.name.source)
         if self._terms.commit_s and not fenced.producer.fenced:
-            return LaneRefused(flow=self._terms.flow, lane=driver.name.source, what=_NO_TRANSACTIONS)
+            raise KafkaRefusal(
+                "the lane's transactions", _NO_RIGHT, "TransactionalIdAuthorizationFailed", _NO_TRANSACTIONS
+            )
         if isinstance(stored, Unreadable):
             what = f"its position in {self._terms.positions_topic}: {stored.reason}"
             return LaneRefused(flow=self._terms.flow, lane=driver.name.source, what=what)

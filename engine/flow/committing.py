@@ -9,9 +9,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from engine.clock import backoff_s, now_s, pause
-from engine.core.events import AnyEvent, LaneRefused
+from engine.core.events import AnyEvent
 from engine.core.transaction import OWNED, CommittedPositions, Stage, Step
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.flow.denials import Denials
 from engine.flow.gate import Gate
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.marker_watch import MarkerWatch
@@ -19,12 +20,14 @@ from engine.flow.ports import Cluster, Producer
 from policies.model import FlowName, TopicPartition
 
 _TICK_S = 0.02
+_DENIED_S = 5.0
+"""A right that was taken away is asked for no more often than that."""
 _ENDED = frozenset({47, 48, 49, 90})
 """Codes that say: the transaction is not ours (any more), so whoever owns the lane begins anew at another epoch."""
 
 
 class Commits:
-    """Carries the transactions of one copier on. `kick` lets a lane write, `lost` acquires it anew, `fail` stops it."""
+    """Carries the transactions of one copier on. `kick` lets a lane write, `lost` acquires it anew."""
 
     def __init__(
         self,
@@ -34,16 +37,15 @@ class Commits:
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         kick: Callable[[Iterable[LaneDriver]], None],
         lost: Callable[[LaneDriver, str], None],
-        fail: Callable[[LaneDriver, AnyEvent], None],
+        denials: Denials,
         tell: Callable[[AnyEvent], None],
     ) -> None:
-        self._flow = flow
         self._target = target
         self._gate = gate
         self._spawn = spawn
         self._kick = kick
         self._lost = lost
-        self._fail = fail
+        self._denials = denials
         self._open: dict[LaneDriver, None] = {}
         self._markers = MarkerWatch(flow, target, tell, self._again)
         self._looking = False
@@ -121,18 +123,20 @@ class Commits:
                 driver.fault = str(error)
                 await pause(backoff_s(attempt))
             except KafkaRefusal as refusal:
-                if _owns(driver, producer):
-                    self._refused(driver, refusal)
-                return False
+                attempt += 1
+                if not (_owns(driver, producer) and self._asks_again(driver, refusal)):
+                    return False
+                await pause(backoff_s(attempt, most_s=_DENIED_S))
             else:
+                self._denials.allowed(driver)
                 return _owns(driver, producer)
         return False
 
-    def _refused(self, driver: LaneDriver, refusal: KafkaRefusal) -> None:
+    def _asks_again(self, driver: LaneDriver, refusal: KafkaRefusal) -> bool:
         if refusal.code in _ENDED:
             self._lost(driver, str(refusal))
-        else:
-            self._fail(driver, LaneRefused(flow=self._flow, lane=driver.name.source, what=str(refusal)))
+            return False
+        return self._denials.refused(driver, refusal)
 
 
 def _owns(driver: LaneDriver, producer: Producer) -> bool:

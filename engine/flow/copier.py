@@ -119,7 +119,7 @@ class FlowCopier:
         if terms.commit_s:
             lost = lambda driver, reason: self._remedies.reacquire(driver, reason, fenced=True)  # noqa: E731
             self._commits = Commits(
-                terms.flow, target, self._gate, self._spawn, self.routes.kick, lost, self._remedies.fail, self.tell
+                terms.flow, target, self._gate, self._spawn, self.routes.kick, lost, self._remedies.denials, self.tell
             )
         self._syncs: SyncWriter | None = None
         if terms.syncs is not None:
@@ -313,10 +313,14 @@ class FlowCopier:
 
     def _taken(self, drivers: list[LaneDriver]) -> None:
         """Lanes have new batches: send them on."""
+        for driver in drivers:
+            if driver.denied:
+                self._remedies.denials.fetched(driver)
         self.routes.kick(drivers)
 
     def _awake(self, driver: LaneDriver) -> None:
         """A lane that only watched has something to copy: it needs an owner now."""
+        self._remedies.denials.fetched(driver)
         driver.woken = True
         driver.lane.wake()
         self._joining.look()
@@ -339,5 +343,7 @@ class FlowCopier:
         for driver in drivers:
             driver.kept_alive_at = now_s()
             driver.flushed_bytes = driver.lane.wire_bytes
+            if driver.lane.state in (State.COPYING, State.WATCHING):
+                self._remedies.denials.allowed(driver)
         self.routes.kick(drivers)
         self.routes.wake_inboxes()

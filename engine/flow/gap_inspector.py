@@ -5,10 +5,11 @@ from collections.abc import Callable
 import msgspec
 
 from engine.clock import backoff_s, pause
-from engine.core.events import AnyEvent, ForeignWriter, LaneRefused
+from engine.core.events import AnyEvent, ForeignWriter
 from engine.core.resume import TailBatch
 from engine.core.states import State
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.flow.denials import Denials
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.ports import EARLIEST, Cluster, Producer
 from engine.flow.routes import Spawn
@@ -66,12 +67,14 @@ class GapInspector:
         spawn: Spawn,
         tell: Callable[[AnyEvent], None],
         fail: Callable[[LaneDriver, AnyEvent], None],
+        denials: Denials,
     ) -> None:
         self._terms = terms
         self._target = target
         self._spawn = spawn
         self._tell = tell
         self._fail = fail
+        self._denials = denials
         self._lanes: dict[LaneDriver, _Lane] = {}
 
     def found(self, driver: LaneDriver, first: int, last: int) -> None:
@@ -89,21 +92,22 @@ class GapInspector:
         try:
             while driver.lane.state not in _ENDED and (gap := lane.take(driver.producer)) is not None:
                 await self._look_into(driver, lane, gap)
-        except KafkaRefusal as refusal:
-            self._fail(driver, LaneRefused(flow=self._terms.flow, lane=driver.name.source, what=str(refusal)))
         finally:
             del self._lanes[driver]
 
     async def _look_into(self, driver: LaneDriver, lane: _Lane, gap: _Gap) -> None:
         try:
             foreign = await self._foreign(driver.name.target, gap)
-        except (ConnectionLost, BrokerUnreachable):
+        except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as error:
+            if isinstance(error, KafkaRefusal) and not self._denials.refused(driver, error):
+                return
             lane.attempt += 1
-            await pause(backoff_s(lane.attempt))
+            await pause(self._terms.refused_retry_s if isinstance(error, KafkaRefusal) else backoff_s(lane.attempt))
             if driver.producer is gap.producer:
                 lane.gather(gap)
             return
         lane.attempt = 0
+        self._denials.allowed(driver)
         if foreign is None or driver.producer is not gap.producer or driver.lane.state in _ENDED:
             return
         event = ForeignWriter(

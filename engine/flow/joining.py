@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from engine.clock import backoff_s, now_s, pause
 from engine.core.batch_limit import DEFAULT_BYTES, SIZE_CONFIGS, most_bytes
-from engine.core.events import AnyEvent, LaneRefused
+from engine.core.events import AnyEvent
 from engine.core.states import State
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.acquisition import Acquisition
@@ -177,18 +177,20 @@ class Joining:
     # --- trouble ---------------------------------------------------------------------------------------------
 
     async def _failed(self, drivers: Sequence[LaneDriver], attempt: int, error: _Failure) -> None:
-        """Try again those that are still without an owner; what is refused to a lane alone is refused for good."""
+        """Try again those that are still without an owner.
+
+        What is refused to a lane alone is refused for good, unless it is a right that may be given back.
+        """
         left = self._still_to_acquire(drivers)
         refused = isinstance(error, KafkaRefusal) and len(left) == 1
         if refused and isinstance(error, KafkaRefusal) and error.code in FENCED:
             left[0].acquiring = False
             self._remedies.lose_again(left[0], str(error), fenced=True)
-        elif refused:
+        elif refused and isinstance(error, KafkaRefusal) and not self._remedies.denials.refused(left[0], error):
             left[0].acquiring = False
-            event = LaneRefused(flow=self._terms.flow, lane=left[0].name.source, what=str(error))
-            self._remedies.fail(left[0], event)
         elif left:
-            await self._try_again(left, attempt, str(error))
+            reason = left[0].reason if refused else str(error)
+            await self._try_again(left, attempt, reason)
 
     async def _try_again(self, drivers: Sequence[LaneDriver], attempt: int, reason: str) -> None:
         for driver in drivers:

@@ -131,6 +131,8 @@ class LaneDriver:
         self.held_since: float | None = None
         self.held_told = False
         self.refused_told = False
+        self.denied: set[str] = set()
+        """What the lane may not do just now, each told once."""
         self.reason = ""
         self.resumed_by = ""
         self.reacquired = 0

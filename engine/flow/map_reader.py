@@ -61,6 +61,7 @@ class MapReader:
         self._maps: dict[TopicPartition, OffsetMap] = {}
         self._lies_on: dict[TopicPartition, TopicPartition] = {}
         self._read_to: dict[TopicPartition, tuple[int, int]] = {}  # behind the last record, and the end by then
+        self._topic_ids: dict[TopicPartition, str] = {}  # of the topic that was read
         self._positions: dict[TopicPartition, bytes | None] = {}  # the last of each lane: most are never decoded
         self._tails: dict[TopicPartition, bytes] = {}
         self._loaded = 0
@@ -94,10 +95,11 @@ class MapReader:
         self, cluster: Cluster, partitions: Sequence[TopicPartition], take: Take, since_ms: int = EARLIEST
     ) -> None:
         """Read what is new in some partitions; those that do not exist (yet) are left out."""
-        led = list(await cluster.leaders(partitions))
+        leaders = await cluster.leaders(partitions)
+        led = list(leaders)
         ends = await cluster.offsets(led, LATEST) if led else {}
-        for one in [one for one in led if one in self._read_to and ends[one] < self._read_to[one][0]]:
-            del self._read_to[one]  # somebody deleted the topic, or the cluster lost its end: all that is there is news
+        for one, leader in leaders.items():
+            self._compare(one, leader.topic_id, ends[one])
         grown = [one for one in led if one not in self._read_to or self._read_to[one][1] < ends[one]]
         if not grown:
             return
@@ -119,6 +121,29 @@ class MapReader:
                 self._read_to[partition] = reached, ends[partition]
 
         await run_all(*(read(partition) for partition in grown))
+
+    def _compare(self, partition: TopicPartition, topic_id: str, end: int) -> None:
+        """Begin again with a log that is not the one that was read, or that lost its end: all that is there is news.
+
+        A topic that was deleted and made again (KIP-516) may have grown beyond the former one before anybody looks.
+        The blocks of the former one are lost with it; its lanes' maps begin behind them.
+        """
+        before = self._topic_ids.get(partition, "")
+        if topic_id:
+            self._topic_ids[partition] = topic_id
+        other = bool(before) and bool(topic_id) and before != topic_id
+        if other:
+            for lane in [lane for lane, lies_on in self._lies_on.items() if lies_on == partition]:
+                self._forget_blocks(lane)
+        if other or end < self._read_to.get(partition, (end, end))[0]:
+            self._read_to.pop(partition, None)
+
+    def _forget_blocks(self, lane: TopicPartition) -> None:
+        known = self._maps[lane]
+        before = known.loaded_runs
+        for number in range(known.blocks):
+            known.remove_block(number)
+        self._loaded += known.loaded_runs - before
 
     def _position(self, _partition: TopicPartition, record: Record) -> None:
         lane = self._terms.position_keys.decode(record.key)
@@ -205,16 +230,17 @@ class MapReader:
     async def recall(self, lane: TopicPartition, blocks: Collection[int]) -> None:
         """Read blocks of one lane back into memory; they stay for the questions that follow at once.
 
-        A block that was written anew meanwhile stays unread until the next `follow`. Raises as `follow` does.
+        A block that was written anew meanwhile, or whose topic was made again, stays unread until the next `follow`.
+        Raises as `follow` does.
         """
-        known = self._maps[lane]
+        known, source = self._maps[lane], self._terms.position_keys.source
         for number in blocks:
             at, before = known.place(number), known.loaded_runs
             if at < 0:
                 continue  # removed meanwhile, with the records that it named
             async for records in self._target.read_log(self._lies_on[lane], at, at + 1, committed=True):
                 for record in records:
-                    if record.value is not None:
+                    if record.value is not None and read_block_key(record.key) == (source, lane, number):
                         known.load(decode_block(number, record.value))
             self._loaded += known.loaded_runs - before
             self._thin()

@@ -8,11 +8,11 @@ from collections import defaultdict
 from collections.abc import Callable, Sequence
 
 from engine.clock import now_s, pause
-from engine.core.map_blocks import decode_block, read_block_key
 from engine.core.map_retention import eaten
-from engine.core.map_runs import MapBlock, MapTail
+from engine.core.map_runs import MapTail
 from engine.core.states import State
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.flow.block_scan import find_blocks
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.ports import EARLIEST, Cluster
 from engine.flow.terms import FlowTerms
@@ -20,8 +20,8 @@ from policies.model import TopicPartition
 
 _DURABLE_S = 30.0
 _LOOK_S = 0.1
-
-_Blocks = dict[TopicPartition, dict[int, MapBlock]]
+_REST_S = 0.005
+"""After every few blocks of any lane, which take a millisecond or two: nobody waits for a look once an hour."""
 
 
 class MapRetention:
@@ -65,13 +65,17 @@ class MapRetention:
 
     async def _clean(self, partition: TopicPartition, group: dict[LaneDriver, int]) -> None:
         """Let the lanes that have their blocks on one partition begin their maps later, then remove the blocks."""
-        blocks = await self._blocks(partition)
+        maps = {driver: _known(driver) for driver in group}
+        lanes = [driver.name.source for driver in group]
+        blocks = await find_blocks(self._target, partition, self._terms.flow.source, lanes, rest_s=_REST_S)
         begun: dict[LaneDriver, tuple[MapTail, int, tuple[int, ...]]] = {}
         for driver, log_start in group.items():
             known = _known(driver)
-            found = None if known is None else eaten(blocks.get(driver.name.source, {}), known, log_start)
+            if known is None or known is not maps[driver]:
+                continue  # another owner's by now, whose blocks may be others: looked at again the next time
             self._seen[driver.name.source] = log_start
-            if known is not None and found is not None:
+            found = eaten(blocks[driver.name.source], known, log_start)
+            if found is not None:
                 known.start = found.start
                 driver.lane.position_version += 1
                 driver.positions.flush_asked = True
@@ -84,27 +88,11 @@ class MapRetention:
                     del begun[driver]  # the next owner finds them again
                 elif driver.positions.is_durable(version):
                     del begun[driver]
-                    known.eaten += [number for number in numbers if number not in known.eaten]
+                    known.eaten += sorted(set(numbers).difference(known.eaten))
                     self._kick([driver])
             await pause(_LOOK_S)
         for driver in begun:
             self._seen.pop(driver.name.source, None)
-
-    async def _blocks(self, partition: TopicPartition) -> _Blocks:
-        """Read the blocks of this source's lanes on one partition; what cannot be read is left alone."""
-        found: _Blocks = defaultdict(dict)
-        for key, value in await self._target.read_records(partition.topic, {partition.partition}):
-            place = read_block_key(key)
-            if place is None or place[0] != self._terms.flow.source:
-                continue
-            _, lane, number = place
-            found[lane].pop(number, None)
-            if value is not None:
-                try:
-                    found[lane][number] = decode_block(number, value)
-                except ValueError:
-                    continue
-        return found
 
 
 def _known(driver: LaneDriver) -> MapTail | None:

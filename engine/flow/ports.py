@@ -38,12 +38,13 @@ class Wanted(msgspec.Struct, frozen=True, gc=False):
 
 
 class FetchFault(msgspec.Struct, frozen=True):
-    """A fetch that failed for one partition: retry = look the leader up again."""
+    """A fetch that failed for one partition: retry = look the leader up again; denied = an ACL does not allow it."""
 
     code: int
     name: str
     retry: bool
     out_of_range: bool = False
+    denied: bool = False
 
 
 class Slice(msgspec.Struct, frozen=True):
@@ -137,6 +138,11 @@ class TargetBroker(Protocol):
 
 FENCED = frozenset({47, 90})
 """Codes of a KafkaRefusal that says: a newer owner has the producer (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED)."""
+
+
+UNAUTHORIZED = frozenset({29, 30, 31, 53})
+"""Codes of a KafkaRefusal that an administrator can give and take back at any time: ACLs of topic, group, cluster and
+transactional id (Kafka: `Errors`)."""
 
 
 class Producer(msgspec.Struct, frozen=True, gc=False):

@@ -22,6 +22,7 @@ from engine.core.piece import Payload
 from engine.core.resume import Tail
 from engine.core.states import State
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, WireError
+from engine.flow.denials import Denials
 from engine.flow.gap_inspector import GapInspector
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.ports import EARLIEST, LATEST, Cluster, Slice
@@ -61,7 +62,8 @@ class Remedies:
         self._spawn = spawn
         self._tell = tell
         self._join = join
-        self._gaps = GapInspector(terms, target, spawn, tell, self.fail)
+        self.denials = Denials(terms.flow, tell, self.fail)
+        self._gaps = GapInspector(terms, target, spawn, tell, self.fail, self.denials)
 
     def perform(self, driver: LaneDriver, action: Action) -> None:
         """Start what the lane asks for; none of it blocks the data path."""
@@ -146,18 +148,23 @@ class Remedies:
             start = (await self._target.offsets([target], EARLIEST))[target]
             end = (await self._target.offsets([target], LATEST))[target]
             batches = await self._target.read_headers(target, max(first, start), end)
-        except (ConnectionLost, BrokerUnreachable):
-            await pause(backoff_s(1))
-            if driver.producer is producer and driver.lane.state is State.SETTLING:
+        except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as error:
+            asks_again = await self._asks_again(driver, error)
+            if asks_again and driver.producer is producer and driver.lane.state is State.SETTLING:
                 self._spawn(self._settle(driver, first))
-            return None
-        except KafkaRefusal as refusal:
-            return self.fail(driver, self._lane_refused(driver, refusal))
+            return
+        self.denials.allowed(driver)
         if driver.producer is not producer:
-            return None  # owned anew while we read
+            return  # owned anew while we read
         for action in driver.lane.on_tail(Tail(log_start=start, end=end, batches=tuple(batches))):
             self.perform(driver, action)
-        return None
+
+    async def _asks_again(self, driver: LaneDriver, error: Exception) -> bool:
+        """Wait a while after a read of the target that failed; return whether it may be tried again."""
+        if isinstance(error, KafkaRefusal) and not self.denials.refused(driver, error):
+            return False
+        await pause(self._terms.refused_retry_s if isinstance(error, KafkaRefusal) else backoff_s(1))
+        return True
 
     def reacquire(self, driver: LaneDriver, reason: str, *, fenced: bool, settles: bool = False) -> None:
         """Stop the lane and acquire it anew: the first time at once, then ever later, a bounded number of times.
@@ -225,6 +232,9 @@ class Remedies:
         elif fault is not None and fault.out_of_range:
             self._routes().lose_source(driver)
             self._spawn(self._out_of_range(driver))
+        elif fault is not None and fault.denied:
+            self.denials.fetch_denied(driver, fault)
+            self._routes().lose_source(driver)
         elif fault is not None and fault.retry:
             self._routes().lose_source(driver)
         elif fault is not None:
@@ -287,6 +297,7 @@ class Remedies:
 
     def idle(self, driver: LaneDriver, found: Slice) -> None:
         """A fetch brought nothing: at the end, or held at the last stable offset by an open transaction."""
+        self.denials.fetched(driver)
         held = found.last_stable_offset < found.high_watermark and driver.lane.fetch_offset >= found.last_stable_offset
         if not held or not self._terms.fetch.read_committed:
             driver.held_since = None
@@ -318,9 +329,6 @@ class Remedies:
         )
         driver.reason = event.text()
         self._tell(event)
-
-    def _lane_refused(self, driver: LaneDriver, refusal: KafkaRefusal) -> LaneRefused:
-        return LaneRefused(flow=self._terms.flow, lane=driver.name.source, what=str(refusal))
 
 
 def _cut(payload: Payload, target: TopicPartition, max_batch_bytes: int) -> list[Encoded]:

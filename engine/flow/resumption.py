@@ -5,13 +5,12 @@ from collections.abc import Sequence
 import msgspec
 
 from engine.core.events import IdentityChanged, SourceGap, TargetGap
-from engine.core.map_blocks import decode_block, read_block_key
-from engine.core.map_resume import map_reaches, unfolded
-from engine.core.map_runs import MapBlock
+from engine.core.map_resume import map_reaches, needed_blocks, unfolded
 from engine.core.position import ForeignPosition, Position
 from engine.core.resume import Found, Tail, TailBatch, Unknown, doubtful
 from engine.core.stored_tail import read_stored_tail
 from engine.errors import ConnectionLost
+from engine.flow.block_scan import find_blocks, read_blocks
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.ports import EARLIEST, LATEST, Cluster, Producer, ProducerState
 from engine.flow.starts import StartResolver
@@ -124,6 +123,14 @@ class Resumption:
             positions(),
         )
         return world
+
+    async def look_again(self, driver: LaneDriver, world: World) -> None:
+        """Ask again where the logs of one lane begin and end."""
+        fresh = await self.look([driver], stored=world.stored)
+        world.source_starts |= fresh.source_starts
+        world.source_ends |= fresh.source_ends
+        world.target_starts |= fresh.target_starts
+        world.target_ends |= fresh.target_ends
 
     # --- one lane --------------------------------------------------------------------------------------------
 
@@ -247,17 +254,10 @@ class Resumption:
 
         Blocks that are lost take the older part of the map with them.
         """
-        lane, appender = driver.name.source, driver.block_appender
-        blocks: dict[int, MapBlock] = {}
-        records = await self._target.read_records(appender.partition.topic, {appender.partition.partition})
-        for key, value in records:
-            found = read_block_key(key)
-            if found is not None and value is not None and found[:2] == (self._terms.flow.source, lane):
-                try:
-                    blocks[found[2]] = decode_block(found[2], value)
-                except ValueError:
-                    blocks.pop(found[2], None)
-        return unfolded(stored, blocks, target_end)
+        lane, partition = driver.name.source, driver.block_appender.partition
+        found = await find_blocks(self._target, partition, self._terms.flow.source, [lane])
+        needed = needed_blocks(stored, found[lane], target_end)
+        return unfolded(stored, await read_blocks(self._target, partition, needed), target_end)
 
     async def _first_data(self, target: TopicPartition, start: int, end: int) -> int | None:
         """Return the first offset that holds records and not a marker, None in an empty log."""

@@ -58,6 +58,8 @@ class ClusterClient:
         self._described: Metadata | None = None
         self._recent: dict[str, tuple[float, TopicMeta]] = {}
         self._epochs = LeaderEpochs()
+        self.decoding = asyncio.Lock()
+        """Held by whoever decodes an answer of a short read: one at a time, however many are read side by side."""
 
     async def open(self) -> Metadata:
         """Find the brokers. Raises BrokerUnreachable naming every address tried and why."""

@@ -3,6 +3,7 @@
 from aiokafka.errors import for_code
 
 from engine.core.outcome import OutcomeKind
+from engine.flow.ports import UNAUTHORIZED
 
 _BEFORE_APPEND = (14, 15, 16, 19, 38, 41, 51, 84, 89, 94, 113)
 """Retriable, and certainly not in the log.
@@ -49,7 +50,7 @@ TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
 FETCH_RETRY = frozenset({3, 5, 6, 7, 9, 13, 56, 74, 75, 78, 94, 100, 103, -1})
 """Fetch errors after which the leader is looked up again."""
 COORDINATOR_RETRY = frozenset({7, 13, 14, 15, 16, 51, -1})
-AUTHORIZATION = frozenset({29, 30, 31, 53})
+AUTHORIZATION = UNAUTHORIZED
 _NEWER = {
     74: "FencedLeaderEpoch",
     75: "UnknownLeaderEpoch",

@@ -1,13 +1,18 @@
-"""Short reads of a log: batch headers of a tail, records of a small topic."""
+"""Short reads of a log: batch headers of a tail, records of a small topic.
+
+They run on the loop that copies, and may be long (positions, the blocks of the offset map, what MM2 copied), so an
+answer is decoded a millisecond at a time, and one answer at a time; what is large is inflated in a thread.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Collection, Iterator
 from uuid import UUID
 
 import msgspec
 
+from engine.clock import Turns
 from engine.core.resume import TailBatch
-from engine.errors import ConnectionLost, KafkaRefusal
+from engine.errors import ConnectionLost, KafkaRefusal, MalformedBatch, OffsetGone
 from engine.flow.ports import EARLIEST, LATEST, FetchTerms, Slice, Wanted
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.metadata import Metadata
@@ -15,15 +20,33 @@ from engine.kafka.offsets import list_offsets
 from engine.kafka.source import KafkaSourceBroker
 from engine.tasks import run_all
 from engine.wire.aborted import AbortedTransactions, Fate, Fates
-from engine.wire.batch import check_crc, control_type, split_batches
-from engine.wire.records import Record, decode_records
+from engine.wire.batch import BatchHeader, check_crc, control_type, split_batches
+from engine.wire.bounded import InflateError
+from engine.wire.decode import raw_records
+from engine.wire.records import Record, decode_records, walk_records
 from policies.model import TopicPartition
 
 _PARTITION_BYTES = 1024 * 1024
 _AT_ONCE = 8
 """Partitions read side by side: each holds one answer in memory."""
+_NO_END = 2**63 - 1
+_A_FEW = 64
+"""Records handed out at once by `read_log`: whoever takes them has the loop for so long."""
+_SMALL_BYTES, _SMALL_INFLATED_BYTES = 16 * 1024, 128 * 1024
+"""A batch no larger, which inflates to no more, is inflated on the loop: that takes less than going to a thread."""
 _TERMS = FetchTerms(max_wait_s=0.0, min_bytes=0, max_bytes=4 * _PARTITION_BYTES, read_committed=False)
 _COMMITTED = FetchTerms(max_wait_s=0.0, min_bytes=0, max_bytes=4 * _PARTITION_BYTES, read_committed=True)
+
+
+class _Batch(msgspec.Struct, frozen=True, gc=False):
+    """One batch of an answer: the type of a control batch and no records, or None and its records.
+
+    Thousands of them follow each other; as none survives a collection of the youngest, none brings on one of all.
+    """
+
+    header: BatchHeader
+    control: int | None
+    records: tuple[Record, ...]
 
 
 class _Fresh:
@@ -58,11 +81,60 @@ class _Log:
             broker = KafkaSourceBroker(await self._client.beside(leader, str(partition)), ids, lasting=False)
             answer = await broker.fetch([wanted], terms, _Fresh())
             found = answer.slices[0]
-            if found.fault is not None and found.fault.retry:
-                raise ConnectionLost(f"{partition}: {found.fault.name}")
-        if found.fault is not None:
-            raise KafkaRefusal(f"reading {partition} at {offset}", found.fault.code, found.fault.name, "grant Read")
+            fault = found.fault
+            if fault is not None and fault.retry:
+                raise ConnectionLost(f"{partition}: {fault.name}")
+            if fault is not None and fault.out_of_range:
+                raise OffsetGone(f"reading {partition} at {offset}")
+        if fault is not None:
+            raise KafkaRefusal(
+                f"reading {partition} on cluster {self._client.alias!r} at {offset}",
+                fault.code,
+                fault.name,
+                f"grant Read on topic {partition.topic}",
+            )
         return answer.buffer, found
+
+    async def batches(
+        self, partition: TopicPartition, offset: int, end: int, terms: FetchTerms
+    ) -> tuple[Slice, list[_Batch]]:
+        """Read one answer, and decode its records from `offset` up to `end`."""
+        buffer, found = await self.read(partition, offset, terms)
+        batches: list[_Batch] = []
+        async with self._client.decoding:
+            turns = Turns()
+            for at, header in split_batches(buffer, found.start, found.end, *partition):
+                if header.base_offset >= end:
+                    break
+                check_crc(buffer, at, header, *partition)
+                control = control_type(buffer, at, header, *partition) if header.is_control else None
+                records: list[Record] = []
+                for record in await _opened(buffer, at, header, partition) if control is None else ():
+                    if offset <= record.offset < end:
+                        records.append(record)
+                    await turns.rest()
+                batches.append(_Batch(header, control, tuple(records)))
+                await turns.rest()
+        return found, batches
+
+
+async def _opened(buffer: memoryview, at: int, header: BatchHeader, partition: TopicPartition) -> Iterator[Record]:
+    """Inflate a batch and give its records, decoded one by one as they are taken. Raises MalformedBatch."""
+    if header.magic < 2:
+        return iter(decode_records(buffer, at, header, *partition))
+    return walk_records(await _inflated(buffer, at, header, partition), header, *partition)
+
+
+async def _inflated(buffer: memoryview, at: int, header: BatchHeader, partition: TopicPartition) -> bytes:
+    try:
+        if header.size_bytes <= _SMALL_BYTES:
+            try:
+                return raw_records(buffer, at, header, _SMALL_INFLATED_BYTES)
+            except InflateError:
+                pass  # larger than that, or broken: the next try tells
+        return await asyncio.to_thread(raw_records, buffer, at, header)
+    except InflateError as error:
+        raise MalformedBatch(*partition, header.base_offset, str(error)) from error
 
 
 async def read_headers(client: ClusterClient, partition: TopicPartition, first: int, end: int) -> list[TailBatch]:
@@ -71,7 +143,7 @@ async def read_headers(client: ClusterClient, partition: TopicPartition, first: 
     Batches of transactions are told by the markers behind them, as far as was read: rolled back, committed or open.
     """
     batches: list[TailBatch] = []
-    fates = Fates()
+    fates, turns = Fates(), Turns()
     offset = first
     log = await _Log.of(client, partition.topic)
     while offset < end:
@@ -93,6 +165,7 @@ async def read_headers(client: ClusterClient, partition: TopicPartition, first: 
                 )
             )
             offset = header.next_offset
+            await turns.rest()
         if offset == before:
             break
     return [_judged(batch, fates.of(batch.base_offset)) for batch in batches]
@@ -127,7 +200,7 @@ async def read_topic(
     async def read(partition: TopicPartition) -> None:
         async with at_once:
             start, end = starts[partition], ends[partition]
-            records[partition] = await _read_partition(log, partition, start, end) if start >= 0 else []
+            records[partition] = await _from_start(client, log, partition, start, end) if start >= 0 else []
 
     await run_all(*(read(partition) for partition in partitions))
     return [record for partition in partitions for record in records[partition]]
@@ -136,62 +209,63 @@ async def read_topic(
 async def read_log(
     client: ClusterClient, partition: TopicPartition, first: int, end: int, *, committed: bool
 ) -> AsyncIterator[list[Record]]:
-    """Read the records from offset `first` up to `end`, one answer at a time, until there are no more."""
+    """Read the records from offset `first` up to `end`, some of an answer at a time, until there are no more."""
     log = await _Log.of(client, partition.topic)
-    async for records in _records(log, partition, first, end, _COMMITTED if committed else _TERMS):
-        yield [record for record in records if record.offset < end]
+    terms, offset, turns = _COMMITTED if committed else _TERMS, first, Turns()
+    while offset < end:
+        found, batches = await log.batches(partition, offset, end, terms)
+        aborted, some = AbortedTransactions(found.aborted), list[Record]()
+        for batch in batches:
+            if batch.control is not None:
+                aborted.on_control(batch.header, batch.control)
+            elif not aborted.is_aborted(batch.header):
+                for at in range(0, len(batch.records), _A_FEW):
+                    some += batch.records[at : at + _A_FEW]
+                    if len(some) >= _A_FEW:
+                        yield some
+                        some = []
+                        await turns.rest()  # what the reader did with them counts
+        if some:
+            yield some
+        if not batches or batches[-1].header.next_offset <= offset:
+            break
+        offset = batches[-1].header.next_offset
+
+
+async def _from_start(
+    client: ClusterClient, log: _Log, partition: TopicPartition, start: int, end: int
+) -> list[tuple[bytes | None, bytes | None]]:
+    """Read a partition; where its first records go while it is read, from the first one on that is left."""
+    while True:
+        try:
+            return await _read_partition(log, partition, start, end)
+        except OffsetGone:
+            later = (await list_offsets(client, [partition], EARLIEST))[partition]
+            if later <= start:
+                raise
+            start = later
 
 
 async def _read_partition(
     log: _Log, partition: TopicPartition, offset: int, end: int
 ) -> list[tuple[bytes | None, bytes | None]]:
-    batches: list[tuple[int, list[Record]]] = []
-    fates = Fates()
+    read: list[_Batch] = []
+    fates, turns = Fates(), Turns()
     while offset < end:
-        buffer, found = await log.read(partition, offset, _TERMS)
-        before, fates.stable = offset, found.last_stable_offset
-        for at, header in split_batches(buffer, found.start, found.end, *partition):
-            check_crc(buffer, at, header, *partition)
-            fates.note(header, control_type(buffer, at, header, *partition) if header.is_control else None)
-            if not header.is_control:
-                records = decode_records(buffer, at, header, *partition)
-                batches.append((header.base_offset, [record for record in records if record.offset >= offset]))
-            offset = max(offset, header.next_offset)
-        if offset == before:
+        found, batches = await log.batches(partition, offset, _NO_END, _TERMS)  # the markers behind `end` count
+        fates.stable = found.last_stable_offset
+        for batch in batches:
+            fates.note(batch.header, batch.control)
+        read += batches
+        if not batches or batches[-1].header.next_offset <= offset:
             break
-    return [
-        (record.key, record.value)
-        for base_offset, records in batches
-        if fates.of(base_offset) is Fate.COMMITTED
-        for record in records
-    ]
-
-
-async def _records(
-    log: _Log, partition: TopicPartition, offset: int, end: int, terms: FetchTerms
-) -> AsyncIterator[list[Record]]:
-    while offset < end:
-        buffer, found = await log.read(partition, offset, terms)
-        records, reached = _decoded(buffer, found, offset)
-        yield records
-        if reached == offset:
-            break
-        offset = reached
-
-
-def _decoded(buffer: memoryview, found: Slice, offset: int) -> tuple[list[Record], int]:
-    """Decode the records of one answer from `offset` on; return them and where the next read begins."""
-    records: list[Record] = []
-    aborted = AbortedTransactions(found.aborted)
-    topic, partition = found.partition
-    for at, header in split_batches(buffer, found.start, found.end, topic, partition):
-        check_crc(buffer, at, header, topic, partition)
-        if header.is_control:
-            aborted.on_control(header, control_type(buffer, at, header, topic, partition))
-        elif not aborted.is_aborted(header):
-            records += [r for r in decode_records(buffer, at, header, topic, partition) if r.offset >= offset]
-        offset = max(offset, header.next_offset)
-    return records, offset
+        offset = batches[-1].header.next_offset
+    records: list[tuple[bytes | None, bytes | None]] = []
+    for batch in read:
+        if fates.of(batch.header.base_offset) is Fate.COMMITTED:
+            records += [(record.key, record.value) for record in batch.records]
+        await turns.rest()
+    return records
 
 
 async def oldest_timestamp_ms(client: ClusterClient, topic: str) -> int | None:

@@ -11,6 +11,7 @@ from engine.kafka.codec import FETCH_KEY, FETCH_VERSIONS, Fetched, Want, decode_
 from engine.kafka.connection import Connection
 from engine.kafka.epochs import EpochCheck, Parted
 from engine.kafka.faults import (
+    AUTHORIZATION,
     FETCH_RETRY,
     NONE,
     OFFSET_OUT_OF_RANGE,
@@ -116,4 +117,5 @@ def fetch_fault(code: int) -> FetchFault:
         error_name(code),
         retry=code in FETCH_RETRY,
         out_of_range=code == OFFSET_OUT_OF_RANGE,
+        denied=code in AUTHORIZATION,
     )

@@ -1,12 +1,14 @@
 """Records out of a batch, for every format and codec."""
 
+from collections.abc import Iterator
+
 from engine.errors import MalformedBatch
-from engine.wire.bounded import InflateError
+from engine.wire.bounded import MAX_INFLATED_BYTES, InflateError
 from engine.wire.codecs import decompress
 from engine.wire.header import HEADER_BYTES, BatchHeader, Buffer
 from engine.wire.legacy import read_legacy_records
 from engine.wire.record import BadRecords, Record
-from engine.wire.slots import scan
+from engine.wire.slots import walk
 from engine.wire.varint import BadVarint, read_varint
 
 
@@ -18,22 +20,30 @@ def decode_records(buffer: Buffer, at: int, header: BatchHeader, topic: str, par
     try:
         if header.magic < 2:
             return read_legacy_records(buffer, at, header)
-        raw = raw_records(buffer, at, header)
-        return [
-            _record(raw, tail, end, header.base_offset + offset_delta, _timestamp(header, timestamp_delta))
-            for _, _, _, tail, end, offset_delta, timestamp_delta in scan(
-                raw, header.record_count, header.last_offset_delta
-            )
-        ]
+        return list(_walked(raw_records(buffer, at, header), header))
     except (InflateError, BadRecords) as error:
         raise MalformedBatch(topic, partition, header.base_offset, str(error)) from error
 
 
-def raw_records(buffer: Buffer, at: int, header: BatchHeader) -> bytes:
-    """Return the inflated record area of a v2 batch; empty for an emptied batch."""
+def walk_records(raw: bytes, header: BatchHeader, topic: str, partition: int) -> Iterator[Record]:
+    """Yield the records of an inflated v2 record area one by one; `MalformedBatch` where a lie is met."""
+    try:
+        yield from _walked(raw, header)
+    except BadRecords as error:
+        raise MalformedBatch(topic, partition, header.base_offset, str(error)) from error
+
+
+def raw_records(buffer: Buffer, at: int, header: BatchHeader, limit_bytes: int = MAX_INFLATED_BYTES) -> bytes:
+    """Return the inflated record area of a v2 batch; empty for an emptied batch. Raises InflateError."""
     if header.record_count == 0:
         return b""
-    return decompress(header.codec, bytes(memoryview(buffer)[at + HEADER_BYTES : at + header.size_bytes]))
+    data = bytes(memoryview(buffer)[at + HEADER_BYTES : at + header.size_bytes])
+    return decompress(header.codec, data, limit_bytes)
+
+
+def _walked(raw: bytes, header: BatchHeader) -> Iterator[Record]:
+    for _, _, _, tail, end, offset_delta, timestamp_delta in walk(raw, header.record_count, header.last_offset_delta):
+        yield _record(raw, tail, end, header.base_offset + offset_delta, _timestamp(header, timestamp_delta))
 
 
 def _timestamp(header: BatchHeader, delta: int) -> int:

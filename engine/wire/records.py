@@ -1,8 +1,8 @@
 """The records inside a batch: the door to what REENCODE, positions and proofs need."""
 
-from engine.wire.decode import decode_records
+from engine.wire.decode import decode_records, walk_records
 from engine.wire.encode import encode_batch
 from engine.wire.record import Record
 from engine.wire.reencode import Encoded, reencode
 
-__all__ = ["Encoded", "Record", "decode_records", "encode_batch", "reencode"]
+__all__ = ["Encoded", "Record", "decode_records", "encode_batch", "reencode", "walk_records"]

@@ -4,6 +4,8 @@ length varint | attributes 1 | timestamp delta varint | offset delta varint | ke
 ^ start         ^ body                               ^ delta_at          ^ tail          ^ end
 """
 
+from collections.abc import Iterator
+
 from engine.wire.record import BadRecords
 from engine.wire.varint import BadVarint, read_varint
 
@@ -14,24 +16,27 @@ Slot = tuple[int, int, int, int, int, int, int]
 
 def scan(raw: bytes, count: int, last_offset_delta: int) -> list[Slot]:
     """Return the slots of the `count` records that must fill `raw`; `BadRecords` on any lie."""
+    return list(walk(raw, count, last_offset_delta))
+
+
+def walk(raw: bytes, count: int, last_offset_delta: int) -> Iterator[Slot]:
+    """Yield the slots of the `count` records that must fill `raw`, one by one; `BadRecords` where a lie is met."""
     if count * 7 > len(raw):  # the smallest record: length, attributes and five varints of one byte
         raise BadRecords(f"{count} records cannot stand in {len(raw)} bytes")
-    slots: list[Slot] = []
-    at = 0
+    at = number = 0
     before = -1
     try:
-        for _ in range(count):
+        for number in range(count):  # noqa: B007 - it names the record that is to blame
             slot = _read_slot(raw, at)
             at, delta = slot[4], slot[5]
             if not before < delta <= last_offset_delta:
                 raise BadRecords(f"offset delta {delta} behind {before}, last offset delta {last_offset_delta}")
             before = delta
-            slots.append(slot)
+            yield slot
     except (IndexError, BadVarint) as error:
-        raise BadRecords(f"record {len(slots)} of {count}: {error}") from error
+        raise BadRecords(f"record {number} of {count}: {error}") from error
     if at != len(raw):
         raise BadRecords(f"{len(raw) - at} bytes behind the last of {count} records")
-    return slots
 
 
 def _read_slot(raw: bytes, start: int) -> Slot:

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
 from engine.core.resume import TailBatch
-from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, OffsetGone
 from engine.flow.ports import (
     FetchAnswer,
     FetchFault,
@@ -249,7 +249,7 @@ class FakeCluster:
         self._led([partition])
         log = self.targets[partition]
         if first < end and not log.start <= first <= log.end:
-            raise KafkaRefusal(f"reading {partition} at {first}", 1, "OffsetOutOfRange", "")
+            raise OffsetGone(f"reading {partition} at {first}")
         return [batch for batch in log.headers(first) if batch.base_offset < end]
 
     async def read_records(

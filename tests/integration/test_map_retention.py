@@ -1,4 +1,4 @@
-"""Blocks of the exact map on a real target whose records are deleted: removed, and no answer becomes wrong."""
+"""Blocks of the exact map on a real target whose records, or whose map topic, are deleted: no answer becomes wrong."""
 
 import asyncio
 import random
@@ -7,11 +7,13 @@ import msgspec
 import pytest
 
 from engine.core import map_runs
-from engine.core.map_blocks import read_block_key
+from engine.core.map_blocks import block_key, encode_block, read_block_key
+from engine.core.map_runs import MapBlock, MapRun
 from engine.core.offset_map import How
 from engine.flow.map_reader import MapReader, MapTerms
 from policies.model import TopicPartition
-from tests.harness.admin import delete_records
+from tests.harness.admin import create_topics, delete_records, delete_topic
+from tests.harness.load import Sent, produce
 from tests.harness.mirror import Mirror
 from tests.integration.test_offset_map import fill, places
 
@@ -69,3 +71,63 @@ async def test_blocks_of_deleted_records_are_removed(mirror: Mirror, monkeypatch
             at = max(answer.offset, log_start)
             expected = min((place for one, place in left.items() if one >= offset), default=None)
             assert min((place for place in left.values() if place >= at), default=None) == expected, (offset, answer)
+
+
+async def test_a_map_topic_made_again_that_has_grown_beyond_its_former_end(
+    mirror: Mirror, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others' blocks lie where this lane's did, before anybody has looked: none of them is taken for ours."""
+    monkeypatch.setattr(map_runs, "RUNS_PER_BLOCK", 4)
+    topic, lane, chance = "map-remade", TopicPartition("map-remade", 0), random.Random(11)
+    copied = await mirror.topic(topic)
+    await fill(mirror, topic, chance, 0)
+    terms = MapTerms(
+        positions_topic=mirror.positions_topic,
+        position_keys=mirror.terms.position_keys,
+        positions_partitions=mirror.terms.positions_partitions,
+        keep_runs=1,
+    )
+    async with mirror.asking_target() as cluster, mirror.run() as run:
+        await run.until_copied()
+        (driver,) = run.copier.drivers.values()
+        await run.until(lambda: not driver.blocks.due and not driver.blocks.writing, "blocks are durable")
+        reader = MapReader(terms, cluster)
+        await reader.follow()
+        before = driver.blocks._lane.map
+        assert before is not None
+        lost = before.blocks
+        await delete_topic(mirror.target, mirror.map_topic)
+        configs = {"cleanup.policy": "compact"}
+        await create_topics(mirror.target, {mirror.map_topic: mirror.terms.positions_partitions}, configs=configs)
+        strangers = [
+            Sent(
+                block_key(mirror.flow.source, TopicPartition("other", 1), number),
+                encode_block(MapBlock(number, 1, (MapRun(number * 9, 1_000_000 + number * 9, 5),))),
+            )
+            for number in range(3 * lost)
+        ]
+        await produce(mirror.target, mirror.map_topic, driver.block_appender.partition.partition, strangers)
+        await fill(mirror, topic, chance, 100)
+        await run.until_copied()
+        await run.until(lambda: before.blocks > lost and not driver.blocks.writing, "blocks in the new topic")
+        driver.positions.flush_asked = True
+        run.copier.routes.kick([driver])
+        await run.until(lambda: driver.positions.is_durable(driver.lane.position_version), "the position counts them")
+        await reader.follow()
+        target, source = await places(mirror.target, copied), await places(mirror.source, topic)
+        head = reader.head(lane)
+        assert head is not None
+        assert head.blocks > lost
+        found = {source[value]: offset for value, offset in target.items()}
+        answered = 0
+        for offset in range(head.source_next):
+            answer = reader.translate(lane, offset)
+            if answer.how is How.UNREAD:
+                await reader.recall(lane, [answer.block])
+                answer = reader.translate(lane, offset)
+            assert answer.how in (How.RUN, How.REFINED, How.END, How.BEFORE), (offset, answer)
+            if answer.how is not How.BEFORE:
+                answered += 1
+                expected = min((place for one, place in found.items() if one >= offset), default=head.target_next)
+                assert answer.offset == expected, (offset, answer)
+        assert 0 < answered < head.source_next

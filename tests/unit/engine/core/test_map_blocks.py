@@ -7,15 +7,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.core.map_blocks import (
+    BlockPlace,
     block_key,
     decode_block,
     decode_tail,
     encode_block,
     encode_tail,
+    lane_key,
     map_topic,
     read_block_key,
+    read_place,
     read_runs_text,
     runs_text,
+    split_key,
 )
 from engine.core.offset_map import MapBlock, MapHead, MapRun
 from engine.errors import NewerFormat
@@ -50,6 +54,50 @@ def test_the_key_of_a_block() -> None:
 )
 def test_other_keys_are_nobodys(key: bytes | None) -> None:
     assert read_block_key(key) is None
+
+
+@pytest.mark.parametrize("number", [0, 7, 12, 123_456])
+def test_a_key_is_told_from_others_by_its_bytes(number: int) -> None:
+    lanes = [LANE, LANE._replace(partition=33), LANE._replace(topic="order"), LANE._replace(topic='a",{"\u00e9')]
+    keys = {lane_key(source, lane): (source, lane) for source in ("A", "AB") for lane in lanes}
+    assert len(keys) == 8
+    for name, (source, lane) in keys.items():
+        assert split_key(block_key(source, lane, number)) == (name, number)
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        None,
+        b"",
+        b'["MirrorSourceConnector",{"cluster":"A","partition":0,"topic":"t"}]',
+        b'["raymirror-map",{"block":-1,"cluster":"A","partition":0,"topic":"t"}]',
+        b'["raymirror-map",{"block":"1","cluster":"A","partition":0,"topic":"t"}]',
+        b'["raymirror-map",{"block":12',
+        b'["raymirror-map",{"block":',
+    ],
+)
+def test_the_bytes_of_other_keys_are_nobodys(key: bytes | None) -> None:
+    found = split_key(key)
+    assert found is None or found[0] != lane_key("A", LANE)
+
+
+@given(run_lists(), st.integers(0, 2**62))
+def test_where_a_block_begins_is_read_alone(runs: tuple[MapRun, ...], generation: int) -> None:
+    value = encode_block(MapBlock(3, generation, runs))
+    if runs:
+        assert read_place(value, 9) == BlockPlace(runs[0].source, runs[0].target, 9)
+    else:
+        with pytest.raises(ValueError, match=r"ends early|without runs"):
+            read_place(value, 9)
+
+
+def test_a_place_that_cannot_be_is_refused() -> None:
+    for value in (b"\x01\x0a\x00\x00\x00", b"\x01\x0a\x02\x01\x00", b"\x01\x0a\x02\x00\x01"):
+        with pytest.raises(ValueError, match="negative offset"):
+            read_place(value, 0)
+    with pytest.raises(NewerFormat, match="topic x: format 3"):
+        read_place(b"\x03\x0a" + BODY, 0, "topic x")
 
 
 def test_the_value_of_a_block() -> None:
@@ -112,6 +160,6 @@ def test_texts_that_are_none_are_refused(text: str) -> None:
 
 @given(st.binary(max_size=60))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
-    for read in (lambda: decode_block(1, data), lambda: decode_tail(data)):
+    for read in (lambda: decode_block(1, data), lambda: decode_tail(data), lambda: read_place(data, 0)):
         with contextlib.suppress(ValueError):
             read()

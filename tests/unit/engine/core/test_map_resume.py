@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from engine.core.map_resume import map_reaches, resumed_map, unfolded
+from engine.core.map_blocks import BlockPlace, encode_block, read_place
+from engine.core.map_resume import map_reaches, needed_blocks, resumed_map, unfolded
 from engine.core.map_runs import MapBlock, MapRun, MapStart
 from engine.core.position import ForeignPosition, Position
 from engine.core.resume import REGRESSION, RENEWED, Found, Tail, TailBatch, Unknown, read_tail
@@ -156,6 +157,16 @@ def test_a_cut_below_everything_takes_every_block_back() -> None:
     place = Found(source_next=50, target_next=5, sequence=0, how=REGRESSION, tail_records=0, target_end=5)
     tail = resumed_map(back, place, 99)
     assert (tail.generation, tail.blocks, tail.start, tail.runs) == (5, 0, MapStart(50, 5, first=False), ())
+
+
+@pytest.mark.parametrize(("target_end", "needed"), [(5, {0, 1}), (10, {0, 1}), (11, {0, 1}), (21, {0, 1}), (33, {1})])
+def test_of_the_blocks_only_those_that_are_cut_into_are_needed(target_end: int, needed: set[int]) -> None:
+    places = {number: read_place(encode_block(block), number) for number, block in BLOCKS.items()}
+    uncounted = BlockPlace(1, 1, 9)
+    found = needed_blocks(mapped(2), {**places, 2: uncounted}, target_end)
+    assert found == {number: places[number] for number in needed}
+    some = {number: BLOCKS[number] for number in needed}
+    assert unfolded(mapped(2), some, target_end) == unfolded(mapped(2), BLOCKS, target_end)
 
 
 @pytest.mark.parametrize(

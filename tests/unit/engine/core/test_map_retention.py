@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engine.core.map_blocks import BlockPlace, encode_block, read_place
 from engine.core.map_retention import Eaten, eaten
 from engine.core.map_runs import MapBlock, MapHead, MapRun, MapStart, MapTail
 from engine.core.offset_map import How, OffsetMap, Translation
@@ -14,6 +15,13 @@ RUNS = tuple(MapRun(100 + 10 * at, 10 * at, 5) for at in range(7))
 BLOCKS = {number: MapBlock(number, 1, RUNS[2 * number : 2 * number + 2]) for number in range(3)}
 
 
+def place(block: MapBlock) -> BlockPlace:
+    return read_place(encode_block(block), 100 + block.number)
+
+
+PLACES = {number: place(block) for number, block in BLOCKS.items()}
+
+
 def tail(blocks: int = 3, start: MapStart = START, runs: tuple[MapRun, ...] = RUNS[6:]) -> MapTail:
     return MapTail(1, start, blocks, runs)
 
@@ -22,22 +30,23 @@ def tail(blocks: int = 3, start: MapStart = START, runs: tuple[MapRun, ...] = RU
     ("log_start", "found"),
     [
         (14, None),
-        (15, Eaten(MapStart(120, 20, first=True), (0,))),
+        (15, None),  # where block 0 ends is not looked at: it goes when block 1 begins to be eaten
         (20, Eaten(MapStart(120, 20, first=True), (0,))),
         (34, Eaten(MapStart(120, 20, first=True), (0,))),
         (40, Eaten(MapStart(140, 40, first=True), (0, 1))),
+        (59, Eaten(MapStart(140, 40, first=True), (0, 1))),
         (60, Eaten(MapStart(160, 60, first=True), (0, 1, 2))),
         (70, Eaten(MapStart(160, 60, first=True), (0, 1, 2))),
     ],
 )
-def test_blocks_wholly_below_the_log_start_go(log_start: int, found: Eaten | None) -> None:
-    assert eaten(BLOCKS, tail(), log_start) == found
+def test_blocks_below_the_one_that_the_log_starts_in_go(log_start: int, found: Eaten | None) -> None:
+    assert eaten(PLACES, tail(), log_start) == found
 
 
 def test_what_was_begun_is_found_again() -> None:
     begun = MapStart(140, 40, first=True)
-    assert eaten(BLOCKS, tail(start=begun), 45) == Eaten(begun, (0, 1))
-    assert eaten({2: BLOCKS[2]}, tail(start=begun), 45) is None
+    assert eaten(PLACES, tail(start=begun), 45) == Eaten(begun, (0, 1))
+    assert eaten({2: PLACES[2]}, tail(start=begun), 45) is None
 
 
 def test_what_was_copied_before_the_map_is_eaten_too() -> None:
@@ -47,15 +56,16 @@ def test_what_was_copied_before_the_map_is_eaten_too() -> None:
 
 
 def test_blocks_that_no_position_counts_are_left_alone() -> None:
-    assert eaten(BLOCKS, tail(1, runs=RUNS[2:]), 70) == Eaten(MapStart(120, 20, first=True), (0,))
+    assert eaten(PLACES, tail(1, runs=RUNS[2:]), 70) == Eaten(MapStart(120, 20, first=True), (0,))
 
 
-def test_without_a_record_behind_them_blocks_stay() -> None:
-    assert eaten(BLOCKS, tail(runs=()), 70) is None
+def test_without_a_record_behind_them_the_last_block_stays() -> None:
+    assert eaten(PLACES, tail(runs=()), 70) == Eaten(MapStart(140, 40, first=True), (0, 1))
+    assert eaten({}, tail(0, runs=()), 0) is None
 
 
 def test_a_lost_block_between_is_not_taken_for_eaten() -> None:
-    lost = {0: BLOCKS[0], 2: BLOCKS[2]}
+    lost = {0: PLACES[0], 2: PLACES[2]}
     assert eaten(lost, tail(), 30) is None
     assert eaten(lost, tail(), 40) == Eaten(MapStart(140, 40, first=True), (0,))
 
@@ -126,7 +136,8 @@ def test_every_answer_is_still_the_models(runs: tuple[MapRun, ...], per_block: i
     end = runs[-1].source + runs[-1].count if runs else 0, runs[-1].target + runs[-1].count if runs else 0
     full = max(0, len(runs) - 1) // per_block
     blocks = {number: MapBlock(number, 1, runs[number * per_block :][:per_block]) for number in range(full)}
-    found = eaten(blocks, MapTail(1, START, full, runs[full * per_block :]), log_start)
+    places = {number: place(block) for number, block in blocks.items()}
+    found = eaten(places, MapTail(1, START, full, runs[full * per_block :]), log_start)
     known = map_of(runs, *end, per_block=per_block)
     if found is not None:
         for number in found.numbers:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from engine.core.commit_events import CommitUndone, CommitUnmarked
-from engine.core.events import LaneRefused, OwnershipLost, Resumed
+from engine.core.events import AccessDenied, LaneRefused, LaneReleased, OwnershipLost, Resumed
 from engine.core.position import Position
 from engine.core.states import State
 from engine.core.transaction import CommittedPositions, Stage
@@ -129,26 +129,49 @@ async def test_what_a_coordinator_refuses_for_good_stops_the_lane() -> None:
 
     def refuse(what: str, _partitions: object) -> None:
         if what == "add to transaction":
-            raise KafkaRefusal("transactional id", 53, "TransactionalIdAuthorizationFailed", "grant Write")
+            raise KafkaRefusal("transactional id", 42, "InvalidRequest", "mend the request")
 
     stage.b.fail = refuse
     stage.assign()
     async with stage.running():
         await until(lambda: stage.state() is State.FAILED)
     (event,) = stage.told(LaneRefused)
-    assert "grant Write" in event.text()
+    assert "mend the request" in event.text()
 
 
-async def test_without_permission_for_transactional_ids_the_mode_is_refused() -> None:
+@pytest.mark.parametrize("asked", ["add to transaction", "commit"])
+async def test_a_right_that_a_transaction_needs_may_go_and_come_back(asked: str) -> None:
+    stage = stage_of()
+    refused = 0
+
+    def refuse(what: str, _partitions: object) -> None:
+        nonlocal refused
+        if what == asked and refused < 3:
+            refused += 1
+            raise KafkaRefusal("transactional id", 53, "TransactionalIdAuthorizationFailed", "grant Write")
+
+    stage.b.fail = refuse
+    stage.sources[0].data(5)
+    stage.assign()
+    async with stage.running():
+        await until(stage.whole)
+    (denied,) = stage.told(AccessDenied)
+    assert "grant Write" in denied.text()
+    assert (refused, len(stage.told(LaneReleased)), stage.count("acquire")) == (3, 1, 1)
+
+
+async def test_without_permission_for_transactional_ids_a_lane_waits_for_it() -> None:
     stage = stage_of()
     stage.b.fenced = False
     stage.sources[0].data(5)
     stage.assign()
     async with stage.running():
-        await until(lambda: stage.state() is State.FAILED)
-    (event,) = stage.told(LaneRefused)
+        await until(lambda: stage.told(AccessDenied))
+        assert stage.copied() == []
+        stage.b.fenced = True
+        await until(stage.whole)
+    (event,) = stage.told(AccessDenied)
     assert "exactly.once.source.support" in event.text()
-    assert stage.copied() == []
 
 
 async def test_nothing_is_begun_or_committed_without_a_lease() -> None:

@@ -116,7 +116,7 @@ async def test_one_lane_that_may_not_be_acquired_does_not_hold_the_others() -> N
     stage = Stage(4)
     for source in stage.sources:
         source.data(2)
-    refusal = KafkaRefusal("transactional id x", 29, "TopicAuthorizationFailed", "grant Write")
+    refusal = KafkaRefusal("transactional id x", 42, "InvalidRequest", "")
     _refuse(stage, "acquire", TopicPartition("A.t", 2), refusal, 100)
     stage.assign()
     async with stage.running():

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from engine.core import map_runs
-from engine.core.map_blocks import encode_block, encode_tail, map_topic
-from engine.core.map_runs import MapBlock, MapHead
+from engine.core.map_blocks import block_key, encode_block, encode_tail, map_topic
+from engine.core.map_runs import MapBlock, MapHead, MapRun
 from engine.core.mm2_records import OffsetSync, encode_offset_sync
 from engine.core.offset_map import How
 from engine.core.position import Position
@@ -348,3 +348,48 @@ async def test_a_block_that_is_gone_is_no_part_of_the_runs() -> None:
     stage.b.target(map_topic(FLOW.source)).truncate(0)
     with pytest.raises(LookupError, match="block 0 of the map of t-0"):
         await reader.runs(LANE, 0, 10_000)
+
+
+def made_again(stage: Holes, blocks: int, *, known_by_id: bool = True) -> None:
+    """Delete the map topic and make it again; it grows beyond its former end with the blocks of another lane."""
+    where = TopicPartition(map_topic("A"), 0)
+    before, leader = stage.blocks.end, stage.b.leader[where]
+    stage.blocks = stage.b.target(where.topic)
+    stage.b.leader[where] = msgspec.structs.replace(leader, topic_id="another id" if known_by_id else leader.topic_id)
+    for number in range(max(blocks, before + 1)):
+        runs = tuple(MapRun(1000 * number + 10 * at, 1_000_000 + 1000 * number + 10 * at, 5) for at in range(3))
+        key = block_key("A", TopicPartition("other", 3), number)
+        stage.blocks.append(bytes(encode_batch([Record(0, NOW_MS, key, encode_block(MapBlock(number, 1, runs)))], 0)))
+    assert stage.blocks.end > before
+
+
+async def test_a_map_topic_that_was_made_again_is_told_by_its_id() -> None:
+    stage = await played(8)
+    reader = stage.reader(keep_runs=1)
+    await reader.follow()
+    await stage.judge(reader)
+    stored = stage.stored()
+    made_again(stage, 50)
+    await reader.follow()
+    head = reader.head(LANE)
+    assert head is not None
+    assert head.blocks == stored.map_blocks
+    begins = stored.map_tail[0].source
+    for offset in range(head.source_next + 1):
+        answer = reader.translate(LANE, offset)
+        assert (answer.how is How.BEFORE) is (offset < begins), (offset, answer)
+    other = reader.map_of(TopicPartition("other", 3))
+    assert other is not None
+    assert other.blocks == 50, "what lies below the former end is read too"
+
+
+async def test_a_block_of_another_lane_is_not_loaded_where_ours_was() -> None:
+    """As it is between a look at the topic and the block's being read back."""
+    stage = await played(8)
+    reader = stage.reader(keep_runs=1)
+    await reader.follow()
+    unread = next(at for at in range(1000) if reader.translate(LANE, at).how is How.UNREAD)
+    block = reader.translate(LANE, unread).block
+    made_again(stage, 50, known_by_id=False)
+    await reader.recall(LANE, [block])
+    assert reader.translate(LANE, unread).how is How.UNREAD

@@ -96,7 +96,7 @@ async def test_a_look_that_fails_is_made_again() -> None:
     failures: list[str] = []
 
     def fail(what: str, _partitions: object) -> None:
-        if what == "read records" and stage.driver().lane.announced and len(failures) < 2:
+        if what == "read log" and stage.driver().lane.announced and len(failures) < 2:
             failures.append(what)
             raise ConnectionLost("gone")
 

@@ -1,0 +1,160 @@
+"""The look for eaten blocks of the offset map among 30,000 of other lanes: `python -m bench.micro.blocks`.
+
+A copier of two lanes on a broker of its own, and beside its blocks, in one partition of the map topic, as many full
+blocks of other lanes as asked for, one a batch, zstd, as 40 lanes would leave them. Half of the copy is deleted, then
+the look is taken that a copier takes once an hour. Told are the longest callback of the copier's loop during it, by the
+clock and by its own CPU time, and the resident memory at its highest above that before; beside them the callbacks of a
+calm second, in which other processes of the machine show too.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import tempfile
+import time
+from asyncio.events import Handle
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from bench.figures import machine
+from deploy.local.cluster import Cluster
+from engine.core import map_runs
+from engine.core.map_blocks import block_key, encode_block
+from engine.core.map_runs import MapBlock, MapRun
+from policies.model import TopicPartition
+from tests.harness.admin import delete_records
+from tests.harness.load import numbered, producer
+from tests.harness.mirror import Mirror
+
+_RUNS, _OWN_RUNS_A_BLOCK = 128, 4
+_LANES, _TRANSACTIONS, _CALM_S = 40, 120, 1.0
+
+
+class Callbacks:
+    """The longest callbacks of a loop, in seconds, while they are watched."""
+
+    def __init__(self) -> None:
+        self.wall_s = self.cpu_s = 0.0
+        self.count = 0
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Time every callback of asyncio's own loop."""
+        run: Callable[[Handle], None] = vars(Handle)["_run"]
+
+        def timed(handle: Handle) -> None:
+            wall, cpu = time.perf_counter(), time.thread_time()
+            try:
+                run(handle)
+            finally:
+                self.cpu_s = max(self.cpu_s, time.thread_time() - cpu)
+                self.wall_s = max(self.wall_s, time.perf_counter() - wall)
+                self.count += 1
+
+        setattr(Handle, "_run", timed)  # noqa: B010 - a method of the loop's own
+        try:
+            yield
+        finally:
+            setattr(Handle, "_run", run)  # noqa: B010
+
+    def report(self) -> dict[str, Any]:
+        """Return what was seen, in milliseconds."""
+        return {
+            "callbacks": self.count,
+            "longest_wall_ms": round(self.wall_s * 1000, 2),
+            "longest_cpu_ms": round(self.cpu_s * 1000, 2),
+        }
+
+
+def _memory(field: str) -> float:
+    """Return a field of this process's memory in MiB: VmRSS now, VmHWM at its highest."""
+    (line,) = [one for one in Path("/proc/self/status").read_text().splitlines() if one.startswith(f"{field}:")]
+    return int(line.split()[1]) / 1024
+
+
+def _reset_peak() -> None:
+    """Let VmHWM begin again at what is resident now."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+async def _foreign(cluster: Cluster, topic: str, partition: int, blocks: int, source: str) -> None:
+    """Append full blocks of other lanes, each as a batch of its own."""
+    chance = random.Random(3)
+    async with producer(cluster, compression_type="zstd", max_batch_size=1 << 20) as client:
+        sent = []
+        for number in range(blocks):
+            offset, runs = number // _LANES * 2000, []
+            for _ in range(_RUNS):
+                count = chance.randrange(1, 9)
+                runs.append(MapRun(offset, offset + 1, count))
+                offset += count + chance.randrange(1, 3)
+            lane = TopicPartition("other", number % _LANES)
+            batch = client.create_batch()
+            key = block_key(source, lane, number // _LANES)
+            batch.append(key=key, value=encode_block(MapBlock(number // _LANES, 1, tuple(runs))), timestamp=None)
+            sent.append(await client.send_batch(batch, topic, partition=partition))
+            if len(sent) >= 500:
+                await asyncio.gather(*sent)
+                sent.clear()
+        await asyncio.gather(*sent)
+
+
+async def _run(cluster: Cluster, blocks: int) -> dict[str, Any]:
+    map_runs.RUNS_PER_BLOCK = _OWN_RUNS_A_BLOCK
+    mirror = Mirror(cluster, cluster, "blocks", positions_partitions=1)
+    await mirror.open()
+    copied = await mirror.topic("busy", 2)
+    for partition in range(2):
+        async with producer(cluster, transactional_id=f"busy-{partition}") as client:
+            for number in range(_TRANSACTIONS):
+                async with client.transaction():
+                    for one in numbered(2, first=2 * number):
+                        await client.send("busy", one.value, key=one.key, partition=partition)
+    await _foreign(cluster, mirror.map_topic, 0, blocks, mirror.flow.source)
+    async with mirror.run() as run:
+        await run.until_copied()
+        drivers = list(run.copier.drivers.values())
+        await run.until(lambda: not any(one.blocks.due or one.blocks.writing for one in drivers), "blocks are durable")
+        heads = [one.lane.map.blocks for one in drivers if one.lane.map is not None]
+        half = {one.name.target.partition: one.lane.target_next // 2 for one in drivers}
+        await delete_records(cluster, copied, half)
+        calm = Callbacks()
+        with calm.watched():
+            await asyncio.sleep(_CALM_S)
+        before = _memory("VmRSS")
+        _reset_peak()
+        look, began_s, began_cpu_s = Callbacks(), time.monotonic(), time.process_time()
+        with look.watched():
+            await run.copier._map_retention.look()
+        took_s, took_cpu_s = time.monotonic() - began_s, time.process_time() - began_cpu_s
+        peak = _memory("VmHWM")
+        removed = [one.lane.map.start.first and one.lane.map.start.target > 0 for one in drivers if one.lane.map]
+        assert all(removed), "the maps of all lanes begin later"
+    return {
+        "foreign_blocks": blocks,
+        "own_blocks": heads,
+        "look_s": round(took_s, 2),
+        "look_cpu_s": round(took_cpu_s, 2),
+        "look": look.report(),
+        "calm": calm.report(),
+        "memory_before_mib": round(before, 1),
+        "memory_peak_above_mib": round(peak - before, 1),
+    }
+
+
+def main() -> None:
+    """Measure and print; the last line is one JSON object."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--blocks", type=int, default=30_000)
+    blocks = parser.parse_args().blocks
+    with tempfile.TemporaryDirectory(prefix="rmb-") as folder, Cluster("blocks", Path(folder) / "cluster") as cluster:
+        found = asyncio.run(_run(cluster, blocks))
+    print(json.dumps({"bench": "micro.blocks", **found, "load": round(os.getloadavg()[0], 1), "machine": machine()}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""What a cluster does not allow a lane for now: said once, tried again, and said again when it is allowed.
+
+An ACL may be taken away and given back at any time, so no lane stops for one.
+"""
+
+from collections.abc import Callable
+
+from engine.core.events import AccessDenied, AnyEvent, LaneRefused, LaneReleased
+from engine.errors import KafkaRefusal
+from engine.flow.lane_driver import LaneDriver
+from engine.flow.ports import UNAUTHORIZED, FetchFault
+from policies.model import FlowName
+
+_FETCH, _OWN = "fetch", "own"
+
+
+class Denials:
+    """Keeps what each lane is denied; `fail` stops a lane for a refusal that no right would change."""
+
+    def __init__(
+        self, flow: FlowName, tell: Callable[[AnyEvent], None], fail: Callable[[LaneDriver, AnyEvent], None]
+    ) -> None:
+        self._flow = flow
+        self._tell = tell
+        self._fail = fail
+
+    def refused(self, driver: LaneDriver, refusal: KafkaRefusal) -> bool:
+        """Take what a cluster refused to the lane's owner; return whether it may ask again, else the lane has stopped.
+
+        Codes of authorization (Kafka: `Errors` 29, 30, 31, 53) pass when somebody grants the right.
+        """
+        if refusal.code in UNAUTHORIZED:
+            self._deny(driver, _OWN, str(refusal))
+            return True
+        self._fail(driver, LaneRefused(flow=self._flow, lane=driver.name.source, what=str(refusal)))
+        return False
+
+    def fetch_denied(self, driver: LaneDriver, fault: FetchFault) -> None:
+        """The source does not let the lane fetch."""
+        topic = driver.name.source.topic
+        self._deny(driver, _FETCH, f"fetch: {fault.name} ({fault.code}); grant Read on topic {topic} on the source")
+
+    def fetched(self, driver: LaneDriver) -> None:
+        """The source has answered a fetch of the lane."""
+        self._allow(driver, _FETCH)
+
+    def allowed(self, driver: LaneDriver) -> None:
+        """The lane has an owner, or what its owner asked for was answered."""
+        self._allow(driver, _OWN)
+
+    def _deny(self, driver: LaneDriver, what_for: str, why: str) -> None:
+        event = AccessDenied(flow=self._flow, lane=driver.name.source, what=why)
+        driver.reason = event.text()
+        if what_for not in driver.denied:
+            driver.denied.add(what_for)
+            self._tell(event)
+
+    def _allow(self, driver: LaneDriver, what_for: str) -> None:
+        if what_for in driver.denied:
+            driver.denied.discard(what_for)
+            driver.reason = ""
+            self._tell(LaneReleased(flow=self._flow, lane=driver.name.source))

@@ -1,0 +1,76 @@
+"""A right that is taken away from a running mirror and given back: the lane waits, says so once, and goes on."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+
+from deploy.local.cluster import Cluster
+from engine.core.events import AccessDenied, LaneReleased, Resumed
+from tests.harness.compare import assert_identical
+from tests.harness.load import numbered, produce
+from tests.harness.mirror import Mirror, Run
+
+pytestmark = pytest.mark.integration
+
+_ACLS = "org.apache.kafka.tools.AclCommand"
+
+
+@pytest.fixture(scope="module")
+def lapsing_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster on which everything is allowed, but for what a test denies."""
+    overrides = {
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "super.users": "User:nobody-here",
+        "allow.everyone.if.no.acl.found": "true",
+    }
+    everything = ("--operation", "All", "--cluster", "--topic", "*", "--group", "*", "--transactional-id", "*")
+    with Cluster("lapsing", tmp_path_factory.mktemp("lapsing"), overrides=overrides) as cluster:
+        words = ("--add", "--allow-principal", "User:ANONYMOUS", *everything)
+        cluster.tool(_ACLS, "--bootstrap-server", cluster.bootstrap_servers, *words)
+        yield cluster
+
+
+async def deny(cluster: Cluster, topic: str, *, action: str) -> None:
+    """Take the right to read a topic away (`--add` a denial), or give it back (`--remove` it)."""
+    words = (action, "--force", "--deny-principal", "User:ANONYMOUS", "--operation", "Read", "--topic", topic)
+    await asyncio.to_thread(cluster.tool, _ACLS, "--bootstrap-server", cluster.bootstrap_servers, *words)
+
+
+async def until_lapsed(run: Run, topic: str) -> AccessDenied:
+    """Wait until the lane of a topic has lost a right; it must not have stopped."""
+    await run.until(lambda: run.told(AccessDenied, topic) or run.lane(topic).state == "failed", "lapsed or failed")
+    assert run.lane(topic).state != "failed", run.describe()
+    return run.told(AccessDenied, topic)[0]
+
+
+async def test_a_right_to_read_that_lapses_stops_nothing_for_good(lapsing_cluster: Cluster) -> None:
+    """Both sides are one cluster: the source's topic first, then the copy's, which a new owner has to read."""
+    mirror = Mirror(lapsing_cluster, lapsing_cluster, "lapsing", flush_s=1000.0, untold_s=1000.0)
+    await mirror.open()
+    copied = await mirror.topic("lapse")
+    await mirror.topic("beside")
+    async with mirror.run(drain=False) as run:
+        for topic in ("lapse", "beside"):
+            await produce(lapsing_cluster, topic, 0, numbered(100))
+        await run.until_copied()
+        await deny(lapsing_cluster, "lapse", action="--add")
+        for topic in ("lapse", "beside"):
+            await produce(lapsing_cluster, topic, 0, numbered(100, first=100))
+        lapsed = await until_lapsed(run, "lapse")
+        assert "TopicAuthorizationFailed" in lapsed.text()
+        assert "Read" in lapsed.text()
+        await run.until_copied("beside")
+        await deny(lapsing_cluster, "lapse", action="--remove")
+        await run.until_copied()
+        assert len(run.told(AccessDenied)) == len(run.told(LaneReleased)) == 1
+    await deny(lapsing_cluster, copied, action="--add")
+    async with mirror.run() as run:
+        assert "TopicAuthorizationFailed" in (await until_lapsed(run, "lapse")).text()
+        await run.until_copied("beside")
+        await deny(lapsing_cluster, copied, action="--remove")
+        await run.until_copied()
+        assert len(run.told(AccessDenied)) == len(run.told(LaneReleased)) == 1
+        resumed = {one.lane.topic: one.tail_records for one in run.told(Resumed)}
+        assert resumed == {"lapse": 200, "beside": 200}
+    assert await assert_identical(lapsing_cluster, lapsing_cluster, "lapse", copied) == 200
