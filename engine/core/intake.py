@@ -39,7 +39,7 @@ def take_in(
                 buffer, at, header, topic, partition, wanted_offset=wanted, max_batch_bytes=max_batch_bytes
             )
             if pieces:
-                lane.add_encoded(pieces)
+                lane.add_encoded(pieces, lease)
             else:
                 lane.skip_to(header.next_offset)
         elif header.next_offset > wanted:

@@ -22,6 +22,12 @@ class Shares:
 
     def __init__(self) -> None:
         self.count = 1
+        self.owned: list[tuple[int, bool, Shares]] = []
+        """Size, whether stuck, and shares of what batches have for themselves."""
+
+    def own(self, size: int, *, stuck: bool) -> "Shares":
+        self.owned.append((size, stuck, Shares()))
+        return self.owned[-1][2]
 
     def retain(self) -> "Shares":
         self.count += 1
@@ -30,6 +36,10 @@ class Shares:
     def release(self) -> None:
         assert self.count > 0
         self.count -= 1
+
+
+def _all_owned(shares: Shares) -> list[tuple[int, bool, Shares]]:
+    return [row for one in shares.owned for row in (one, *_all_owned(one[2]))]
 
 
 class Played:
@@ -90,6 +100,11 @@ class Played:
     @property
     def leased(self) -> int:
         return sum(shares.count for shares in self.shares)
+
+    def own_bytes(self, *, stuck: bool) -> int:
+        """Return the bytes that batches have for themselves."""
+        rows = [one for shares in self.shares for one in _all_owned(shares)]
+        return sum(size for size, is_stuck, shares in rows if is_stuck is stuck and shares.count)
 
 
 def start() -> Position:
