@@ -64,6 +64,8 @@ class BufferPool:
         self.used_bytes = 0
         self.stuck_bytes = 0
         """Of those in use: batches of lanes in trouble, which have to be kept."""
+        self.beside = asyncio.Lock()
+        """Held by whoever inflates much: that memory is not counted, so it is one batch's at a time."""
         self.short = asyncio.Event()
         """Set when somebody has to wait for memory; whoever waits for that clears it."""
         self._free: list[bytearray] = []

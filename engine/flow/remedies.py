@@ -1,5 +1,6 @@
 """What to do when a lane asks for more than the next append: retry, settle, inspect, acquire again, give up."""
 
+import asyncio
 from collections.abc import Callable
 
 from engine.clock import backoff_s, now_s, pause
@@ -7,6 +8,7 @@ from engine.core.actions import Action, Fail, Inspect, Reacquire, ReadTail, Retr
 from engine.core.commit_events import CommitUnmarked
 from engine.core.events import (
     AnyEvent,
+    BatchRefused,
     CorruptSource,
     ForeignWriter,
     HeldByTransaction,
@@ -20,7 +22,7 @@ from engine.core.events import (
 )
 from engine.core.resume import Tail
 from engine.core.states import State
-from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, WireError
+from engine.errors import BatchTooLarge, BrokerUnreachable, ConnectionLost, KafkaRefusal, WireError
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.ports import EARLIEST, LATEST, Cluster, Slice
 from engine.flow.routes import Routes, Spawn
@@ -128,7 +130,8 @@ class Remedies:
         # Where the target does not let us ask: half of what was too large, again and again.
         limit = configs.get(topic, {}).get("max.message.bytes")
         driver.max_batch_bytes = int(limit) if limit else max(1, len(payload) // 2)
-        parts = reencode(
+        parts = await asyncio.to_thread(  # it may be large, and is not in flight: nothing writes to it meanwhile
+            reencode,
             payload,
             0,
             read_header(payload, 0),
@@ -262,10 +265,18 @@ class Remedies:
             self.fail(driver, LaneRefused(flow=self._terms.flow, lane=driver.name.source, what=f"fetch: {fault.name}"))
 
     def corrupt(self, driver: LaneDriver, error: WireError) -> None:
-        """A source batch is not what the format says."""
-        event = CorruptSource(
+        """A source batch is not what the format says, or larger inside than it may be."""
+        event: AnyEvent = CorruptSource(
             flow=self._terms.flow, lane=driver.name.source, source_offset=error.offset, what=error.what
         )
+        if isinstance(error, BatchTooLarge):
+            event = BatchRefused(
+                flow=self._terms.flow,
+                lane=driver.name.source,
+                source_offset=error.offset,
+                limit_bytes=self._terms.inflated_bytes,
+                what=error.what,
+            )
         self.fail(driver, event)
 
     async def _out_of_range(self, driver: LaneDriver) -> None:

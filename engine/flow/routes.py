@@ -170,6 +170,7 @@ class Routes:
                     silent=lambda: self._silent(self._inboxes.get(address)),
                 ),
                 meter=self._meter,
+                inflated_bytes=self._terms.inflated_bytes,
             )
             door = self._inboxes[address] = Door(address, inbox)
             door.lanes = lanes

@@ -1,7 +1,7 @@
 """Records out of a batch, for every format and codec."""
 
 from engine.errors import MalformedBatch
-from engine.wire.bounded import InflateError
+from engine.wire.bounded import MAX_INFLATED_BYTES, InflateError
 from engine.wire.codecs import decompress
 from engine.wire.header import HEADER_BYTES, BatchHeader, Buffer
 from engine.wire.legacy import read_legacy_records
@@ -29,11 +29,12 @@ def decode_records(buffer: Buffer, at: int, header: BatchHeader, topic: str, par
         raise MalformedBatch(topic, partition, header.base_offset, str(error)) from error
 
 
-def raw_records(buffer: Buffer, at: int, header: BatchHeader) -> bytes:
+def raw_records(buffer: Buffer, at: int, header: BatchHeader, limit_bytes: int = MAX_INFLATED_BYTES) -> bytes:
     """Return the inflated record area of a v2 batch; empty for an emptied batch."""
     if header.record_count == 0:
         return b""
-    return decompress(header.codec, bytes(memoryview(buffer)[at + HEADER_BYTES : at + header.size_bytes]))
+    body = bytes(memoryview(buffer)[at + HEADER_BYTES : at + header.size_bytes])
+    return decompress(header.codec, body, limit_bytes)
 
 
 def _timestamp(header: BatchHeader, delta: int) -> int:

@@ -58,7 +58,7 @@ def _sized(field: bytes | None) -> bytes:
 
 
 def seal(
-    area: bytes,
+    area: bytes | bytearray,
     codec: int,
     count: int,
     base_timestamp: int,

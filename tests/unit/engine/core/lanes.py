@@ -1,7 +1,7 @@
 """A lane fed with real batches, for tests that play a few steps by hand."""
 
 from engine.core.actions import Action, Actions
-from engine.core.intake import stamp, take_in
+from engine.core.intake import stamp, take_in, work_for
 from engine.core.lane import Lane
 from engine.core.outcome import Outcome, OutcomeKind
 from engine.core.piece import Limits, Piece
@@ -62,15 +62,9 @@ class Played:
         fetched, aborted = self.source.fetch(self.lane.fetch_offset, batches)
         buffer, shares = bytearray(fetched), Shares()
         self.shares.append(shares)
-        epoch = take_in(
-            self.lane,
-            memoryview(buffer),
-            0,
-            len(buffer),
-            aborted=aborted,
-            max_batch_bytes=max_batch_bytes,
-            lease=shares,
-        )
+        view, limit = memoryview(buffer), max_batch_bytes
+        work = work_for(self.lane, view, 0, len(view), aborted=aborted, max_batch_bytes=limit)
+        epoch = take_in(self.lane, work, shares)
         shares.release()
         return epoch
 

@@ -6,9 +6,11 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
+from engine.core.events import BatchRefused
 from engine.core.map_blocks import map_topic
+from engine.core.states import State
 from engine.core.transaction import Stage as TransactionStage
-from engine.errors import ConnectionLost
+from engine.errors import BatchTooLarge, ConnectionLost
 from engine.flow.buffers import BUFFER_BYTES
 from engine.flow.copier import FlowCopier
 from engine.flow.ports import Leader
@@ -207,3 +209,17 @@ async def test_lanes_of_a_throttled_broker_leave_half_of_the_memory_to_others(mo
             connection.throttled = False
         assert routes.may_send(driver)
         monkeypatch.undo()
+
+
+async def test_a_batch_that_inflates_beyond_the_limit_is_refused_with_what_would_be_right() -> None:
+    stage = Stage(msgspec.structs.replace(SHORT, inflated_bytes=100))
+    async with stage.running():
+        await stage.start()
+        source, driver = stage.sources[WELL], stage.driver(WELL)
+        error = BatchTooLarge("t", WELL, 7, "gzip: more than 100 bytes when inflated")
+        stage.copier._remedies.corrupt(driver, error)
+        (event,) = stage.told(BatchRefused)
+        assert stage.state(WELL) is State.FAILED
+        assert "source offset 7" in event.text()
+        assert "raymirror.batch.inflated.bytes, now 100" in event.text()
+        assert source.end == 0
