@@ -28,7 +28,8 @@ from tests.harness.mirror import Mirror, lanes_of
 
 _MODULE = "bench.micro.memory"
 TOPIC = "stamped"
-_BATCH_BYTES = 16 * 1024
+_BATCH_BYTES = 64 * 1024
+_AT_ONCE = 100
 _VALUE_BYTES = 1000
 _LOOK_S = 0.1
 _MIB = 1024 * 1024
@@ -82,11 +83,17 @@ async def _look(copier: FlowCopier, seconds: float) -> dict[str, Any]:
 
 
 async def _fill(source: Cluster, partitions: int, kib: int) -> None:
+    """Append a few batches to every partition, some partitions at a time."""
     value = os.urandom(_VALUE_BYTES)
-    async with producer(source, max_batch_size=_BATCH_BYTES) as client:
-        for _ in range(max(1, kib * 1024 // _BATCH_BYTES)):
+    for _ in range(max(1, kib * 1024 // _BATCH_BYTES)):
+        await _append_batches(source, partitions, value)
+
+
+async def _append_batches(source: Cluster, partitions: int, value: bytes) -> None:
+    async with producer(source, max_batch_size=_BATCH_BYTES, request_timeout_ms=300_000) as client:
+        for first in range(0, partitions, _AT_ONCE):
             sent = []
-            for partition in range(partitions):
+            for partition in range(first, min(partitions, first + _AT_ONCE)):
                 batch = client.create_batch()
                 while batch.append(key=b"key", value=value, timestamp=None) is not None:
                     pass

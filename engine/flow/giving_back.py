@@ -63,9 +63,12 @@ class GivingBack:
 
     def holds(self, driver: LaneDriver) -> bool:
         """Whether the lane gave back what it had, and cannot send yet: it is not fetched."""
-        if driver in self._held and self._can_send(driver):
+        if driver not in self._held:
+            return False
+        if self._can_send(driver):
             del self._held[driver]
-        return driver in self._held
+            return False
+        return True
 
     def forget(self, driver: LaneDriver) -> None:
         """The lane has ended."""

@@ -130,15 +130,20 @@ class Remedies:
         # Where the target does not let us ask: half of what was too large, again and again.
         limit = configs.get(topic, {}).get("max.message.bytes")
         driver.max_batch_bytes = int(limit) if limit else max(1, len(payload) // 2)
-        parts = await asyncio.to_thread(  # it may be large, and is not in flight: nothing writes to it meanwhile
-            reencode,
-            payload,
-            0,
-            read_header(payload, 0),
-            *driver.name.target,
-            wanted_offset=0,
-            max_batch_bytes=driver.max_batch_bytes,
-        )
+        try:
+            parts = await asyncio.to_thread(  # it may be large, and is not in flight: nothing writes to it meanwhile
+                reencode,
+                payload,
+                0,
+                read_header(payload, 0),
+                *driver.name.target,
+                wanted_offset=0,
+                max_batch_bytes=driver.max_batch_bytes,
+                inflated_bytes=self._terms.inflated_bytes,
+            )
+        except WireError as error:
+            error.offset = action.piece.source_base
+            return self.corrupt(driver, error) if driver.lane.state is State.REFUSED else None
         if driver.lane.state is not State.REFUSED:
             return None
         if len(parts) < 2:

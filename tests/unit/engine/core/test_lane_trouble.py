@@ -249,3 +249,15 @@ def test_parts_of_a_batch_that_was_too_large_count_instead_of_it() -> None:
     assert played.own_bytes(stuck=True) == played.lane.queued_bytes > 0
     played.lane.disown()
     assert played.own_bytes(stuck=True) == 0
+
+
+def test_a_batch_that_its_lane_forgot_is_not_copied_out_any_more() -> None:
+    played = Played()
+    played.feed(4)
+    (piece,) = played.send()
+    played.lane.disown()
+    payload = piece.payload
+    piece.detach()
+    piece.drop()
+    assert piece.payload is payload
+    assert (played.leased, played.own_bytes(stuck=True)) == (0, 0)

@@ -11,6 +11,7 @@ from engine.core.map_blocks import map_topic
 from engine.core.states import State
 from engine.core.transaction import Stage as TransactionStage
 from engine.errors import BatchTooLarge, ConnectionLost
+from engine.flow import remedies
 from engine.flow.buffers import BUFFER_BYTES
 from engine.flow.copier import FlowCopier
 from engine.flow.ports import Leader
@@ -223,3 +224,27 @@ async def test_a_batch_that_inflates_beyond_the_limit_is_refused_with_what_would
         assert "source offset 7" in event.text()
         assert "raymirror.batch.inflated.bytes, now 100" in event.text()
         assert source.end == 0
+
+
+async def test_a_batch_too_large_for_the_target_that_cannot_be_opened_stops_its_lane_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise BatchTooLarge("A.t", WELL, 0, "zstd: more than 100 bytes when inflated")
+
+    monkeypatch.setattr(remedies, "reencode", refuse)
+    stage = Stage()
+    async with stage.running():
+        await stage.start()
+        stage.sources[WELL].vanish(3)
+        stage.fill(WELL)
+        await until(lambda: stage.whole(WELL))
+        first = stage.sources[WELL].end
+        stage.targets[WELL].max_bytes = 100
+        stage.fill(WELL)
+        await until(lambda: stage.state(WELL) is State.FAILED)
+        (event,) = stage.told(BatchRefused)
+        assert isinstance(event, BatchRefused)
+        assert event.source_offset == first, "of the source, not of the batch that was made of it"
+        stage.fill(STUCK)
+        await until(lambda: stage.whole(STUCK))
