@@ -78,8 +78,8 @@ def _stay(data: bytes, _: int) -> bytes:
     return data
 
 
-def _leave(data: bytes | bytearray, _: bool) -> bytes | bytearray:
-    return data
+def _leave(data: bytes | bytearray, _: bool) -> bytes:
+    return bytes(data)
 
 
 _DECOMPRESS: tuple[Callable[[bytes, int], bytes], ...] = (
@@ -89,7 +89,7 @@ _DECOMPRESS: tuple[Callable[[bytes, int], bytes], ...] = (
     decompress_lz4,
     _decompress_zstd,
 )
-_COMPRESS: tuple[Callable[[bytes | bytearray, bool], bytes | bytearray], ...] = (
+_COMPRESS: tuple[Callable[[bytes | bytearray, bool], bytes], ...] = (
     _leave,
     _compress_gzip,
     _compress_snappy,
@@ -108,6 +108,6 @@ def decompress(codec: int, data: bytes, limit_bytes: int = MAX_INFLATED_BYTES) -
     return _DECOMPRESS[codec](data, limit_bytes)
 
 
-def compress(codec: int, data: bytes | bytearray, *, hard: bool = False) -> bytes | bytearray:
+def compress(codec: int, data: bytes | bytearray, *, hard: bool = False) -> bytes:
     """Return `data` compressed the way Kafka's own producer frames it; `hard` takes its time for fewer bytes."""
     return _COMPRESS[codec](data, hard)
