@@ -40,6 +40,10 @@ class MalformedBatch(WireError):
     """A length, count or varint inside a batch that lies."""
 
 
+class BatchTooLarge(WireError):
+    """A batch that has to be written anew and inflates beyond the limit; nothing else is known to be wrong with it."""
+
+
 class UnknownMagic(WireError):
     """A record format version other than 0, 1 or 2."""
 

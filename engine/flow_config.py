@@ -13,6 +13,7 @@ from engine.settings import FlowConfig, HeartbeatConfig, SyncsConfig
 from engine.spark_config import is_on
 from engine.storage_config import read_storage
 from engine.transaction_config import read_commit_s
+from engine.wire.bounded import MAX_INFLATED_BYTES
 from policies.model import FlowName
 from policies.naming import DEFAULT_CLASS, DefaultNaming, naming_for
 from policies.patterns import BadPattern, PatternList
@@ -83,6 +84,7 @@ class FlowReader:
             buffer_budget_bytes=self._reader.number(
                 keys.flow("raymirror.copier.memory.bytes"), 64 * _MIB, 8 * _MIB, 64 * 1024 * _MIB
             ),
+            inflated_bytes=self._number(keys.flow("raymirror.batch.inflated.bytes"), MAX_INFLATED_BYTES, _MIB),
             stop_on_foreign_writer=self._choice(keys.flow("raymirror.foreign.writer"), ("stop", "continue")) == "stop",
             faults=FaultRules(
                 self._choices("raymirror.source.gap", OnGap, "logs.*@continue"),

@@ -34,6 +34,7 @@ def terms_for(flow: FlowConfig, deployment_id: str) -> FlowTerms:
         connector=flow.connector,
         positions_partitions=flow.positions_partitions,
         buffer_budget_bytes=flow.buffer_budget_bytes,
+        inflated_bytes=flow.inflated_bytes,
         flush_s=flow.flush_s,
         fetch=flow.fetch,
         partition_fetch_bytes=flow.partition_fetch_bytes,

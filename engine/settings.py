@@ -137,6 +137,8 @@ class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
     target_drain_s: float
     shrink_after_s: float
     buffer_budget_bytes: int
+    inflated_bytes: int
+    """What a batch may inflate to that has to be written anew."""
     stop_on_foreign_writer: bool
     faults: FaultRules = FaultRules()
     mm2_read_committed: bool

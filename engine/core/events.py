@@ -199,6 +199,22 @@ class CorruptSource(LaneEvent, frozen=True, kw_only=True, tag="corrupt_source"):
         return f"{self.lane}: source offset {self.source_offset}: {self.what}; the lane stopped, nothing was written"
 
 
+class BatchRefused(LaneEvent, frozen=True, kw_only=True, tag="batch_refused"):
+    """A source batch that has to be written anew and inflates beyond the limit; nothing of it was written."""
+
+    severity: ClassVar[str] = "error"
+    source_offset: int
+    limit_bytes: int
+    what: str
+
+    def text(self) -> str:
+        return (
+            f"{self.lane}: the batch at source offset {self.source_offset} has to be written anew, {self.what}; the"
+            " lane stopped, nothing of it was written. If the batch is sound, set raymirror.batch.inflated.bytes,"
+            f" now {self.limit_bytes}, to more than its records have together, and resume the topic"
+        )
+
+
 class IdentityChanged(LaneEvent, frozen=True, kw_only=True, tag="identity_changed"):
     """A topic, a cluster or a producer id is not the one the position was written for."""
 
@@ -355,6 +371,7 @@ AnyEvent = (
     | LaneRefused
     | AccessDenied
     | CorruptSource
+    | BatchRefused
     | IdentityChanged
     | TopicRenewed
     | CopyDeleted

@@ -32,6 +32,9 @@ class Write(msgspec.Struct, kw_only=True):
     record_count: int
     lease: Lease | None = None
 
+    def detach(self) -> None:
+        """Do nothing: its bytes are in no receive buffer."""
+
 
 W = TypeVar("W", bound=Write)
 

@@ -218,13 +218,13 @@ class Lane:
         self._runs.extend(header.base_offset, header.record_count)
         self._queue(passing_piece(self._runs.sequence - header.record_count, header, payload, lease))
 
-    def add_encoded(self, pieces: Sequence[Encoded]) -> None:
-        """Queue what re-encoding one source batch gave."""
+    def add_encoded(self, pieces: Sequence[Encoded], lease: Lease) -> None:
+        """Queue what re-encoding one source batch gave; `lease`: of the buffer that the batch lies in."""
         self.reencoded += 1
         for piece in pieces:
             for (index, source), (end, _) in zip(piece.runs, (*piece.runs[1:], (piece.record_count, 0)), strict=True):
                 self._runs.extend(source, end - index)
-            self._queue(encoded_piece(self._runs.sequence - piece.record_count, piece))
+            self._queue(encoded_piece(self._runs.sequence - piece.record_count, piece, lease))
 
     def _queue(self, piece: Piece) -> None:
         self.pieces.add(piece)

@@ -14,6 +14,12 @@ Payload = bytearray | memoryview
 class Lease(Protocol):
     """A share of a receive buffer; released exactly once, when nothing of ours points into the buffer any more."""
 
+    def own(self, size: int, *, stuck: bool) -> "Lease":
+        """Count `size` bytes of a batch's own memory in the budget that this buffer is of; a lease of its own.
+
+        `stuck`: the batch was sent and has to be kept until it is known to be appended, or known not to be.
+        """
+
     def retain(self) -> "Lease":
         """Take another share."""
 
@@ -26,6 +32,7 @@ class Piece(msgspec.Struct, kw_only=True):
 
     `pinned`: its sequences have been on the wire, so they belong to these very records until the lane is owned anew.
     `unknown`: it has been on the wire, and the log may hold it. `sought`: the log was read since, and did not hold it.
+    `detached`: it has memory of its own, counted as stuck.
     """
 
     sequence: int
@@ -39,6 +46,7 @@ class Piece(msgspec.Struct, kw_only=True):
     pinned: bool = False
     unknown: bool = False
     sought: bool = False
+    detached: bool = False
 
     @property
     def max_timestamp(self) -> int:
@@ -54,9 +62,13 @@ class Piece(msgspec.Struct, kw_only=True):
 
     def detach(self) -> None:
         """Copy the bytes out of the receive buffer, so that a lane in trouble pins none."""
-        if self.lease is not None:
+        if self.lease is None or self.detached:
+            return
+        if not isinstance(self.payload, bytearray):  # a view into the buffer; what was re-encoded has its own bytes
             self.payload = bytearray(self.payload)
-            self.drop()
+        own = self.lease.own(len(self.payload), stuck=True)
+        self.drop()
+        self.lease, self.detached = own, True
 
     def drop(self) -> None:
         """Release the receive buffer."""
@@ -91,8 +103,8 @@ def passing_piece(sequence: int, header: BatchHeader, payload: Payload, lease: L
     )
 
 
-def encoded_piece(sequence: int, encoded: Encoded) -> Piece:
-    """Make the piece of a batch of our own making."""
+def encoded_piece(sequence: int, encoded: Encoded, lease: Lease) -> Piece:
+    """Make the piece of a batch of our own making; its bytes count in the budget that `lease` is of."""
     return Piece(
         sequence=sequence,
         record_count=encoded.record_count,
@@ -100,14 +112,15 @@ def encoded_piece(sequence: int, encoded: Encoded) -> Piece:
         source_next=encoded.next_offset,
         payload=encoded.payload,
         header=None,
-        lease=None,
+        lease=lease.own(len(encoded.payload), stuck=False),
     )
 
 
 def split_piece(whole: Piece, parts: Sequence[Encoded], source_at: Callable[[int], int]) -> list[Piece]:
     """Cut a batch into smaller ones; `source_at` tells the source offset of a sequence."""
     split: list[Piece] = []
-    sequence = whole.sequence
+    sequence, lease = whole.sequence, whole.lease
+    assert lease is not None, "a batch that waits has a share of the budget"
     for part in parts:
         last = sequence + part.record_count - 1
         split.append(
@@ -118,10 +131,11 @@ def split_piece(whole: Piece, parts: Sequence[Encoded], source_at: Callable[[int
                 source_next=source_at(last) + 1,
                 payload=part.payload,
                 header=None,
-                lease=None,
+                lease=lease.own(len(part.payload), stuck=True),
                 pinned=True,
                 unknown=whole.unknown,
                 sought=whole.sought,
+                detached=True,
             )
         )
         sequence = last + 1

@@ -38,6 +38,11 @@ class Pieces:
         self.waiting.append(piece)
         self.queued_bytes += len(piece.payload)
 
+    @property
+    def has_unsent(self) -> bool:
+        """Whether something waits that was never sent, and can be dropped and fetched again."""
+        return bool(self.waiting) and not self.waiting[-1].pinned
+
     def send_first(self) -> Piece:
         """Move the first waiting piece in flight: from now on its sequences belong to its records."""
         piece = self.waiting.popleft()
@@ -86,10 +91,11 @@ class Pieces:
         whole = self.waiting.popleft()
         self.waiting.extendleft(reversed(parts))
         self.queued_bytes += sum(len(piece.payload) for piece in parts) - len(whole.payload)
+        whole.drop()
 
     def drop_unsent(self) -> None:
         """Forget what was never sent."""
-        while self.waiting and not self.waiting[-1].pinned:
+        while self.has_unsent:
             self.settled(self.waiting.pop())
 
     def shed(self) -> None:

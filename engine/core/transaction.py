@@ -92,6 +92,11 @@ class CommittedPositions(PositionStream):
         return self.stage is Stage.OPEN and self.with_records
 
     @property
+    def between_steps(self) -> bool:
+        """Whether nobody has to answer before records may go: no coordinator, no leader of the position."""
+        return self.stage in (Stage.CLOSED, Stage.OPEN)
+
+    @property
     def due(self) -> bool:
         """Whether the position is to be written now."""
         return self.stage is Stage.WRITING and self._written is None

@@ -14,6 +14,9 @@ class Parcel(Protocol):
     payload: Payload
     lease: Lease | None
 
+    def detach(self) -> None:
+        """Copy the bytes out of the receive buffer, if they are in one."""
+
 
 class Appender(Protocol):
     """A stream of batches for one target partition: a lane's records, or a lane's positions."""

@@ -2,6 +2,10 @@
 
 The budget is the only bound on data in a copier: a fetch is not sent before its answer fits, so the slowest target
 holds back the source. One batch larger than a whole fetch may exceed it (KIP-74: a broker always returns one batch).
+
+Batches in memory of their own count too: those that were re-encoded, and those of lanes in trouble, copied out of
+their receive buffer (`Lease.own`). The latter are stuck: they were sent and may have been appended, so they cannot be
+dropped and fetched again. However many there are, a part of the budget is left to receive what other lanes can send.
 """
 
 import asyncio
@@ -11,16 +15,19 @@ BUFFER_BYTES = 2 * 1024 * 1024
 """One fetch answer: large enough for a distant source, small enough to stay near the processor's cache."""
 _SMALL_BYTES = 256 * 1024
 """Answers below this get memory of their own size: a trickle must not hold a whole buffer per fetch."""
+_LEFT_TO_RECEIVE = 4
+"""One part in so many of the budget is not taken by stuck batches; without it enough of them would end all copying."""
 
 
 class Lease:
     """Memory for one fetch answer, shared by the batches in it; goes back when the last share is released."""
 
-    __slots__ = ("_buffer", "_bytes", "_pool", "_shares")
+    __slots__ = ("_buffer", "_bytes", "_pool", "_shares", "_stuck")
 
-    def __init__(self, pool: "BufferPool", reserved_bytes: int) -> None:
+    def __init__(self, pool: "BufferPool", reserved_bytes: int, *, stuck: bool = False) -> None:
         self._pool = pool
         self._bytes = reserved_bytes
+        self._stuck = stuck
         self._shares = 1
         self._buffer: bytearray | None = None
 
@@ -30,6 +37,10 @@ class Lease:
         self._pool.account(taken - self._bytes)
         self._bytes = taken
         return memoryview(self._buffer)[:size]
+
+    def own(self, size: int, *, stuck: bool) -> "Lease":
+        """Count `size` bytes that a batch has for itself; `stuck`: it has to be kept until it is known to be there."""
+        return self._pool.own(size, stuck=stuck)
 
     def retain(self) -> "Lease":
         """Take another share."""
@@ -41,7 +52,7 @@ class Lease:
         self._shares -= 1
         if self._shares == 0:
             buffer, self._buffer = self._buffer, None
-            self._pool.give_back(buffer, self._bytes)
+            self._pool.give_back(buffer, self._bytes, stuck=self._stuck)
 
 
 class BufferPool:
@@ -51,10 +62,26 @@ class BufferPool:
         self.budget_bytes = max(budget_bytes, buffer_bytes)
         self.buffer_bytes = buffer_bytes
         self.used_bytes = 0
+        self.stuck_bytes = 0
+        """Of those in use: batches of lanes in trouble, which have to be kept."""
+        self.beside = asyncio.Lock()
+        """Held by whoever inflates much: that memory is not counted, so it is one batch's at a time."""
+        self.short = asyncio.Event()
+        """Set when somebody has to wait for memory; whoever waits for that clears it."""
         self._free: list[bytearray] = []
         self._unneeded = 0
         """The fewest buffers that were free at once since `shed` was called last."""
         self._waiters: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def is_short(self) -> bool:
+        """Whether a fetch waits for memory."""
+        return bool(self._waiters)
+
+    @property
+    def is_half_used(self) -> bool:
+        """Whether more than half of the budget is in use."""
+        return 2 * self.used_bytes > self.budget_bytes
 
     @property
     def free_buffers(self) -> int:
@@ -68,6 +95,7 @@ class BufferPool:
             return Lease(self, self.buffer_bytes)
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
+        self.short.set()
         try:
             await waiter
         except asyncio.CancelledError:
@@ -76,7 +104,9 @@ class BufferPool:
         return Lease(self, self.buffer_bytes)  # its bytes were taken for it when it was woken
 
     def _fits(self) -> bool:
-        return self.used_bytes + self.buffer_bytes <= self.budget_bytes
+        least = max(self.buffer_bytes, self.budget_bytes // _LEFT_TO_RECEIVE)
+        room = max(self.budget_bytes - self.stuck_bytes, least)
+        return self.used_bytes - self.stuck_bytes + self.buffer_bytes <= room
 
     def _forget(self, waiter: "asyncio.Future[None]") -> None:
         if waiter in self._waiters:
@@ -92,15 +122,30 @@ class BufferPool:
         self._unneeded = min(self._unneeded, len(self._free))
         return buffer, self.buffer_bytes
 
+    def own(self, size: int, *, stuck: bool) -> Lease:
+        """Count a batch in memory of its own: it is there already, so it may exceed the budget until fetches wait."""
+        self.used_bytes += size
+        self.stuck_bytes += size if stuck else 0
+        self._trim()
+        return Lease(self, size, stuck=stuck)
+
+    def _trim(self) -> None:
+        """Let go of free buffers that do not fit the budget beside what is in use."""
+        most = max(0, (self.budget_bytes - self.used_bytes) // self.buffer_bytes)
+        if len(self._free) > most:
+            del self._free[most:]
+            self._unneeded = min(self._unneeded, most)
+
     def account(self, more_bytes: int) -> None:
         """Correct what a lease uses, now that its size is known."""
         self.used_bytes += more_bytes
         if more_bytes < 0:
             self._wake()
 
-    def give_back(self, buffer: bytearray | None, used_bytes: int) -> None:
+    def give_back(self, buffer: bytearray | None, used_bytes: int, *, stuck: bool = False) -> None:
         """Take back a lease's memory."""
         self.used_bytes -= used_bytes
+        self.stuck_bytes -= used_bytes if stuck else 0
         keep = (self.budget_bytes - self.used_bytes) // self.buffer_bytes
         if buffer is not None and len(buffer) == self.buffer_bytes and len(self._free) < keep:
             self._free.append(buffer)

@@ -152,6 +152,7 @@ class FlowCopier:
                 group.create_task(self._ends.run())
                 group.create_task(self._map_retention.run())
                 group.create_task(return_spare_memory(self.routes.pool))
+                group.create_task(self.routes.giving_back.run())
                 if self._syncs is not None:
                     group.create_task(self._syncs.run())
                 if self._commits is not None:

@@ -7,13 +7,14 @@ from contextlib import contextmanager
 import msgspec
 
 from engine.clock import now_s, pause
-from engine.core.intake import take_in
+from engine.core.intake import LongWork, Work, queue, sift_all, take_in, work_for
 from engine.core.states import State
 from engine.errors import BrokerUnreachable, ConnectionLost, WireError
 from engine.flow.buffers import BufferPool, Lease
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.meter import FlowMeter
 from engine.flow.ports import FetchAnswer, FetchTerms, Slice, SourceBroker, Wanted
+from engine.wire.bounded import MAX_INFLATED_BYTES
 from policies.model import TopicPartition
 
 SILENT_S = 2.0
@@ -50,6 +51,7 @@ class Inbox:
         pause: Callable[[int], Awaitable[None]],
         events: InboxEvents,
         meter: FlowMeter | None = None,
+        inflated_bytes: int = MAX_INFLATED_BYTES,
     ) -> None:
         self._connect = connect
         self._drivers = drivers
@@ -63,6 +65,10 @@ class Inbox:
         self.connected = False
         self.throttled = False
         """Whether the broker's quota keeps us from asking it."""
+        self._inflated_bytes = inflated_bytes
+        self._long_work: asyncio.TaskGroup | None = None
+        self._busy: dict[LaneDriver, None] = {}
+        """Lanes whose last fetch a thread is at work on."""
         self._wake = asyncio.Event()
         self._turn = 0
         self._open: dict[TopicPartition, Slice] = {}
@@ -75,21 +81,22 @@ class Inbox:
     async def run(self) -> None:
         """Fetch until cancelled; a lost connection is opened anew."""
         attempt = 0
-        while True:
-            try:
-                broker = await self._connect()
-                attempt = 0
-                self.connected = True
-                self._open.clear()  # a new connection's first fetch tells of every partition
+        async with asyncio.TaskGroup() as self._long_work:
+            while True:
                 try:
-                    await self._fetch(broker)
-                finally:
-                    self.connected = self.throttled = False
-                    await broker.close()
-            except (BrokerUnreachable, ConnectionLost):
-                attempt += 1
-                self._events.lost()
-                await self._pause(attempt)
+                    broker = await self._connect()
+                    attempt = 0
+                    self.connected = True
+                    self._open.clear()  # a new connection's first fetch tells of every partition
+                    try:
+                        await self._fetch(broker)
+                    finally:
+                        self.connected = self.throttled = False
+                        await broker.close()
+                except (BrokerUnreachable, ConnectionLost):
+                    attempt += 1
+                    self._events.lost()
+                    await self._pause(attempt)
 
     async def _fetch(self, broker: SourceBroker) -> None:
         while True:
@@ -134,7 +141,7 @@ class Inbox:
         patient = True
         for driver in self._drivers():
             lane = driver.lane
-            if not self._may_send(driver):
+            if driver in self._busy or not self._may_send(driver):
                 continue
             if lane.wants_fetch:
                 wanted[self._want(driver)] = driver
@@ -211,24 +218,52 @@ class Inbox:
                     del self._open[partition]
 
     def _take_in(self, driver: LaneDriver, buffer: memoryview, found: Slice, lease: Lease) -> None:
-        before = driver.lane.fetched
+        lane = driver.lane
+        work = work_for(
+            lane,
+            buffer,
+            found.start,
+            found.end,
+            aborted=found.aborted,
+            max_batch_bytes=driver.limit.bytes,
+            inflated_bytes=self._inflated_bytes,
+        )
+        before = lane.fetched
         try:
-            epoch = take_in(
-                driver.lane,
-                buffer,
-                found.start,
-                found.end,
-                aborted=found.aborted,
-                max_batch_bytes=driver.limit.bytes,
-                lease=lease,
-            )
+            self._taken_in(driver, take_in(lane, work, lease), before)
         except WireError as error:
             self._events.corrupt(driver, error)
-        else:
-            lane = driver.lane
-            self._meter.fetched(lane.pieces.tail_ms, lane.fetched - before)
-            # Perhaps of a batch not acknowledged yet, so too high: that may find a divergence early, never miss one.
-            lane.source_leader_epoch = max(lane.source_leader_epoch, epoch)
+        except LongWork as long:
+            assert self._long_work is not None, "nothing is fetched before `run`"
+            rest = work.behind(long.at, lane.fetch_offset)
+            self._busy[driver] = None
+            self._long_work.create_task(self._at_length(driver, rest, lease.retain()))
+
+    def _taken_in(self, driver: LaneDriver, epoch: int, before: int) -> None:
+        lane = driver.lane
+        self._meter.fetched(lane.pieces.tail_ms, lane.fetched - before)
+        # Perhaps of a batch not acknowledged yet, so too high: that may find a divergence early, never miss one.
+        lane.source_leader_epoch = max(lane.source_leader_epoch, epoch)
+
+    async def _at_length(self, driver: LaneDriver, work: Work, lease: Lease) -> None:
+        """Have a thread write batches anew that would keep the loop from others; the lane is not fetched meanwhile.
+
+        One at a time in a copier: what is inflated is beside the memory budget.
+        """
+        lane, producer = driver.lane, driver.producer
+        try:
+            async with self._pool.beside:
+                sifted = await asyncio.to_thread(sift_all, work)
+            if lane.listens and lane.fetch_offset == work.wanted and driver.producer is producer:
+                before = lane.fetched
+                self._taken_in(driver, queue(lane, work, sifted.steps, lease), before)
+                if sifted.error is not None:
+                    self._events.corrupt(driver, sifted.error)
+                self._events.taken([driver])
+        finally:
+            del self._busy[driver]
+            lease.release()
+            self.wake()
 
 
 def _is_soon_ready(driver: LaneDriver) -> bool:

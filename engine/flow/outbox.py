@@ -22,6 +22,8 @@ REQUEST_BYTES = 1024 * 1024
 SILENT_S = 2.0
 """A broker that answers nothing for so long may lead nothing any more: the others are asked."""
 _LOOK_S = 0.5
+_MOVING_S = 0.5
+"""A broker that has answered so lately handles one request after the other: what waits for it goes in its turn."""
 
 _Sent = list[tuple[Appender, Parcel, Lease | None]]
 
@@ -55,6 +57,7 @@ class Outbox:
         self._ready: dict[Appender, None] = {}
         self._gone: set[Appender] = set()
         self._requests = 0
+        self._unanswered: dict[int, tuple[float, _Sent]] = {}
         self._pumping = False
         self._soon = False
 
@@ -67,6 +70,13 @@ class Outbox:
     def throttled(self) -> bool:
         """Whether the broker's quota holds answers back."""
         return self._broker is not None and self._broker.throttled
+
+    @property
+    def moves(self) -> bool:
+        """Whether what is sent now is soon answered, as far as one can see; a quota only makes it slower."""
+        if self._broker is None:
+            return False
+        return not self._requests or self._broker.throttled or now_s() - self._silent_since_s < _MOVING_S
 
     async def run(self) -> None:
         """Keep a connection open until cancelled; requests in flight on a lost one have unknown outcomes."""
@@ -142,6 +152,21 @@ class Outbox:
         self._gone.discard(appender)
         self._custody.forget(appender)
 
+    def copy_out(self, after_s: float) -> None:
+        """Copy batches out of their receive buffers that were sent so long ago and are not answered.
+
+        The system has their bytes by then, unless the broker has stopped reading; then they have to stay.
+        """
+        if self._broker is None or not self._broker.flushed:
+            return
+        before = now_s() - after_s
+        for sent_s, sent in self._unanswered.values():
+            for index, (appender, parcel, lease) in enumerate(sent):
+                if lease is not None and sent_s <= before:
+                    parcel.detach()
+                    lease.release()
+                    sent[index] = appender, parcel, None
+
     def pump(self) -> None:
         """Send as many requests as may be in flight, none through a shut gate."""
         if self._pumping:
@@ -192,9 +217,11 @@ class Outbox:
             self._silent_since_s = now_s()
         self._requests += 1
         sent_s = self._meter.sent()
+        self._unanswered[id(sent)] = sent_s, sent
 
         def on_outcomes(outcomes: list[Outcome]) -> None:
             self._meter.answered(sent_s, outcomes)
+            del self._unanswered[id(sent)]
             if broker is self._broker:
                 self._requests -= 1
                 self._silent_since_s = now_s()

@@ -122,6 +122,10 @@ class TargetBroker(Protocol):
     def throttled(self) -> bool:
         """Whether outcomes are held back, as the broker's quota asks."""
 
+    @property
+    def flushed(self) -> bool:
+        """Whether the system has all bytes that were sent: nothing reads the payloads of requests any more."""
+
     def append(self, appends: Sequence[Append], on_outcomes: OnOutcomes) -> None:
         """Send one request with at most one batch per partition; `on_outcomes` is called exactly once.
 

@@ -1,6 +1,8 @@
 """What to do when a lane asks for more than the next append: retry, settle, inspect, acquire again, give up."""
 
+import asyncio
 from collections.abc import Callable
+from functools import partial
 
 from engine.clock import backoff_s, now_s, pause
 from engine.core.actions import Action, Fail, Inspect, Reacquire, ReadTail, Retry, RetryRefused, Split, Unmarked
@@ -8,6 +10,7 @@ from engine.core.batch_limit import SIZE_CONFIGS, most_bytes
 from engine.core.commit_events import CommitUnmarked
 from engine.core.events import (
     AnyEvent,
+    BatchRefused,
     CorruptSource,
     HeldByTransaction,
     IdentityChanged,
@@ -21,7 +24,7 @@ from engine.core.events import (
 from engine.core.piece import Payload
 from engine.core.resume import Tail
 from engine.core.states import State
-from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, WireError
+from engine.errors import BatchTooLarge, BrokerUnreachable, ConnectionLost, KafkaRefusal, WireError
 from engine.flow.denials import Denials
 from engine.flow.gap_inspector import GapInspector
 from engine.flow.lane_driver import LaneDriver
@@ -132,14 +135,23 @@ class Remedies:
             configs = (await self._target.topic_configs([topic], SIZE_CONFIGS)).get(topic, {})
         except (ConnectionLost, BrokerUnreachable, KafkaRefusal):
             configs = {}  # by the limit that is known, and by half, again and again
-        if driver.lane.state is not State.REFUSED:
+        if not _stands_refused(driver):
             return None
         driver.limit.learn(most_bytes(configs) or driver.limit.told)
         if piece.record_count == 1:
             return self._refused(driver, action.refused.event, action.refused.attempt)
         driver.limit.refused(len(piece.payload))
-        parts = _cut(piece.payload, driver.name.target, driver.limit.bytes)
-        driver.lane.on_split(action.piece, parts)
+        try:
+            # It may be large, and is not in flight: nothing writes to it while a thread reads it.
+            parts = await asyncio.to_thread(
+                _cut, piece.payload, driver.name.target, driver.limit.bytes, self._terms.inflated_bytes
+            )
+        except WireError as error:
+            error.offset = piece.source_base
+            return self.corrupt(driver, error) if _stands_refused(driver) else None
+        if not _stands_refused(driver):
+            return None
+        driver.lane.on_split(piece, parts)
         return await self._retry(driver, 0.0)
 
     async def _settle(self, driver: LaneDriver, first: int) -> None:
@@ -241,10 +253,18 @@ class Remedies:
             self.fail(driver, LaneRefused(flow=self._terms.flow, lane=driver.name.source, what=f"fetch: {fault.name}"))
 
     def corrupt(self, driver: LaneDriver, error: WireError) -> None:
-        """A source batch is not what the format says."""
-        event = CorruptSource(
+        """A source batch is not what the format says, or larger inside than it may be."""
+        event: AnyEvent = CorruptSource(
             flow=self._terms.flow, lane=driver.name.source, source_offset=error.offset, what=error.what
         )
+        if isinstance(error, BatchTooLarge):
+            event = BatchRefused(
+                flow=self._terms.flow,
+                lane=driver.name.source,
+                source_offset=error.offset,
+                limit_bytes=self._terms.inflated_bytes,
+                what=error.what,
+            )
         self.fail(driver, event)
 
     async def _out_of_range(self, driver: LaneDriver) -> None:
@@ -331,11 +351,15 @@ class Remedies:
         self._tell(event)
 
 
-def _cut(payload: Payload, target: TopicPartition, max_batch_bytes: int) -> list[Encoded]:
+def _stands_refused(driver: LaneDriver) -> bool:
+    """Whether the lane still waits for what is done about a refusal; it may change at each await."""
+    return driver.lane.state is State.REFUSED
+
+
+def _cut(payload: Payload, target: TopicPartition, max_batch_bytes: int, inflated_bytes: int) -> list[Encoded]:
     """Write a batch of several records anew as several batches, even where our codec makes one small enough of it."""
-    header = read_header(payload, 0)
-    parts = reencode(payload, 0, header, *target, wanted_offset=0, max_batch_bytes=max_batch_bytes)
-    if len(parts) == 1:
-        half_bytes = len(parts[0].payload) // 2
-        parts = reencode(payload, 0, header, *target, wanted_offset=0, max_batch_bytes=half_bytes)
-    return parts
+    cut = partial(
+        reencode, payload, 0, read_header(payload, 0), *target, wanted_offset=0, inflated_bytes=inflated_bytes
+    )
+    parts = cut(max_batch_bytes=max_batch_bytes)
+    return cut(max_batch_bytes=len(parts[0].payload) // 2) if len(parts) == 1 else parts

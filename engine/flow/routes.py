@@ -11,6 +11,7 @@ from engine.flow.buffers import BufferPool
 from engine.flow.custody import Custody
 from engine.flow.doubts import Doubts
 from engine.flow.gate import Gate
+from engine.flow.giving_back import GivingBack
 from engine.flow.inbox import Inbox, InboxEvents
 from engine.flow.lane_driver import NOBODY, LaneDriver
 from engine.flow.leaders import Leaders
@@ -77,6 +78,7 @@ class Routes:
         meter: FlowMeter,
     ) -> None:
         self.pool = BufferPool(terms.buffer_budget_bytes)
+        self.giving_back = GivingBack(self.pool, drivers, self.can_send, self.wake, self._copy_out)
         self.doubts = Doubts(target, spawn, self.kick, lost)
         self.expiry = ProducerExpiry(target, drivers)
         self.leaders = Leaders(source, target, drivers, self.place, changed, self._settle)
@@ -143,6 +145,7 @@ class Routes:
     def leave(self, driver: LaneDriver) -> None:
         """The lane has ended: keep nothing that names it."""
         self.leaders.forget(driver)
+        self.giving_back.forget(driver)
         way = self._ways.pop(driver, Way())
         for door in (way.inbox, *way.outboxes):
             if door is not None:
@@ -173,6 +176,7 @@ class Routes:
                     silent=lambda: self._silent(self._inboxes.get(address)),
                 ),
                 meter=self._meter,
+                inflated_bytes=self._terms.inflated_bytes,
             )
             door = self._inboxes[address] = Door(address, inbox)
             door.lanes = lanes
@@ -236,9 +240,33 @@ class Routes:
     # --- traffic ---------------------------------------------------------------------------------------------
 
     def may_send(self, driver: LaneDriver) -> bool:
-        """Whether the lane may be fetched now: what is fetched could be sent on."""
+        """Whether the lane may be fetched now: what is fetched could be sent on.
+
+        Lanes of a broker whose quota is used up leave half of the memory to others: they send what they have first.
+        """
         outbox = self._ways[driver].outbox
-        return outbox is not None and outbox.box.open and self._gate.is_open
+        if outbox is None or not outbox.box.open or not self._gate.is_open or self.giving_back.holds(driver):
+            return False
+        return not (outbox.box.throttled and driver.lane.queued_bytes and self.pool.is_half_used)
+
+    def can_send(self, driver: LaneDriver) -> bool:
+        """Whether nothing known keeps batches of the lane from going out, those too that a position goes before."""
+        way, transaction = self._ways.get(driver, Way()), driver.transaction
+        return (
+            way.outbox is not None
+            and way.outbox.box.moves
+            and way.positions is not None
+            and way.positions.box.moves
+            and not driver.doubted
+            and not driver.positions.writing
+            and (transaction is None or transaction.between_steps)
+            and not self._custody.elsewhere(driver, way.outbox.box)
+            and self._gate.is_open
+        )
+
+    def _copy_out(self, after_s: float) -> None:
+        for door in self._outboxes.values():
+            door.box.copy_out(after_s)
 
     def obstacle(self, driver: LaneDriver) -> str:
         """Say what keeps the lane from being fetched or sent just now; empty where nothing of the way does."""

@@ -5,6 +5,7 @@ import msgspec
 from engine.core.piece import Limits
 from engine.core.position_keys import CONNECTOR, PositionKeys
 from engine.flow.ports import FetchTerms
+from engine.wire.bounded import MAX_INFLATED_BYTES
 from policies.model import FlowName
 from policies.topic_faults import FaultRules
 
@@ -28,6 +29,8 @@ class FlowTerms(msgspec.Struct, frozen=True, kw_only=True):
     """The name that positions are kept under."""
     positions_partitions: int = 25
     buffer_budget_bytes: int = 64 * 1024 * 1024
+    inflated_bytes: int = MAX_INFLATED_BYTES
+    """What a batch may inflate to that has to be written anew."""
     flush_s: float = 60.0
     """How often a position is written that nothing else asks for."""
     untold_s: float = 5.0

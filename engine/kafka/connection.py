@@ -169,6 +169,11 @@ class Connection:
         """host:port."""
         return f"{self.host}:{self.port}"
 
+    @property
+    def flushed(self) -> bool:
+        """Whether the system has taken all that was sent, so that nothing here reads the parts of a request."""
+        return self._transport is None or self._transport.get_write_buffer_size() == 0
+
     def supports(self, api_key: int, version: int) -> bool:
         """Whether the broker speaks this version of this request."""
         low, high = self.versions.get(api_key, (0, -1))

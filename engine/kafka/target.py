@@ -111,6 +111,11 @@ class KafkaTargetBroker:
         """Whether outcomes are held back, as the broker's quota asks (KIP-219)."""
         return bool(self._late)
 
+    @property
+    def flushed(self) -> bool:
+        """Whether the system has all bytes that were sent."""
+        return self._connection.flushed
+
     async def wait_lost(self) -> None:
         """Return when the connection is gone and every request has had its outcomes."""
         await self._connection.closed.wait()

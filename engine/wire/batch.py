@@ -44,6 +44,7 @@ _HEAD = struct.Struct(">qiibI")  # base offset .. CRC
 _BODY = struct.Struct(">hiqqqhi")  # attributes .. base sequence, what the CRC begins with
 _LEGACY = struct.Struct(">qiIbb")  # offset, size, CRC-32, magic, attributes
 _TIMESTAMP = struct.Struct(">q")
+_CONTROL_BYTES = 64 * 1024  # a control batch has one record of a few bytes, which brokers do not compress
 _CONTROL_KEY = struct.Struct(">hh")  # version, type
 # Smallest batch length by magic: CRC, magic, attributes, [timestamp], key size, value size; v2: the header.
 _LEAST_LENGTH = (14, 22, HEADER_BYTES - LOG_OVERHEAD_BYTES)
@@ -147,7 +148,7 @@ def control_type(buffer: Buffer, at: int, header: BatchHeader, topic: str = "", 
         return -1
     body = memoryview(buffer)[at + HEADER_BYTES : at + header.size_bytes]
     try:
-        key = _first_key(decompress(header.codec, bytes(body)))
+        key = _first_key(decompress(header.codec, bytes(body), _CONTROL_BYTES))
         return int(_CONTROL_KEY.unpack_from(key)[1])
     except (InflateError, BadVarint, IndexError, struct.error) as error:
         raise MalformedBatch(topic, partition, header.base_offset, f"control record: {error}") from error

@@ -8,7 +8,7 @@ from engine.wire.codecs import decompress
 from engine.wire.header import HEADER_BYTES, BatchHeader, Buffer
 from engine.wire.legacy import read_legacy_records
 from engine.wire.record import BadRecords, Record
-from engine.wire.slots import walk
+from engine.wire.slots import scan
 from engine.wire.varint import BadVarint, read_varint
 
 
@@ -42,7 +42,7 @@ def raw_records(buffer: Buffer, at: int, header: BatchHeader, limit_bytes: int =
 
 
 def _walked(raw: bytes, header: BatchHeader) -> Iterator[Record]:
-    for _, _, _, tail, end, offset_delta, timestamp_delta in walk(raw, header.record_count, header.last_offset_delta):
+    for _, _, _, tail, end, offset_delta, timestamp_delta in scan(raw, header.record_count, header.last_offset_delta):
         yield _record(raw, tail, end, header.base_offset + offset_delta, _timestamp(header, timestamp_delta))
 
 

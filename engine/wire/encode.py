@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from crc32c import crc32c
 
-from engine.wire.codecs import compress
+from engine.wire.codecs import NONE, compress
 from engine.wire.header import HEADER_BYTES, LAYOUT, LOG_OVERHEAD_BYTES
 from engine.wire.record import BadRecords, Record
 from engine.wire.varint import write_varint
@@ -58,7 +58,7 @@ def _sized(field: bytes | None) -> bytes:
 
 
 def seal(
-    area: bytes,
+    area: bytes | bytearray,
     codec: int,
     count: int,
     base_timestamp: int,
@@ -74,7 +74,7 @@ def seal(
     """
     if base_timestamp not in _I64_RANGE or max_timestamp not in _I64_RANGE:
         raise BadRecords(f"timestamps from {base_timestamp} to {max_timestamp} do not fit 64 bits")
-    body = compress(codec, area, hard=hard)
+    body = compress(codec, area, hard=hard) if codec != NONE else area
     batch = bytearray(HEADER_BYTES + len(body))
     length = len(batch) - LOG_OVERHEAD_BYTES
     max_timestamp = max(-1, max_timestamp)

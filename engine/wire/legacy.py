@@ -9,6 +9,7 @@ wrapper's offset is the absolute one of the last.
 import struct
 import zlib
 
+from engine.wire.bounded import MAX_INFLATED_BYTES
 from engine.wire.codecs import ZSTD, decompress
 from engine.wire.header import CODEC_MASK, LOG_APPEND_BIT, LOG_OVERHEAD_BYTES, BatchHeader, Buffer
 from engine.wire.record import BadRecords, Record
@@ -20,7 +21,9 @@ _I32 = struct.Struct(">i")
 _LEAST_SIZE = 14
 
 
-def read_legacy_records(buffer: Buffer, at: int, header: BatchHeader) -> list[Record]:
+def read_legacy_records(
+    buffer: Buffer, at: int, header: BatchHeader, limit_bytes: int = MAX_INFLATED_BYTES
+) -> list[Record]:
     """Return the records of one entry; `BadRecords` or `InflateError` on any lie."""
     outer = _read_entry(bytes(memoryview(buffer)[at + LOG_OVERHEAD_BYTES : at + header.size_bytes]), header.base_offset)
     if header.codec == 0:
@@ -29,7 +32,7 @@ def read_legacy_records(buffer: Buffer, at: int, header: BatchHeader) -> list[Re
         raise BadRecords(f"format {header.magic} has no zstd")
     if outer.value is None:
         raise BadRecords("a compressed entry without a value")
-    inner = _inner_records(decompress(header.codec, outer.value), header)
+    inner = _inner_records(decompress(header.codec, outer.value, limit_bytes), header)
     if header.magic == 0:
         return inner
     return _with_absolute_offsets(inner, header.base_offset)

@@ -11,7 +11,7 @@ import struct
 
 import cramjam
 
-from engine.wire.bounded import InflateError
+from engine.wire.bounded import InflatedTooLarge, InflateError
 
 _MAGIC = 0x184D2204
 # Version 01, independent blocks, no checksums, 64 KiB blocks: byte for byte the header Kafka's producer writes.
@@ -23,11 +23,11 @@ _U32 = struct.Struct("<I")
 _MAX_BLOCK_BYTES = {0x40: 1 << 16, 0x50: 1 << 18, 0x60: 1 << 20, 0x70: 1 << 22}  # by the BD byte
 
 
-def compress_lz4(data: bytes, hard: bool) -> bytes:
+def compress_lz4(data: bytes | bytearray, hard: bool) -> bytes:
     """Return one frame of 64 KiB blocks; with `hard`, LZ4-HC in blocks of 4 MiB."""
     if hard:
         compressor = cramjam.lz4.Compressor(level=_HARD_LEVEL, content_checksum=False, block_linked=False)
-        compressor.compress(data)
+        compressor.compress(bytes(data))  # it takes nothing else
         return bytes(compressor.finish())
     out = bytearray(_HEADER)
     view = memoryview(data)
@@ -82,7 +82,7 @@ def decompress_lz4(data: bytes, limit_bytes: int) -> bytes:
         else:
             out += memoryview(block)[: _inflate_block(view[at : at + size], block)]
         if len(out) > limit_bytes:
-            raise InflateError(f"lz4: more than {limit_bytes} bytes when inflated")
+            raise InflatedTooLarge("lz4", limit_bytes)
         at += size + 4 * has_checksums
 
 

@@ -4,10 +4,13 @@ Record bodies are copied as they are; only length and offset delta change, and t
 time gives every record the same one. The base timestamp stays the source batch's, so the other deltas stay right.
 """
 
+from collections.abc import Iterator
+from itertools import pairwise
+
 import msgspec
 
-from engine.errors import MalformedBatch
-from engine.wire.bounded import InflateError
+from engine.errors import BatchTooLarge, MalformedBatch
+from engine.wire.bounded import MAX_INFLATED_BYTES, InflatedTooLarge, InflateError
 from engine.wire.decode import raw_records
 from engine.wire.encode import seal, write_area
 from engine.wire.header import BatchHeader, Buffer
@@ -15,6 +18,9 @@ from engine.wire.legacy import read_legacy_records
 from engine.wire.record import BadRecords
 from engine.wire.slots import Slot, scan
 from engine.wire.varint import write_varint
+
+# The area of some records, where their straight runs begin, the last offset delta, and the largest timestamp delta.
+_Written = tuple[bytearray, tuple[tuple[int, int], ...], int, int]
 
 # Pieces of a split batch compress a little worse than the whole did.
 _SPLIT_SLACK = 1.05
@@ -33,16 +39,35 @@ class Encoded(msgspec.Struct, frozen=True, gc=False):
     next_offset: int
 
 
+class _Part(msgspec.Struct, frozen=True, gc=False):
+    """Some records of a source batch: `raw[at:end]`, `count` of them, behind the offset delta `before`."""
+
+    at: int
+    end: int
+    count: int
+    before: int
+
+
 class _Source(msgspec.Struct, frozen=True, gc=False):
-    """The records of a source batch as an inflated area with slots, whatever its format was."""
+    """The records of a source batch as an inflated area, whatever its format was."""
 
     raw: bytes
-    slots: list[Slot]
+    count: int
+    last_offset_delta: int
     base_offset: int
     next_offset: int
     base_timestamp: int
     is_flat: bool  # every record has the base timestamp (log-append time)
     codec: int
+
+    @property
+    def whole(self) -> _Part:
+        """All records."""
+        return _Part(0, len(self.raw), self.count, -1)
+
+    def slots(self, part: _Part) -> Iterator[Slot]:
+        """Yield the slots of some records; `BadRecords` on any lie."""
+        return scan(self.raw, part.count, self.last_offset_delta, at=part.at, end=part.end, before=part.before)
 
 
 def reencode(
@@ -54,16 +79,20 @@ def reencode(
     *,
     wanted_offset: int,
     max_batch_bytes: int,
+    inflated_bytes: int = MAX_INFLATED_BYTES,
 ) -> list[Encoded]:
     """Return the records from `wanted_offset` on as batches of at most `max_batch_bytes`, same codec, same timestamps.
 
     A single record above the limit stays alone in a batch of its own, compressed as hard as its codec can: the target's
-    answer to it decides. Empty if no record remains. `MalformedBatch` for contents that are not what the header says.
+    answer to it decides. Empty if no record remains. `MalformedBatch` for contents that are not what the header says,
+    `BatchTooLarge` for more than `inflated_bytes` of them.
     """
     try:
-        source = _open(buffer, at, header)
-        slots = [slot for slot in source.slots if source.base_offset + slot[5] >= wanted_offset]
-        pieces = _fit(source, slots, max_batch_bytes) if slots else []
+        source = _open(buffer, at, header, inflated_bytes)
+        part = _wanted(source, wanted_offset)
+        pieces = _fit(source, part, max_batch_bytes) if part is not None else []
+    except InflatedTooLarge as error:
+        raise BatchTooLarge(topic, partition, header.base_offset, str(error)) from error
     except (InflateError, BadRecords) as error:
         raise MalformedBatch(topic, partition, header.base_offset, str(error)) from error
     if pieces:
@@ -71,71 +100,93 @@ def reencode(
     return pieces
 
 
-def _open(buffer: Buffer, at: int, header: BatchHeader) -> _Source:
+def _open(buffer: Buffer, at: int, header: BatchHeader, inflated_bytes: int) -> _Source:
     if header.magic < 2:
-        return _open_legacy(buffer, at, header)
-    raw = raw_records(buffer, at, header)
-    slots = scan(raw, header.record_count, header.last_offset_delta)
+        return _open_legacy(buffer, at, header, inflated_bytes)
+    raw = raw_records(buffer, at, header, inflated_bytes)
     is_flat = header.is_log_append_time
     base_timestamp = header.max_timestamp if is_flat else header.base_timestamp
-    return _Source(raw, slots, header.base_offset, header.next_offset, base_timestamp, is_flat, header.codec)
+    return _Source(
+        raw,
+        header.record_count,
+        header.last_offset_delta,
+        header.base_offset,
+        header.next_offset,
+        base_timestamp,
+        is_flat,
+        header.codec,
+    )
 
 
-def _open_legacy(buffer: Buffer, at: int, header: BatchHeader) -> _Source:
+def _open_legacy(buffer: Buffer, at: int, header: BatchHeader, inflated_bytes: int) -> _Source:
     """Write the old records as a v2 area first: rare enough to take the long way."""
-    records = read_legacy_records(buffer, at, header)
+    records = read_legacy_records(buffer, at, header, inflated_bytes)
     base_offset, last_offset, base_timestamp = records[0].offset, records[-1].offset, records[0].timestamp
     raw = write_area(records, [record.offset - base_offset for record in records], base_timestamp)
-    slots = scan(raw, len(records), last_offset - base_offset)
     next_offset = max(header.next_offset, last_offset + 1)
-    return _Source(raw, slots, base_offset, next_offset, base_timestamp, False, header.codec)
+    last_delta = last_offset - base_offset
+    return _Source(raw, len(records), last_delta, base_offset, next_offset, base_timestamp, False, header.codec)
 
 
-def _fit(source: _Source, slots: list[Slot], max_batch_bytes: int) -> list[Encoded]:
-    """Encode the slots; where the result is too large, divide by its measured size and encode the parts."""
-    piece = _encode(source, slots)
+def _wanted(source: _Source, wanted_offset: int) -> _Part | None:
+    """Return the records from an offset on; None where the cleaner left none of them."""
+    if wanted_offset <= source.base_offset:
+        return source.whole if source.count else None
+    for index, slot in enumerate(source.slots(source.whole)):
+        if source.base_offset + slot[5] >= wanted_offset:
+            return _Part(slot[0], len(source.raw), source.count - index, slot[5] - 1)
+    return None
+
+
+def _fit(source: _Source, part: _Part, max_batch_bytes: int) -> list[Encoded]:
+    """Encode some records; where the result is too large, divide by its measured size and encode the parts."""
+    piece = _encode(source, part)
     size = len(piece.payload)
     if size <= max_batch_bytes:
         return [piece]
-    if len(slots) == 1:  # its producer may have compressed harder than we do, and then it fitted
-        return [_encode(source, slots, hard=True)]
+    if part.count == 1:  # its producer may have compressed harder than we do, and then it fitted
+        return [_encode(source, part, hard=True)]
     parts = max(2, int(size * _SPLIT_SLACK / max_batch_bytes) + 1)
-    return [piece for part in _divide(slots, parts) for piece in _fit(source, part, max_batch_bytes)]
+    return [piece for smaller in _divide(source, part, parts) for piece in _fit(source, smaller, max_batch_bytes)]
 
 
-def _divide(slots: list[Slot], parts: int) -> list[list[Slot]]:
-    """Cut two or more slots into two to `parts` groups of about equal uncompressed size.
+def _divide(source: _Source, part: _Part, parts: int) -> list[_Part]:
+    """Cut two or more records into two to `parts` groups of about equal uncompressed size.
 
     A record belongs to the group its middle falls into: the middles of the first and the last are at least half of all
     bytes apart, so there are always two groups and `_fit` ends.
     """
-    share = sum(slot[4] - slot[0] for slot in slots) / parts
-    groups: list[list[Slot]] = []
-    current = -1
-    passed = 0
-    for slot in slots:
-        size = slot[4] - slot[0]
-        group = int((passed + size / 2) / share)
-        passed += size
+    share = (part.end - part.at) / parts
+    cuts: list[tuple[int, int, int]] = []  # where each group begins: byte, index of its record, offset delta before
+    current, before = -1, part.before
+    for index, slot in enumerate(source.slots(part)):
+        group = int(((slot[0] + slot[4]) / 2 - part.at) / share)
         if group != current:
-            groups.append([])
+            cuts.append((slot[0], index, before))
             current = group
-        groups[-1].append(slot)
-    return groups
+        before = slot[5]
+    cuts.append((part.end, part.count, before))
+    return [_Part(at, end, last - first, known) for (at, first, known), (end, last, _) in pairwise(cuts)]
 
 
-def _encode(source: _Source, slots: list[Slot], *, hard: bool = False) -> Encoded:
-    max_delta = 0 if source.is_flat else max(slot[6] for slot in slots)
-    area = _write_flat(source.raw, slots) if source.is_flat else _write(source.raw, slots)
+def _encode(source: _Source, part: _Part, *, hard: bool = False) -> Encoded:
+    area, runs, last_delta, max_delta = (_write_flat if source.is_flat else _write)(source, part)
     base_timestamp = source.base_timestamp
-    payload = seal(area, source.codec, len(slots), base_timestamp, base_timestamp + max_delta, hard=hard)
-    return Encoded(payload, len(slots), _runs(source, slots), source.base_offset + slots[-1][5] + 1)
+    payload = seal(area, source.codec, part.count, base_timestamp, base_timestamp + max_delta, hard=hard)
+    return Encoded(payload, part.count, runs, source.base_offset + last_delta + 1)
 
 
-def _write(raw: bytes, slots: list[Slot]) -> bytes:
-    out = bytearray()
-    for index, (start, body, delta_at, tail, end, offset_delta, _) in enumerate(slots):
-        if offset_delta == index:
+def _write(source: _Source, part: _Part) -> _Written:
+    raw, base_offset = source.raw, source.base_offset
+    out, runs, shift = bytearray(), [], -1
+    offset_delta, max_delta = -1, -(1 << 63)
+    for index, (start, body, delta_at, tail, end, offset_delta, timestamp_delta) in enumerate(source.slots(part)):
+        if offset_delta - index != shift:
+            shift = offset_delta - index
+            runs.append((index, base_offset + offset_delta))
+        if timestamp_delta > max_delta:
+            max_delta = timestamp_delta
+        if not shift:
             out += raw[start:end]
             continue
         delta = write_varint(index)
@@ -143,26 +194,21 @@ def _write(raw: bytes, slots: list[Slot]) -> bytes:
         out += raw[body:delta_at]
         out += delta
         out += raw[tail:end]
-    return bytes(out)
+    return out, tuple(runs), offset_delta, max_delta
 
 
-def _write_flat(raw: bytes, slots: list[Slot]) -> bytes:
-    out = bytearray()
-    for index, (_, body, _, tail, end, _, _) in enumerate(slots):
+def _write_flat(source: _Source, part: _Part) -> _Written:
+    raw, base_offset = source.raw, source.base_offset
+    out, runs, shift = bytearray(), [], -1
+    offset_delta = -1
+    for index, (_, body, _, tail, end, offset_delta, _) in enumerate(source.slots(part)):
+        if offset_delta - index != shift:
+            shift = offset_delta - index
+            runs.append((index, base_offset + offset_delta))
         delta = write_varint(index)
         out += write_varint(2 + len(delta) + end - tail)
         out += raw[body : body + 1]
         out += b"\x00"  # timestamp delta
         out += delta
         out += raw[tail:end]
-    return bytes(out)
-
-
-def _runs(source: _Source, slots: list[Slot]) -> tuple[tuple[int, int], ...]:
-    runs: list[tuple[int, int]] = []
-    shift = None
-    for index, slot in enumerate(slots):
-        if slot[5] - index != shift:
-            shift = slot[5] - index
-            runs.append((index, source.base_offset + slot[5]))
-    return tuple(runs)
+    return out, tuple(runs), offset_delta, 0

@@ -7,14 +7,14 @@ import struct
 
 import cramjam
 
-from engine.wire.bounded import InflateError
+from engine.wire.bounded import InflatedTooLarge, InflateError
 
 _HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 _BLOCK_BYTES = 32768  # xerial's default
 _I32 = struct.Struct(">i")
 
 
-def compress_snappy(data: bytes) -> bytes:
+def compress_snappy(data: bytes | bytearray) -> bytes:
     """Return a xerial stream of 32 KiB blocks."""
     out = bytearray(_HEADER)
     view = memoryview(data)
@@ -25,11 +25,10 @@ def compress_snappy(data: bytes) -> bytes:
     return bytes(out)
 
 
-def _inflate_block(block: memoryview, room: int) -> bytes:
+def _inflate_block(block: memoryview, room: int, limit_bytes: int) -> bytes:
     try:
-        size = cramjam.snappy.decompress_raw_len(block)
-        if size > room:
-            raise InflateError(f"snappy: a block of {size} bytes when inflated, {room} allowed")
+        if cramjam.snappy.decompress_raw_len(block) > room:
+            raise InflatedTooLarge("snappy", limit_bytes)
         return bytes(cramjam.snappy.decompress_raw(block))
     except cramjam.DecompressionError as error:
         raise InflateError(f"snappy: {error}") from error
@@ -39,7 +38,7 @@ def decompress_snappy(data: bytes, limit_bytes: int) -> bytes:
     """Return the content; `InflateError` for broken bytes or more than `limit_bytes`."""
     view = memoryview(data)
     if data[:8] != _HEADER[:8]:
-        return _inflate_block(view, limit_bytes)
+        return _inflate_block(view, limit_bytes, limit_bytes)
     parts: list[bytes] = []
     room = limit_bytes
     at = 0
@@ -53,7 +52,7 @@ def decompress_snappy(data: bytes, limit_bytes: int) -> bytes:
         at += 4
         if not 0 <= size <= len(data) - at:
             raise InflateError(f"snappy: a block of {size} bytes, {len(data) - at} left")
-        parts.append(_inflate_block(view[at : at + size], room))
+        parts.append(_inflate_block(view[at : at + size], room, limit_bytes))
         room -= len(parts[-1])
         at += size
     return b"".join(parts)

@@ -18,6 +18,7 @@ class HeldTarget:
         self.lost = asyncio.Event()
         self.closed = False
         self.throttled = False
+        self.flushed = True
 
     def append(self, appends: Sequence[Append], on_outcomes: OnOutcomes) -> None:
         self.sent.append(list(appends))

@@ -24,6 +24,7 @@ class FakeTargetBroker:
         self._cluster, self.node = cluster, node
         self.lost = asyncio.Event()
         self.throttled = False
+        self.flushed = True
         self.held: list[tuple[list[Append], OnOutcomes, list[Outcome] | None]] = []
         """What is not answered, with the outcomes of what was appended."""
 

@@ -1,6 +1,7 @@
-"""Transactions of lanes whose target partition has no leader just then, on three real brokers without replicas.
+"""Lanes whose target partition, or whose positions partition, has no leader just then, on three real brokers.
 
-Kafka's coordinator leaves out the marker of a commit that it decides at that moment (KAFKA-20734), and tells nobody.
+In transactions, Kafka's coordinator leaves out the marker of a commit that it decides at that moment (KAFKA-20734), and
+tells nobody.
 """
 
 import asyncio
@@ -14,12 +15,16 @@ from deploy.local.cluster import Cluster
 from deploy.local.ports import HOST
 from deploy.local.probe import living_brokers
 from engine.core.commit_events import CommitUndone, CommitUnmarked
+from engine.core.states import State
 from engine.errors import BrokerUnreachable, ConnectionLost
 from engine.flow import marker_watch
+from engine.flow.buffers import BUFFER_BYTES
+from engine.flow.ports import LATEST
 from engine.kafka import fencing
 from policies.model import LaneName
 from tests.harness.admin import create_topics
 from tests.harness.committed import DEADLINE_S, assert_once, fill, seen, until_seen
+from tests.harness.load import append, numbered, producer
 from tests.harness.mirror import Mirror, Run, lanes_of
 
 pytestmark = [pytest.mark.integration]
@@ -69,11 +74,7 @@ class Unled:
     async def leaderless(self, run: Run) -> AsyncIterator[None]:
         """Kill that broker, and let it come back at the end; meanwhile every other one knows that it is gone."""
         broker = await self.kill()
-        async with asyncio.timeout(DEADLINE_S):
-            for other in self._target.brokers:  # any of them may be the coordinator that decides
-                while other is not broker and broker.node_id in await living(other):
-                    run.progress()
-                    await asyncio.sleep(0.1)
+        await until_unseen(self._target, broker, run)  # any other may be the coordinator that decides
         yield
         await asyncio.to_thread(self._target.restart, broker)
 
@@ -88,6 +89,15 @@ class Unled:
                     await asyncio.sleep(0.1)
                 else:
                     return sum(any(one.open_since_offset >= 0 for one in rows) for rows in found.values())
+
+
+async def until_unseen(cluster: Cluster, broker: Broker, run: Run) -> None:
+    """Wait until every other broker knows that one is gone."""
+    async with asyncio.timeout(DEADLINE_S):
+        for other in cluster.brokers:
+            while other is not broker and broker.node_id in await living(other):
+                run.progress()
+                await asyncio.sleep(0.1)
 
 
 async def living(broker: Broker) -> set[int]:
@@ -164,3 +174,54 @@ async def test_commits_whose_markers_are_left_out_are_made_again_or_copied_again
         await until_seen(mirror, mirror.lanes, 1500)
         assert {event.lane for event in run.told(CommitUndone)} == {lane.source for lane in unled.unled}
     assert await assert_once(mirror, "marked") == PARTITIONS * 1500
+
+
+SHORT_PARTITIONS = 8
+
+
+async def fill_in_transactions(source: Cluster, topic: str, times: int) -> None:
+    """Append to every partition again and again; a marker behind each batch breaks the run of source offsets."""
+    async with producer(source, transactional_id=f"fill-{topic}", max_batch_size=65536) as client:
+        for number in range(times):
+            async with client.transaction():
+                for partition in range(SHORT_PARTITIONS):
+                    await append(client, topic, partition, numbered(50, first=50 * number, size_bytes=1000))
+
+
+async def test_lanes_whose_positions_have_no_leader_leave_the_memory_to_others(
+    source_cluster: Cluster, three: Cluster
+) -> None:
+    """Memory for one fetch; the only replica of one of two positions partitions is gone for a while."""
+    topic = "short-memory"
+    mirror = Mirror(source_cluster, three, alias="short", buffer_budget_bytes=BUFFER_BYTES, drain_s=DEADLINE_S)
+    compact = {"cleanup.policy": "compact"}
+    await create_topics(three, {mirror.positions_topic: 2}, configs=compact)
+    await create_topics(three, {mirror.map_topic: 2}, replicas=3, configs=compact)
+    await mirror.topic_on_source(topic, SHORT_PARTITIONS)
+    await create_topics(three, {mirror.copied(topic): SHORT_PARTITIONS}, replicas=3)
+    mirror.lanes += lanes_of(topic, mirror.copied(topic), SHORT_PARTITIONS)
+    await fill_in_transactions(source_cluster, topic, 1)
+    async with mirror.run() as run:
+        await run.until_copied()
+        drivers = list(run.copier.drivers.values())
+        node = drivers[0].position_appender.leader.node
+        stuck = [one for one in drivers if one.position_appender.leader.node == node]
+        well = [one for one in drivers if one not in stuck]
+        assert well, "both partitions of the positions have the same leader"
+        broker = next(one for one in three.brokers if one.node_id == node)
+        await asyncio.to_thread(broker.kill)
+        await until_unseen(three, broker, run)
+        await fill_in_transactions(source_cluster, topic, 6)
+        await run.until(lambda: all(one.source_end > one.lane.source_next for one in stuck), "lanes stand still")
+        for _ in range(3):
+            await fill_in_transactions(source_cluster, topic, 2)
+            async with mirror.asking_source() as asked:
+                ends = await asked.offsets([one.name.source for one in well], LATEST)
+            await run.until(
+                lambda ends=ends: all(one.lane.source_next >= ends[one.name.source] for one in well),  # type: ignore[misc]
+                "lanes whose positions have a leader go on",
+            )
+        assert all(one.lane.state is State.COPYING for one in stuck)
+        await asyncio.to_thread(three.restart, broker)
+        await run.until_copied()
+    assert await assert_once(mirror, topic) == SHORT_PARTITIONS * 50 * 13

@@ -105,6 +105,13 @@ KEYS: list[Row] = [
         (10_000_000, 20_000_000),
     ),
     (
+        "raymirror.batch.inflated.bytes",
+        FLOW,
+        ("10000000", "20000000"),
+        lambda found: found.inflated_bytes,
+        (10_000_000, 20_000_000),
+    ),
+    (
         "raymirror.foreign.writer",
         FLOW,
         ("continue", "stop"),
@@ -284,6 +291,7 @@ def test_every_setting_of_a_flow_is_in_the_table() -> None:
         "target_drain_s",
         "shrink_after_s",
         "buffer_budget_bytes",
+        "inflated_bytes",
         "stop_on_foreign_writer",
         "faults",
         "syncs",

@@ -1,7 +1,7 @@
 """A lane fed with real batches, for tests that play a few steps by hand."""
 
 from engine.core.actions import Action, Actions
-from engine.core.intake import stamp, take_in
+from engine.core.intake import stamp, take_in, work_for
 from engine.core.lane import Lane
 from engine.core.outcome import Outcome, OutcomeKind
 from engine.core.piece import Limits, Piece
@@ -22,6 +22,12 @@ class Shares:
 
     def __init__(self) -> None:
         self.count = 1
+        self.owned: list[tuple[int, bool, Shares]] = []
+        """Size, whether stuck, and shares of what batches have for themselves."""
+
+    def own(self, size: int, *, stuck: bool) -> "Shares":
+        self.owned.append((size, stuck, Shares()))
+        return self.owned[-1][2]
 
     def retain(self) -> "Shares":
         self.count += 1
@@ -30,6 +36,10 @@ class Shares:
     def release(self) -> None:
         assert self.count > 0
         self.count -= 1
+
+
+def _all_owned(shares: Shares) -> list[tuple[int, bool, Shares]]:
+    return [row for one in shares.owned for row in (one, *_all_owned(one[2]))]
 
 
 class Played:
@@ -52,15 +62,9 @@ class Played:
         fetched, aborted = self.source.fetch(self.lane.fetch_offset, batches, late=late)
         buffer, shares = bytearray(fetched), Shares()
         self.shares.append(shares)
-        epoch = take_in(
-            self.lane,
-            memoryview(buffer),
-            0,
-            len(buffer),
-            aborted=aborted,
-            max_batch_bytes=max_batch_bytes,
-            lease=shares,
-        )
+        view, limit = memoryview(buffer), max_batch_bytes
+        work = work_for(self.lane, view, 0, len(view), aborted=aborted, max_batch_bytes=limit)
+        epoch = take_in(self.lane, work, shares)
         shares.release()
         return epoch
 
@@ -90,6 +94,11 @@ class Played:
     @property
     def leased(self) -> int:
         return sum(shares.count for shares in self.shares)
+
+    def own_bytes(self, *, stuck: bool) -> int:
+        """Return the bytes that batches have for themselves."""
+        rows = [one for shares in self.shares for one in _all_owned(shares)]
+        return sum(size for size, is_stuck, shares in rows if is_stuck is stuck and shares.count)
 
 
 def start() -> Position:

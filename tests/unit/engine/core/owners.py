@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from engine.core.actions import Action, Fail, Inspect, Reacquire, ReadTail, Retry, RetryRefused, Split, Unmarked
 from engine.core.block_stream import BlockStream
 from engine.core.fenced_stream import FencedStream
-from engine.core.intake import stamp, take_in
+from engine.core.intake import stamp, take_in, work_for
 from engine.core.lane import Lane
 from engine.core.map_resume import map_reaches, resumed_map, unfolded
 from engine.core.map_runs import MapStart, MapTail
@@ -212,15 +212,8 @@ class Owner:
         first = read_header(memoryview(fetched), 0).size_bytes
         buffer = bytearray(fetched[: max(first, len(fetched) - cut_bytes)])
         lease = Lease(self.world, buffer)
-        take_in(
-            self.lane,
-            memoryview(buffer),
-            0,
-            len(buffer),
-            aborted=aborted,
-            max_batch_bytes=self.max_batch_bytes,
-            lease=lease,
-        )
+        view, limit = memoryview(buffer), self.max_batch_bytes
+        take_in(self.lane, work_for(self.lane, view, 0, len(view), aborted=aborted, max_batch_bytes=limit), lease)
         lease.release()
 
     def carry(self) -> bool:

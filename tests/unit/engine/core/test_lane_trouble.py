@@ -268,3 +268,60 @@ def test_behind_old_records_one_batch_goes_alone_until_the_broker_shows_that_it_
     played.answer(played.lane.pieces.in_flight[0], K.APPENDED, 58)
     played.feed(2, 2)
     assert len(played.send()) == 2  # behind young ones the whole window is open
+
+
+def test_batches_of_a_lane_in_trouble_count_as_stuck_until_they_are_there() -> None:
+    played = Played()
+    played.feed(4)
+    (piece,) = played.send()
+    size = len(piece.payload)
+    assert played.own_bytes(stuck=True) == 0
+    played.answers([piece], K.UNKNOWN)
+    assert (played.leased, played.own_bytes(stuck=True)) == (0, size)
+    played.lane.on_retry()
+    (again,) = played.send()
+    assert again is piece
+    played.answers([again], K.UNKNOWN)
+    assert played.own_bytes(stuck=True) == size, "once, however often it fails"
+    played.lane.on_retry()
+    played.answer(played.send()[0], K.APPENDED, 50)
+    assert played.own_bytes(stuck=True) == 0
+
+
+def test_reencoded_batches_count_by_what_they_have_become() -> None:
+    played = Played()
+    played.source.data(6, holes=frozenset({2}))
+    played.take()
+    played.durable()
+    queued = played.lane.queued_bytes
+    assert (played.leased, played.own_bytes(stuck=False)) == (0, queued)
+    (piece,) = played.send()
+    payload = piece.payload
+    played.answers([piece], K.UNKNOWN)
+    assert (played.own_bytes(stuck=False), played.own_bytes(stuck=True)) == (0, queued)
+    assert piece.payload is payload, "it has bytes of its own already"
+    played.lane.disown()
+    assert played.own_bytes(stuck=True) == 0
+
+
+def test_parts_of_a_batch_that_was_too_large_count_instead_of_it() -> None:
+    played = Played()
+    played.feed(6)
+    action = played.answers(played.send(), K.TOO_LARGE)
+    assert isinstance(action, Split)
+    _split(played, action, 90)
+    assert played.own_bytes(stuck=True) == played.lane.queued_bytes > 0
+    played.lane.disown()
+    assert played.own_bytes(stuck=True) == 0
+
+
+def test_a_batch_that_its_lane_forgot_is_not_copied_out_any_more() -> None:
+    played = Played()
+    played.feed(4)
+    (piece,) = played.send()
+    played.lane.disown()
+    payload = piece.payload
+    piece.detach()
+    piece.drop()
+    assert piece.payload is payload
+    assert (played.leased, played.own_bytes(stuck=True)) == (0, 0)

@@ -154,3 +154,11 @@ def test_others_may_be_told_of_what_is_acknowledged() -> None:
     assert stream.told_head() == played.lane.position.map_head
     played.lane.map = None
     assert stream.told_head() is None
+
+
+def test_a_position_lies_in_no_receive_buffer() -> None:
+    write = written(begun()[1])
+    payload = write.payload
+    write.detach()
+    assert write.payload is payload
+    assert write.lease is None

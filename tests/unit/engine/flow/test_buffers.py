@@ -139,5 +139,47 @@ async def test_buffers_that_nobody_needed_since_the_last_look_are_let_go() -> No
     assert pool.free_buffers == 4, "and they come again"
 
 
+async def test_batches_in_memory_of_their_own_hold_fetches_back_as_receive_buffers_do() -> None:
+    pool = pool_of(2)
+    first = await pool.lease()
+    own = first.own(2 * BUFFER, stuck=False)
+    assert (pool.used_bytes, pool.is_short) == (3 * BUFFER, False)
+    first.release()
+    async with asyncio.TaskGroup() as group:
+        second = group.create_task(pool.lease())
+        await turns()
+        assert (second.done(), pool.is_short) == (False, True)
+        own.release()
+    second.result().release()
+    assert pool.used_bytes == 0
+
+
+async def test_stuck_batches_leave_a_quarter_of_the_budget_to_receive() -> None:
+    pool = pool_of(8)
+    first = await pool.lease()
+    stuck = first.own(100 * BUFFER, stuck=True)
+    second = await pool.lease()
+    async with asyncio.TaskGroup() as group:
+        third = group.create_task(pool.lease())
+        await turns()
+        assert not third.done()
+        stuck.release()
+    assert (pool.stuck_bytes, pool.used_bytes) == (0, 3 * BUFFER)
+    for lease in (first, second, third.result()):
+        lease.release()
+
+
+async def test_free_buffers_make_room_for_batches_in_memory_of_their_own() -> None:
+    pool = pool_of(4)
+    for lease in await filled(pool, 4):
+        lease.release()
+    assert pool.free_buffers == 4
+    first = await pool.lease()
+    own = first.own(3 * BUFFER, stuck=False)
+    assert pool.free_buffers == 0, "in use and free ones together stay within the budget"
+    own.release()
+    first.release()
+
+
 def test_a_budget_below_one_buffer_is_one_buffer() -> None:
     assert BufferPool(1, BUFFER).budget_bytes == BUFFER

@@ -1,11 +1,14 @@
 """One inbox: what it asks for, what it believes of the answers."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 
+from engine.core import intake
+from engine.core.intake import Sifted, Work, sift_all
 from engine.core.lane import Lane
 from engine.core.piece import Limits
 from engine.core.position_keys import PositionKeys
@@ -17,6 +20,9 @@ from engine.flow.buffers import BufferPool
 from engine.flow.inbox import Inbox, InboxEvents
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.ports import FetchAnswer, FetchFault, FetchTerms, Leader, Slice
+from engine.wire.codecs import GZIP
+from engine.wire.encode import seal, write_area
+from engine.wire.record import Record
 from policies.model import FlowName, LaneName, TopicPartition
 from tests.fakes.brokers import HeldSource, turns
 from tests.fakes.source_log import LEADER_EPOCH, SourceLog
@@ -346,3 +352,59 @@ async def test_a_lane_that_was_just_given_keeps_no_fetch_waiting_for_others(monk
         async with running(desk):
             assert desk.asked() == [[0, 2]] or desk.asked() == [[2, 0]]
             assert desk.brokers[0].terms[0].max_wait_s == wait_s
+
+
+async def test_a_batch_that_takes_long_keeps_no_other_lane_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake, "LONG_RECORDS", 5)
+    desk, begun, go = Desk(2), threading.Event(), threading.Event()
+
+    def sift(work: Work) -> Sifted:
+        begun.set()
+        assert go.wait(100)
+        return sift_all(work)
+
+    monkeypatch.setattr(inbox, "sift_all", sift)
+    log = SourceLog()
+    log.data(8, holes=frozenset({1}))
+    long, small = log.fetch(0, 1)[0], batch()
+    async with running(desk):
+        desk.answer(one(0, 0, len(long)), one(1, len(long), len(long) + len(small)), body=long + small)
+        await turns()
+        assert await asyncio.to_thread(begun.wait, 100)
+        assert desk.told == [("taken", [0, 1])]
+        assert desk.drivers[1].lane.fetched == 2
+        desk.drivers[1].lane.rewind()
+        desk.inbox.wake()
+        await turns()
+        assert desk.asked()[-1] == [1], "the other is not fetched meanwhile"
+        go.set()
+        async with asyncio.timeout(100):
+            while len(desk.told) < 2:  # noqa: ASYNC110 - a thread is waited for
+                await asyncio.sleep(0.001)
+        assert desk.told[1] == ("taken", [0])
+        assert desk.drivers[0].lane.fetched == 7
+        desk.answer()
+    assert desk.pool.used_bytes == desk.drivers[0].lane.queued_bytes
+
+
+@pytest.mark.parametrize("gone", [False, True])
+async def test_what_took_long_counts_only_for_a_lane_that_still_stands_there(
+    gone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(intake, "LONG_BYTES", 10)
+    desk, (driver,) = Desk(1), (Desk(1).drivers)
+    desk.drivers = [driver]
+    driver.limit.learn(10)
+    desk.inbox._inflated_bytes = 20
+    payload = seal(write_area([Record(0, 0, b"key", b"v" * 90)], [0], 0), GZIP, 1, 0, 0)
+    async with running(desk):
+        async with desk.pool.beside:
+            desk.answer(one(0, 0, len(payload)), body=bytes(payload))
+            await turns()
+            if gone:
+                driver.lane.stop()
+        async with asyncio.timeout(100):
+            while desk.inbox._busy:  # noqa: ASYNC110 - a thread is waited for
+                await asyncio.sleep(0.001)
+    assert (("corrupt", (0, 0)) in desk.told) is not gone
+    assert desk.pool.used_bytes == 0

@@ -23,6 +23,9 @@ class Shares:
     def __init__(self) -> None:
         self.count = 1
 
+    def own(self, size: int, *, stuck: bool) -> "Shares":
+        raise AssertionError("an outbox makes no copies of its own")
+
     def retain(self) -> "Shares":
         self.count += 1
         return self
@@ -38,6 +41,12 @@ class Letter:
         self.payload: bytearray | memoryview = bytearray(size)
         self.name = name
         self.lease: Lease | None = lease
+
+    def detach(self) -> None:
+        self.payload = bytearray(self.payload)
+        if self.lease is not None:
+            self.lease.release()
+            self.lease = None
 
 
 class Sender:
@@ -265,3 +274,39 @@ async def test_a_request_is_of_one_transaction() -> None:
         await turns()
         found = [[(one.partition.partition, one.transactional_id) for one in sent] for sent in bench.brokers[0].sent]
     assert found == [[(0, ""), (1, "a"), (3, "a"), (4, "")], [(2, "b")]]
+
+
+@pytest.mark.parametrize(("flushed", "after_s", "kept"), [(True, 0.0, 0), (False, 0.0, 1), (True, 1000.0, 1)])
+async def test_what_waits_long_for_its_answer_lets_its_receive_buffer_go(
+    flushed: bool, after_s: float, kept: int
+) -> None:
+    bench, shares = Bench(), Shares()
+    letter = Letter("a", lease=shares.retain())
+    async with running(bench) as outbox:
+        outbox.kick(sender := Sender(0, letter, Letter("b")))
+        outbox.kick(Sender(1, Letter("a position")))
+        await turns()
+        shares.release()
+        bench.brokers[0].flushed = flushed
+        outbox.copy_out(after_s)
+        outbox.copy_out(after_s)
+        assert shares.count == 2 * kept, "the share of the batch, and that of the request"
+        bench.brokers[0].answer()
+        bench.brokers[0].answer()
+        assert [name for name, _ in sender.outcomes] == ["a", "b"]
+    outbox.copy_out(0.0)  # no connection, nothing to copy
+    assert shares.count == kept
+
+
+async def test_a_broker_moves_while_it_answers_or_has_nothing_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    async with running(bench) as outbox:
+        assert outbox.moves
+        outbox.kick(Sender(0, Letter("a")))
+        await turns()
+        assert outbox.moves
+        monkeypatch.setattr("engine.flow.outbox._MOVING_S", 0.0)
+        assert not outbox.moves
+        bench.brokers[0].throttled = True
+        assert outbox.moves
+    assert not outbox.moves

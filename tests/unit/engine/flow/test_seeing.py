@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 
 from engine.clock import wall_ms
-from engine.core.intake import take_in
+from engine.core.intake import take_in, work_for
 from engine.core.outcome import Outcome, OutcomeKind
 from engine.core.progress import LaneProgress
 from engine.core.states import Event, State, step
@@ -227,7 +227,11 @@ async def test_an_append_without_its_answer_and_a_position_not_durable_are_what_
     driver.lane.on_position_durable(driver.lane.plan_version)
     stage.sources[0].data(5)
     buffer = bytearray(stage.sources[0].fetch(0, 1)[0])
-    take_in(driver.lane, memoryview(buffer), 0, len(buffer), aborted=[], max_batch_bytes=1000, lease=Shares())
+    take_in(
+        driver.lane,
+        work_for(driver.lane, memoryview(buffer), 0, len(buffer), aborted=[], max_batch_bytes=1000),
+        Shares(),
+    )
     assert driver.next_parcel() is not None
     assert snapshots._waits_for(driver, watched=True) == "waits for the acknowledgement of target broker 3"
     assert snapshots.lane_progress(driver, routes, wall_ms()).in_flight == 1

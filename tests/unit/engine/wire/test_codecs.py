@@ -2,6 +2,7 @@
 
 import gzip
 import struct
+import zlib
 
 import cramjam
 import pytest
@@ -9,7 +10,7 @@ from aiokafka import codec as aiokafka_codec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.wire.bounded import InflateError
+from engine.wire.bounded import InflatedTooLarge, InflateError
 from engine.wire.codecs import GZIP, LZ4, NAMES, NONE, SNAPPY, ZSTD, compress, decompress
 
 CODECS = [NONE, GZIP, SNAPPY, LZ4, ZSTD]
@@ -130,3 +131,55 @@ def test_zstd_that_shrank_a_thousandfold_grows_step_by_step() -> None:
     bomb = compress(ZSTD, bytes(5_000_000))
     assert len(bomb) < 5_000
     assert decompress(ZSTD, bomb) == bytes(5_000_000)
+
+
+class Counted:
+    """An inflater that counts the bytes that are handed to it and that it hands back."""
+
+    bytes_copied = 0
+
+    def __init__(self, window: int) -> None:
+        self._inflater = _DECOMPRESSOBJ(window)
+
+    def decompress(self, data: bytes | memoryview, most: int) -> bytes:
+        Counted.bytes_copied += len(data)
+        return self._inflater.decompress(data, most)
+
+    @property
+    def eof(self) -> bool:
+        return self._inflater.eof
+
+    @property
+    def unused_data(self) -> bytes:
+        Counted.bytes_copied += len(self._inflater.unused_data)
+        return self._inflater.unused_data
+
+
+_DECOMPRESSOBJ = zlib.decompressobj
+
+
+def _copied(data: bytes, monkeypatch: pytest.MonkeyPatch) -> int:
+    monkeypatch.setattr("engine.wire.codecs.zlib.decompressobj", Counted)
+    Counted.bytes_copied = 0
+    decompress(GZIP, data)
+    monkeypatch.undo()
+    return Counted.bytes_copied
+
+
+def test_the_work_for_many_gzip_members_grows_as_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    member = gzip.compress(b"")
+    few, many = (_copied(member * count, monkeypatch) for count in (1000, 8000))
+    assert many < 9 * few
+    large = gzip.compress(NOISE * 20)
+    assert _copied(large, monkeypatch) < 3 * len(large), "a large member is not read again and again"
+
+
+@pytest.mark.parametrize("size", [1, 250, 5000, 70_000])
+def test_gzip_members_of_any_size_and_what_follows_them(size: int) -> None:
+    members = [bytes([index]) * (size + index) for index in range(5)]
+    assert decompress(GZIP, b"".join(gzip.compress(one) for one in members)) == b"".join(members)
+    with pytest.raises(InflateError, match="ends early"):
+        decompress(GZIP, gzip.compress(NOISE[:size]) + gzip.compress(NOISE[:size])[:-3])
+    with pytest.raises(InflatedTooLarge, match=f"gzip: more than {2 * size - 1} bytes"):
+        decompress(GZIP, gzip.compress(NOISE[:size]) * 2, 2 * size - 1)
+    assert decompress(GZIP, gzip.compress(NOISE[:size]) * 2, 2 * size) == NOISE[:size] * 2

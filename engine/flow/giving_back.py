@@ -1,0 +1,109 @@
+"""When memory runs short, lanes that cannot send give back what they hold, and fetch again when they can.
+
+A lane may wait for the leader of its partition, for a position (whose partition many lanes share), for the coordinator
+of its transaction, or for a broker that answers nothing. What it has fetched by then lies in receive buffers, and
+enough such lanes would hold all of them: lanes that could send would not be fetched any more. So while a fetch waits
+for memory, and some lane could be fetched and sent, lanes that have stood still give back:
+
+- batches that were never sent are dropped; they are fetched again;
+- batches that were sent must be kept as they are: they are copied out of the receive buffers, which other lanes share.
+
+With memory enough nothing is given back, so a lane sends at once when its obstacle ends.
+"""
+
+from collections.abc import Callable, Mapping
+
+from engine.clock import now_s, pause
+from engine.core.states import State
+from engine.flow.buffers import BufferPool
+from engine.flow.lane_driver import LaneDriver
+from policies.model import TopicPartition
+
+_TICK_S = 0.2
+STILL_S = 0.8
+"""A lane has stood still when nothing of it was sent or acknowledged for so long; a healthy one moves much sooner."""
+_SENDING = (State.COPYING, State.TROUBLED)
+"""States in which a lane may hold a receive buffer."""
+
+_Mark = tuple[int, int]
+
+
+class GivingBack:
+    """Looks at the lanes of one copier while memory is short.
+
+    `can_send`: whether nothing that is known keeps the lane's batches from going out. `wake`: the lane may be fetched.
+    `copy_out`: copy what target brokers have not answered for so many seconds.
+    """
+
+    def __init__(
+        self,
+        pool: BufferPool,
+        drivers: Mapping[TopicPartition, LaneDriver],
+        can_send: Callable[[LaneDriver], bool],
+        wake: Callable[[LaneDriver], None],
+        copy_out: Callable[[float], None],
+    ) -> None:
+        self._pool = pool
+        self._drivers = drivers
+        self._can_send = can_send
+        self._wake = wake
+        self._copy_out = copy_out
+        self._held: dict[LaneDriver, None] = {}
+        self._marks: dict[LaneDriver, tuple[_Mark, float]] = {}
+
+    async def run(self) -> None:
+        """Look while memory is short, or some lane is held; until cancelled."""
+        while True:
+            if not self._held and not self._pool.is_short:
+                self._marks.clear()
+                self._pool.short.clear()
+                await self._pool.short.wait()
+            await pause(_TICK_S)
+            self.look(now_s())
+
+    def holds(self, driver: LaneDriver) -> bool:
+        """Whether the lane gave back what it had, and cannot send yet: it is not fetched."""
+        if driver not in self._held:
+            return False
+        if self._can_send(driver):
+            del self._held[driver]
+            return False
+        return True
+
+    def forget(self, driver: LaneDriver) -> None:
+        """The lane has ended."""
+        self._held.pop(driver, None)
+        self._marks.pop(driver, None)
+
+    def look(self, now: float) -> None:
+        """Let go of lanes that can send again; where memory is short, have those that stand still give back theirs."""
+        for driver in list(self._held):
+            if not self.holds(driver):
+                self._wake(driver)
+        still = self._stand_still(now) if self._pool.is_short else []
+        if not still or not any(self._could_use_it(driver) for driver in self._drivers.values()):
+            return
+        for driver in still:
+            driver.lane.rewind()
+            self._held[driver] = None
+        self._copy_out(STILL_S)
+
+    def _stand_still(self, now: float) -> list[LaneDriver]:
+        """Return the lanes that hold memory, have not moved for a while, and cannot."""
+        before, self._marks = self._marks, {}
+        still: list[LaneDriver] = []
+        for driver in self._drivers.values():
+            lane = driver.lane
+            if lane.idle or lane.state not in _SENDING:
+                continue
+            in_flight = lane.pieces.in_flight
+            mark = lane.source_next, in_flight[-1].sequence if in_flight else -1
+            known = before.get(driver)
+            since = known[1] if known is not None and known[0] == mark else now
+            self._marks[driver] = mark, since
+            if now - since >= STILL_S and driver not in self._held and not self._can_send(driver):
+                still.append(driver)
+        return still
+
+    def _could_use_it(self, driver: LaneDriver) -> bool:
+        return driver not in self._held and driver.lane.wants_fetch and self._can_send(driver)
