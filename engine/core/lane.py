@@ -302,10 +302,9 @@ class Lane:
         outcomes, self._outcomes = self._outcomes, []
         self._window = 1
         self._attempt += 1
-        self.pieces.shed()
+        self.pieces.shed(outcomes)
         self._continue_behind()
         first, sent = outcomes[0], self.pieces.waiting
-        self.pieces.note_unknown(outcomes)
         match remedy(outcomes, forgotten=self.pieces.older_than(self.forgets_before_ms)):
             case Remedy.RESEND:
                 self.state = states.step(self.state, states.Event.RESEND)

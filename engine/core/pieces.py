@@ -50,11 +50,6 @@ class Pieces:
         self.queued_bytes -= len(piece.payload)
         piece.drop()
 
-    def note_unknown(self, outcomes: Sequence[Outcome]) -> None:
-        """Remember which of the batches that were in flight, and wait again by now, the log may hold."""
-        for piece, outcome in zip(self.waiting, outcomes, strict=False):  # more may wait: a window of before, parts
-            piece.unknown = piece.unknown or outcome.kind is OutcomeKind.UNKNOWN
-
     def older_than(self, before_ms: int) -> bool:
         """Whether some batch that was sent and waits again has no timestamp as young as `before_ms`."""
         return any(piece.max_timestamp < before_ms for piece in self.waiting if piece.pinned)
@@ -80,8 +75,13 @@ class Pieces:
         while self.waiting and not self.waiting[-1].pinned:
             self.settled(self.waiting.pop())
 
-    def shed(self) -> None:
-        """Keep what was sent, as bytes of our own, to be sent again first; drop the rest."""
+    def shed(self, outcomes: Sequence[Outcome]) -> None:
+        """Keep what was sent, as bytes of our own, to be sent again first; drop the rest.
+
+        `outcomes`: of the batches in flight; which of them the log may hold is remembered.
+        """
+        for piece, outcome in zip(self.in_flight, outcomes, strict=True):
+            piece.unknown = piece.unknown or outcome.kind is OutcomeKind.UNKNOWN
         self.drop_unsent()
         self.waiting.extendleft(reversed(self.in_flight))
         self.in_flight.clear()
