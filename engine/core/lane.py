@@ -301,10 +301,9 @@ class Lane:
     def _conclude(self) -> Action:
         outcomes, self._outcomes = self._outcomes, []
         self._window, self._attempt = 1, self._attempt + 1
-        self.pieces.shed()
+        unsure = self.pieces.shed(outcomes)
         self._continue_behind()
         first = outcomes[0]
-        unsure = self.pieces.note_unknown(outcomes)
         match remedy(outcomes, forgotten=self.pieces.older_than(self.forgets_before_ms), unsure=unsure):
             case Remedy.RESEND:
                 self.state = states.step(self.state, states.Event.RESEND)

@@ -55,18 +55,6 @@ class Pieces:
         self.queued_bytes -= len(piece.payload)
         piece.drop()
 
-    def note_unknown(self, outcomes: Sequence[Outcome]) -> bool:
-        """Remember which of the batches that were in flight, and wait again by now, the log may hold.
-
-        Returns whether an earlier try of the first one may be in the log, which was not read since.
-        """
-        first = self.waiting[0]
-        unsure = first.unknown and not first.sought
-        for piece, outcome in zip(self.waiting, outcomes, strict=False):  # more may wait: a window of before, parts
-            if outcome.kind is OutcomeKind.UNKNOWN:
-                piece.unknown, piece.sought = True, False
-        return unsure
-
     def sought(self) -> None:
         """The log was read, and does not hold what waits; a request that still lies at a broker may arrive later."""
         for piece in self.waiting:
@@ -98,13 +86,22 @@ class Pieces:
         while self.has_unsent:
             self.settled(self.waiting.pop())
 
-    def shed(self) -> None:
-        """Keep what was sent, as bytes of our own, to be sent again first; drop the rest."""
+    def shed(self, outcomes: Sequence[Outcome]) -> bool:
+        """Keep what was sent, as bytes of our own, to be sent again first; drop the rest.
+
+        `outcomes`: of the batches in flight; which of them the log may hold is remembered. Returns whether an earlier
+        try of the first one may be in the log, which was not read since.
+        """
+        unsure = self.in_flight[0].unknown and not self.in_flight[0].sought
+        for piece, outcome in zip(self.in_flight, outcomes, strict=True):
+            if outcome.kind is OutcomeKind.UNKNOWN:
+                piece.unknown, piece.sought = True, False
         self.drop_unsent()
         self.waiting.extendleft(reversed(self.in_flight))
         self.in_flight.clear()
         for piece in self.waiting:
             piece.detach()
+        return unsure
 
     def drop_all(self) -> None:
         """Forget everything."""
