@@ -19,6 +19,7 @@ from bench.errors import BenchError
 from bench.figures import machine
 from bench.kafka_peek import KafkaPeek
 from bench.measure import ended, started
+from bench.parts import Parts
 from bench.processes import ProcessTree
 from bench.systems import mm2, raymirror
 from bench.systems.launch import Job, Launch
@@ -50,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Run the bench and return its JSON object; raises BenchError, ClusterError."""
+    """Run the bench and return its JSON object; `failed`: a part has no figures. Raises BenchError."""
     for chosen, known in ((args.systems, LAUNCHES), (args.datasets, DATASETS)):
         if unknown := [name for name in chosen.split(",") if name not in known]:
             raise BenchError("metadata", f"no {', '.join(unknown)}; known: {', '.join(known)}")
@@ -58,18 +59,23 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     partitions = _QUICK_PARTITIONS if args.quick else _PARTITIONS
     mib_per_s = _QUICK_MIB_PER_S if args.quick else _MIB_PER_S
     found: dict[str, dict[str, dict[str, Any]]] = {}
+    parts = Parts()
     for dataset in args.datasets.split(","):
         for system in args.systems.split(","):
-            figures = _Scene(system, dataset, partitions, mib_per_s, seconds).run()
-            found.setdefault(dataset, {})[system] = figures
-            print(f"{dataset} {system}: {figures['metadata_bytes']:,} bytes", flush=True)
+            scene = _Scene(system, dataset, partitions, mib_per_s, seconds)
+            figures = parts.measure(f"{dataset} {system}", scene.run)
+            if figures is not None:
+                found.setdefault(dataset, {})[system] = figures
+                print(f"{dataset} {system}: {figures['metadata_bytes']:,} bytes", flush=True)
     _print(found)
-    first = found[args.datasets.split(",")[0]]
+    first = found.get(args.datasets.split(",")[0], {})
     return {
         "bench": "metadata",
         "systems": first,
         "ratios": {name: _ratio(systems) for name, systems in found.items() if len(systems) > 1},
         "datasets": found,
+        "unmeasured": parts.unmeasured,
+        "failed": bool(parts.unmeasured),
         "seconds": seconds,
         "partitions": partitions,
         "quick": args.quick,

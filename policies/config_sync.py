@@ -118,9 +118,8 @@ Known = Mapping[str, Mapping[str, str]]
 """By source topic, what it had of its own when it was looked at before."""
 
 
-def own_configs(source: Mapping[str, TopicState], rules: ConfigRules) -> dict[str, Mapping[str, str]]:
+def own_configs(source: Mapping[str, TopicState], wanted: Wanted) -> dict[str, Mapping[str, str]]:
     """Return what is to be known when these topics are looked at again (`Known`): values that we have carried over."""
-    wanted = Wanted(rules)
     return {topic: wanted.of(state.configs) for topic, state in source.items()}
 
 
@@ -131,13 +130,14 @@ def plan_configs(
     replication_factor: int,
     rules: ConfigRules,
     known: Known,
+    wanted: Wanted | None = None,
 ) -> Plan:
     """Plan for every topic of `source`, which are those that the flow copies; `target` has their copies by name.
 
     A config that `known` has, and that the source topic has lost since, goes from the copy too, where it still has that
-    value. Without that knowledge (the first look) it stays.
+    value. Without that knowledge (the first look) it stays. `wanted`: what was worked out of these configs already.
     """
-    planner = _Planner(replication_factor, rules)
+    planner = _Planner(replication_factor, rules, wanted or Wanted(rules))
     for topic in sorted(source):
         name = target_topic(topic)
         planner.look(topic, name, source[topic], target.get(name), known.get(topic, {}))
@@ -182,9 +182,8 @@ def _kept_back(change: Create, wanted: Mapping[str, str]) -> Iterator[tuple[Conf
 class _Planner:
     """Collects, topic by topic."""
 
-    def __init__(self, replication_factor: int, rules: ConfigRules) -> None:
-        self._replication_factor, self._rules = replication_factor, rules
-        self._wanted = Wanted(rules)
+    def __init__(self, replication_factor: int, rules: ConfigRules, wanted: Wanted) -> None:
+        self._replication_factor, self._rules, self._wanted = replication_factor, rules, wanted
         self._shapes: list[Change] = []
         self._configs: list[Change] = []
         self._conflicts: list[Conflict] = []

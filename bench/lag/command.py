@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from bench.figures import machine
 from bench.lag.judge import WINDOW_S, Load, judge_history, judge_newest, spread
 from bench.lag.topic import Record, read_topic
 from bench.measure import run_system
+from bench.parts import Parts
 from bench.processes import ProcessTree
 from bench.systems import raymirror
 from bench.systems.launch import Job
@@ -55,21 +57,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Tell samples to a query on a local Spark, and judge what it made of them. Raises BenchError."""
+    """Tell samples to a query on a local Spark, and judge what it made of them; `failed`: a part has no figures.
+
+    Raises ClusterError where the clusters do not start.
+    """
     seconds = args.seconds or (60 if args.quick else 180)
     systems: dict[str, dict[str, Any]] = {}
+    parts = Parts()
     with tempfile.TemporaryDirectory(prefix="raymirror-bench-") as name:
         folder = Path(name)
         source, target = Cluster("source", folder / "source"), Cluster("target", folder / "target")
         try:
             start_clusters(source, target)
             for part in args.parts.split(","):
-                alias = f"raymirror-{part}"
-                copied = part == "proof"
-                config = _copied(source, target, alias, args.mib, folder) if copied else _plain(target, alias)
-                stage = _Stage(part, alias, config, folder / part, target.bootstrap_servers)
-                systems[part] = stage.run(args.lanes, seconds)
-                print(part, systems[part])
+                found = parts.measure(part, partial(_part, part, source, target, folder, args, seconds))
+                if found is not None:
+                    systems[part] = found
+                    print(part, found, flush=True)
         finally:
             source.stop()
             target.stop()
@@ -77,12 +81,23 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "bench": "lag",
         "systems": systems,
         "ratios": {},
+        "unmeasured": parts.unmeasured,
+        "failed": bool(parts.unmeasured),
         "lanes": args.lanes,
         "every_s": EVERY_S,
         "seconds": seconds,
         "quick": args.quick,
         "machine": machine(),
     }
+
+
+def _part(
+    part: str, source: Cluster, target: Cluster, folder: Path, args: argparse.Namespace, seconds: int
+) -> dict[str, Any]:
+    alias = f"raymirror-{part}"
+    copied = part == "proof"
+    config = _copied(source, target, alias, args.mib, folder) if copied else _plain(target, alias)
+    return _Stage(part, alias, config, folder / part, target.bootstrap_servers).run(args.lanes, seconds)
 
 
 def _plain(target: Cluster, alias: str) -> MirrorConfig:

@@ -17,7 +17,7 @@ from bench.recovery.scene import Scene
 from bench.recovery.stage import Stage
 from tests.harness.ray_cluster import RayCluster
 
-FLOWING_S = 120.0
+FLOWING_S = 300.0
 
 
 class Size(msgspec.Struct, frozen=True, kw_only=True):

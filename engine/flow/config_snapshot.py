@@ -16,7 +16,7 @@ from engine.parts import parts
 from engine.tasks import run_all
 from policies.config_sync import Known, TopicState
 from policies.selection import TopicSelection
-from policies.topic_configs import ConfigEntry, ConfigRules, Wanted
+from policies.topic_configs import ConfigEntry, Wanted
 
 Names = tuple[str, ...] | None
 
@@ -32,14 +32,14 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 class Snapshots:
     """Takes snapshots of both clusters of one flow."""
 
-    def __init__(self, source: Settings, target: Settings, selection: TopicSelection, rules: ConfigRules) -> None:
+    def __init__(self, source: Settings, target: Settings, selection: TopicSelection) -> None:
         self._source, self._target = source, target
-        self._target_topic, self._rules = selection.target_topic, rules
+        self._target_topic = selection.target_topic
 
-    async def take(self, topics: Mapping[str, TopicState], known: Known, *, whole: bool) -> Snapshot:
+    async def take(self, topics: Mapping[str, TopicState], known: Known, wanted: Wanted, *, whole: bool) -> Snapshot:
         """Ask both clusters. Raises ConnectionLost, BrokerUnreachable."""
         taking = _Taking(self._source, self._target)
-        waiting, wanted = parts(list(topics), TOPICS_AT_ONCE), Wanted(self._rules)
+        waiting = parts(list(topics), TOPICS_AT_ONCE)
 
         async def ask() -> None:
             for part in waiting:  # each takes the next

@@ -31,7 +31,7 @@ from policies.config_sync import (
     own_configs,
     plan_configs,
 )
-from policies.topic_configs import ConfigRules
+from policies.topic_configs import ConfigRules, Wanted
 
 
 class ConfigSyncTerms(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +81,7 @@ class ConfigSync:
     def __init__(self, terms: ConfigSyncTerms, source: Settings, target: Settings) -> None:
         self.terms = terms
         self._source, self._target = source, target
-        self._snapshots = Snapshots(source, target, terms.acls.selection, terms.configs)
+        self._snapshots = Snapshots(source, target, terms.acls.selection)
         self._known: Known = {}
 
     async def look(self, scope: Scope) -> Looked:
@@ -120,24 +120,26 @@ class ConfigSync:
         """Plan for the topics whose configs both clusters tell; the others stand in `unread`."""
         target_topic, rules = self.terms.acls.selection.target_topic, self.terms.configs
         whole = scope.left or rules.remove_foreign
-        taken = await self._snapshots.take(topics, self._known, whole=whole)
+        wanted = Wanted(rules)  # one for the whole look: asked, planned and kept by it
+        taken = await self._snapshots.take(topics, self._known, wanted, whole=whole)
         unread |= taken.unread
         source = {
             topic: state
             for topic, state in taken.source.items()
             if (copy := target_topic(topic)) not in unread and (scope.shapes or copy in taken.target)
         }
-        plan = plan_configs(source, taken.target, target_topic, self.terms.replication_factor, rules, self._known)
-        self._remember(topics, source, plan)
+        replicas = self.terms.replication_factor
+        plan = plan_configs(source, taken.target, target_topic, replicas, rules, self._known, wanted)
+        self._remember(topics, own_configs(source, wanted), plan)
         if scope.shapes:
             return plan
         changes = tuple(one for one in plan.changes if not isinstance(one, CreateTopic | GrowTopic))
         return msgspec.structs.replace(plan, changes=changes)
 
-    def _remember(self, topics: Mapping[str, TopicState], source: Mapping[str, TopicState], plan: Plan) -> None:
+    def _remember(self, topics: Mapping[str, TopicState], own: Known, plan: Plan) -> None:
         """Keep what the source has now, and what is still to be taken away: that may fail."""
         known = {topic: configs for topic, configs in self._known.items() if topic in topics}
-        known |= own_configs(source, self.terms.configs)
+        known |= own
         for change in plan.changes:
             if isinstance(change, DropConfig):
                 known[change.topic] = {**known[change.topic], change.name: change.before}

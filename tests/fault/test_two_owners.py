@@ -2,6 +2,7 @@
 
 import os
 import signal
+from contextlib import AsyncExitStack
 
 import pytest
 
@@ -70,25 +71,26 @@ async def test_a_newer_copier_survives_an_older_one_that_starts_late(pair: tuple
 
 async def test_a_frozen_copier_thaws_after_its_successor_has_begun(pair: tuple[Cluster, Cluster]) -> None:
     mirror, copied = await filled(pair, "thaw")
-    frozen = await CopierProcess.spawn(mirror)
-    frozen.go()
-    await frozen.until(lambda: frozen.last.records > COUNT // 10, "a tenth is copied")
-    os.kill(frozen.pid, signal.SIGSTOP)
-    successor = await CopierProcess.spawn(mirror)
-    successor.go()
-    await successor.until(
-        lambda: len({one.lane for one in successor.told(Resumed)}) == PARTITIONS, "the successor has the lanes"
-    )
-    os.kill(frozen.pid, signal.SIGCONT)
-    await more(mirror, "thaw")
-    await frozen.until(
-        lambda: len({one.lane for one in frozen.told(OwnershipLost)}) == PARTITIONS, "the thawed one stands down"
-    )
-    await successor.until(lambda: successor.last.copied == COUNT + PARTITIONS * MORE, "all copied")
-    await successor.drain()
-    await frozen.drain()
-    for one in (successor, frozen):
-        await one.close()
+    async with AsyncExitStack() as stack:
+        frozen = await CopierProcess.spawn(mirror)
+        stack.push_async_callback(frozen.close)
+        frozen.go()
+        await frozen.until(lambda: frozen.last.records > COUNT // 10, "a tenth is copied")
+        os.kill(frozen.pid, signal.SIGSTOP)
+        successor = await CopierProcess.spawn(mirror)
+        stack.push_async_callback(successor.close)
+        successor.go()
+        await successor.until(
+            lambda: len({one.lane for one in successor.told(Resumed)}) == PARTITIONS, "the successor has the lanes"
+        )
+        os.kill(frozen.pid, signal.SIGCONT)
+        await more(mirror, "thaw")
+        await frozen.until(
+            lambda: len({one.lane for one in frozen.told(OwnershipLost)}) == PARTITIONS, "the thawed one stands down"
+        )
+        await successor.until(lambda: successor.last.copied == COUNT + PARTITIONS * MORE, "all copied")
+        await successor.drain()
+        await frozen.drain()
     assert await assert_identical(mirror.source, mirror.target, "thaw", copied) == COUNT + PARTITIONS * MORE
     refused = fenced_appends(mirror.target, copied, mirror.positions_topic)
     assert len({one.producer_id for one in refused}) == PARTITIONS, "the broker's log tells of every lane's refusal"

@@ -1,15 +1,10 @@
 """Source and target read whole by aiokafka's stock consumer, which shares no code with the mirror, and compared."""
 
-import asyncio
 from typing import NamedTuple
-
-from aiokafka import AIOKafkaConsumer
-from aiokafka import TopicPartition as KafkaPartition
 
 from deploy.local.cluster import Cluster
 from tests.harness.admin import partition_count
-
-_DEADLINE_S = 300.0
+from tests.harness.whole import read_whole
 
 
 class Read(NamedTuple):
@@ -28,37 +23,10 @@ async def read_topic(
     numbers = range(await partition_count(cluster, topic))
     if not numbers:
         return {}
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=cluster.bootstrap_servers,
-        isolation_level="read_committed" if committed else "read_uncommitted",
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-        max_partition_fetch_bytes=8 * 1024 * 1024,
-    )
-    await consumer.start()
-    try:
-        async with asyncio.timeout(_DEADLINE_S):
-            return await _read(consumer, [KafkaPartition(topic, number) for number in numbers], timestamps)
-    finally:
-        await consumer.stop()
-
-
-async def _read(
-    consumer: AIOKafkaConsumer, partitions: list[KafkaPartition], timestamps: bool
-) -> dict[int, list[Read]]:
-    consumer.assign(partitions)
-    await consumer.seek_to_beginning(*partitions)
-    ends = await consumer.end_offsets(partitions)
-    records: dict[int, list[Read]] = {partition.partition: [] for partition in partitions}
-    left = set(partitions)
-    while left:
-        left -= {partition for partition in left if await consumer.position(partition) >= ends[partition]}
-        if not left:
-            break
-        for partition, found in (await consumer.getmany(timeout_ms=100)).items():
-            records[partition.partition] += [
-                Read(one.key, one.value, tuple(one.headers), one.timestamp if timestamps else None) for one in found
-            ]
+    records: dict[int, list[Read]] = {number: [] for number in numbers}
+    async for one in read_whole(cluster, topic, numbers, committed=committed):
+        found = Read(one.key, one.value, tuple(one.headers), one.timestamp if timestamps else None)
+        records[one.partition].append(found)
     return records
 
 

@@ -1,16 +1,11 @@
 """Where records lie on both sides, read by stock consumers: what a translated offset is held against."""
 
-import asyncio
-from typing import Any, NamedTuple
-
-from aiokafka import AIOKafkaConsumer
-from aiokafka import TopicPartition as KafkaPartition
+from typing import NamedTuple
 
 from deploy.local.cluster import Cluster
 from engine.core.mm2_records import Checkpoint, decode_checkpoint
 from tests.harness.admin import partition_count
-
-_DEADLINE_S = 120.0
+from tests.harness.whole import read_whole
 
 
 class Place(NamedTuple):
@@ -26,34 +21,8 @@ async def read_places(cluster: Cluster, topic: str) -> dict[int, list[Place]]:
     found: dict[int, list[Place]] = {number: [] for number in numbers}
     if not found:
         return found
-    for one in await _read(cluster, [KafkaPartition(topic, number) for number in numbers], "read_committed"):
+    async for one in read_whole(cluster, topic, numbers, committed=True):
         found[one.partition].append(Place(one.offset, (one.key, one.value, one.timestamp)))
-    return found
-
-
-async def _read(cluster: Cluster, partitions: list[KafkaPartition], isolation: str) -> list[Any]:
-    """Read partitions to their present end at least.
-
-    By its default a consumer would go to the end, and a `seek_to_beginning` may meet that answer on its way.
-    """
-    consumer = AIOKafkaConsumer(
-        bootstrap_servers=cluster.bootstrap_servers,
-        isolation_level=isolation,
-        auto_offset_reset="earliest",
-        enable_auto_commit=False,
-    )
-    await consumer.start()
-    found: list[Any] = []
-    try:
-        async with asyncio.timeout(_DEADLINE_S):
-            consumer.assign(partitions)
-            await consumer.seek_to_beginning(*partitions)
-            ends = await consumer.end_offsets(partitions)
-            while [where for where in partitions if await consumer.position(where) < ends[where]]:
-                for records in (await consumer.getmany(timeout_ms=100)).values():
-                    found += records
-    finally:
-        await consumer.stop()
     return found
 
 
@@ -72,6 +41,6 @@ async def every_checkpoint(cluster: Cluster, topic: str, group: str | None = Non
     """Read all checkpoints that were ever written (of one group), older ones too, in the order of the log."""
     if not await partition_count(cluster, topic):
         return []
-    records = await _read(cluster, [KafkaPartition(topic, 0)], "read_uncommitted")
-    found = [decode_checkpoint(one.key, one.value) for one in records]
+    records = read_whole(cluster, topic, [0], committed=False)
+    found = [decode_checkpoint(one.key, one.value) async for one in records]
     return [one for one in found if group is None or one.group == group]

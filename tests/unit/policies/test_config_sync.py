@@ -22,7 +22,15 @@ from policies.config_sync import (
     why_of,
 )
 from policies.patterns import PatternList
-from policies.topic_configs import DEFAULT, DYNAMIC_DEFAULT, STATIC_BROKER, TOPIC_OVERRIDE, ConfigEntry, ConfigRules
+from policies.topic_configs import (
+    DEFAULT,
+    DYNAMIC_DEFAULT,
+    STATIC_BROKER,
+    TOPIC_OVERRIDE,
+    ConfigEntry,
+    ConfigRules,
+    Wanted,
+)
 
 EVERYTHING = ConfigRules(exclude=PatternList([]))
 
@@ -243,7 +251,7 @@ def test_a_plan_that_was_applied_leaves_nothing_to_do_and_nothing_lowered(
     rules = ConfigRules(exclude=PatternList([]), source_defaults=source_defaults, remove_foreign=remove_foreign)
     first = plan(source, target, rules, known)
     after = applied(target, first)
-    again = plan(source, after, rules, own_configs({"t": source}, rules)["t"])
+    again = plan(source, after, rules, own_configs({"t": source}, Wanted(rules))["t"])
     assert again.changes == ()
     assert after.partitions >= source.partitions
     if target is not None:

@@ -10,7 +10,7 @@ from engine.flow.ports import Answers
 from policies.model import FlowName
 from policies.naming import DefaultNaming
 from policies.selection import TopicSelection
-from policies.topic_configs import ConfigEntry, ConfigRules
+from policies.topic_configs import ConfigEntry, ConfigRules, Wanted
 from tests.fakes.settings import DEFAULTS, FakeSettings
 
 
@@ -32,12 +32,14 @@ class Stage:
     def __init__(self) -> None:
         self.source, self.target = Watched("A"), Watched("B")
         selection = TopicSelection(FlowName("A", "B"), DefaultNaming())
-        self.snapshots = Snapshots(self.source, self.target, selection, ConfigRules())
+        self.snapshots = Snapshots(self.source, self.target, selection)
 
     async def take(
         self, known: Mapping[str, Mapping[str, str]] | None = None, *, whole: bool = False
     ) -> config_snapshot.Snapshot:
-        return await self.snapshots.take(await self.source.topics(None), known or {}, whole=whole)
+        return await self.snapshots.take(
+            await self.source.topics(None), known or {}, Wanted(ConfigRules()), whole=whole
+        )
 
 
 async def test_of_copies_only_what_can_matter_is_asked() -> None:

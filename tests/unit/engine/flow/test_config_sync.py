@@ -1,16 +1,19 @@
 """Config sync against clusters in memory: what is read, what is written, what fails alone."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from engine.errors import ConnectionLost, KafkaRefusal
 from engine.flow.config_sync import ConfigSync, ConfigSyncTerms, Scope
+from policies import topic_configs
 from policies.acl_sync import AclRules, AddAcl, Binding, Operation, Permission, Resource
 from policies.config_sync import CreateTopic, DropConfig, GrowTopic, SetConfig
 from policies.groups import GroupSelection
 from policies.model import FlowName
 from policies.naming import DefaultNaming
 from policies.selection import TopicSelection
-from policies.topic_configs import ConfigRules
+from policies.topic_configs import ConfigEntry, ConfigRules
 from tests.fakes.settings import FakeSettings
 
 FLOW = FlowName("A", "B")
@@ -56,6 +59,23 @@ async def test_all_is_brought_in_step_and_then_nothing_is_written() -> None:
     assert await stage.step() == []
     assert (await stage.sync.look(ALL)).changes == ()
     assert len(stage.target.writes) == written
+
+
+async def test_what_copies_are_to_have_is_worked_out_once_a_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    worked_out = []
+
+    def wanted_configs(configs: Mapping[str, ConfigEntry], rules: ConfigRules) -> dict[str, str]:
+        worked_out.append(configs)
+        return plainly(configs, rules)
+
+    plainly = topic_configs.wanted_configs
+    monkeypatch.setattr(topic_configs, "wanted_configs", wanted_configs)
+    stage = Stage()
+    stage.source.put("orders", 3, retention_ms="5")
+    stage.target.put("A.orders", 3)
+    for looks in (1, 2):
+        await stage.step(LOOP)
+        assert len(worked_out) == looks
 
 
 async def test_a_mirrors_loop_leaves_topics_and_partitions_to_discovery() -> None:

@@ -1,0 +1,24 @@
+"""Parts of a bench, one after the other: one that fails is named with its reason, and the others keep their figures."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+_WHY_CHARACTERS = 1000
+
+
+class Parts:
+    """`unmeasured`: the parts without figures, and why; a bench with any of them ends with exit code 1."""
+
+    def __init__(self) -> None:
+        self.unmeasured: list[dict[str, str]] = []
+
+    def measure(self, name: str, part: Callable[[], T]) -> T | None:
+        """Give what a part found; None where it failed, which is printed and kept."""
+        try:
+            return part()
+        except Exception as error:  # noqa: BLE001 - whatever it was: an hour of the others' figures is not lost by it
+            why = f"{type(error).__name__}: {error}"[:_WHY_CHARACTERS]
+            print(f"{name}: no figures: {why}", flush=True)
+            self.unmeasured.append({"part": name, "why": why})
+            return None
