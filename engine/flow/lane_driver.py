@@ -47,6 +47,8 @@ class StreamAppender:
         self.partition = partition
         self.transactional_id = transactional_id
         self.leader = NOBODY
+        self.topic_id = ""
+        """Of the topic that was there when its leader was looked up last."""
         self._driver = driver
         self._stream = stream
         self._perform = perform

@@ -149,6 +149,10 @@ class _Target(Side):
         driver.target_leader = found.get(driver.name.target, NOBODY)
         for appender in driver.beside:
             appender.leader = found.get(appender.partition, NOBODY)
+            if appender.topic_id and appender.leader.topic_id not in ("", appender.topic_id):
+                # Made again: appends that name the former topic are refused for ever (UNKNOWN_TOPIC_ID, 100).
+                self._cluster.forget_topic(appender.partition.topic)
+            appender.topic_id = appender.leader.topic_id or appender.topic_id
         return driver.target_leader.node >= 0 and all(one.leader.node >= 0 for one in driver.beside)
 
 

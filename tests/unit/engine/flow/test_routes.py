@@ -234,3 +234,20 @@ async def test_a_source_broker_that_is_silent_may_lead_no_more(monkeypatch: pyte
         stage.sources[0].data(2)
         await until(stage.whole)
         speak.set()
+
+
+async def test_a_map_topic_that_was_made_again_is_named_by_its_new_id() -> None:
+    stage = Stage()
+    stage.sources[0].data(2)
+    stage.assign()
+    blocks = TopicPartition("raymirror-map.A.internal", 0)
+    async with stage.running():
+        await until(stage.whole)
+        before = stage.b.leader[blocks]
+        assert stage.b.topic_ids[blocks.topic] == before.topic_id
+        stage.b.leader[blocks] = Leader(before.node, before.epoch, "made again")
+        stage.copier.routes.leaders.look_up([stage.driver()])
+        await until(lambda: blocks.topic not in stage.b.topic_ids)
+        stage.copier.routes.leaders.look_up([stage.driver()])
+        await until(lambda: stage.b.topic_ids.get(blocks.topic) == "made again")
+        assert stage.state() is not State.FAILED
