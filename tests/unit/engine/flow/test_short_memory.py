@@ -187,7 +187,8 @@ async def test_reencoded_batches_that_wait_count_in_the_budget() -> None:
         await until(holds(stage))
         lane = stage.driver(STUCK).lane
         assert lane.reencoded > 0
-        assert stage.copier.routes.pool.used_bytes >= lane.queued_bytes
+        pool = stage.copier.routes.pool
+        await until(lambda: pool.used_bytes >= BUFFER_BYTES + lane.queued_bytes)  # beside the fetch that is waiting
         stage.b.leader[PLACES] = leader
         await stage.all_is_well()
     assert stage.copier.routes.pool.used_bytes == 0
