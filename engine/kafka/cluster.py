@@ -277,13 +277,24 @@ class ClusterClient:
         requests.
         """
         try:
-            node = self._coordinators.get(transactional_id)
-            if node is None:
-                node = self._coordinators[transactional_id] = await self._find_coordinator(transactional_id)
-            return await (await self.beside(node, transactional_id)).call(request)
+            return await (await self._coordinator(transactional_id)).call(request)
         except (ConnectionLost, BrokerUnreachable):
             self.forget_coordinator(transactional_id)
             raise
+
+    async def coordinator_knows(self, transactional_id: str, api_key: int, version: int) -> bool:
+        """Whether the coordinator of a transactional id speaks this version of a request; other brokers may differ."""
+        try:
+            return (await self._coordinator(transactional_id)).supports(api_key, version)
+        except (ConnectionLost, BrokerUnreachable):
+            self.forget_coordinator(transactional_id)
+            raise
+
+    async def _coordinator(self, transactional_id: str) -> Connection:
+        node = self._coordinators.get(transactional_id)
+        if node is None:
+            node = self._coordinators[transactional_id] = await self._find_coordinator(transactional_id)
+        return await self.beside(node, transactional_id)
 
     def forget_coordinator(self, transactional_id: str) -> None:
         """Look the coordinator up anew next time."""

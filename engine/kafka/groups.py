@@ -38,7 +38,11 @@ _AT_ONCE = 200
 """Groups per request: answers stay below a megabyte with a hundred partitions each."""
 _BROKER_RESOURCE = 4
 _RETENTION = "offsets.retention.minutes"
-_UNSTABLE, _NOT_FOUND = 88, 69
+_UNSTABLE, _NOT_FOUND, _UNSUPPORTED_VERSION = 88, 69, 35
+_NOT_OF_THE_NEWER = frozenset({_NOT_FOUND, _UNSUPPORTED_VERSION})
+"""Codes that ConsumerGroupDescribe answers for a group of the classic protocol, or for any where KIP-848 is off (Kafka
+3.7 to 3.9 at their defaults, 4.x by `group.version` or `group.coordinator.rebalance.protocols`): DescribeGroups knows
+such groups, and Kafka's own client asks that next (DescribeConsumerGroupsHandler)."""
 _AGAIN = COORDINATOR_RETRY | {_UNSTABLE}
 _MEMBERS = frozenset({22, 25, 27, 82, 110, 113})
 """Codes of a commit that say: the group has members (IllegalGeneration, UnknownMemberId, RebalanceInProgress,
@@ -101,7 +105,7 @@ class KafkaGroups:
             return dict.fromkeys(groups, (NONE, GroupState.ABSENT))
         answer = await connection.call(ConsumerGroupDescribe(groups))
         return {
-            row[2]: (NONE, GroupState.ABSENT) if row[0] == _NOT_FOUND else (row[0], state_of(row[3] or ""))
+            row[2]: (NONE, GroupState.ABSENT) if row[0] in _NOT_OF_THE_NEWER else (row[0], state_of(row[3] or ""))
             for row in answer.groups
         }
 

@@ -13,6 +13,7 @@ from policies.groups import GroupState
 from policies.model import TopicPartition
 
 MOVED, LOADING, AWAY, REFUSED = 16, 14, 15, 30
+GROUP_ID_NOT_FOUND, UNSUPPORTED_VERSION = 69, 35
 T0 = TopicPartition("t", 0)
 CURRENT = {8: (2, 8), 9: (1, 8), 10: (0, 4), 15: (0, 3), 16: (0, 5), 69: (0, 1)}
 OLD = {8: (0, 3), 9: (0, 3), 10: (0, 1), 15: (0, 0), 16: (0, 2)}
@@ -142,6 +143,22 @@ async def test_one_failing_group_fails_alone() -> None:
     assert answers.failed.keys() == {"b", "c", "d"}
     assert "down" in answers.failed["c"]
     assert all("(30)" in answers.failed[group] for group in "bd")
+
+
+@pytest.mark.parametrize("code", [GROUP_ID_NOT_FOUND, UNSUPPORTED_VERSION])
+async def test_a_group_that_the_newer_protocol_does_not_know_is_asked_for_by_the_older_one(code: int) -> None:
+    broker = Broker(
+        CURRENT,
+        FindCoordinators=found_at(a=1, b=1),
+        ConsumerGroupDescribe=lambda request: Row(
+            groups=[(code, "", group, "", 0, 0, "", [], 0, {}) for group in request._groups]
+        ),
+        DescribeGroups=lambda request: Row(
+            groups=[(0, g, "Empty" if g == "a" else "Dead", "consumer", "", [], 0) for g in request._groups]
+        ),
+    )
+    answers = await port({1: broker}).states(["a", "b"])
+    assert (answers.found, answers.failed) == ({"a": GroupState.INACTIVE, "b": GroupState.ABSENT}, {})
 
 
 async def test_no_coordinator_can_be_looked_up() -> None:
