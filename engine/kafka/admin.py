@@ -11,7 +11,7 @@ from aiokafka.protocol.admin import (
     DescribeConfigsRequest,
 )
 
-from engine.errors import KafkaRefusal
+from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.settings_port import REQUESTS_AT_ONCE, TOPICS_AT_ONCE
 from engine.kafka import admin_codec as codec
 from engine.kafka.cluster import ClusterClient
@@ -76,14 +76,36 @@ async def describe_topic_configs(
 async def shortest_expiry_s(client: ClusterClient) -> float | None:
     """Return after how many idle seconds the cluster forgets a producer, None where it does not let us ask.
 
-    `transactional.id.expiration.ms` forgets the id at its coordinator, `producer.id.expiration.ms` at the partitions.
+    `transactional.id.expiration.ms` forgets the id at its coordinator, `producer.id.expiration.ms` at the partitions:
+    the shortest that any broker tells. Raises BrokerUnreachable, ConnectionLost where none can be asked.
     """
-    node = client.nodes[0]
     wanted = ["transactional.id.expiration.ms", "producer.id.expiration.ms"]
-    answer = await (await client.control(node)).call(DescribeConfigsRequest([(_BROKER_RESOURCE, str(node), wanted)]))
-    code, _, _, _, entries = answer.resources[0]
-    values = [int(entry[1]) / 1000 for entry in entries if entry[1]] if code == NONE else []
-    return min(values, default=None)
+    told = await broker_configs(client, wanted)
+    return min((int(value) / 1000 for configs in told.values() for value in configs.values()), default=None)
+
+
+async def broker_configs(client: ClusterClient, names: Sequence[str]) -> dict[int, dict[str, str]]:
+    """Return the values of some configs of every broker that answers; none of one that does not let us ask.
+
+    Each broker knows its own configs only. Raises BrokerUnreachable, ConnectionLost where none answers.
+    """
+    found: dict[int, dict[str, str]] = {}
+    failed: list[BrokerUnreachable | ConnectionLost] = []
+
+    async def ask(node: int) -> None:
+        request = DescribeConfigsRequest([(_BROKER_RESOURCE, str(node), list(names))])
+        try:
+            answer = await (await client.control(node)).call(request)
+        except (BrokerUnreachable, ConnectionLost) as failure:
+            failed.append(failure)
+            return
+        code, _, _, _, entries = answer.resources[0]
+        found[node] = {entry[0]: entry[1] for entry in entries if entry[1]} if code == NONE else {}
+
+    await run_all(*(ask(node) for node in client.nodes))
+    if failed and not found:
+        raise failed[0]
+    return found
 
 
 async def create_topic(
