@@ -32,7 +32,8 @@ async def _prepare(
     flows = await preview(config, bear)
     more = await refuse_running_mm2(config, [flow.flow for flow in flows])
     unfenced = [ConfigWarning(0, str(flow.flow), text) for flow in flows if (text := flow.unfenced_text())]
-    return msgspec.structs.replace(config, warnings=(*config.warnings, *more, *unfenced)), flows
+    away = [ConfigWarning(0, str(flow.flow), text) for flow in flows for text in flow.unreachable]
+    return msgspec.structs.replace(config, warnings=(*config.warnings, *more, *unfenced, *away)), flows
 
 
 def shipped_secrets(path: Path, config: MirrorConfig) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ from engine.keeper import Keeper
 from engine.maps import translations_of
 from engine.settings import FlowConfig, MirrorConfig
 
-
 _AWAY_S = 2.0
 """A coordinator that cannot be connected to holds the groups of the others back for so long, once."""
 

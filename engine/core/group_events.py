@@ -79,8 +79,8 @@ class GroupBrokerAway(GroupEvent, frozen=True, kw_only=True, tag="group_broker_a
 
     def text(self) -> str:
         return (
-            f"{self.group} does not answer us: {self.why}; waiting for it: {counted(self.groups, 'group')}, and those"
-            " that it has not listed yet; all others are mirrored"
+            f"{self.group} does not answer us: {self.why}; the groups that need it wait"
+            f" ({self.groups:,} of those that are known), all others are mirrored"
         )
 
 

@@ -30,7 +30,7 @@ class AwayBrokers:
         self._told: set[_Broker] = set()
 
     def listed(self, cluster: str, unheard: Mapping[int, str]) -> None:
-        """Note which brokers did not list their groups, and why; in place of what was noted of a cluster before."""
+        """Note which brokers did not answer a question about all groups, in place of those of that cluster before."""
         others = {broker: why for broker, why in self._unheard.items() if broker[0] != cluster}
         self._unheard = others | {(cluster, node): why for node, why in unheard.items()}
 
@@ -82,4 +82,4 @@ class AwayBrokers:
         return events
 
     def _why(self) -> dict[_Broker, str]:
-        return {broker: why for broker, why in self._waits.values()} | self._unheard
+        return dict(self._waits.values()) | self._unheard

@@ -239,6 +239,7 @@ class GroupRounds:
         away = {group: (self.terms.flow.source, node) for group, node in answers.away.items()}
         places = await self._translations.places(answers.found)
         self._notes.clamped(places)
+        self._notes.away.listed(self.terms.flow.target, self._translations.away)
         if self.terms.checkpoints and self.may_write():
             told = await self._log.tell(await self._news(places), at_ms)
             self._notes.told += told

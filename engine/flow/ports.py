@@ -173,6 +173,9 @@ class Cluster(Protocol):
     async def survey(self, partitions: Sequence[TopicPartition]) -> None:
         """Ask every broker who leads the partitions; the newest answer counts from then on. Raises nothing."""
 
+    async def unreachable(self, nodes: Collection[int]) -> dict[int, str]:
+        """Try to connect to brokers; return those that cannot be reached, and why. Raises nothing."""
+
     async def settled_id(self, topic: str) -> str:
         """Return the id of a topic that every broker names which answers, more than half of them at least.
 

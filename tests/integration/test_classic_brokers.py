@@ -25,13 +25,13 @@ async def test_a_group_is_mirrored_between_brokers_without_the_newer_protocol(re
     """Found, translated, told as a checkpoint, committed; left alone while it has members on the target."""
     older = release != "4.3"
     classpath, overrides = (classpath_of(release), {}) if older else ("", _CLASSIC)
-    clusters = [
+    source, target = (
         Cluster(name, tmp_path / name, overrides=overrides, classpath=classpath, heap_mib=512)
         for name in ("source", "target")
-    ]
-    start_clusters(*clusters)
+    )
+    start_clusters(source, target)
     try:
-        mirror = Mirror(*clusters, f"classic-{release.replace('.', '-')}")
+        mirror = Mirror(source, target, f"classic-{release.replace('.', '-')}")
         await mirror.open()
         topic = group = mirror.flow.source
         copied = await mirror.topic(topic, 2)
@@ -53,5 +53,5 @@ async def test_a_group_is_mirrored_between_brokers_without_the_newer_protocol(re
             assert await until_moved(sides, group) == {0: 50, 1: 100}
             assert keeper.report.failing == 0
     finally:
-        for cluster in clusters:
+        for cluster in (source, target):
             cluster.stop()
