@@ -149,7 +149,7 @@ async def lay_out(stage: Stage) -> None:
 
 
 def coordinated_at(key: str) -> int:
-    """Return the partition of a coordinator's topic that has a group or transactional id, as Java's String hashes it."""
+    """Return the partition of a coordinator's topic that has a group or transactional id, as Java hashes it."""
     code = 0
     for letter in key:
         code = (31 * code + ord(letter)) & 0xFFFFFFFF

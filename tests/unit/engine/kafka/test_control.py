@@ -30,7 +30,7 @@ class Door:
 async def test_an_attempt_outlives_who_waits_for_it() -> None:
     door = Door()
     shared = SharedConnections(door.open, 0.0)
-    with pytest.raises(BrokerUnreachable, match="broker 1: cannot connect: no connection within 0.01 s"):
+    with pytest.raises(BrokerUnreachable, match=r"broker 1: cannot connect: no connection within 0\.01 s"):
         await shared.get(1, within_s=0.01)
     assert not shared.is_away(1)  # nobody knows yet
     door.mute.set()
