@@ -102,6 +102,8 @@ class Joining:
 
     async def _acquire(self, drivers: Sequence[LaneDriver], attempt: int) -> None:
         left = self._still_to_acquire(drivers)
+        if attempt > 1:  # leaders were looked up before this attempt
+            left = await self._within_reach(left, attempt)
         if not left:
             return
         try:
@@ -114,7 +116,7 @@ class Joining:
         except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as error:
             await self._failed(left, attempt, error)
             return
-        left = await self._within_reach(self._still_to_acquire(left), attempt)
+        left = await self._within_reach(left, attempt)
         batch = _Batch(len(left))
         for driver in left:
             self._spawn(self._fence(driver, before[driver.name.source], batch, attempt))
@@ -133,7 +135,8 @@ class Joining:
         far = await self._routes.beyond_reach(drivers)
         if far:
             self._spawn(self._try_again(list(far), attempt, far))
-        return [driver for driver in drivers if driver not in far]
+        # Whoever was released while we asked is not fenced: the fence would hit the lane's next owner.
+        return self._still_to_acquire([driver for driver in drivers if driver not in far])
 
     async def _look_before(self, drivers: Sequence[LaneDriver], attempt: int) -> dict[TopicPartition, Before]:
         before: dict[TopicPartition, Before] = {}

@@ -297,7 +297,11 @@ class ClusterClient:
         node = self._coordinators.get(transactional_id)
         if node is None:
             node = self._coordinators[transactional_id] = await self._find_coordinator(transactional_id)
-        return await self.beside(node, transactional_id)
+        try:
+            return await self.beside(node, transactional_id)
+        except BrokerUnreachable as error:
+            who = f"broker {node} of cluster {self.alias!r}, which coordinates {transactional_id}"
+            raise BrokerUnreachable(f"{who}: {error.address}", error.why) from None
 
     def forget_coordinator(self, transactional_id: str) -> None:
         """Look the coordinator up anew next time."""
