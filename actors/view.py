@@ -145,8 +145,10 @@ def groups_text(flow: FlowStatus) -> str:
         (report.ahead, "offsets ahead on the target"),
         (len(report.not_synced), "of a kind that is not mirrored"),
         (report.failing, "failing"),
+        (report.waiting, "waiting for a broker"),
     ):
         parts += [f"{count:,} {what}"] if count else []
+    parts += [f"{broker} does not answer: {why}" for broker, why in report.away.items()]
     parts += [f"polled: {report.polled_because}"] if report.polled_because else []
     return "groups: " + ", ".join([*parts, report.trouble] if report.trouble else parts)
 

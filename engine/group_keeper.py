@@ -14,6 +14,9 @@ from engine.keeper import Keeper
 from engine.maps import translations_of
 from engine.settings import FlowConfig, MirrorConfig
 
+_AWAY_S = 2.0
+"""A coordinator that cannot be connected to holds the groups of the others back for so long, once."""
+
 
 def group_terms(flow: FlowConfig, *, backwards: bool = False) -> GroupTerms:
     """Return what the rounds need of a flow's configuration."""
@@ -52,8 +55,8 @@ class GroupKeeper(Keeper[GroupsReport]):
         terms = group_terms(flow)
         self._rounds = GroupRounds(
             terms,
-            KafkaGroups(clients[0]),
-            KafkaGroups(clients[1]),
+            KafkaGroups(clients[0], away_s=_AWAY_S),
+            KafkaGroups(clients[1], away_s=_AWAY_S),
             translations_of(flow, source, target),
             CheckpointLog(target, self._topic, flow.request_timeout_s),
             may_write,

@@ -9,8 +9,11 @@ from engine.settings import FlowConfig
 _SYNCS_SINCE_S = 300.0
 
 
-def maps_of(flow: FlowConfig, source: KafkaCluster, target: KafkaCluster) -> MapReader:
-    """Make the reader of a flow's maps; it reads offset syncs where the flow writes any."""
+def maps_of(flow: FlowConfig, source: KafkaCluster, target: KafkaCluster, *, bears_away: bool = False) -> MapReader:
+    """Make the reader of a flow's maps; it reads offset syncs where the flow writes any.
+
+    `bears_away`: lanes whose map cannot be read just now have no answers, the others do.
+    """
     syncs = flow.syncs
     terms = MapTerms(
         positions_topic=flow.positions_topic,
@@ -18,6 +21,7 @@ def maps_of(flow: FlowConfig, source: KafkaCluster, target: KafkaCluster) -> Map
         positions_partitions=flow.positions_partitions,
         syncs_topic=syncs.topic if syncs.enabled else "",
         syncs_since_s=max(_SYNCS_SINCE_S, 3 * flow.flush_s),
+        bears_away=bears_away,
     )
     return MapReader(terms, target, source if syncs.cluster == flow.name.source else target)
 
@@ -25,4 +29,4 @@ def maps_of(flow: FlowConfig, source: KafkaCluster, target: KafkaCluster) -> Map
 def translations_of(flow: FlowConfig, source: KafkaCluster, target: KafkaCluster) -> Translations:
     """Make what translates commits of a flow: by its exact maps, and below them by offset syncs as MM2 reads them."""
     near = SyncReader(source if flow.syncs.cluster == flow.name.source else target, flow.syncs.topic)
-    return Translations(flow.selection, maps_of(flow, source, target), target, near)
+    return Translations(flow.selection, maps_of(flow, source, target, bears_away=True), target, near)

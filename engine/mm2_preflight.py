@@ -4,9 +4,9 @@ from collections import Counter
 from collections.abc import Iterable
 
 from engine.clients import client_for
-from engine.errors import MirrorError
+from engine.errors import BrokerUnreachable, ConnectionLost, MirrorError
 from engine.flow.mm2_presence import mm2_presence
-from engine.flow.stored_positions import Writer, stored_positions, writer_of
+from engine.flow.stored_positions import PositionsFound, Writer, stored_positions, writer_of
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups import KafkaGroups
 from engine.preflight import CLIENT_ID
@@ -63,12 +63,20 @@ async def refuse_running_mm2(config: MirrorConfig, flows: Iterable[FlowName]) ->
 async def _look(config: MirrorConfig, flow: FlowConfig) -> str:
     client = client_for(config.clusters[flow.name.target], CLIENT_ID)
     target = KafkaCluster(client)
+    positions, unread = PositionsFound(), ""
     try:
         await client.open()
         presence = await mm2_presence(target, KafkaGroups(client, patience_s=_PATIENCE_S), flow.mm2_group)
-        positions = await stored_positions(target, flow.positions_topic, flow.position_keys)
+        try:
+            positions = await stored_positions(target, flow.positions_topic, flow.position_keys)
+        except (BrokerUnreachable, ConnectionLost) as failure:
+            unread = f"its positions in topic {flow.positions_topic} cannot all be read: {failure}"
     finally:
         await target.close()
+    if unread and presence.active:
+        raise Mm2Runs(str(flow.name), flow.mm2_group, flow.name.target, unread)
+    if unread:
+        return f"cannot tell whether MM2 copied it under another name: {unread}"
     if others := positions.kept_elsewhere(flow.selection.wants):
         raise OtherConnector(str(flow.name), flow.positions_topic, flow.connector, others)
     if presence.unknown:

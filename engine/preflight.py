@@ -1,6 +1,6 @@
 """What can be known about a mirror before it starts: clusters, topics, permissions, collisions. Changes nothing."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AsyncExitStack
 
 import msgspec
@@ -48,6 +48,8 @@ class FlowPreview(msgspec.Struct, frozen=True, kw_only=True):
     polled: str = ""
     unfenced: tuple[str, ...] = ()
     unread_expiry: tuple[int, ...] = ()
+    unreachable: tuple[str, ...] = ()
+    """Brokers of both clusters that cannot be connected to from here, each with why and what waits for it."""
 
     def unfenced_text(self) -> str:
         """Say what lacks and what would be right; empty where nothing does."""
@@ -127,6 +129,7 @@ async def preview(
                 absent[alias] = unreachable
 
         await run_all(*map(ask, used))
+        away = {alias: await clients[alias].unreachable(found.brokers) for alias, found in metadata.items()}
         present = [flow for flow in config.flows if not absent.keys() & set(flow.name)]
         for unreachable in absent.values():
             if bear is None or not present:
@@ -144,10 +147,28 @@ async def preview(
                     polled=await _polled(clients[flow.name.source], flow, metadata[flow.name.source]),
                     unfenced=await _unfenced(clients[flow.name.target], flow),
                     unread_expiry=await _unread_expiry(clients[flow.name.target]),
+                    unreachable=tuple(_unreachable(one, metadata, away)),
                 )
                 for flow, one in zip(present, flows, strict=True)
             ]
         )
+
+
+def _unreachable(flow: FlowPreview, metadata: dict[str, Metadata], away: dict[str, dict[int, str]]) -> Iterator[str]:
+    """Say which brokers a flow needs that cannot be reached, why, and how many of its partitions they lead."""
+    names = {
+        flow.flow.source: [one.source for one in flow.topics],
+        flow.flow.target: [one.target for one in flow.topics],
+    }
+    for alias, topics in names.items():
+        described = [metadata[alias].topics[topic] for topic in topics if topic in metadata[alias].topics]
+        for node, why in away[alias].items():
+            led = sum(one.leader == node for topic in described for one in topic.partitions.values())
+            yield (
+                f"broker {node} of cluster {alias!r} cannot be reached from here: {why}; {counted(led, 'partition')} of"
+                " this flow that it leads, and consumer groups that it coordinates, wait until it can: its"
+                " advertised.listeners must be reachable from every machine that copies"
+            )
 
 
 async def _unfenced(client: ClusterClient, flow: FlowConfig) -> tuple[str, ...]:
@@ -182,8 +203,8 @@ async def _polled(client: ClusterClient, flow: FlowConfig, source: Metadata) -> 
             break
     except KafkaRefusal as refusal:
         return str(refusal)
-    except ConnectionLost:
-        return ""
+    except (BrokerUnreachable, ConnectionLost):
+        return ""  # who leads the partition is named as unreachable
     return ""
 
 

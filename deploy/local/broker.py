@@ -35,6 +35,8 @@ class Broker:
         self.folder = folder
         self.log_file = folder / "broker.log"
         self.log_levels: Mapping[str, str] = {}
+        self.classpath = ""
+        """Jars of another release of Kafka; empty: those that deploy/local lists."""
         self._everyone = everyone
         self._cluster_id = cluster_id
         self._process: subprocess.Popen[bytes] | None = None
@@ -68,7 +70,12 @@ class Broker:
         self._log_configuration.write_text(encode_logging(self.log_levels))
         args = ("format", "--cluster-id", self._cluster_id, "--config", str(self._properties), "--ignore-formatted")
         return start_tool(
-            "kafka.tools.StorageTool", *args, log_file=self.folder / "format.log", heap_mib=256, flags=QUICK_FLAGS
+            "kafka.tools.StorageTool",
+            *args,
+            log_file=self.folder / "format.log",
+            heap_mib=256,
+            flags=QUICK_FLAGS,
+            classpath=self.classpath,
         )
 
     def launch(self, heap_mib: int = 1024) -> None:
@@ -83,6 +90,7 @@ class Broker:
             heap_mib=heap_mib,
             flags=flags,
             log_configuration=self._log_configuration,
+            classpath=self.classpath,
         )
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(

@@ -24,8 +24,8 @@ class Cluster:
     """An embedded cluster: combined KRaft brokers, PLAINTEXT on 127.0.0.1, everything below one folder.
 
     `overrides` are broker properties that win over the defaults of settings.py, `own` those of single brokers by node
-    id (from 1 on), which win over both; `log_levels` are levels of Kafka's loggers by name. Not thread-safe; start
-    several clusters side by side with `start_clusters`.
+    id (from 1 on), which win over both; `log_levels` are levels of Kafka's loggers by name; `classpath` has the jars of
+    another release. Not thread-safe; start several clusters side by side with `start_clusters`.
     """
 
     def __init__(
@@ -38,6 +38,7 @@ class Cluster:
         own: Mapping[int, Mapping[str, str]] | None = None,
         log_levels: Mapping[str, str] | None = None,
         heap_mib: int = BROKER_HEAP_MIB,
+        classpath: str = "",
     ) -> None:
         if not 1 <= brokers <= MOST_BROKERS:
             raise ValueError(f"a cluster has 1 to {MOST_BROKERS} brokers, not {brokers}")
@@ -58,6 +59,7 @@ class Cluster:
         ]
         for broker in self.brokers:
             broker.log_levels = dict(log_levels or {})
+            broker.classpath = classpath
 
     @property
     def bootstrap_servers(self) -> str:

@@ -9,13 +9,13 @@ import fcntl
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from deploy.local import ivy
 from deploy.local.errors import ClusterError
-from deploy.local.jar_list import listed_jars, lists_digest, wrong_jars
+from deploy.local.jar_list import Jar, listed_jars, lists_digest, wrong_jars
 
 DOWNLOAD_MIB = 60
 Say = Callable[[str], None]
@@ -51,25 +51,28 @@ def cache_folder() -> Path:
 
 def ensure_jars(say: Say, cache: Path | None = None) -> Path:
     """Folder with every listed jar, checked; raises ClusterError if one cannot be had."""
-    cache = cache or cache_folder()
-    cache.mkdir(parents=True, exist_ok=True)
-    folder = cache / f"jars-{lists_digest()}"
     jars = listed_jars("kafka") + listed_jars("spark")
+    return ensure_in(cache or cache_folder(), f"jars-{lists_digest()}", jars, say)
+
+
+def ensure_in(cache: Path, name: str, jars: Sequence[Jar], say: Say) -> Path:
+    """Folder of that name in the cache with all of these jars, checked; raises ClusterError if one cannot be had."""
+    cache.mkdir(parents=True, exist_ok=True)
+    folder = cache / name
     if not wrong_jars(jars, folder):
         return folder
     with _lock(cache / "jars.lock", say):
         if wrong_jars(jars, folder):
-            _fetch_into(folder, say)
+            _fetch_into(folder, jars, say)
     return folder
 
 
-def _fetch_into(folder: Path, say: Say) -> None:
+def _fetch_into(folder: Path, jars: Sequence[Jar], say: Say) -> None:
     part = folder.with_name(folder.name + ".part")
     if folder.exists():
         # Some file of it was lost or changed: keep what is right.
         folder.rename(part)
     part.mkdir(exist_ok=True)
-    jars = listed_jars("kafka") + listed_jars("spark")
     wrong = wrong_jars(jars, part)
     say(f"fetching {len(wrong)} of {len(jars)} jars of Kafka and Spark (all: {DOWNLOAD_MIB} MiB) into {folder}")
     ivy.retrieve(wrong, part, say)

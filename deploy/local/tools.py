@@ -16,13 +16,21 @@ SERVER_FLAGS = ("-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:Initi
 
 
 def java_command(
-    main_class: str, *args: str, heap_mib: int, flags: Sequence[str] = (), log_configuration: Path | None = None
+    main_class: str,
+    *args: str,
+    heap_mib: int,
+    flags: Sequence[str] = (),
+    log_configuration: Path | None = None,
+    classpath: str = "",
 ) -> list[str]:
-    """The command line of one of Kafka's programs; raises ClusterError without Java or jars."""
+    """The command line of one of Kafka's programs, of another release where a class path names its jars.
+
+    Raises ClusterError without Java or jars.
+    """
     log_flags = [f"-Dlog4j2.configurationFile={log_configuration}"] if log_configuration is not None else []
     # log4j2 without any configuration prints errors only, which suits tools.
     command = [str(find_java()), f"-Xmx{heap_mib}m", *flags, "-Djava.awt.headless=true", *log_flags]
-    return [*command, "-cp", kafka_classpath(), main_class, *args]
+    return [*command, "-cp", classpath or kafka_classpath(), main_class, *args]
 
 
 def run_tool(main_class: str, *args: str, timeout_s: float = 120.0, heap_mib: int = 512) -> str:
@@ -47,9 +55,12 @@ def start_tool(
     heap_mib: int = 512,
     flags: Sequence[str] = (),
     log_configuration: Path | None = None,
+    classpath: str = "",
 ) -> subprocess.Popen[bytes]:
     """Start one of Kafka's programs, its output going to the log file; ending it is the caller's."""
-    command = java_command(main_class, *args, heap_mib=heap_mib, flags=flags, log_configuration=log_configuration)
+    command = java_command(
+        main_class, *args, heap_mib=heap_mib, flags=flags, log_configuration=log_configuration, classpath=classpath
+    )
     with log_file.open("ab") as log:
         return subprocess.Popen(
             # A session of its own: Ctrl-C reaches us, and we stop it in order.

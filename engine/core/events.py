@@ -11,6 +11,7 @@ from engine.core.config_events import ConfigEvent
 from engine.core.event_base import Event as Event
 from engine.core.event_base import LaneEvent as LaneEvent
 from engine.core.group_events import CommitsNotRead as CommitsNotRead
+from engine.core.group_events import GroupBrokerAway as GroupBrokerAway
 from engine.core.group_events import GroupClamped as GroupClamped
 from engine.core.group_events import GroupEvent as GroupEvent
 from engine.core.group_events import GroupNotSynced as GroupNotSynced
@@ -386,6 +387,7 @@ AnyEvent = (
     | Mm2Active
     | GroupNotSynced
     | GroupWentBack
+    | GroupBrokerAway
     | GroupClamped
     | GroupRefused
     | CommitsNotRead

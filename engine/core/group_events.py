@@ -70,6 +70,20 @@ class GroupRefused(GroupEvent, frozen=True, kw_only=True, tag="group_refused"):
         return f"{self.group}: {self.what}"
 
 
+class GroupBrokerAway(GroupEvent, frozen=True, kw_only=True, tag="group_broker_away"):
+    """A broker cannot be asked about the groups that it coordinates: they wait, those of other brokers go on."""
+
+    severity: ClassVar[str] = "warning"
+    groups: int
+    why: str
+
+    def text(self) -> str:
+        return (
+            f"{self.group} does not answer us: {self.why}; the groups that need it wait"
+            f" ({self.groups:,} of those that are known), all others are mirrored"
+        )
+
+
 class CommitsNotRead(GroupEvent, frozen=True, kw_only=True, tag="commits_not_read"):
     """Commits of groups cannot be read as they are made, so groups are polled."""
 

@@ -26,6 +26,10 @@ class GroupsReport(msgspec.Struct, frozen=True, kw_only=True):
     failed: dict[str, str] = {}
     failing: int = 0
     """How many groups `failed` names, and those that it has no room for."""
+    away: dict[str, str] = {}
+    """Brokers that cannot be asked about groups, and why."""
+    waiting: int = 0
+    """Groups that wait for one of them."""
     trouble: str = ""
     """Why the last round was none; empty when all is well."""
     on_commit: bool = False

@@ -6,7 +6,7 @@ from engine.clock import now_s, pause
 from engine.core.states import State
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.gate import Gate
-from engine.flow.halves import offsets_by_halves
+from engine.flow.halves import offsets_by_leaders
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.ports import EARLIEST, Cluster
 from engine.flow.remedies import Remedies
@@ -112,7 +112,8 @@ class Cadence:
         self._looking = True
         try:
             drivers = [d for d in self._drivers.values() if d.lane.state is State.COPYING and d.lane.records]
-            starts = await offsets_by_halves(self._target, [d.name.target for d in drivers], EARLIEST)
+            led = {driver.name.target: driver.target_leader for driver in drivers}
+            starts = await offsets_by_leaders(self._target, led, EARLIEST)
         finally:
             self._looking = False
         for driver in drivers:

@@ -6,15 +6,20 @@
 What it tells are hints: whoever takes them asks the coordinators what is committed, so a hint too many costs a question
 and no more. Where hints may have been missed (the first look, a place that is gone, too many at once) `take` says
 `missed`, and everything is to be looked at. Without the right to read the topic nothing is told; `why_not` says so.
+
+A broker that cannot be reached is left out and tried again: it coordinates just the groups whose commits it leads, so
+nobody else's are missed.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
+
+import msgspec
 
 from engine.clock import backoff_s, now_s, pause
 from engine.core.commit_records import TOPIC, decode_commit
-from engine.errors import ConnectionLost, KafkaRefusal, MirrorError, WireError
+from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, MirrorError, WireError
 from engine.flow.ports import LATEST, Cluster, FetchTerms, Leader, Slice, Wanted
 from engine.tasks import run_all
 from engine.wire.batch import check_crc, control_type, split_batches
@@ -25,6 +30,8 @@ from policies.model import TopicPartition
 _PARTITION_BYTES = 128 * 1024
 _TERMS = FetchTerms(max_wait_s=5.0, min_bytes=1, max_bytes=1024 * 1024, read_committed=False)
 """Not read_committed: one transaction left open would hold back the groups of its whole partition."""
+_FIRST_TERMS = msgspec.structs.replace(_TERMS, max_wait_s=0.0, min_bytes=0)
+"""The first answer says whether we may read: it is waited for before anything counts as read."""
 _GATHER_S = 0.1
 """Between two fetches, so that many commits come in one answer."""
 _FIRST_COUNT = 64
@@ -105,20 +112,30 @@ class CommitReader:
             await pause(backoff_s(attempt, most_s=_MOST_S))
 
     async def _follow(self) -> None:
-        """Read all partitions until something fails. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""
+        """Read all partitions until something fails. Raises ConnectionLost, KafkaRefusal."""
         leaders = await self._leaders()
-        fresh = [one for one in leaders if one not in self._next]
-        if fresh:
-            self._next |= await self._cluster.offsets(fresh, LATEST)
-            self._miss()
         by_node: dict[int, dict[TopicPartition, Leader]] = {}
         for partition, leader in leaders.items():
             by_node.setdefault(leader.node, {})[partition] = leader
-        self.why_not = ""
-        await run_all(*(self._read(node, led) for node, led in by_node.items()))
+        heard = _Heard(by_node)
+
+        async def keep_reading(node: int, led: Mapping[TopicPartition, Leader]) -> None:
+            attempt = 0
+            while True:
+                try:
+                    await self._read(node, led, heard)
+                except BrokerUnreachable as away:
+                    heard.away[node] = str(away)
+                    self.why_not = heard.why_not
+                attempt += 1
+                await pause(backoff_s(attempt, most_s=_MOST_S))
+                if await self._leaders() != leaders:
+                    raise ConnectionLost(f"{min(led)}: the leaders of {TOPIC} have changed")
+
+        await run_all(*(keep_reading(node, led) for node, led in by_node.items()))
 
     async def _leaders(self) -> dict[TopicPartition, Leader]:
-        """Look up every partition of the topic. Raises ConnectionLost where it is not there, or one has no leader."""
+        """Look up every partition of the topic. Raises ConnectionLost where it is not there."""
         count = _FIRST_COUNT
         while True:
             found = await self._cluster.leaders([TopicPartition(TOPIC, number) for number in range(count)])
@@ -127,22 +144,30 @@ class CommitReader:
             count *= 2
         if not found:
             raise ConnectionLost(f"topic {TOPIC} is not there, or may not be seen (grant Describe and Read on it)")
-        dark = [one for one, leader in found.items() if leader.node < 0]
-        if dark:
-            raise ConnectionLost(f"{dark[0]} has no leader")
         return found
 
-    async def _read(self, node: int, led: Mapping[TopicPartition, Leader]) -> None:
+    async def _read(self, node: int, led: Mapping[TopicPartition, Leader], heard: "_Heard") -> None:
+        """Read what one broker leads. Raises BrokerUnreachable where it is away, and what ends the reading of all."""
+        if node < 0:
+            raise BrokerUnreachable(str(min(led)), "it has no leader")
+        fresh = [one for one in led if one not in self._next]
+        if fresh:
+            self._next |= await self._cluster.offsets(fresh, LATEST)
+            self._miss()
         broker = await self._cluster.source_broker(node)
-        room = _Reused()
+        room, terms = _Reused(), _FIRST_TERMS
         try:
             while True:
                 wanted = [
                     Wanted(one, self._next[one], leader.epoch, -1, _PARTITION_BYTES) for one, leader in led.items()
                 ]
-                answer = await broker.fetch(wanted, _TERMS, room)
+                answer = await broker.fetch(wanted, terms, room)
                 for found in answer.slices:
                     self._take_in(answer.buffer, found)
+                if terms is _FIRST_TERMS:
+                    terms = _TERMS
+                    heard.answered(node)
+                    self.why_not = heard.why_not
                 await pause(max(_GATHER_S, answer.throttle_s))
         finally:
             await broker.close()
@@ -217,6 +242,29 @@ class CommitReader:
 
     def _topic(self, name: bytes) -> str | None:
         return _chosen(self._topics, name, self._wants_topic)
+
+
+class _Heard:
+    """Which leaders have answered: commits are read once each has, or cannot be reached, and one at least has."""
+
+    def __init__(self, nodes: Collection[int]) -> None:
+        self._nodes = nodes
+        self._heard: set[int] = set()
+        self.away: dict[int, str] = {}
+        """Brokers that cannot be reached, and why."""
+
+    def answered(self, node: int) -> None:
+        """Note the first answer of a broker, or the first since it was away."""
+        self._heard.add(node)
+        self.away.pop(node, None)
+
+    @property
+    def why_not(self) -> str:
+        """Say why commits are not read, empty where they are."""
+        for node in self._nodes:
+            if node not in self._heard and node not in self.away:
+                return f"broker {node} has not answered yet"
+        return "" if self._heard - self.away.keys() else "; ".join(self.away.values())
 
 
 class _Reused:

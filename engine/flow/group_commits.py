@@ -57,6 +57,8 @@ class GroupCommits:
         """Groups with members on the target, for which something is wanted."""
         self.ahead: dict[str, int] = {}
         """By group, the partitions that stand further on the target and are left there."""
+        self.away: dict[str, int] = {}
+        """Of the groups that failed at the last commit, those whose coordinator is a broker that cannot be reached."""
         self.made = 0
         """Commits of partitions."""
 
@@ -78,7 +80,7 @@ class GroupCommits:
     async def commit(self, places: Mapping[str, Sequence[Place]]) -> dict[str, str]:
         """Commit what is wanted of some groups; return those that failed and why. Raises as Groups do."""
         stored = await self._target.offsets([group for group, rows in places.items() if rows])
-        failed = dict(stored.failed)
+        failed, self.away = dict(stored.failed), dict(stored.away)
         self.active.difference_update(places)
         due: list[str] = []
         for number, (group, there) in enumerate(stored.found.items()):
@@ -98,6 +100,7 @@ class GroupCommits:
         self.active.update(states.found.keys() - set(free))
         stored = await self._target.offsets(free)
         failed = states.failed | stored.failed
+        self.away |= states.away | stored.away
         at_once = asyncio.Semaphore(_COMMITS_AT_ONCE)
 
         async def one(group: str, wishes: dict[TopicPartition, Wish]) -> None:

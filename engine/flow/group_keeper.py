@@ -236,15 +236,18 @@ class GroupRounds:
     async def _mirror(self, groups: list[str], hints: Hints, started_s: float, at_ms: int, *, commit: bool) -> None:
         answers = await self._source.offsets(groups)
         failed = dict(answers.failed)
+        away = {group: (self.terms.flow.source, node) for group, node in answers.away.items()}
         places = await self._translations.places(answers.found)
         self._notes.clamped(places)
+        self._notes.away.listed(self.terms.flow.target, self._translations.away)
         if self.terms.checkpoints and self.may_write():
             told = await self._log.tell(await self._news(places), at_ms)
             self._notes.told += told
             self._notes.latency.add((now_s() - started_s) * 1000, told)
         if self.terms.commits and commit:
             failed |= await self._commits.commit(places)
-        self._notes.looked(groups, places, failed)
+            away |= {group: (self.terms.flow.target, node) for group, node in self._commits.away.items()}
+        self._notes.looked(groups, places, failed, away)
         self._note_owed(groups, answers.found, hints)
         if self._translations.generations != self._generations:
             self._generations = self._translations.generations
@@ -255,11 +258,16 @@ class GroupRounds:
     # --- which groups --------------------------------------------------------------------------------------
 
     async def _look(self) -> set[str]:
-        """Look for groups; return those that are new."""
+        """Look for groups; return those that are new.
+
+        A group that no broker lists is gone only where all of them did list: who is away may coordinate it.
+        """
         at_s = now_s()
         groups: dict[str, None] = {}
         left: dict[str, str] = {}
-        for listing in await self._source.list_groups():
+        listed = await self._source.list_groups()
+        self._notes.away.listed(self.terms.flow.source, listed.unheard)
+        for listing in listed.groups:
             if self.terms.selection.why_not(listing.group) is not None:
                 continue
             why = unsupported(listing.protocol_type, listing.kind)
@@ -267,6 +275,9 @@ class GroupRounds:
                 groups[listing.group] = None
             else:
                 left[listing.group] = why
+        if listed.unheard:
+            left = {group: why for group, why in self._notes.not_synced.items() if group not in groups} | left
+            groups |= {group: None for group in self._groups if group not in left}
         for gone in self._groups.keys() - groups.keys():
             self._commits.forget(gone)
             self._owed.settle(gone)
@@ -312,7 +323,8 @@ class GroupRounds:
         """
         at_s, most_s, notes = now_s(), min(self._every_s, _OWED_S), self._notes
         for group in groups:
-            kept = notes.waits(group) or group in notes.failed or group in self._commits.active or self._log.trouble
+            wait = notes.waits(group) or notes.away.waits(group)
+            kept = wait or group in notes.failed or group in self._commits.active or self._log.trouble
             seen = {} if kept else hints.seen.get(group, {})
             if kept or any(offset not in (UNTOLD, found[group].get(lane, _NONE)[0]) for lane, offset in seen.items()):
                 self._owed.again(group, at_s, most_s)

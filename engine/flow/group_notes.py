@@ -1,13 +1,14 @@
 """What is noted of a flow's groups and told: events, each once, and the report of the last look."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from engine.core.events import AnyEvent, CommitsNotRead, GroupClamped, GroupNotSynced, GroupRefused, GroupWentBack
 from engine.core.group_report import GroupsReport
 from engine.core.offset_map import How
 from engine.core.rewinds import Rewinds
 from engine.core.tally import Tally
+from engine.flow.away import AwayBrokers
 from engine.flow.translations import CLAMPED, Place
 from policies.model import FlowName
 
@@ -35,7 +36,8 @@ class GroupNotes:
         self._read_at_s = now_s()
         self._failures = 0
         self.failed: dict[str, str] = {}
-        """Groups that could not be looked at, or committed for, and why."""
+        """Groups that could not be looked at, or committed for, and why; not those that wait for a broker."""
+        self.away = AwayBrokers(flow, now_s)
         self.latency, self.commit_latency = Tally(), Tally()
         self.told = 0
         """Checkpoints."""
@@ -48,7 +50,7 @@ class GroupNotes:
 
     def take_events(self) -> tuple[AnyEvent, ...]:
         """Hand over what happened since the last call."""
-        events = (*self._events, *self._rewinds.due(self._now_s()))
+        events = (*self._events, *self._rewinds.due(self._now_s()), *self.away.take_events())
         self._events.clear()
         return events
 
@@ -80,10 +82,19 @@ class GroupNotes:
         """Forget a group."""
         self._clamped.pop(group, None)
         self.failed.pop(group, None)
+        self.away.gone(group)
         self._count(group, ())
 
-    def looked(self, groups: Iterable[str], places: Mapping[str, Sequence[Place]], failed: Mapping[str, str]) -> None:
-        """Note what a look at some groups found."""
+    def looked(
+        self,
+        groups: Sequence[str],
+        places: Mapping[str, Sequence[Place]],
+        failed: Mapping[str, str],
+        away: Mapping[str, tuple[str, int]],
+    ) -> None:
+        """Note what a look at some groups found; `away`: those that failed because a broker of a cluster is away."""
+        self.away.looked(groups, away, failed)
+        failed = {group: why for group, why in failed.items() if group not in away}
         new = [group for group in failed if group not in self.failed]
         for group in new[:_NAMED]:
             self.say(GroupRefused(flow=self._flow, group=group, what=failed[group]))
@@ -129,6 +140,8 @@ class GroupNotes:
             not_synced=dict(list(self.not_synced.items())[:_NAMED]),
             failing=len(self.failed),
             failed=dict(list(self.failed.items())[:_NAMED]),
+            away=self.away.lines(),
+            waiting=self.away.waiting,
             latency=self.latency.snapshot(),
             commit_latency=self.commit_latency.snapshot(),
         )

@@ -1,10 +1,11 @@
 """What is asked of many partitions where one that is refused, or cannot be asked about, hides no other."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TypeVar
 
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
-from engine.flow.ports import Cluster
+from engine.flow.ports import Cluster, Leader
+from engine.tasks import run_all
 from policies.model import TopicPartition
 
 T = TypeVar("T")
@@ -26,6 +27,30 @@ async def by_halves(
             return {}
         first = await by_halves(ask, partitions[:middle])
         return first | await by_halves(ask, partitions[middle:])
+
+
+async def by_leaders(
+    ask: Callable[[Sequence[TopicPartition]], Awaitable[dict[TopicPartition, T]]], led: Mapping[TopicPartition, Leader]
+) -> dict[TopicPartition, T]:
+    """Ask each leader for what it leads, `by_halves`; one that cannot be reached leaves out only that."""
+    by_node: dict[int, list[TopicPartition]] = {}
+    for partition, leader in led.items():
+        if leader.node >= 0:
+            by_node.setdefault(leader.node, []).append(partition)
+    found: dict[TopicPartition, T] = {}
+
+    async def one(partitions: list[TopicPartition]) -> None:
+        found.update(await by_halves(ask, partitions))
+
+    await run_all(*(one(partitions) for partitions in by_node.values()))
+    return found
+
+
+async def offsets_by_leaders(
+    cluster: Cluster, led: Mapping[TopicPartition, Leader], timestamp_ms: int
+) -> dict[TopicPartition, int]:
+    """Ask each leader for the offsets at a timestamp."""
+    return await by_leaders(lambda some: cluster.offsets(some, timestamp_ms), led)
 
 
 async def offsets_by_halves(

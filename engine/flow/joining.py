@@ -101,6 +101,8 @@ class Joining:
 
     async def _acquire(self, drivers: Sequence[LaneDriver], attempt: int) -> None:
         left = self._still_to_acquire(drivers)
+        if attempt > 1:  # leaders were looked up before this attempt
+            left = await self._within_reach(left, attempt)
         if not left:
             return
         try:
@@ -113,7 +115,7 @@ class Joining:
         except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as error:
             await self._failed(left, attempt, error)
             return
-        left = self._still_to_acquire(left)
+        left = await self._within_reach(left, attempt)
         batch = _Batch(len(left))
         for driver in left:
             self._spawn(self._fence(driver, before[driver.name.source], batch, attempt))
@@ -126,6 +128,14 @@ class Joining:
             wave, batch.fenced = batch.fenced, {}
             if wave:
                 self._spawn(self._behind(wave, attempt))
+
+    async def _within_reach(self, drivers: Sequence[LaneDriver], attempt: int) -> list[LaneDriver]:
+        """Part those whose leaders cannot be reached from the others: behind a barrier they would fail them all."""
+        far = await self._routes.beyond_reach(drivers)
+        if far:
+            self._spawn(self._try_again(list(far), attempt, far))
+        # Whoever was released while we asked is not fenced: the fence would hit the lane's next owner.
+        return self._still_to_acquire([driver for driver in drivers if driver not in far])
 
     async def _look_before(self, drivers: Sequence[LaneDriver], attempt: int) -> dict[TopicPartition, Before]:
         before: dict[TopicPartition, Before] = {}
@@ -190,16 +200,32 @@ class Joining:
             left[0].acquiring = False
         elif left:
             reason = left[0].reason if refused else str(error)
-            await self._try_again(left, attempt, reason)
+            await self._try_again(left, attempt, dict.fromkeys(left, reason))
 
-    async def _try_again(self, drivers: Sequence[LaneDriver], attempt: int, reason: str) -> None:
+    async def _try_again(self, drivers: Sequence[LaneDriver], attempt: int, reasons: Mapping[LaneDriver, str]) -> None:
         for driver in drivers:
-            driver.reason = reason
+            driver.reason = reasons[driver]
         await pause(backoff_s(attempt, most_s=_PATIENCE_S))
+        for part in await self._parts(drivers):
+            if part:
+                self._spawn(self._acquire(part, attempt + 1))
+
+    async def _parts(self, drivers: Sequence[LaneDriver]) -> tuple[Sequence[LaneDriver], ...]:
+        """Part lanes that failed together: those whose leaders are out of reach from the rest, else in two halves.
+
+        Lanes that all wait for a broker stay together, since it is not one of them that fails the others.
+        """
+        try:
+            await self._routes.leaders.refresh(drivers)
+            far = await self._routes.beyond_reach(drivers)
+        except (ConnectionLost, BrokerUnreachable):
+            far = {}
+        for driver, reason in far.items():
+            driver.reason = reason
+        if far:
+            return [driver for driver in drivers if driver not in far], list(far)
         middle = (len(drivers) + 1) // 2
-        for half in (drivers[:middle], drivers[middle:]):
-            if half:
-                self._spawn(self._acquire(half, attempt + 1))
+        return drivers[:middle], drivers[middle:]
 
     async def _learn_limits(self, drivers: Sequence[LaneDriver]) -> None:
         topics = sorted({driver.name.target.topic for driver in drivers})

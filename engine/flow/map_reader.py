@@ -11,7 +11,7 @@ nobody need be asked.
 
 import asyncio
 from array import array
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 
@@ -23,8 +23,9 @@ from engine.core.offset_map import Columns, How, OffsetMap, Translation
 from engine.core.position import Position, decode_value
 from engine.core.position_keys import PositionKeys
 from engine.errors import MirrorError
-from engine.flow.ports import EARLIEST, LATEST, Cluster
+from engine.flow.ports import EARLIEST, LATEST, Cluster, Leader
 from engine.tasks import run_all
+from engine.wire.murmur2 import partition_for_key
 from engine.wire.record import Record
 from policies.model import TopicPartition
 
@@ -49,6 +50,9 @@ class MapTerms(msgspec.Struct, frozen=True, kw_only=True):
     syncs_since_s: float = 300.0
     """Older syncs tell less than the positions, which are written more often than that."""
     keep_runs: int = 2_000_000
+    bears_away: bool = False
+    """Whether a broker that cannot be reached leaves only the lanes without an answer whose map or position it leads;
+    else following fails."""
 
 
 class MapReader:
@@ -68,6 +72,10 @@ class MapReader:
         self._busy = asyncio.Lock()
         self.generations = 0
         """How often a lane that was known went over to another generation: it has a new owner."""
+        self.away: dict[int, str] = {}
+        """Brokers of the target that could not be reached by the last pass, and why."""
+        self._dark: set[int] = set()
+        """Partitions of positions and map of which the last pass could not read all: their lanes have no answers."""
         self.unreadable: dict[TopicPartition, str] = {}
         """Why nothing is known of a lane although something is written: its last position is none that we read."""
 
@@ -82,27 +90,33 @@ class MapReader:
         async with self._busy:
             count = self._terms.positions_partitions
             positions = [TopicPartition(self._terms.positions_topic, number) for number in range(count)]
-            await self._read(self._target, positions, self._position)
+            dark = await self._read(self._target, positions, self._position)
             if self._terms.syncs_topic:
                 syncs = [TopicPartition(self._terms.syncs_topic, 0)]
                 since_ms = wall_ms() - int(self._terms.syncs_since_s * 1000)
-                await self._read(self._syncs, syncs, self._sync, since_ms=since_ms)
+                await self._read(self._syncs, syncs, self._sync, since_ms=since_ms)  # without them heads are older
             topic = map_topic(self._terms.position_keys.source)
-            await self._read(self._target, [TopicPartition(topic, number) for number in range(count)], self._block)
+            blocks = [TopicPartition(topic, number) for number in range(count)]
+            dark |= await self._read(self._target, blocks, self._block)
+            self._dark = {one.partition for one in dark}
             self._apply()
 
     async def _read(
         self, cluster: Cluster, partitions: Sequence[TopicPartition], take: Take, since_ms: int = EARLIEST
-    ) -> None:
-        """Read what is new in some partitions; those that do not exist (yet) are left out."""
+    ) -> set[TopicPartition]:
+        """Read what is new in some partitions; those that do not exist (yet) are left out.
+
+        Return those that could not be read because their leader is away, where that is borne.
+        """
         leaders = await cluster.leaders(partitions)
-        led = list(leaders)
+        dark = await self._out_of_reach(cluster, leaders)
+        led = [one for one in leaders if one not in dark]
         ends = await cluster.offsets(led, LATEST) if led else {}
-        for one, leader in leaders.items():
-            self._compare(one, leader.topic_id, ends[one])
+        for one in led:
+            self._compare(one, leaders[one].topic_id, ends[one])
         grown = [one for one in led if one not in self._read_to or self._read_to[one][1] < ends[one]]
         if not grown:
-            return
+            return dark
         starts = await cluster.offsets(grown, EARLIEST)
         fresh = [one for one in grown if one not in self._read_to and since_ms != EARLIEST]
         if fresh:
@@ -121,6 +135,16 @@ class MapReader:
                 self._read_to[partition] = reached, ends[partition]
 
         await run_all(*(read(partition) for partition in grown))
+        return dark
+
+    async def _out_of_reach(self, cluster: Cluster, led: Mapping[TopicPartition, Leader]) -> set[TopicPartition]:
+        """Return the partitions whose leader is away or that have none, where that is borne."""
+        if not self._terms.bears_away:
+            return set()
+        away = await cluster.unreachable({leader.node for leader in led.values()} - {-1})
+        if cluster is self._target:
+            self.away = away
+        return {one for one, leader in led.items() if leader.node < 0 or leader.node in away}
 
     def _compare(self, partition: TopicPartition, topic_id: str, end: int) -> None:
         """Begin again with a log that is not the one that was read, or that lost its end: all that is there is news.
@@ -179,7 +203,10 @@ class MapReader:
 
     def _apply(self) -> None:
         """Let the maps follow the newest heads; a sync of another owner than the position's is not believed."""
+        waiting = {lane: value for lane, value in self._positions.items() if self._is_dark(lane)}
         for lane, value in self._positions.items():
+            if lane in waiting:
+                continue  # the blocks that it counts may not be read yet
             self.unreadable.pop(lane, None)
             try:
                 position = decode_value(value)
@@ -192,9 +219,9 @@ class MapReader:
                 known.follow(position.map_head, position.map_start)
                 if before is not None and known.head is not None:
                     self.generations += known.head.generation != before.generation
-        self._positions.clear()
+        self._positions = waiting
         for lane, tail in list(self._tails.items()):
-            if self._followed(lane, tail):
+            if not self._is_dark(lane) and self._followed(lane, tail):
                 del self._tails[lane]
 
     def _followed(self, lane: TopicPartition, tail: bytes) -> bool:
@@ -268,7 +295,14 @@ class MapReader:
 
     def map_of(self, lane: TopicPartition) -> OffsetMap | None:
         """Return the map of a lane as it is known, None where nothing is."""
-        return None if lane in self.unreadable else self._maps.get(lane)
+        return None if lane in self.unreadable or self._is_dark(lane) else self._maps.get(lane)
+
+    def _is_dark(self, lane: TopicPartition) -> bool:
+        """Whether the present position of a lane, or blocks of its map, may be where the last pass could not read."""
+        if not self._dark:
+            return False
+        key = self._terms.position_keys.encode(lane)
+        return partition_for_key(key, self._terms.positions_partitions) in self._dark
 
     def head(self, lane: TopicPartition) -> MapHead | None:
         """Return where the copy of a lane ends, None where that is not known."""

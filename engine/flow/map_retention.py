@@ -13,6 +13,7 @@ from engine.core.map_runs import MapTail
 from engine.core.states import State
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.block_scan import find_blocks
+from engine.flow.halves import offsets_by_leaders
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.ports import EARLIEST, Cluster
 from engine.flow.terms import FlowTerms
@@ -51,11 +52,11 @@ class MapRetention:
         drivers = {lane: driver for lane, driver in self._drivers.items() if _known(driver) is not None}
         self._seen = {lane: start for lane, start in self._seen.items() if lane in drivers}
         try:
-            targets = [driver.name.target for driver in drivers.values()]
-            starts = await self._target.offsets(targets, EARLIEST) if targets else {}
+            led = {driver.name.target: driver.target_leader for driver in drivers.values()}
+            starts = await offsets_by_leaders(self._target, led, EARLIEST)
             grouped: defaultdict[TopicPartition, dict[LaneDriver, int]] = defaultdict(dict)
             for lane, driver in drivers.items():
-                start, known = starts[driver.name.target], _known(driver)
+                start, known = starts.get(driver.name.target, -1), _known(driver)
                 if known is not None and start >= known.start.target and self._seen.get(lane) != start:
                     grouped[driver.block_appender.partition][driver] = start
             for partition, group in grouped.items():

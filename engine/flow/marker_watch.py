@@ -13,7 +13,7 @@ from engine.core.commit_events import CommitUnmarked
 from engine.core.events import AnyEvent
 from engine.core.transaction import OWNED, Stage
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
-from engine.flow.halves import by_halves
+from engine.flow.halves import by_leaders
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.ports import Cluster, ProducerState
 from policies.model import FlowName, TopicPartition
@@ -80,7 +80,7 @@ class MarkerWatch:
             led = await self._target.leaders(wanted)
         except (ConnectionLost, BrokerUnreachable, KafkaRefusal):
             return {}
-        return await by_halves(self._ask, [part for part in wanted if part in led and led[part].node >= 0])
+        return await by_leaders(self._ask, led)
 
     async def _ask(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, list[ProducerState]]:
         try:

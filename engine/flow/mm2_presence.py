@@ -38,4 +38,7 @@ async def _ask(groups: Groups, group: str) -> Mm2Presence:
     if states.found[group] is not GroupState.ACTIVE:
         return Mm2Presence(active=False)
     listed = await groups.list_groups()
-    return Mm2Presence(active=any((one.group, one.protocol_type) == (group, CONNECT) for one in listed))
+    kinds = [one.protocol_type for one in listed.groups if one.group == group]
+    if not kinds and listed.unheard:
+        return Mm2Presence(active=False, unknown=next(iter(listed.unheard.values())))
+    return Mm2Presence(active=CONNECT in kinds)

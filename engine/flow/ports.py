@@ -183,6 +183,9 @@ class Cluster(Protocol):
     async def survey(self, partitions: Sequence[TopicPartition]) -> None:
         """Ask every broker who leads the partitions; the newest answer counts from then on. Raises nothing."""
 
+    async def unreachable(self, nodes: Collection[int]) -> dict[int, str]:
+        """Try to connect to brokers; return those that cannot be reached, and why. Raises nothing."""
+
     async def settled_id(self, topic: str) -> str:
         """Return the id of a topic that every broker names which answers, more than half of them at least.
 
@@ -271,11 +274,25 @@ class GroupListing(msgspec.Struct, frozen=True, gc=False):
     kind: str = ""
 
 
+class Listed(msgspec.Struct, frozen=True):
+    """The groups of the brokers that answered; `unheard`: those that did not, and why.
+
+    A broker lists the groups that it coordinates: one that is in no list may be a group of a broker that is unheard.
+    """
+
+    groups: list[GroupListing]
+    unheard: dict[int, str] = {}
+
+
 class Answers(msgspec.Struct, Generic[T]):
-    """What was found, by group, and why of some nothing was: one group's failure is no other's."""
+    """What was found, by group, and why of some nothing was: one group's failure is no other's.
+
+    `away` are those that failed because their coordinator, that broker, cannot be reached: nothing is known of them.
+    """
 
     found: dict[str, T]
     failed: dict[str, str]
+    away: dict[str, int] = {}
 
 
 class Groups(Protocol):
@@ -285,8 +302,11 @@ class Groups(Protocol):
     is about many groups; what is left then stands in `failed`.
     """
 
-    async def list_groups(self) -> list[GroupListing]:
-        """Return every group that we may see. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""
+    async def list_groups(self) -> Listed:
+        """Return every group that we may see, as far as brokers answer.
+
+        Raises BrokerUnreachable, ConnectionLost where none does, and KafkaRefusal.
+        """
 
     async def states(self, groups: Sequence[str]) -> Answers[GroupState]:
         """Return whether groups have members, by either protocol."""

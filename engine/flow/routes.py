@@ -20,7 +20,7 @@ from engine.flow.outbox import Outbox
 from engine.flow.ports import Cluster
 from engine.flow.producer_expiry import ProducerExpiry
 from engine.flow.terms import FlowTerms
-from engine.tasks import run_until
+from engine.tasks import run_all, run_until
 from policies.model import TopicPartition
 
 Address = tuple[int, int]
@@ -153,6 +153,31 @@ class Routes:
         for outbox in self._outboxes.values():
             for appender in driver.appenders:
                 outbox.box.drop(appender)
+
+    async def beyond_reach(self, drivers: Iterable[LaneDriver]) -> dict[LaneDriver, str]:
+        """Try to connect to the leaders of lanes; return those that have one out of reach, and which and why."""
+        needs = {
+            driver: (
+                [driver.source_leader.node],
+                [leader.node for leader in (driver.target_leader, *(one.leader for one in driver.beside))],
+            )
+            for driver in drivers
+        }
+        away: list[dict[int, str]] = [{}, {}]
+
+        async def ask(side: int, cluster: Cluster) -> None:
+            away[side] = await cluster.unreachable({node for need in needs.values() for node in need[side]} - {-1})
+
+        await run_all(ask(0, self._source), ask(1, self._target))
+        if not any(away):
+            return {}
+        found: dict[LaneDriver, str] = {}
+        for driver, need in needs.items():
+            for name, there, nodes in zip(("source", "target"), away, need, strict=True):
+                for node in nodes:
+                    if node in there:
+                        found[driver] = f"{name} broker {node} cannot be reached: {there[node]}"
+        return found
 
     # --- brokers ---------------------------------------------------------------------------------------------
 

@@ -69,10 +69,10 @@ class GroupStands:
 
     async def look(self) -> Standing:
         """Read, commit where that may be done, and compare. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""
-        groups, left = await selected(self._source, self._selection)
+        groups, left, unheard = await selected(self._source, self._selection)
         commits = await self._source.offsets(groups, stable=True)
         places = await self._translations.places(commits.found)
-        failed = dict(commits.failed)
+        failed = unheard | commits.failed
         if self._commit is not None:
             failed |= await self._commit(places)
         names = [group for group, rows in places.items() if rows]
@@ -87,11 +87,15 @@ class GroupStands:
         return Standing(groups=len(names), stands=tuple(stands), failed=failed, not_synced=left)
 
 
-async def selected(cluster: Groups, selection: GroupSelection) -> tuple[list[str], dict[str, str]]:
-    """Return the groups of a flow on a cluster, and those that nobody can mirror, with why."""
+async def selected(cluster: Groups, selection: GroupSelection) -> tuple[list[str], dict[str, str], dict[str, str]]:
+    """Return the groups of a flow on a cluster, those that nobody can mirror, with why, and the brokers not heard.
+
+    The last as a line for each broker that lists no groups: groups that it alone knows are in no list.
+    """
     groups: list[str] = []
     left: dict[str, str] = {}
-    for listing in await cluster.list_groups():
+    listed = await cluster.list_groups()
+    for listing in listed.groups:
         if selection.why_not(listing.group) is not None:
             continue
         why = unsupported(listing.protocol_type, listing.kind)
@@ -99,7 +103,8 @@ async def selected(cluster: Groups, selection: GroupSelection) -> tuple[list[str
             groups.append(listing.group)
         else:
             left[listing.group] = why
-    return groups, left
+    unheard = {f"all groups that broker {node} coordinates": why for node, why in listed.unheard.items()}
+    return groups, left, unheard
 
 
 def _stand(group: str, place: Place, there: Offsets, state: GroupState) -> Stand:

@@ -15,6 +15,7 @@ from engine.core.map_runs import MapHead
 from engine.core.offset_map import How, Translation
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.ports import EARLIEST, LATEST, Cluster, Offsets
+from engine.tasks import run_all
 from policies.model import TopicPartition
 from policies.selection import TopicSelection
 
@@ -50,6 +51,10 @@ class Maps(Protocol):
     @property
     def generations(self) -> int:
         """A number that grows whenever a lane that is known goes over to another generation."""
+
+    @property
+    def away(self) -> Mapping[int, str]:
+        """Brokers of the target that could not be reached by the last `follow`, and why: their lanes are STALE."""
 
     @property
     def size_bytes(self) -> int:
@@ -97,6 +102,11 @@ class Translations:
     def generations(self) -> int:
         """A number that grows whenever a lane has a new owner: what it found may change answers given before."""
         return self._maps.generations
+
+    @property
+    def away(self) -> Mapping[int, str]:
+        """Brokers of the target that could not be read from, and why."""
+        return self._maps.away
 
     @property
     def map_bytes(self) -> int:
@@ -215,12 +225,18 @@ class Translations:
         return head
 
     async def _look_at_ends(self, lanes: Collection[TopicPartition]) -> None:
-        """Ask for log start and high watermark; a topic that cannot be asked about is without, not all of them."""
+        """Ask for log start and high watermark; what cannot be asked about is without (NO_TARGET), not all of them."""
         targets = [target for lane in lanes if (target := self._target_of(lane)) is not None]
         self._ends = {}
         if not targets:
             return
-        led = [one for one, leader in (await self._target.leaders(targets)).items() if leader.node >= 0]
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for one, leader in (await self._target.leaders(targets)).items():
+            if leader.node >= 0:
+                by_leader.setdefault(leader.node, []).append(one)
+        await run_all(*(self._ask_leader(led) for led in by_leader.values()))
+
+    async def _ask_leader(self, led: list[TopicPartition]) -> None:
         try:
             await self._ask_ends(led)
         except (*_UNREACHABLE, KafkaRefusal):

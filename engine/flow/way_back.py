@@ -88,7 +88,7 @@ class WayBack:
 
         Raises ConnectionLost, BrokerUnreachable, KafkaRefusal.
         """
-        groups, _ = await selected(self._target, self._selection)
+        groups, _, unheard = await selected(self._target, self._selection)
         commits = await self._target.offsets(groups, stable=True)
         ours = {group: self._ours(offsets) for group, offsets in commits.found.items()}
         names = [group for group, offsets in ours.items() if offsets]
@@ -99,7 +99,7 @@ class WayBack:
             if group in states.found and group in stored.found:
                 for where, (offset, _) in sorted(ours[group].items()):
                     rows.append(await self._row(group, where, offset, stored.found[group], states.found[group]))
-        return rows, commits.failed | states.failed | stored.failed
+        return rows, unheard | commits.failed | states.failed | stored.failed
 
     def _ours(self, offsets: Offsets) -> Offsets:
         return {where: one for where, one in offsets.items() if where in self._lanes}

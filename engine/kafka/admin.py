@@ -81,13 +81,40 @@ async def describe_topic_configs(
 async def shortest_expiry_s(client: ClusterClient) -> float | None:
     """Return after how many idle seconds the cluster forgets a producer, None where it does not let us ask.
 
-    `transactional.id.expiration.ms` forgets the id at its coordinator, `producer.id.expiration.ms` at the partitions.
+    `transactional.id.expiration.ms` forgets the id at its coordinator, `producer.id.expiration.ms` at the partitions:
+    the shortest that any broker tells. Raises BrokerUnreachable, ConnectionLost where none can be asked.
     """
-    node = client.nodes[0]
-    answer = await (await client.control(node)).call(DescribeConfigsRequest([(_BROKER_RESOURCE, str(node), _EXPIRIES)]))
+    told = await broker_configs(client, _EXPIRIES)
+    return min((int(value) / 1000 for configs in told.values() for value in configs.values()), default=None)
+
+
+async def broker_configs(client: ClusterClient, names: Sequence[str]) -> dict[int, dict[str, str]]:
+    """Return the values of some configs of every broker that answers; none of one that does not let us ask.
+
+    Each broker knows its own configs only. Raises BrokerUnreachable, ConnectionLost where none answers.
+    """
+    found: dict[int, dict[str, str]] = {}
+    failed: list[BrokerUnreachable | ConnectionLost] = []
+
+    async def ask(node: int) -> None:
+        try:
+            found[node] = await _configs_of(client, node, names)
+        except (BrokerUnreachable, ConnectionLost) as failure:
+            failed.append(failure)
+
+    await run_all(*(ask(node) for node in client.nodes))
+    if failed and not found:
+        raise failed[0]
+    return found
+
+
+async def _configs_of(client: ClusterClient, node: int, names: Sequence[str]) -> dict[str, str]:
+    """Return the values of some configs of one broker, none where it does not let us ask."""
+    answer = await (await client.control(node)).call(
+        DescribeConfigsRequest([(_BROKER_RESOURCE, str(node), list(names))])
+    )
     code, _, _, _, entries = answer.resources[0]
-    values = [int(entry[1]) / 1000 for entry in entries if entry[1]] if code == NONE else []
-    return min(values, default=None)
+    return {entry[0]: entry[1] for entry in entries if entry[1]} if code == NONE else {}
 
 
 async def producer_expiries_s(client: ClusterClient) -> dict[int, float | None]:
@@ -108,10 +135,8 @@ async def producer_expiries_s(client: ClusterClient) -> dict[int, float | None]:
 
 
 async def _producer_expiry_s(client: ClusterClient, node: int) -> float | None:
-    answer = await (await client.control(node)).call(DescribeConfigsRequest([(_BROKER_RESOURCE, str(node), _EXPIRIES)]))
-    code, _, _, _, entries = answer.resources[0]
-    values = {entry[0]: int(entry[1]) / 1000 for entry in entries if entry[1]} if code == NONE else {}
-    return next((values[name] for name in _EXPIRIES if name in values), None)
+    values = await _configs_of(client, node, _EXPIRIES)
+    return next((int(values[name]) / 1000 for name in _EXPIRIES if name in values), None)
 
 
 async def create_topic(

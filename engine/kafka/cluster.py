@@ -15,6 +15,7 @@ from aiokafka.protocol.coordination import FindCoordinatorRequest
 from engine.clock import now_s
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.kafka.connection import Connection
+from engine.kafka.control import PATIENCE_S, SharedConnections
 from engine.kafka.faults import COORDINATOR_RETRY, NONE, error_name
 from engine.kafka.leader_epochs import LeaderEpochs
 from engine.kafka.metadata import BrokerAddress, Metadata, TopicMeta, ask_metadata
@@ -43,10 +44,7 @@ class ClusterClient:
         self._bootstrap = bootstrap
         self._options = options
         self._brokers: dict[int, BrokerAddress] = {}
-        self._control: dict[tuple[int, int], Connection] = {}
-        self._locks: dict[tuple[int, int], asyncio.Lock] = {}
-        self._shut: dict[int, tuple[float, BrokerUnreachable]] = {}
-        """Brokers that could not be connected to: when, and why."""
+        self._shared = SharedConnections(self.open_connection, _SHUT_S)
         self._slow: dict[int, float] = {}
         """Brokers that did not tell their metadata in time, and when."""
         self._coordinators: dict[str, int] = {}
@@ -72,7 +70,7 @@ class ClusterClient:
                 continue
             try:
                 found = self._learn(await ask_metadata(connection, []))
-                self._shut.clear()  # one answers, so another may
+                self._shared.forgive()  # one answers, so another may
                 return found
             except ConnectionLost as error:
                 reasons.append(str(error))
@@ -113,9 +111,7 @@ class ClusterClient:
 
     async def close(self) -> None:
         """Close every control connection."""
-        connections, self._control = list(self._control.values()), {}
-        for connection in connections:
-            await connection.close()
+        await self._shared.close()
 
     async def metadata(self, topics: list[str] | None) -> Metadata:
         """Ask any reachable broker about topics (None = all). Raises BrokerUnreachable when none answers."""
@@ -146,7 +142,7 @@ class ClusterClient:
 
     def _quick_first(self, nodes: list[int]) -> list[int]:
         before_s = now_s() - _SLOW_S
-        return sorted(nodes, key=lambda node: self._slow.get(node, before_s) > before_s)
+        return sorted(nodes, key=lambda node: self._shared.is_away(node) or self._slow.get(node, before_s) > before_s)
 
     async def recent(self, topics: list[str]) -> Metadata:
         """As `metadata`, but what was asked within the last second is not asked again: many lanes share a topic.
@@ -195,33 +191,30 @@ class ClusterClient:
         address = self._brokers.get(node)
         if address is None:
             raise BrokerUnreachable(f"broker {node} of cluster {self.alias!r}", "not in the cluster's metadata")
-        return await Connection.open(address.host, address.port, self._options)
+        connection = await Connection.open(address.host, address.port, self._options)
+        self._shared.reached(node)
+        return connection
 
-    async def control(self, node: int) -> Connection:
+    async def control(self, node: int, *, within_s: float = PATIENCE_S) -> Connection:
         """Return the shared control connection to a broker, opening it when needed. Raises BrokerUnreachable."""
-        return await self._shared(node, 0)
+        return await self._shared.get(node, within_s=within_s)
+
+    async def unreachable(self, nodes: Iterable[int]) -> dict[int, str]:
+        """Try to connect to brokers, all at once; return those that cannot be reached, and why."""
+        found: dict[int, str] = {}
+
+        async def try_one(node: int) -> None:
+            try:
+                await self.control(node)
+            except BrokerUnreachable as error:
+                found[node] = str(error)
+
+        await run_all(*(try_one(node) for node in set(nodes)))
+        return dict(sorted(found.items()))
 
     async def beside(self, node: int, name: str) -> Connection:
         """Return one of the connections beside it, the same for the same name. Raises BrokerUnreachable."""
-        return await self._shared(node, 1 + crc32(name.encode()) % _BESIDE)
-
-    async def _shared(self, node: int, turn: int) -> Connection:
-        """Whoever waits while another one tries in vain shares the failure, instead of waiting as long once more."""
-        async with self._locks.setdefault((node, turn), asyncio.Lock()):
-            connection = self._control.get((node, turn))
-            if connection is None or connection.closed.is_set():
-                connection = self._control[node, turn] = await self._reopened(node)
-            return connection
-
-    async def _reopened(self, node: int) -> Connection:
-        shut_s, error = self._shut.get(node, (-_SHUT_S, None))
-        if error is not None and now_s() - shut_s < _SHUT_S:
-            raise BrokerUnreachable(error.address, error.why)
-        try:
-            return await self.open_connection(node)
-        except BrokerUnreachable as found:
-            self._shut[node] = now_s(), found
-            raise
+        return await self._shared.get(node, 1 + crc32(name.encode()) % _BESIDE)
 
     async def any_connection(self) -> Connection:
         """Return a control connection to any broker, wherever they are now. Raises BrokerUnreachable."""
@@ -247,9 +240,10 @@ class ClusterClient:
 
     async def _known_connection(self) -> Connection:
         error: BrokerUnreachable | None = None
-        for node in self._quick_first(self.nodes):
+        nodes = self._quick_first(self.nodes)
+        for node in nodes:
             try:
-                return await self.control(node)
+                return await self.control(node, within_s=PATIENCE_S if node == nodes[-1] else _PATIENCE_S)
             except BrokerUnreachable as failure:
                 error = failure
         raise error or BrokerUnreachable(f"cluster {self.alias!r}", "no broker known")
@@ -263,14 +257,23 @@ class ClusterClient:
         if not turn or not nodes:
             return await self.any_connection()
         try:
-            return await self._shared(nodes[turn % len(nodes)], turn // len(nodes) % (1 + _BESIDE))
+            node, turn = nodes[turn % len(nodes)], turn // len(nodes) % (1 + _BESIDE)
+            return await self._shared.get(node, turn, within_s=_PATIENCE_S)
         except BrokerUnreachable:
             return await self.any_connection()
 
     async def controller(self) -> Connection:
-        """Return a connection to the controller (any broker forwards for it from KRaft on)."""
+        """Return a connection to the controller; to any broker where that one is away or not named.
+
+        From KRaft on any broker forwards to the controller, and names some broker as such.
+        """
         controller = (await self.metadata([])).controller
-        return await (self.control(controller) if controller in self._brokers else self.any_connection())
+        try:
+            if controller in self._brokers:
+                return await self.control(controller, within_s=_PATIENCE_S)
+        except BrokerUnreachable:
+            pass
+        return await self.any_connection()
 
     async def coordinator_call(self, transactional_id: str, request: Request[Any]) -> Any:
         """Send a request to the coordinator of a transactional id, whose place is remembered until it fails.
@@ -279,13 +282,28 @@ class ClusterClient:
         requests.
         """
         try:
-            node = self._coordinators.get(transactional_id)
-            if node is None:
-                node = self._coordinators[transactional_id] = await self._find_coordinator(transactional_id)
-            return await (await self.beside(node, transactional_id)).call(request)
+            return await (await self._coordinator(transactional_id)).call(request)
         except (ConnectionLost, BrokerUnreachable):
             self.forget_coordinator(transactional_id)
             raise
+
+    async def coordinator_knows(self, transactional_id: str, api_key: int, version: int) -> bool:
+        """Whether the coordinator of a transactional id speaks this version of a request; other brokers may differ."""
+        try:
+            return (await self._coordinator(transactional_id)).supports(api_key, version)
+        except (ConnectionLost, BrokerUnreachable):
+            self.forget_coordinator(transactional_id)
+            raise
+
+    async def _coordinator(self, transactional_id: str) -> Connection:
+        node = self._coordinators.get(transactional_id)
+        if node is None:
+            node = self._coordinators[transactional_id] = await self._find_coordinator(transactional_id)
+        try:
+            return await self.beside(node, transactional_id)
+        except BrokerUnreachable as error:
+            who = f"broker {node} of cluster {self.alias!r}, which coordinates {transactional_id}"
+            raise BrokerUnreachable(f"{who}: {error.address}", error.why) from None
 
     def forget_coordinator(self, transactional_id: str) -> None:
         """Look the coordinator up anew next time."""

@@ -123,8 +123,9 @@ async def _complete(
     client: ClusterClient, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]
 ) -> None:
     pause_s = _POLL_S
-    if not await _can_describe(client):
-        # The coordinator answers CONCURRENT_TRANSACTIONS until the markers are written; what this opens ends at once.
+    if not await client.coordinator_knows(transactional_id, _DESCRIBE_KEY, 0):
+        # A coordinator before 3.0. It answers CONCURRENT_TRANSACTIONS until the markers are written; what this opens
+        # ends at once.
         await add_partitions(client, transactional_id, producer, partitions)
         await end(client, transactional_id, producer, committing=False)
         return
@@ -142,7 +143,3 @@ async def _complete(
                 raise KafkaRefusal(f"transactional id {transactional_id}", code, error_name(code), _advice(code))
             await asyncio.sleep(pause_s)
             pause_s = min(_POLL_MAX_S, pause_s * _POLL_GROWTH)
-
-
-async def _can_describe(client: ClusterClient) -> bool:
-    return (await client.any_connection()).supports(_DESCRIBE_KEY, 0)

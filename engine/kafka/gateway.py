@@ -52,6 +52,10 @@ class KafkaCluster:
         """Ask every broker who leads the partitions."""
         await self._client.survey(sorted({partition.topic for partition in partitions}))
 
+    async def unreachable(self, nodes: Collection[int]) -> dict[int, str]:
+        """Return the brokers that cannot be connected to, and why."""
+        return await self._client.unreachable(nodes)
+
     async def settled_id(self, topic: str) -> str:
         """Return the id of a topic that all brokers name which answer."""
         return text_id(await self._client.settled_id(topic))

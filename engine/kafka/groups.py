@@ -6,13 +6,13 @@ Coordinators move, load and are away for seconds; what they say then is asked ag
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from aiokafka.protocol.admin import DescribeConfigsRequest
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 
 from engine.clock import backoff_s, now_s, pause
 from engine.errors import BrokerUnreachable, ConnectionLost, GroupActive, KafkaRefusal
-from engine.flow.ports import Answers, GroupListing, Offsets, Stored
+from engine.flow.ports import Answers, GroupListing, Listed, Offsets, Stored
+from engine.kafka.admin import broker_configs
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.commit_protocol import OFFSET_FETCH_BATCHED, OFFSET_FETCH_KEY, CommitOffsets, FetchOffsets
 from engine.kafka.connection import Connection
@@ -36,9 +36,14 @@ T = TypeVar("T")
 _GROUP = 0
 _AT_ONCE = 200
 """Groups per request: answers stay below a megabyte with a hundred partitions each."""
-_BROKER_RESOURCE = 4
+_ANSWER_S = 10.0
+"""Most time for one answer: a coordinator that is frozen leaves time to ask again, wherever the groups are then."""
 _RETENTION = "offsets.retention.minutes"
-_UNSTABLE, _NOT_FOUND = 88, 69
+_UNSTABLE, _NOT_FOUND, _UNSUPPORTED_VERSION = 88, 69, 35
+_NOT_OF_THE_NEWER = frozenset({_NOT_FOUND, _UNSUPPORTED_VERSION})
+"""Codes that ConsumerGroupDescribe answers for a group of the classic protocol, or for any where KIP-848 is off (Kafka
+3.7 to 3.9 at their defaults, 4.x by `group.version` or `group.coordinator.rebalance.protocols`): DescribeGroups knows
+such groups, and Kafka's own client asks that next (DescribeConsumerGroupsHandler)."""
 _AGAIN = COORDINATOR_RETRY | {_UNSTABLE}
 _MEMBERS = frozenset({22, 25, 27, 82, 110, 113})
 """Codes of a commit that say: the group has members (IllegalGeneration, UnknownMemberId, RebalanceInProgress,
@@ -52,30 +57,46 @@ Ask = Callable[[Connection, list[str]], Awaitable[Mapping[str, tuple[int, Any]]]
 
 
 class KafkaGroups:
-    """The groups of one cluster, over its shared control connections; `patience_s` bounds every question."""
+    """The groups of one cluster, over its shared control connections; `patience_s` bounds every question.
 
-    def __init__(self, client: ClusterClient, *, patience_s: float = 20.0) -> None:
+    `away_s`: so long a coordinator that cannot be connected to is asked for again, the first time; as long as it stays
+    away its groups fail at once. None: as long as anything else.
+    """
+
+    def __init__(self, client: ClusterClient, *, patience_s: float = 20.0, away_s: float | None = None) -> None:
         self._client = client
         self._patience_s = patience_s
+        self._away_s = patience_s if away_s is None else away_s
+        self._answer_s = min(_ANSWER_S, max(1.0, patience_s / 2))
         self._coordinators: dict[str, int] = {}
+        self._away: set[int] = set()
+        """Coordinators that were away to the end of our patience."""
         self._reader = OffsetFetchReader()
 
-    async def list_groups(self) -> list[GroupListing]:
+    async def list_groups(self) -> Listed:
         """Ask every broker for the groups it coordinates."""
         found: dict[str, GroupListing] = {}
+        unheard: dict[int, ConnectionLost | BrokerUnreachable] = {}
 
         async def ask(node: int) -> None:
-            for listing in await self._list_at(node):
-                found[listing.group] = listing
+            try:
+                for listing in await self._list_at(node):
+                    found[listing.group] = listing
+            except (ConnectionLost, BrokerUnreachable) as failure:
+                unheard[node] = failure
 
         await self._client.metadata([])  # brokers may have come since
-        await run_all(*(ask(node) for node in self._client.nodes))
-        return sorted(found.values(), key=lambda listing: listing.group)
+        nodes = self._client.nodes
+        await run_all(*(ask(node) for node in nodes))
+        if nodes and len(unheard) == len(nodes):
+            raise unheard[nodes[0]]
+        listed = sorted(found.values(), key=lambda listing: listing.group)
+        return Listed(listed, {node: str(failure) for node, failure in sorted(unheard.items())})
 
     async def _list_at(self, node: int) -> list[GroupListing]:
         give_up_at_s, attempt = now_s() + self._patience_s, 0
         while True:
-            answer = await (await self._client.control(node)).call(ListGroups())
+            answer = await (await self._client.control(node)).call(ListGroups(), self._answer_s)
             code = answer.error_code
             if code == NONE:
                 return [_listing(row) for row in answer.groups]
@@ -91,32 +112,46 @@ class KafkaGroups:
         """Ask by the newer protocol, and by the older one for the groups that it does not know."""
         answers: Answers[GroupState] = await self._each(groups, self._describe_newer)
         unknown = [group for group, state in answers.found.items() if state is GroupState.ABSENT]
-        older: Answers[GroupState] = await self._each(unknown, _describe_older)
+        older: Answers[GroupState] = await self._each(unknown, self._describe_older)
         for group in unknown:
             del answers.found[group]
-        return Answers(answers.found | older.found, answers.failed | older.failed)
+        return Answers(answers.found | older.found, answers.failed | older.failed, answers.away | older.away)
 
     async def _describe_newer(self, connection: Connection, groups: list[str]) -> dict[str, tuple[int, GroupState]]:
         if CONSUMER_GROUP_DESCRIBE_KEY not in connection.versions:
             return dict.fromkeys(groups, (NONE, GroupState.ABSENT))
-        answer = await connection.call(ConsumerGroupDescribe(groups))
+        answer = await connection.call(ConsumerGroupDescribe(groups), self._answer_s)
         return {
-            row[2]: (NONE, GroupState.ABSENT) if row[0] == _NOT_FOUND else (row[0], state_of(row[3] or ""))
+            row[2]: (NONE, GroupState.ABSENT) if row[0] in _NOT_OF_THE_NEWER else (row[0], state_of(row[3] or ""))
             for row in answer.groups
         }
+
+    async def _describe_older(self, connection: Connection, groups: list[str]) -> dict[str, tuple[int, GroupState]]:
+        answer = await connection.call(DescribeGroups(groups), self._answer_s)
+        return {row[1]: (row[0], state_of(row[2] or "")) for row in answer.groups}
 
     async def offsets(self, groups: Sequence[str], *, stable: bool = False) -> Answers[Offsets]:
         """Read many groups per request, one by one from brokers before 3.0 (which know no `stable`)."""
 
         async def ask(connection: Connection, part: list[str]) -> dict[str, tuple[int, Offsets]]:
             if not connection.supports(OFFSET_FETCH_KEY, OFFSET_FETCH_BATCHED):
-                return {group: await _fetch_one(connection, group) for group in part}
+                return {group: await self._fetch_one(connection, group) for group in part}
             request = FetchOffsets(part, stable=stable).prepare(connection.versions)
             where = request.API_KEY, request.API_VERSION, request.FLEXIBLE_VERSION
-            body = await connection.request(*where, [request.encode()], self._patience_s)
+            body = await connection.request(*where, [request.encode()], self._answer_s)
             return {answer.group: _judged(answer, stable=stable) for answer in self._reader.read(bytes(body))}
 
         return await self._each(groups, ask)
+
+    async def _fetch_one(self, connection: Connection, group: str) -> tuple[int, Offsets]:
+        answer = await connection.call(OffsetFetchRequest(group, None), self._answer_s)
+        stored: Offsets = {
+            TopicPartition(topic, partition): (offset, metadata or "")
+            for topic, rows in answer.topics
+            for partition, offset, metadata, code in rows
+            if code == NONE and offset >= 0
+        }
+        return answer.error_code, stored
 
     async def commit(self, group: str, offsets: Mapping[TopicPartition, Stored]) -> dict[TopicPartition, str]:
         """Commit as nobody; asked again while the coordinator moves, which is harmless: it is the same commit."""
@@ -124,7 +159,7 @@ class KafkaGroups:
         refused: dict[TopicPartition, str] = {}
 
         async def ask(connection: Connection, _part: list[str]) -> dict[str, tuple[int, None]]:
-            answer = await connection.call(request)
+            answer = await connection.call(request, self._answer_s)
             refused.clear()
             codes: list[int] = []
             for topic, rows, *_ in answer.topics:
@@ -143,20 +178,21 @@ class KafkaGroups:
         return refused
 
     async def retention_s(self) -> float | None:
-        """Ask a broker for `offsets.retention.minutes`."""
-        node = self._client.nodes[0]
-        request = DescribeConfigsRequest([(_BROKER_RESOURCE, str(node), [_RETENTION])])
-        code, _, _, _, entries = (await (await self._client.control(node)).call(request)).resources[0]
-        return next((float(entry[1]) * 60 for entry in entries if entry[1]), None) if code == NONE else None
+        """Ask the brokers for `offsets.retention.minutes`: the shortest of those that answer."""
+        told = await broker_configs(self._client, [_RETENTION])
+        values = [float(configs[_RETENTION]) * 60 for configs in told.values() if _RETENTION in configs]
+        return min(values, default=None)
 
     # --- many groups at their coordinators -----------------------------------------------------------------
 
     async def _each(self, groups: Sequence[str], ask: Ask) -> Answers[Any]:
         """Ask each group's coordinator, many groups at once; what is not answered within the bound has failed."""
         answers: Answers[Any] = Answers({}, {})
-        left, give_up_at_s, attempt = dict.fromkeys(groups, ""), now_s() + self._patience_s, 0
+        left, began_s, attempt = dict.fromkeys(groups, ""), now_s(), 0
+        give_up_at_s = began_s + self._patience_s
         while True:
-            await self._round(left, ask, answers)
+            away = await self._round(left, ask, answers)
+            self._give_up(left, away, answers, late=now_s() >= began_s + self._away_s)
             if not left:
                 return answers
             if now_s() >= give_up_at_s:
@@ -165,22 +201,36 @@ class KafkaGroups:
             attempt += 1
             await pause(backoff_s(attempt))
 
-    async def _round(self, left: dict[str, str], ask: Ask, answers: Answers[Any]) -> None:
-        """Ask once; `left` keeps the groups to ask again, each with why."""
+    async def _round(self, left: dict[str, str], ask: Ask, answers: Answers[Any]) -> dict[str, int]:
+        """Ask once; `left` keeps the groups to ask again, each with why. Return those whose coordinator is away."""
         nodes = await self._coordinate(left, answers)
+        away: dict[str, int] = {}
 
         async def one(node: int, part: list[str]) -> None:
             try:
                 verdicts = await ask(await self._client.control(node), part)
             except (ConnectionLost, BrokerUnreachable) as lost:
                 for group in part:
-                    left[group] = str(lost)
+                    left[group] = f"group {group}: its coordinator is broker {node}: {lost}"
                     self._coordinators.pop(group, None)
+                    if isinstance(lost, BrokerUnreachable):
+                        away[group] = node
                 return
+            self._away.discard(node)
             for group in part:
                 self._judge(group, verdicts.get(group, (-1, None)), left, answers)
 
         await run_all(*(one(node, part) for node, all_ in nodes.items() for part in parts(all_, _AT_ONCE)))
+        return away
+
+    def _give_up(self, left: dict[str, str], away: Mapping[str, int], answers: Answers[Any], *, late: bool) -> None:
+        """Give up the groups of coordinators that are away: at once where they were away the last time."""
+        for group, node in away.items():
+            if late or node in self._away:
+                answers.failed[group] = left.pop(group)
+                answers.away[group] = node
+        if late:
+            self._away.update(away.values())
 
     def _judge(self, group: str, verdict: tuple[int, Any], left: dict[str, str], answers: Answers[Any]) -> None:
         code, found = verdict
@@ -219,13 +269,13 @@ class KafkaGroups:
     async def _find(self, groups: list[str]) -> list[tuple[str, int, int]]:
         connection = await self._client.any_connection()
         if connection.supports(FIND_COORDINATOR_KEY, FIND_BATCHED):
-            answer = await connection.call(FindCoordinators(groups))
+            answer = await connection.call(FindCoordinators(groups), self._answer_s)
             if any(row[1] not in self._client.nodes for row in answer.coordinators if row[4] == NONE):
                 await self._client.metadata([])
             return [(row[0], row[1], row[4]) for row in answer.coordinators]
         found: list[tuple[str, int, int]] = []
         for group in groups:
-            older = await connection.call(FindCoordinatorRequest(group, _GROUP))
+            older = await connection.call(FindCoordinatorRequest(group, _GROUP), self._answer_s)
             found.append((group, older.coordinator_id, older.error_code))
         return found
 
@@ -233,22 +283,6 @@ class KafkaGroups:
 def _listing(row: tuple[Any, ...]) -> GroupListing:
     # v0 to v2: id, protocol type; v4: state and tags behind; v5: state, type, tags
     return GroupListing(row[0], row[1] or "", row[3].lower() if len(row) == 5 else "")
-
-
-async def _describe_older(connection: Connection, groups: list[str]) -> dict[str, tuple[int, GroupState]]:
-    answer = await connection.call(DescribeGroups(groups))
-    return {row[1]: (row[0], state_of(row[2] or "")) for row in answer.groups}
-
-
-async def _fetch_one(connection: Connection, group: str) -> tuple[int, Offsets]:
-    answer = await connection.call(OffsetFetchRequest(group, None))
-    stored: Offsets = {
-        TopicPartition(topic, partition): (offset, metadata or "")
-        for topic, rows in answer.topics
-        for partition, offset, metadata, code in rows
-        if code == NONE and offset >= 0
-    }
-    return answer.error_code, stored
 
 
 def _judged(answer: GroupAnswer, *, stable: bool) -> tuple[int, Offsets]:

@@ -1,13 +1,14 @@
 """Discovery: which topics a flow copies, and target topics made to fit, topic by topic."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from uuid import UUID
 
 from engine.clock import wall_ms
 from engine.core.events import AnyEvent, Mm2TopicFailed, TopicCreated, TopicFailed, TopicWarning
 from engine.core.map_blocks import map_topic
 from engine.core.position import Position, decode_value
-from engine.errors import KafkaRefusal
+from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.discovery import Discovery
 from engine.kafka.admin import create_topic, describe_topic_configs, grow_topic
 from engine.kafka.cluster import ClusterClient
@@ -65,15 +66,17 @@ class Topics:
         target = await self._target.metadata([self._remote(topic) for topic in topics])
         events = self._untold
         copies = {topic: self._remote(topic) for topic in topics}
-        events += await self._renewals.look(copies, source, target, may_delete=self.may_delete())
+        with suppress(BrokerUnreachable, ConnectionLost):  # nothing is deleted on half an answer
+            events += await self._renewals.look(copies, source, target, may_delete=self.may_delete())
         lanes: list[LaneName] = []
         for topic in topics:
             ready = await self._prepare(topic, source, target, events)
             lanes += self._lanes(topic, min(ready, len(source.topics[topic].partitions)))
-        if self._highest is None:  # later epochs are known to whoever asks, who gives them out
-            self._highest = await self._highest_epoch()
+        highest = self._highest
+        if highest is None:  # later epochs are known to whoever asks, who gives them out
+            highest = await self._highest_epoch()
         self._untold = []
-        return Discovery(lanes=tuple(lanes), events=tuple(events), highest_epoch=self._highest)
+        return Discovery(lanes=tuple(lanes), events=tuple(events), highest_epoch=highest)
 
     def forget_epochs(self) -> None:
         """Read at the next look which epochs were used: somebody asks who did not give them out."""
@@ -128,9 +131,18 @@ class Topics:
             self._failed.pop(syncs.topic, None)
 
     async def _highest_epoch(self) -> int:
-        """Return the highest assignment epoch written, so that the next one is above it."""
+        """Return the highest assignment epoch written, so that the next one is above it.
+
+        Where a broker is away that leads positions, those of the others count until the next round: no lane whose
+        position cannot be read is acquired. Raises as `step` does where none can be read.
+        """
         highest = 0
-        for key, value in await read_topic(self._target, self._flow.positions_topic):
+        try:
+            records = await read_topic(self._target, self._flow.positions_topic)
+            complete = True
+        except (BrokerUnreachable, ConnectionLost):
+            records, complete = await self._positions_that_answer(), False
+        for key, value in records:
             if self._flow.position_keys.decode(key) is None:
                 continue
             try:
@@ -139,7 +151,21 @@ class Topics:
                 continue  # not ours to judge here: the lane whose position it is will say so
             if isinstance(position, Position):
                 highest = max(highest, position.assignment_epoch)
+        if complete:
+            self._highest = highest
         return highest
+
+    async def _positions_that_answer(self) -> list[tuple[bytes | None, bytes | None]]:
+        found: list[tuple[bytes | None, bytes | None]] = []
+        failures: list[BrokerUnreachable | ConnectionLost] = []
+        for partition in range(self._flow.positions_partitions):
+            try:
+                found += await read_topic(self._target, self._flow.positions_topic, {partition})
+            except (BrokerUnreachable, ConnectionLost) as failure:
+                failures.append(failure)
+        if len(failures) == self._flow.positions_partitions:
+            raise failures[0]
+        return found
 
     # --- one topic -------------------------------------------------------------------------------------------
 
@@ -154,6 +180,10 @@ class Topics:
             if topic not in self._compared:
                 events += await self._compare(topic)
                 self._compared.add(topic)
+        except (BrokerUnreachable, ConnectionLost):
+            if present is None:
+                raise
+            return present  # some leader on the source is away: compared in a later round, copied as far as others lead
         except KafkaRefusal as refusal:
             if refusal.code == UNKNOWN_TOPIC_OR_PARTITION:
                 return present or 0  # just created, and not every broker knows it yet: compared in the next round

@@ -135,7 +135,7 @@ async def test_a_group_is_active_while_it_has_members(stage: GroupStage) -> None
             await stage.port.commit(group, {at(stage, 0): (5, "")})
         assert (await stage.port.offsets([group])).found == {group: {}}
     assert (await stage.port.states([group])).found == {group: GroupState.INACTIVE}
-    (listed,) = [one for one in await stage.port.list_groups() if one.group == group]
+    (listed,) = [one for one in (await stage.port.list_groups()).groups if one.group == group]
     assert (listed.protocol_type, listed.kind) == ("consumer", "classic")
 
 
@@ -224,7 +224,7 @@ async def test_a_group_of_the_newer_protocol(source_cluster: Cluster, tmp_path: 
             await until_in(port, group, GroupState.ACTIVE)
             with pytest.raises(GroupActive):
                 await port.commit(group, {where: (5, "")})
-            listed = [one for one in await port.list_groups() if one.group == group]
+            listed = [one for one in (await port.list_groups()).groups if one.group == group]
             assert [(one.protocol_type, one.kind) for one in listed] == [("consumer", "consumer")], log.read_text()
         async with asyncio.timeout(180):
             await until_in(port, group, GroupState.INACTIVE)

@@ -118,6 +118,9 @@ class FakeCluster:
     async def survey(self, partitions: Sequence[TopicPartition]) -> None:
         self.before("survey")
 
+    async def unreachable(self, nodes: Collection[int]) -> dict[int, str]:
+        return {node: f"{self.name}:{node}: cannot connect: down" for node in sorted(nodes) if node in self.down}
+
     async def settled_id(self, topic: str) -> str:
         self.before("settled id")
         (found,) = {leader.topic_id for where, leader in self.leader.items() if where.topic == topic}

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from engine.errors import GroupActive
-from engine.flow.ports import Answers, GroupListing, Offsets, Stored
+from engine.errors import ConnectionLost, GroupActive
+from engine.flow.ports import Answers, GroupListing, Listed, Offsets, Stored
 from policies.groups import GroupState
 from policies.model import TopicPartition
+
+AWAY = "broker 3: cannot connect: down"
 
 
 class FakeGroups:
@@ -21,6 +23,8 @@ class FakeGroups:
         """Where commits are taken; None: everywhere."""
         self.failing: dict[str, str] = {}
         self.unstable: set[str] = set()
+        self.away: set[str] = set()
+        """Groups of broker 3, which cannot be reached."""
         self.retention: float | None = 7 * 86_400.0
         self.commits: list[tuple[str, dict[TopicPartition, Stored]]] = []
         self.before: Callable[[str], object] = lambda _asked: None
@@ -29,19 +33,23 @@ class FakeGroups:
         """Commit as a consumer of the group would."""
         self.stored.setdefault(group, {}).update({where: (offset, "") for where, offset in offsets.items()})
 
-    async def list_groups(self) -> list[GroupListing]:
+    async def list_groups(self) -> Listed:
         self.before("list")
-        names = sorted(self.stored.keys() | self.members | self.listed.keys())
-        return [self.listed.get(name, GroupListing(name, "consumer", "classic")) for name in names]
+        names = sorted((self.stored.keys() | self.members | self.listed.keys()) - self.away)
+        listed = [self.listed.get(name, GroupListing(name, "consumer", "classic")) for name in names]
+        return Listed(listed, {3: AWAY} if self.away else {})
 
     def _answers(self, groups: Sequence[str]) -> tuple[list[str], dict[str, str]]:
         failed = {group: self.failing[group] for group in groups if group in self.failing}
+        failed |= {group: AWAY for group in groups if group in self.away}
         return [group for group in groups if group not in failed], failed
 
     async def states(self, groups: Sequence[str]) -> Answers[GroupState]:
         self.before("states")
         asked, failed = self._answers(groups)
-        return Answers({group: self._state(group) for group in asked}, failed)
+        return Answers(
+            {group: self._state(group) for group in asked}, failed, dict.fromkeys(self.away & set(groups), 3)
+        )
 
     def _state(self, group: str) -> GroupState:
         if group in self.members:
@@ -53,10 +61,13 @@ class FakeGroups:
         asked, failed = self._answers(groups)
         if stable:
             failed |= {group: "UnstableOffsetCommit" for group in asked if group in self.unstable}
-        return Answers({group: dict(self.stored.get(group, {})) for group in asked if group not in failed}, failed)
+        found = {group: dict(self.stored.get(group, {})) for group in asked if group not in failed}
+        return Answers(found, failed, dict.fromkeys(self.away & set(groups), 3))
 
     async def commit(self, group: str, offsets: Mapping[TopicPartition, Stored]) -> dict[TopicPartition, str]:
         self.before("commit")
+        if group in self.away:
+            raise ConnectionLost(AWAY)
         if group in self.members:
             raise GroupActive(group, self.name)
         taken = {at: one for at, one in offsets.items() if self.partitions is None or at in self.partitions}

@@ -18,6 +18,7 @@ class FakeMaps:
         self.followed: list[set[TopicPartition]] = []
         self.recalled: list[tuple[TopicPartition, list[int]]] = []
         self.blocks: dict[TopicPartition, list[MapBlock]] = {}
+        self.away: dict[int, str] = {}
 
     def tell(
         self,

@@ -1,16 +1,17 @@
 """Commits read from a cluster in memory: which groups are told, when, and when something may have been missed."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
 from engine.core.commit_records import TOPIC, UNTOLD
+from engine.errors import BrokerUnreachable
 from engine.flow import commit_reader
 from engine.flow.commit_reader import CommitReader, Hints
-from engine.flow.ports import FetchFault, Leader
+from engine.flow.ports import FetchFault, Leader, Wanted
 from policies.model import TopicPartition
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.commit_log import CommitLog, commit_key, commit_log
@@ -165,6 +166,59 @@ async def test_without_the_right_to_read_it_says_so_and_tries_again(stage: Stage
         await until(lambda: not stage.reader.why_not and stage.cluster.fetches)
         stage.log.commit("g", {LANE: 5})
         assert (await stage.hear(1)).seen == {"g": {LANE: 5}}
+        task.cancel()
+
+
+async def test_it_reads_only_once_every_broker_has_answered(stage: Stage) -> None:
+    """Else what is refused would look as if it were read, for a moment at each try."""
+    said: list[bool] = []
+
+    def refuse(_want: Wanted) -> FetchFault:
+        said.append(bool(stage.reader.why_not))
+        return FetchFault(29, "TopicAuthorizationFailed", retry=False)
+
+    stage.cluster.fault = refuse
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(stage.reader.run())
+        await until(lambda: len(said) >= 5)
+        task.cancel()
+    assert all(said)
+
+
+async def test_a_broker_that_cannot_be_reached_keeps_nobody_elses_commits_back(stage: Stage) -> None:
+    stage.cluster.down = {2}
+
+    def fail(asked: str, partitions: Sequence[TopicPartition]) -> None:
+        if asked == "offsets" and any(stage.cluster.leader[one].node in stage.cluster.down for one in partitions):
+            raise BrokerUnreachable("A:2", "down")
+
+    stage.cluster.fail = fail
+    async with stage.reading():
+        stage.log.commit("g", {LANE: 5})
+        assert (await stage.hear(1)).seen == {"g": {LANE: 5}}
+        stage.cluster.down = set()
+        await until(lambda: TopicPartition(TOPIC, 1) in stage.reader._next)
+        assert stage.reader.take().missed  # what its groups committed meanwhile
+        stage.logs[1].commit("h", {LANE: 6})
+        assert (await stage.hear(2)).seen == {"h": {LANE: 6}}
+
+
+async def test_what_was_led_by_a_broker_that_cannot_be_reached_is_read_from_the_next_leader(stage: Stage) -> None:
+    stage.cluster.down = {2}
+    async with stage.reading():
+        stage.cluster.leader[TopicPartition(TOPIC, 1)] = Leader(1, 1, f"id-{TOPIC}")
+        await until(lambda: TopicPartition(TOPIC, 1) in stage.reader._next)
+        stage.logs[1].commit("h", {LANE: 6})
+        assert (await stage.hear(1)).seen == {"h": {LANE: 6}}
+
+
+async def test_no_broker_can_be_reached(stage: Stage) -> None:
+    stage.cluster.down = {1, 2}
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(stage.reader.run())
+        await until(lambda: "cannot connect" in stage.reader.why_not)
+        stage.cluster.down = set()
+        await until(lambda: not stage.reader.why_not)
         task.cancel()
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.core.events import GroupRefused
+from engine.core.events import GroupBrokerAway, GroupRefused
 from engine.errors import ConnectionLost
 from engine.flow import group_keeper
 from tests.fakes.group_pair import LANE, Pair
@@ -30,6 +30,46 @@ async def test_one_failing_group_fails_alone(pair: Pair) -> None:
     await pair.keeper.step()
     assert pair.committed("b") == 10
     assert pair.keeper.report.failed == {"a": "not authorized"}
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+async def test_groups_of_a_broker_that_is_away_wait_and_the_others_go_on(pair: Pair, side: str) -> None:
+    """They are not taken for deleted, nor for failed: one event says for which broker they wait, once it lasts."""
+    for group in ("a", "b"):
+        pair.source.put(group, {LANE: 10})
+    await pair.keeper.open()
+    await pair.keeper.step()
+    broken = pair.source if side == "source" else pair.target
+    broken.away = {"a"}
+    for group in ("a", "b"):
+        pair.source.put(group, {LANE: 20})
+    told: list[list[GroupBrokerAway]] = []
+    for _ in range(3):
+        await pair.keeper.step()
+        assert [pair.committed(group) for group in ("a", "b")] == [10, 20]
+        told.append(pair.events(GroupBrokerAway))
+        pair.now_s += 11.0
+    none, (event,), again = told
+    assert (none, again) == ([], [])
+    alias = "A" if side == "source" else "B"
+    assert event.text() == (
+        f"broker 3 of cluster '{alias}' does not answer us: broker 3: cannot connect: down; the groups that need it"
+        " wait (1 of those that are known), all others are mirrored"
+    )
+    report = pair.keeper.report
+    assert (report.groups, report.waiting, report.failing, report.failed) == (2, 1, 0, {})
+    assert report.away == {f"broker 3 of cluster '{alias}'": "broker 3: cannot connect: down (1 group)"}
+    broken.away = set()
+    await pair.keeper.step()
+    assert pair.committed("a") == 20
+    assert (pair.keeper.report.waiting, pair.keeper.report.away) == (0, {})
+    assert not pair.keeper.take_events()  # none of a group that was refused, or of one that is gone
+    broken.away = {"a"}
+    pair.source.put("a", {LANE: 30})
+    for expected in (0, 1):  # another stretch of it
+        await pair.keeper.step()
+        assert len(pair.events(GroupBrokerAway)) == expected
+        pair.now_s += 11.0
 
 
 async def test_nothing_is_written_while_the_flow_is_not_ours(pair: Pair) -> None:

@@ -13,6 +13,7 @@ from engine.core.position_keys import PositionKeys
 from engine.errors import ConnectionLost
 from engine.flow import map_reader
 from engine.flow.map_reader import MapReader, MapTerms
+from engine.flow.ports import Leader
 from engine.wire.encode import encode_batch
 from engine.wire.record import Record
 from policies.model import TopicPartition
@@ -393,3 +394,28 @@ async def test_a_block_of_another_lane_is_not_loaded_where_ours_was() -> None:
     made_again(stage, 50, known_by_id=False)
     await reader.recall(LANE, [block])
     assert reader.translate(LANE, unread).how is How.UNREAD
+
+
+async def test_lanes_whose_map_cannot_be_read_have_no_answers_where_that_is_borne() -> None:
+    """What is known of them may be of a former owner; the others are answered, and they too once the broker is back."""
+    stage = Holes()
+    stage.more(2)
+    stage.assign()
+    terms = MapTerms(
+        positions_topic=POSITIONS, positions_partitions=1, position_keys=PositionKeys(FLOW.source), bears_away=True
+    )
+    reader = MapReader(terms, stage.b)
+    async with stage.running():
+        await stage.copied_all()
+        await until(lambda: stage.driver().positions.settled)
+        await reader.follow()
+        assert reader.translate(LANE, 0).how is How.RUN
+        topic = map_topic("A")
+        stage.b.leader[TopicPartition(topic, 0)] = Leader(7, 1, f"id-{topic}")
+        stage.b.down.add(7)
+        await reader.follow()
+        assert reader.away == {7: "B:7: cannot connect: down"}
+        assert (reader.translate(LANE, 0).how, reader.head(LANE)) == (How.STALE, None)
+        stage.b.down.clear()
+        await reader.follow()
+        assert (reader.away, reader.translate(LANE, 0).how) == ({}, How.RUN)

@@ -257,7 +257,7 @@ class Moved(ClusterClient):
         if not self.told:
             raise BrokerUnreachable("cluster 'a'", "h:1: refused")
         self._brokers = {1: BrokerAddress("now", 1, "")}
-        self._shut.clear()
+        self._shared.forgive()
         return Metadata(cluster_id="i", controller=1, brokers=self._brokers, topics={})
 
     async def open_connection(self, node: int) -> Connection:

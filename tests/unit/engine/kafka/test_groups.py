@@ -13,6 +13,8 @@ from policies.groups import GroupState
 from policies.model import TopicPartition
 
 MOVED, LOADING, AWAY, REFUSED = 16, 14, 15, 30
+GROUP_ID_NOT_FOUND, UNSUPPORTED_VERSION = 69, 35
+RETENTION = "offsets.retention.minutes"
 T0 = TopicPartition("t", 0)
 CURRENT = {8: (2, 8), 9: (1, 8), 10: (0, 4), 15: (0, 3), 16: (0, 5), 69: (0, 1)}
 OLD = {8: (0, 3), 9: (0, 3), 10: (0, 1), 15: (0, 0), 16: (0, 2)}
@@ -32,16 +34,22 @@ class Broker:
         self.versions = versions
         self.answers = answers
         self.asked: list[str] = []
+        self.waited: list[float] = []
 
     def supports(self, key: int, version: int) -> bool:
         low, high = self.versions.get(key, (0, -1))
         return low <= version <= high
 
+    async def request(self, *_asked: Any) -> Any:
+        self.waited.append(_asked[-1])
+        raise KafkaRefusal("offsets", REFUSED, "", "")
+
     async def call(self, request: Any, timeout_s: float = 30.0) -> Any:
         name = type(request).__name__
         self.asked.append(name)
+        self.waited.append(timeout_s)
         request.prepare(self.versions)
-        found = self.answers[name]
+        found = self.answers.get(name, ConnectionLost("h:1"))
         if isinstance(found, list):
             found = found.pop(0) if len(found) > 1 else found[0]
         if isinstance(found, Exception):
@@ -56,10 +64,11 @@ class Client:
 
     def __init__(self, brokers: dict[int, Broker]) -> None:
         self.brokers = brokers
+        self.away: set[int] = set()
 
     @property
     def nodes(self) -> list[int]:
-        return list(self.brokers)
+        return sorted(self.away | self.brokers.keys())
 
     async def control(self, node: int) -> Broker:
         if node not in self.brokers:
@@ -144,6 +153,22 @@ async def test_one_failing_group_fails_alone() -> None:
     assert all("(30)" in answers.failed[group] for group in "bd")
 
 
+@pytest.mark.parametrize("code", [GROUP_ID_NOT_FOUND, UNSUPPORTED_VERSION])
+async def test_a_group_that_the_newer_protocol_does_not_know_is_asked_for_by_the_older_one(code: int) -> None:
+    broker = Broker(
+        CURRENT,
+        FindCoordinators=found_at(a=1, b=1),
+        ConsumerGroupDescribe=lambda request: Row(
+            groups=[(code, "", group, "", 0, 0, "", [], 0, {}) for group in request._groups]
+        ),
+        DescribeGroups=lambda request: Row(
+            groups=[(0, g, "Empty" if g == "a" else "Dead", "consumer", "", [], 0) for g in request._groups]
+        ),
+    )
+    answers = await port({1: broker}).states(["a", "b"])
+    assert (answers.found, answers.failed) == ({"a": GroupState.INACTIVE, "b": GroupState.ABSENT}, {})
+
+
 async def test_no_coordinator_can_be_looked_up() -> None:
     broker = Broker(CURRENT, FindCoordinators=ConnectionLost("h:1"))
     answers = await port({1: broker}, patience_s=0.0).states(["a"])
@@ -163,29 +188,84 @@ async def test_old_brokers_are_asked_group_by_group() -> None:
     old = port({1: broker})
     assert (await old.offsets(["g", "h"])).found == {"g": {T0: (5, "m")}, "h": {T0: (5, "m")}}
     assert (await old.states(["g"])).found == {"g": GroupState.INACTIVE}
-    assert await old.list_groups() == [GroupListing("g", "consumer"), GroupListing("s", "")]
+    assert (await old.list_groups()).groups == [GroupListing("g", "consumer"), GroupListing("s", "")]
     assert await old.commit("g", {T0: (1, "")}) == {}
 
 
 async def test_listing_waits_for_a_loading_broker_and_no_longer() -> None:
     loading, listed = Row(error_code=LOADING, groups=[]), Row(error_code=0, groups=[("g", "consumer", "Empty", {})])
     broker = Broker({16: (0, 4)}, ListGroups=[loading, listed])
-    assert await port({1: broker}).list_groups() == [GroupListing("g", "consumer")]
+    assert (await port({1: broker}).list_groups()).groups == [GroupListing("g", "consumer")]
     with pytest.raises(ConnectionLost, match="groups of broker 1"):
         await port({1: Broker(CURRENT, ListGroups=loading)}, patience_s=0.0).list_groups()
     with pytest.raises(KafkaRefusal, match="grant Describe"):
         await port({1: Broker(CURRENT, ListGroups=Row(error_code=31, groups=[]))}).list_groups()
 
 
+async def test_a_broker_that_cannot_be_reached_hides_no_groups_of_others() -> None:
+    rows: list[Any] = [("g", "consumer", "Empty", "Classic", {})]
+    client = Client({1: Broker(CURRENT, ListGroups=Row(error_code=0, groups=rows))})
+    client.away = {3}
+    groups = KafkaGroups(client, patience_s=0.0)  # type: ignore[arg-type]
+    listed = await groups.list_groups()
+    assert [one.group for one in listed.groups] == ["g"]
+    assert listed.unheard == {3: "broker 3: cannot connect: down"}
+    client.brokers = {}
+    with pytest.raises(BrokerUnreachable, match="broker 3"):
+        await groups.list_groups()
+
+
+async def test_groups_of_a_coordinator_that_stays_away_fail_at_once_and_the_others_are_answered() -> None:
+    broker = Broker(
+        CURRENT,
+        FindCoordinators=found_at(a=1, b=3, c=3),
+        ConsumerGroupDescribe=lambda request: Row(
+            groups=[(0, "", group, "Stable", 0, 0, "", [], 0, {}) for group in request._groups]
+        ),
+    )
+    client = Client({1: broker})
+    groups = KafkaGroups(client, away_s=0.0)  # type: ignore[arg-type]
+    for _ in range(2):
+        answers = await groups.states(["a", "b", "c"])
+        assert answers.found == {"a": GroupState.ACTIVE}
+        assert answers.away == {"b": 3, "c": 3}
+        assert answers.failed["b"] == "group b: its coordinator is broker 3: broker 3: cannot connect: down"
+    client.brokers[3] = broker
+    answers = await groups.states(["a", "b", "c"])
+    assert (answers.failed, answers.away) == ({}, {})
+
+
+async def test_one_answer_may_not_take_all_of_the_patience() -> None:
+    """Else a coordinator that is frozen is asked once, and nobody looks where its groups are by then."""
+    broker = Broker(CURRENT, FindCoordinators=found_at(g=1), CommitOffsets=told(0))
+    assert await port({1: broker}, patience_s=8.0).commit("g", {T0: (1, "")}) == {}
+    with pytest.raises(KafkaRefusal):
+        await port({1: broker}, patience_s=8.0).offsets(["g"])
+    assert set(broker.waited) == {4.0}
+
+
+async def test_the_shortest_retention_counts_of_the_brokers_that_answer() -> None:
+    def told(minutes: str) -> Broker:
+        entries: list[Any] = [(RETENTION, minutes)]
+        return Broker({32: (0, 2)}, DescribeConfigsRequest=Row(resources=[(0, "", 4, "1", entries)]))
+
+    client = Client({2: told("60"), 5: told("30")})
+    client.away = {1}
+    assert await KafkaGroups(client).retention_s() == 1800.0  # type: ignore[arg-type]
+    client.brokers = {}
+    with pytest.raises(BrokerUnreachable, match="broker 1"):
+        await KafkaGroups(client).retention_s()  # type: ignore[arg-type]
+
+
 async def test_the_types_of_groups_are_told_in_small_letters() -> None:
     rows: list[Any] = [("g", "consumer", "Empty", "Classic", {}), ("s", "share", "Empty", "Share", {})]
     broker = Broker(CURRENT, ListGroups=Row(error_code=0, groups=rows))
-    found = await port({1: broker}).list_groups()
+    found = (await port({1: broker}).list_groups()).groups
     assert [(one.group, one.kind) for one in found] == [("g", "classic"), ("s", "share")]
 
 
 @pytest.mark.parametrize(
-    ("code", "entries", "expected"), [(0, [("x", "60")], 3600.0), (0, [("x", None)], None), (31, [], None)]
+    ("code", "entries", "expected"), [(0, [(RETENTION, "60")], 3600.0), (0, [(RETENTION, None)], None), (31, [], None)]
 )
 async def test_retention_is_known_where_we_may_ask(code: int, entries: list[Any], expected: float | None) -> None:
     broker = Broker({32: (0, 2)}, DescribeConfigsRequest=Row(resources=[(code, "", 4, "1", entries)]))

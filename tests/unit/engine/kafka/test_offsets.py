@@ -49,7 +49,7 @@ class Client(ClusterClient):
         led = {WHERE.partition: PartitionMeta(1, 6, (1,))}
         return Metadata(cluster_id="i", controller=1, brokers={}, topics={"t": TopicMeta(0, UUID(int=7), False, led)})
 
-    async def control(self, node: int) -> Connection:
+    async def control(self, node: int, *, within_s: float = 0.0) -> Connection:
         return cast("Connection", self._broker)
 
 

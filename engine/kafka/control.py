@@ -1,0 +1,120 @@
+"""Connections to the brokers of a cluster that many share, and which brokers cannot be reached just now.
+
+An attempt to connect goes on by itself: whoever waits for it has a patience of its own, and what is known of a broker
+that does not answer is told at once to everybody who asks next. So a broker that takes no connections (it is dead, or
+a firewall drops what we send) costs its time-out once, not once a question.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from engine.clock import now_s
+from engine.errors import BrokerUnreachable
+from engine.kafka.connection import Connection
+
+PATIENCE_S = 5.0
+"""How long a broker that has not failed yet is waited for; a handshake may take longer, and is used when it is done."""
+_GLANCE_S = 0.25
+"""How long one is waited for whose last attempt was not quickly over."""
+_QUICK_S = 1.0
+"""A refusal that comes so soon costs nothing: it is asked for again and again while the broker starts."""
+_MOST_S = 30.0
+
+_Key = tuple[int, int]
+"""A broker, and which of our connections to it."""
+
+
+class _Trouble(msgspec.Struct, frozen=True):
+    """A broker that could not be connected to: why, whether that took long, how often, and when to try again."""
+
+    error: BrokerUnreachable
+    slow: bool
+    failures: int
+    again_at_s: float
+
+
+class SharedConnections:
+    """The shared connections of one client; `open_` makes a new one. Raises BrokerUnreachable as that does.
+
+    `shut_s`: how long a broker that refused is not tried again; one that did not answer is left alone for as long as
+    that took, then twice as long, up to half a minute.
+    """
+
+    def __init__(self, open_: Callable[[int], Awaitable[Connection]], shut_s: float) -> None:
+        self._open = open_
+        self._shut_s = shut_s
+        self._connections: dict[_Key, Connection] = {}
+        self._attempts: dict[_Key, asyncio.Task[Connection | BrokerUnreachable]] = {}
+        self._troubles: dict[int, _Trouble] = {}
+
+    async def get(self, node: int, turn: int = 0, *, within_s: float = PATIENCE_S) -> Connection:
+        """Return a connection to a broker, opening it where needed. Raises BrokerUnreachable."""
+        key = node, turn
+        connection = self._connections.get(key)
+        if connection is not None and not connection.closed.is_set():
+            return connection
+        attempt = self._attempts.get(key)
+        trouble = self._troubles.get(node)
+        if attempt is None:
+            if trouble is not None and now_s() < trouble.again_at_s:
+                raise BrokerUnreachable(trouble.error.address, trouble.error.why)
+            attempt = self._attempts[key] = asyncio.create_task(self._attempt(key))
+        patience_s = min(within_s, _GLANCE_S) if trouble is not None and trouble.slow else within_s
+        # Unlike a time-out around the task, a wait leaves it going, for whoever asks next.
+        await asyncio.wait([attempt], timeout=patience_s)
+        if not attempt.done():
+            if trouble is not None:
+                raise BrokerUnreachable(trouble.error.address, trouble.error.why)
+            raise BrokerUnreachable(f"broker {node}", f"no connection within {patience_s:g} s")
+        if attempt.cancelled():
+            raise BrokerUnreachable(f"broker {node}", "the client was closed")
+        found = attempt.result()
+        if isinstance(found, BrokerUnreachable):
+            raise BrokerUnreachable(found.address, found.why)
+        return found
+
+    async def _attempt(self, key: _Key) -> Connection | BrokerUnreachable:
+        """Try once. The error is a value, since perhaps nobody waits for it any more."""
+        node, _ = key
+        began_s = now_s()
+        try:
+            connection = self._connections[key] = await self._open(node)
+            self.reached(node)
+            return connection
+        except BrokerUnreachable as error:
+            self._failed(node, error, now_s() - began_s)
+            return error
+        finally:
+            del self._attempts[key]
+
+    def _failed(self, node: int, error: BrokerUnreachable, took_s: float) -> None:
+        before = self._troubles.get(node)
+        failures = 1 if before is None else before.failures + 1
+        slow = took_s >= _QUICK_S
+        shut_s = min(_MOST_S, took_s * 2.0 ** min(failures - 1, 8)) if slow else self._shut_s
+        self._troubles[node] = _Trouble(error, slow, failures, now_s() + max(self._shut_s, shut_s))
+
+    def reached(self, node: int) -> None:
+        """A broker was connected to, by whomever: it may be asked."""
+        self._troubles.pop(node, None)
+
+    def forgive(self) -> None:
+        """Try every broker again when it is asked for."""
+        self._troubles.clear()
+
+    def is_away(self, node: int) -> bool:
+        """Whether the last attempt to connect to a broker failed."""
+        return node in self._troubles
+
+    async def close(self) -> None:
+        """Close every connection, and those that are being opened."""
+        attempts = list(self._attempts.values())
+        for attempt in attempts:
+            attempt.cancel()
+        if attempts:
+            await asyncio.wait(attempts)
+        connections, self._connections = list(self._connections.values()), {}
+        for connection in connections:
+            await connection.close()
