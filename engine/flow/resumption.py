@@ -276,11 +276,11 @@ class Resumption:
     def changed_identity(self, driver: LaneDriver, stored: Position, world: World) -> IdentityChanged | None:
         """Compare topics and clusters with those the position was written for."""
         source, target = driver.name
-        checks = (
-            (f"the id of source topic {source.topic}", stored.source_topic_id, driver.source_leader.topic_id),
-            (f"the id of target topic {target.topic}", stored.target_topic_id, driver.target_leader.topic_id),
+        checks = (  # clusters first: on another one every topic is another, which no rule for topics is about
             ("the source cluster's id", stored.source_cluster_id, world.source_cluster_id),
             ("the target cluster's id", stored.target_cluster_id, world.target_cluster_id),
+            (f"the id of source topic {source.topic}", stored.source_topic_id, driver.source_leader.topic_id),
+            (f"the id of target topic {target.topic}", stored.target_topic_id, driver.target_leader.topic_id),
         )
         for what, expected, found in checks:
             if expected and found and expected != found:

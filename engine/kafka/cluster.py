@@ -13,9 +13,10 @@ from aiokafka.protocol.api import Request
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 
 from engine.clock import now_s
-from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, OtherCluster
 from engine.kafka.connection import Connection
 from engine.kafka.faults import COORDINATOR_RETRY, NONE, error_name
+from engine.kafka.identity import ClusterIdentity
 from engine.kafka.leader_epochs import LeaderEpochs
 from engine.kafka.metadata import BrokerAddress, Metadata, TopicMeta, ask_metadata
 from engine.kafka.security import HandshakeOptions
@@ -35,11 +36,13 @@ class ClusterClient:
     """Connections and metadata of one cluster. Control requests share one connection per broker.
 
     A broker handles one request per connection at a time. What waits for replicas, or reads much, and is asked for
-    many lanes at once, goes over some connections beside it (`beside`).
+    many lanes at once, goes over some connections beside it (`beside`). Every connection is of the cluster that the
+    first one led to (`identity`).
     """
 
     def __init__(self, alias: str, bootstrap: list[tuple[str, int]], options: HandshakeOptions) -> None:
         self.alias = alias
+        self.identity = ClusterIdentity(alias)
         self._bootstrap = bootstrap
         self._options = options
         self._brokers: dict[int, BrokerAddress] = {}
@@ -60,8 +63,9 @@ class ClusterClient:
         self._epochs = LeaderEpochs()
 
     async def open(self) -> Metadata:
-        """Find the brokers. Raises BrokerUnreachable naming every address tried and why."""
+        """Find the brokers. Raises BrokerUnreachable naming every address tried and why, OtherCluster."""
         reasons: list[str] = []
+        other: OtherCluster | None = None
         for host, port in self._bootstrap:
             try:
                 connection = await Connection.open(host, port, self._options)
@@ -69,13 +73,17 @@ class ClusterClient:
                 reasons.append(str(error))
                 continue
             try:
-                found = self._learn(await ask_metadata(connection, []))
+                found = self._learn(await ask_metadata(connection, []), connection.address)
                 self._shut.clear()  # one answers, so another may
                 return found
             except ConnectionLost as error:
                 reasons.append(str(error))
+            except OtherCluster as error:
+                other = error
             finally:
                 await connection.close()
+        if other is not None:
+            raise other
         raise BrokerUnreachable(f"cluster {self.alias!r}", "; ".join(reasons))
 
     async def survey(self, topics: list[str]) -> None:
@@ -108,6 +116,13 @@ class ClusterClient:
         if len(set(told)) != 1 or 2 * len(told) <= len(self.nodes):
             raise ConnectionLost(f"topic {topic} on cluster {self.alias!r}: its brokers do not agree which one it is")
         return told[0]
+
+    async def leave(self) -> None:
+        """Disconnect from a cluster that turned out to be another one than was meant: `open` begins with nothing."""
+        await self.close()
+        self._brokers, self._coordinators, self._recent, self._described = {}, {}, {}, None
+        self._epochs = LeaderEpochs()
+        self.identity.forget()
 
     async def close(self) -> None:
         """Close every control connection."""
@@ -177,7 +192,8 @@ class ClusterClient:
                 self._recent.pop(topic, None)
             raise
 
-    def _learn(self, metadata: Metadata) -> Metadata:
+    def _learn(self, metadata: Metadata, where: str = "a known broker") -> Metadata:
+        self.identity.admit(metadata.cluster_id, where)
         if metadata.brokers:
             self._brokers = metadata.brokers
         newest = {name: self._epochs.newest(name, topic) for name, topic in metadata.topics.items()}
@@ -189,11 +205,20 @@ class ClusterClient:
         return list(self._brokers)
 
     async def open_connection(self, node: int) -> Connection:
-        """Open a connection of the caller's own to a broker. Raises BrokerUnreachable."""
+        """Open a connection of the caller's own to a broker of this cluster. Raises BrokerUnreachable, OtherCluster."""
         address = self._brokers.get(node)
         if address is None:
             raise BrokerUnreachable(f"broker {node} of cluster {self.alias!r}", "not in the cluster's metadata")
-        return await Connection.open(address.host, address.port, self._options)
+        connection = await Connection.open(address.host, address.port, self._options)
+        try:
+            async with asyncio.timeout(self._options.timeout_s):
+                self.identity.admit((await ask_metadata(connection, [])).cluster_id, connection.address)
+        except BaseException as error:
+            connection.abort()
+            if isinstance(error, TimeoutError | ConnectionLost):
+                raise BrokerUnreachable(connection.address, "it does not say which cluster it belongs to") from error
+            raise
+        return connection
 
     async def control(self, node: int) -> Connection:
         """Return the shared control connection to a broker, opening it when needed. Raises BrokerUnreachable."""
@@ -214,7 +239,7 @@ class ClusterClient:
     async def _reopened(self, node: int) -> Connection:
         shut_s, error = self._shut.get(node, (-_SHUT_S, None))
         if error is not None and now_s() - shut_s < _SHUT_S:
-            raise BrokerUnreachable(error.address, error.why)
+            raise error.again()
         try:
             return await self.open_connection(node)
         except BrokerUnreachable as found:
@@ -241,7 +266,7 @@ class ClusterClient:
                     error = failure
                 self._found = now_s(), error
             if error is not None:
-                raise BrokerUnreachable(error.address, error.why)
+                raise error.again()
 
     async def _known_connection(self) -> Connection:
         error: BrokerUnreachable | None = None
