@@ -56,7 +56,7 @@ class Renewals:
         """What was told last of a topic whose copy is still there."""
         self._unsure: Counter[str] = Counter()
         self._seen: dict[str, UUID] = {}
-        """The ids of all topics of the source, when it last had no topic in question."""
+        """The ids of all topics of the source when it last had no topic in question, and of those deleted before."""
         self._replaced: set[str] = set()
         """Ids of source topics whose copies were deleted."""
 
@@ -79,7 +79,7 @@ class Renewals:
         former = self._former(new, stored)
         self._looked_at |= {topic: both for topic, both in new.items() if topic not in former}
         if not former:
-            self._seen = {name: topic.topic_id for name, topic in source.topics.items() if topic.topic_id.int}
+            self._see(source)
             return []
         others = self._others(former, stored, source)
         events: list[AnyEvent] = []
@@ -176,6 +176,16 @@ class Renewals:
         if text_id(former.ids[0]) in self._replaced:
             return "the source has a topic again that was replaced before: a restored cluster looks like that"
         return "" if others or self._was_beside(topic, former, source) else _ALONE
+
+    def _see(self, source: Metadata) -> None:
+        """Note the topics of the source; a topic that is being re-created is not there for a moment.
+
+        Where no topic is the same as before it may be another cluster, and what was there before says nothing.
+        """
+        now = {name: topic.topic_id for name, topic in source.topics.items() if topic.topic_id.int}
+        same = any(now.get(name) == seen for name, seen in self._seen.items())
+        before = {name: seen for name, seen in self._seen.items() if self._wants(name)} if same else {}
+        self._seen = before | now
 
     def _was_beside(self, topic: str, former: Former, source: Metadata) -> bool:
         """Whether some topic has the id that it had when this process saw the former topic beside it."""

@@ -90,7 +90,8 @@ class Stage:
 
     async def look(self, *, may_delete: bool = True) -> list[AnyEvent]:
         found = self.source.metadata(), self.target.metadata()
-        return await self.renewals.look({"t": "copy"}, *found, may_delete=may_delete)
+        copies = {"t": "copy"} if "t" in self.source.ids else {}
+        return await self.renewals.look(copies, *found, may_delete=may_delete)
 
     async def kept(self) -> str:
         """Look twice: nothing is deleted, and why is told once. Return why."""
@@ -194,12 +195,25 @@ async def test_a_topic_that_was_seen_beside_the_former_one_speaks_for_the_cluste
     stage.other = None
     stage.source.ids["t"] = OLD
     assert await stage.look() == []
+    del stage.source.ids["t"]
+    assert await stage.look() == []
     stage.source.ids["t"] = NEW
     assert [type(one) for one in await stage.look()] == [CopyDeleted]
     stage.stored = None  # the copy is made anew, and its lane begins there
     stage.target.ids["copy"] = COPY_AGAIN
     assert await stage.look() == []
     assert stage.deleted == ["copy"]
+
+
+async def test_what_was_seen_before_all_topics_changed_says_nothing(stage: Stage) -> None:
+    stage.other = None
+    stage.source.ids["t"] = OLD
+    assert await stage.look() == []
+    del stage.source.ids["t"]
+    stage.source.ids["u"] = UUID(int=99)
+    assert await stage.look() == []
+    stage.source.ids["t"] = NEW
+    assert "no other topic of the source" in await stage.kept()
 
 
 async def test_a_topic_that_comes_back_under_a_former_id_is_of_a_restored_cluster(stage: Stage) -> None:
