@@ -170,8 +170,11 @@ class Cluster(Protocol):
     async def leaders(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
         """Return the leader of every partition that exists, never an older one than was told before (KIP-320)."""
 
-    async def survey(self, partitions: Sequence[TopicPartition]) -> None:
-        """Ask every broker who leads the partitions; the newest answer counts from then on. Raises nothing."""
+    async def survey(self, partitions: Sequence[TopicPartition]) -> bool:
+        """Ask every broker who leads the partitions; the newest answer counts from then on. Raises nothing.
+
+        Return whether all brokers that are known have answered, so that none can know better.
+        """
 
     async def settled_id(self, topic: str) -> str:
         """Return the id of a topic that every broker names which answers, more than half of them at least.

@@ -86,18 +86,22 @@ class ClusterClient:
             raise other
         raise BrokerUnreachable(f"cluster {self.alias!r}", "; ".join(reasons))
 
-    async def survey(self, topics: list[str]) -> None:
-        """Ask every broker who leads these topics, so that the newest answer is known; none may answer."""
+    async def survey(self, topics: list[str]) -> bool:
+        """Ask every broker who leads these topics, so that the newest answer is known; return whether all answered."""
+        nodes = self.nodes
+        answered: set[int] = set()
 
         async def ask(node: int) -> None:
             try:
                 self._learn(await self._ask(node, topics))
             except (BrokerUnreachable, ConnectionLost):
                 return  # whoever is away leads nothing
+            answered.add(node)
 
         for topic in topics:
             self._recent.pop(topic, None)
-        await run_all(*(ask(node) for node in self.nodes))
+        await run_all(*(ask(node) for node in nodes))
+        return bool(nodes) and answered.issuperset(self.nodes)
 
     async def settled_id(self, topic: str) -> UUID:
         """Return the id of a topic that every broker names which answers, more than half of them at least.

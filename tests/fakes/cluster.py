@@ -49,6 +49,8 @@ class FakeCluster:
         self.transactions: dict[str, set[TopicPartition]] = {}
         """What takes part in the open transaction of an id."""
         self.fenced = True
+        self.all_answer = False
+        """Whether every broker that is known answers a survey."""
         self.fault: Callable[[Wanted], FetchFault | None] = lambda _wanted: None
         self.preferred: dict[TopicPartition, int] = {}
         self.fail: Callable[[str, Sequence[TopicPartition]], None] = lambda _asked, _partitions: None
@@ -113,8 +115,9 @@ class FakeCluster:
             self.topic_ids.setdefault(partition.topic, leader.topic_id)
         return found
 
-    async def survey(self, partitions: Sequence[TopicPartition]) -> None:
+    async def survey(self, partitions: Sequence[TopicPartition]) -> bool:
         self.before("survey")
+        return self.all_answer
 
     async def settled_id(self, topic: str) -> str:
         self.before("settled id")

@@ -17,6 +17,7 @@ from engine.core.events import (
     CopyDeleted,
     CopyKept,
     IdentityChanged,
+    LaneRefused,
     SourceGap,
     TopicCreated,
     TopicRenewed,
@@ -212,7 +213,7 @@ async def test_a_cluster_that_takes_the_place_of_the_source_while_we_run_is_not_
             states()
             return [one for one in told if isinstance(one, ClusterChanged)]
 
-        await until(changed, "the copier to see another cluster")
+        await until(lambda: bool(changed()), "the copier to see another cluster")
         assert (changed()[0].cluster, changed()[0].found) == ("replaced", moving.cluster.cluster_id)
         with pytest.raises(OtherCluster, match=was):
             await keeper.step()
@@ -250,8 +251,8 @@ async def test_a_source_restored_from_a_snapshot_deletes_no_copy(cluster_pair: P
     await create_topics(moving.cluster, {made_again: 1})
     for topic in flow.topics:
         await produce(moving.cluster, topic, 0, NEW)
-    told = await flow.until_deleted(flow.mirror.copied(made_again))
-    assert [one.topic for one in told] == [made_again]
+    deleted = await flow.until_deleted(flow.mirror.copied(made_again))
+    assert [one.topic for one in deleted] == [made_again]
     await flow.copy()
     moving.restore()
     told, _ = await flow.rounds()
@@ -265,3 +266,27 @@ async def test_a_source_restored_from_a_snapshot_deletes_no_copy(cluster_pair: P
         await run.until(lambda: "waits until" in run.lane(made_again).reason, "the lane to wait")
     copies = [await read_topic(cluster_pair.target, flow.mirror.copied(topic)) for topic in flow.topics]
     assert [len(copy[0]) for copy in copies] == [10, 110]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("beyond", [True, False], ids=["with more records", "with fewer records"])
+async def test_a_restored_source_with_leaders_of_former_epochs_stops_the_lane_and_says_so(
+    cluster_pair: Pair, moving: Moving, beyond: bool
+) -> None:
+    flow = Flow(f"older{beyond}".lower(), moving.cluster, cluster_pair.target)
+    await flow.begin()
+    moving.keep()
+    for _ in range(2):  # each start raises the leader epochs
+        moving.cluster.stop()
+        moving.cluster.start()
+    for topic in flow.topics:
+        await produce(moving.cluster, topic, 0, NEW)
+    await flow.copy()
+    moving.restore()
+    if beyond:
+        for topic in flow.topics:
+            await produce(moving.cluster, topic, 0, numbered(200, first=1000))
+    async with flow.mirror.run(drain=False) as run:
+        event = await run.until_told(LaneRefused, flow.topics[0])
+        assert "restored from an earlier state" in event.what
+    await flow.assert_copies(*OLD, *NEW)

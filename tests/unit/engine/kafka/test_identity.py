@@ -6,7 +6,7 @@ import pickle
 import pytest
 
 from engine.errors import BrokerUnreachable, ConnectionLost, OtherCluster
-from engine.kafka import cluster
+from engine.kafka import cluster, connection
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.connection import Connection
 from engine.kafka.identity import ClusterIdentity
@@ -40,27 +40,25 @@ class Network:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, **ids: str) -> None:
         self.ids = ids
-        self.opened: list[Connection] = []
         self.aborted: list[str] = []
 
         async def connect(host: str, port: int, _options: HandshakeOptions) -> Connection:
             if host not in self.ids:
                 raise BrokerUnreachable(host, "refused")
-            connection = Connection(host, port, "c", {})
-            connection.abort = lambda: self.aborted.append(host)  # type: ignore[method-assign]
-            self.opened.append(connection)
-            return connection
+            opened = Connection(host, port, "c", {})
+            monkeypatch.setattr(opened, "abort", lambda: self.aborted.append(host))
+            return opened
 
-        async def answer(connection: Connection, _topics: list[str] | None) -> Metadata:
-            named = self.ids[connection.host]
+        async def answer(asked: Connection, _topics: list[str] | None) -> Metadata:
+            named = self.ids[asked.host]
             if named == "hangs up":
-                raise ConnectionLost(connection.address)
+                raise ConnectionLost(asked.address)
             if named == "silent":
                 await asyncio.Event().wait()
             brokers = {1: BrokerAddress("b", 1, ""), 2: BrokerAddress("c", 1, "")}
             return Metadata(cluster_id=named, controller=1, brokers=brokers, topics={})
 
-        monkeypatch.setattr(cluster.Connection, "open", connect)
+        monkeypatch.setattr(connection.Connection, "open", connect)
         monkeypatch.setattr(cluster, "ask_metadata", answer)
 
     def client(self, *hosts: str, timeout_s: float = 30.0) -> ClusterClient:
