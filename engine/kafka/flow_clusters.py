@@ -27,7 +27,8 @@ async def check_clusters(flow: FlowConfig, source: ClusterClient | None, target:
 
 
 async def _check(flow: FlowConfig, client: ClusterClient, named: list[str]) -> None:
-    found = (await client.metadata([])).cluster_id
+    # One that has just opened knows: a source that goes away now must not look like one that cannot be judged.
+    found = client.identity.id or (await client.metadata([])).cluster_id
     expected = other_than(found, named)
     if not expected:
         return

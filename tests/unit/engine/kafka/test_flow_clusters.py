@@ -10,6 +10,7 @@ from engine.flow.stored_positions import PositionsFound, Stored, Unreadable
 from engine.kafka import flow_clusters
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.flow_clusters import check_clusters
+from engine.kafka.identity import ClusterIdentity
 from engine.kafka.metadata import Metadata
 from policies.model import TopicPartition
 from tests.unit.engine.config_files import flow
@@ -22,6 +23,7 @@ class Client:
     def __init__(self, alias: str, cluster_id: str) -> None:
         self.alias, self.cluster_id = alias, cluster_id
         self.left = False
+        self.identity = ClusterIdentity(alias)
 
     async def metadata(self, _topics: list[str] | None) -> Metadata:
         return Metadata(cluster_id=self.cluster_id, controller=1, brokers={}, topics={})
@@ -87,3 +89,9 @@ async def test_positions_of_topics_that_are_not_copied_and_unreadable_ones_say_n
         TopicPartition("t", 1): Unreadable("?"),
     }
     await stage.check()
+
+
+async def test_a_client_that_has_connected_is_not_asked_again(stage: Stage) -> None:
+    stage.source.identity.admit("three", "h:1")
+    with pytest.raises(OtherCluster, match="this is cluster three"):
+        await stage.check()
