@@ -8,6 +8,7 @@ from engine.core.config_report import ConfigReport
 from engine.flow.audit import AuditTrail
 from engine.flow.config_rounds import ConfigRounds, RoundTerms
 from engine.flow.config_sync import ConfigSync, ConfigSyncTerms
+from engine.kafka.flow_clusters import check_clusters
 from engine.kafka.settings import KafkaSettings
 from engine.keeper import Keeper
 from engine.settings import FlowConfig, MirrorConfig
@@ -20,11 +21,12 @@ def config_sync_terms(flow: FlowConfig) -> ConfigSyncTerms:
 
 @asynccontextmanager
 async def config_sync(config: MirrorConfig, flow: FlowConfig, client_id: str) -> AsyncIterator[ConfigSync]:
-    """Connect to both clusters of a flow, for one look or more. Raises BrokerUnreachable, ConfigError."""
+    """Connect to both clusters of a flow, for one look or more. Raises BrokerUnreachable, OtherCluster, ConfigError."""
     source, target = (client_for(config.clusters[alias], client_id) for alias in flow.name)
     try:
         await source.open()
         await target.open()
+        await check_clusters(flow, source, target)
         yield ConfigSync(config_sync_terms(flow), KafkaSettings(source), KafkaSettings(target))
     finally:
         await source.close()
@@ -52,3 +54,8 @@ class ConfigKeeper(Keeper[ConfigReport]):
         )
         sync = ConfigSync(config_sync_terms(flow), source, target)
         super().__init__(ConfigRounds(terms, sync, may_write, audit), clients)
+        self._flow = flow
+
+    async def _prepare(self) -> None:
+        """Refuse a cluster that is not the one that positions name."""
+        await check_clusters(self._flow, *self._clients)

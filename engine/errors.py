@@ -4,6 +4,8 @@ All arguments go to `super().__init__` in order, so that default pickling rebuil
 the text is made in `__str__`: what is wrong, where, what would be right.
 """
 
+from typing import Self
+
 
 class MirrorError(Exception):
     """Base of every error raymirror raises on purpose."""
@@ -57,6 +59,22 @@ class BrokerUnreachable(MirrorError):
 
     def __str__(self) -> str:
         return f"{self.address}: cannot connect: {self.why}"
+
+    def again(self) -> Self:
+        """Return an error of its own for another one who waited for the same."""
+        return type(self)(*self.args)
+
+
+class OtherCluster(BrokerUnreachable):
+    """A cluster that is not the one it is taken for, so it gets no request: where, its id, what says so, what to do."""
+
+    def __init__(self, where: str, found: str, known_by: str, right: str) -> None:
+        super().__init__(where, f"this is cluster {found}, and {known_by}; {right}")
+        self.args = where, found, known_by, right  # what rebuilds it elsewhere
+        self.found = found
+
+    def __str__(self) -> str:
+        return f"{self.address}: {self.why}"
 
 
 class ConnectionLost(MirrorError):

@@ -9,7 +9,7 @@ import msgspec
 
 from engine.clients import client_for
 from engine.clock import now_s, pause
-from engine.errors import BrokerUnreachable, ConnectionLost
+from engine.errors import BrokerUnreachable, ConnectionLost, OtherCluster
 from engine.flow.checkpoints import CheckpointLog
 from engine.flow.group_commits import GroupCommits
 from engine.flow.ports import LATEST
@@ -17,6 +17,7 @@ from engine.flow.standing import GroupStands, Standing, stand_by_checkpoints
 from engine.flow.stored_positions import stored_positions
 from engine.flow.translations import Translations
 from engine.flow.way_back import WayBack
+from engine.kafka.flow_clusters import check_clusters
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups import KafkaGroups
 from engine.maps import maps_of
@@ -40,7 +41,8 @@ class Ends(msgspec.Struct, frozen=True):
 class Failover:
     """Questions and commits of one failover, over connections of its own, as an async context.
 
-    Raises BrokerUnreachable where the target does not answer; a source that does not is `gone`.
+    Raises BrokerUnreachable where the target does not answer, OtherCluster where it is not the one that positions name;
+    a source that does not answer, or is another cluster, is `gone`.
     """
 
     def __init__(self, config: MirrorConfig, flow: FlowConfig) -> None:
@@ -59,11 +61,14 @@ class Failover:
         source, target = self._clients
         try:
             await target.open()
+            await check_clusters(self._flow, None, target)
             try:
                 async with asyncio.timeout(SOURCE_WITHIN_S):
                     await source.open()
             except _GONE as gone:
                 self.gone = str(gone) or f"no answer within {SOURCE_WITHIN_S:.0f} s"
+            else:
+                self.gone = await self._other_source()
         except BaseException:
             await self._close()
             raise
@@ -73,6 +78,14 @@ class Failover:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._close()
+
+    async def _other_source(self) -> str:
+        """Say which cluster the source is where it is not the one that positions name, else nothing."""
+        try:
+            await check_clusters(self._flow, *self._clients)
+        except OtherCluster as other:
+            return str(other)
+        return ""
 
     async def _close(self) -> None:
         await self._log.close()

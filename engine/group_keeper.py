@@ -7,6 +7,7 @@ from engine.core.group_report import GroupsReport
 from engine.flow.checkpoints import CheckpointLog
 from engine.flow.commit_reader import CommitReader
 from engine.flow.group_keeper import GroupRounds, GroupTerms
+from engine.kafka.flow_clusters import check_clusters
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups import KafkaGroups
 from engine.kafka.internal_topics import ensure_mm2_topic
@@ -65,9 +66,10 @@ class GroupKeeper(Keeper[GroupsReport]):
         super().__init__(self._rounds, clients)
 
     async def _prepare(self) -> None:
-        """Make the topic where it is missing, and read it."""
+        """Make the topic where it is missing, and read it; not on a cluster that is not the one that positions name."""
+        source, target = self._clients
+        await check_clusters(self._flow, source, target)
         if self._flow.groups.checkpoints:
-            _, target = self._clients
             await ensure_mm2_topic(target, self._topic, self._flow.groups.checkpoints_replication_factor)
         await self._rounds.open()
 

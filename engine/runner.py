@@ -3,7 +3,7 @@
 import msgspec
 
 from engine.clients import client_for
-from engine.core.events import Mm2Active
+from engine.core.events import ClusterChanged, Mm2Active
 from engine.core.piece import Limits
 from engine.core.progress import FlowProgress
 from engine.flow.copier import FlowCopier
@@ -82,6 +82,7 @@ class Copier:
     """One flow in one process, on the event loop that runs it."""
 
     def __init__(self, config: MirrorConfig, flow: FlowConfig, *, copier_id: str, deployment_id: str) -> None:
+        self._flow = flow.name
         client_id = f"raymirror|{flow.name}|{copier_id}"
         self._source = client_for(config.clusters[flow.name.source], client_id)
         self._target = client_for(config.clusters[flow.name.target], client_id)
@@ -149,6 +150,10 @@ class Copier:
 
     def progress(self) -> FlowProgress:
         """Take a snapshot; events are handed over once."""
+        for client in (self._source, self._target):
+            for other in client.identity.take_others():
+                event = ClusterChanged(flow=self._flow, cluster=client.alias, found=other.found, what=str(other))
+                self._copier.tell(event)
         progress = msgspec.structs.replace(self._copier.progress(), waits_for=self._opening.trouble)
         self._latest = progress  # the samples are made of what is looked at anyway
         return progress

@@ -7,6 +7,7 @@ from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.state_log import StateLog
 from engine.flow.state_terms import StateTerms
 from engine.kafka.admin import shortest_expiry_s
+from engine.kafka.flow_clusters import check_clusters
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.internal_topics import STATE_CONFIGS, ensure_internal_topic
 from engine.settings import FlowConfig, MirrorConfig
@@ -24,14 +25,19 @@ class StateKeeper(StateLog):
         known_dead: Callable[[Deployment], bool] = lambda _owner: False,
     ) -> None:
         self._client = client_for(config.clusters[flow.name.target], f"raymirror|{flow.name}|state")
+        self._flow = flow
         self._replication_factor = flow.positions_replication_factor
         terms = StateTerms(flow=flow.name, topic=state_topic(flow.name.source))
         self._kafka = KafkaCluster(self._client, request_timeout_s=terms.request_timeout_s)
         super().__init__(terms, self._kafka, holder, known_dead)
 
     async def open(self) -> None:
-        """Connect, make the topic where it is missing, take the flow. Raises what StateLog.open raises."""
+        """Connect, make the topic where it is missing, take the flow.
+
+        Raises what StateLog.open raises, OtherCluster where positions were written for another target.
+        """
         await self._client.open()
+        await check_clusters(self._flow, None, self._client)
         await self._ensure()
         expiry_s = await shortest_expiry_s(self._client)
         if expiry_s is not None:

@@ -14,6 +14,7 @@ from engine.errors import MirrorError
 from engine.flow.group_commits import GroupCommits
 from engine.flow.ports import Answers, Offsets
 from engine.flow.translations import Place
+from engine.kafka.flow_clusters import check_clusters
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups import KafkaGroups
 from engine.maps import translations_of
@@ -99,7 +100,10 @@ class Translated(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupDesk:
-    """One group of one flow, over connections of its own, as an async context. Raises BrokerUnreachable."""
+    """One group of one flow, over connections of its own, as an async context.
+
+    Raises BrokerUnreachable, OtherCluster.
+    """
 
     def __init__(
         self,
@@ -120,6 +124,7 @@ class GroupDesk:
         try:
             for client in self._clients:
                 await client.open()
+            await check_clusters(self._flow, *self._clients)
         except BaseException:
             await self._close()
             raise

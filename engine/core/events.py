@@ -19,7 +19,9 @@ from engine.core.group_events import GroupRefused as GroupRefused
 from engine.core.group_events import GroupWentBack as GroupWentBack
 from engine.core.progress_events import ProgressEvent
 from engine.core.proof_events import CopyDiffers as CopyDiffers
+from engine.core.renewal_events import ClusterChanged as ClusterChanged
 from engine.core.renewal_events import CopyDeleted as CopyDeleted
+from engine.core.renewal_events import CopyKept as CopyKept
 from engine.core.renewal_events import TopicRenewed as TopicRenewed
 from policies.model import TopicPartition
 from policies.words import counted
@@ -225,7 +227,12 @@ class IdentityChanged(LaneEvent, frozen=True, kw_only=True, tag="identity_change
     found: str
 
     def text(self) -> str:
-        right = "" if "cluster" in self.what else "; raymirror.topic.recreated = append or re-create would go on"
+        right = "; raymirror.topic.recreated = append or re-create would go on"
+        if self.what.endswith("cluster's id"):
+            right = (
+                f"; let the alias lead to cluster {self.expected} again; if the cluster was replaced on purpose, give"
+                " the new one an alias of its own, or delete the positions topic and the copies"
+            )
         return f"{self.lane}: {self.what} changed from {self.expected} to {self.found}; the lane stopped{right}"
 
 
@@ -376,6 +383,8 @@ AnyEvent = (
     | IdentityChanged
     | TopicRenewed
     | CopyDeleted
+    | CopyKept
+    | ClusterChanged
     | OwnershipLost
     | ProducerChanged
     | UnfencedOwnership

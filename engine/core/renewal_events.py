@@ -29,6 +29,47 @@ class TopicRenewed(LaneEvent, frozen=True, kw_only=True, tag="topic_renewed"):
         )
 
 
+class CopyKept(Event, frozen=True, kw_only=True, tag="copy_kept"):
+    """A copy was not deleted although `re-create` asks for it: the source may be another cluster, or a restored one."""
+
+    severity: ClassVar[str] = "error"
+    topic: str
+    target: str
+    former: str
+    present: str
+    what: str
+
+    @property
+    def about(self) -> str:
+        """Name the source topic."""
+        return self.topic
+
+    def text(self) -> str:
+        return (
+            f"{self.topic}: its id on the source is {self.present}, and its copy {self.target} was made of"
+            f" {self.former}; the copy was not deleted, because {self.what}: check that"
+            f" {self.flow.source}.bootstrap.servers lead to the right cluster in its present state; if the copy may go,"
+            f" delete topic {self.target} on {self.flow.target} by hand, and it is made again"
+        )
+
+
+class ClusterChanged(Event, frozen=True, kw_only=True, tag="cluster_changed"):
+    """An address of a cluster leads to another cluster, which gets no request."""
+
+    severity: ClassVar[str] = "error"
+    cluster: str
+    found: str
+    what: str
+
+    @property
+    def about(self) -> str:
+        """Name the cluster's alias."""
+        return self.cluster
+
+    def text(self) -> str:
+        return f"{self.cluster}: {self.what}"
+
+
 class CopyDeleted(Event, frozen=True, kw_only=True, tag="copy_deleted"):
     """The copy of a former topic of the same name was deleted, as it was asked for, to be made anew."""
 

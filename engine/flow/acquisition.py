@@ -253,6 +253,9 @@ class Acquisition:
             changed = await self._mending.renewed(driver, stored, fenced, world)
             if changed is not None:
                 return changed
+            earlier = await self._resumption.earlier_source(driver, stored)
+            if earlier is not None:
+                return earlier
         found = await self._resumption.find(driver, fenced, world)
         if isinstance(found, TargetGap):
             return found

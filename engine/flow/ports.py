@@ -180,8 +180,11 @@ class Cluster(Protocol):
     async def leaders(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
         """Return the leader of every partition that exists, never an older one than was told before (KIP-320)."""
 
-    async def survey(self, partitions: Sequence[TopicPartition]) -> None:
-        """Ask every broker who leads the partitions; the newest answer counts from then on. Raises nothing."""
+    async def survey(self, partitions: Sequence[TopicPartition]) -> bool:
+        """Ask every broker who leads the partitions; the newest answer counts from then on. Raises nothing.
+
+        Return whether all brokers that are known have answered, so that none can know better.
+        """
 
     async def unreachable(self, nodes: Collection[int]) -> dict[int, str]:
         """Try to connect to brokers; return those that cannot be reached, and why. Raises nothing."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from engine.core.events import IdentityChanged, SourceGap, TargetGap
+from engine.core.events import IdentityChanged, LaneRefused, SourceGap, TargetGap
 from engine.core.map_resume import map_reaches, needed_blocks, unfolded
 from engine.core.position import ForeignPosition, Position
 from engine.core.resume import Found, Tail, TailBatch, Unknown, doubtful
@@ -276,16 +276,37 @@ class Resumption:
     def changed_identity(self, driver: LaneDriver, stored: Position, world: World) -> IdentityChanged | None:
         """Compare topics and clusters with those the position was written for."""
         source, target = driver.name
-        checks = (
-            (f"the id of source topic {source.topic}", stored.source_topic_id, driver.source_leader.topic_id),
-            (f"the id of target topic {target.topic}", stored.target_topic_id, driver.target_leader.topic_id),
+        checks = (  # clusters first: on another one every topic is another, which no rule for topics is about
             ("the source cluster's id", stored.source_cluster_id, world.source_cluster_id),
             ("the target cluster's id", stored.target_cluster_id, world.target_cluster_id),
+            (f"the id of source topic {source.topic}", stored.source_topic_id, driver.source_leader.topic_id),
+            (f"the id of target topic {target.topic}", stored.target_topic_id, driver.target_leader.topic_id),
         )
         for what, expected, found in checks:
             if expected and found and expected != found:
                 return IdentityChanged(flow=self._terms.flow, lane=source, what=what, expected=expected, found=found)
         return None
+
+    async def earlier_source(self, driver: LaneDriver, stored: Position) -> LaneRefused | None:
+        """Say that the source is an earlier state of its cluster: led at a lower epoch than was copied (KIP-101).
+
+        Where some broker did not answer it may know a newer leader, and nothing is said. Raises ConnectionLost,
+        BrokerUnreachable.
+        """
+        lane, copied = driver.name.source, stored.source_leader_epoch
+        if not driver.is_older(copied) or not await self._source.survey([lane]):
+            return None
+        found = (await self._source.leaders([lane])).get(lane)
+        if found is None or found.topic_id != stored.source_topic_id or not 0 <= found.epoch < copied:
+            return None
+        what = (
+            f"every broker of the source says that it is led at leader epoch {found.epoch}, and records of leader epoch"
+            f" {copied} were copied: the source was restored from an earlier state, perhaps, and may have other records"
+            f" before offset {stored.source_next}; if it is to be copied all the same, delete topic"
+            f" {driver.name.target.topic} on {self._terms.flow.target}, with raymirror.topic.recreated = append or"
+            " re-create"
+        )
+        return LaneRefused(flow=self._terms.flow, lane=lane, what=what)
 
     async def source_gap(self, driver: LaneDriver, source_next: int, world: World) -> SourceGap | None:
         """Tell what the source no longer has of what would be copied next. Raises ConnectionLost, BrokerUnreachable.

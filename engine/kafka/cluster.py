@@ -13,10 +13,11 @@ from aiokafka.protocol.api import Request
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 
 from engine.clock import now_s
-from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, OtherCluster
 from engine.kafka.connection import Connection
 from engine.kafka.control import PATIENCE_S, SharedConnections
 from engine.kafka.faults import COORDINATOR_RETRY, NONE, error_name
+from engine.kafka.identity import ClusterIdentity
 from engine.kafka.leader_epochs import LeaderEpochs
 from engine.kafka.metadata import BrokerAddress, Metadata, TopicMeta, ask_metadata
 from engine.kafka.security import HandshakeOptions
@@ -36,11 +37,13 @@ class ClusterClient:
     """Connections and metadata of one cluster. Control requests share one connection per broker.
 
     A broker handles one request per connection at a time. What waits for replicas, or reads much, and is asked for
-    many lanes at once, goes over some connections beside it (`beside`).
+    many lanes at once, goes over some connections beside it (`beside`). Every connection is of the cluster that the
+    first one led to (`identity`).
     """
 
     def __init__(self, alias: str, bootstrap: list[tuple[str, int]], options: HandshakeOptions) -> None:
         self.alias = alias
+        self.identity = ClusterIdentity(alias)
         self._bootstrap = bootstrap
         self._options = options
         self._brokers: dict[int, BrokerAddress] = {}
@@ -60,8 +63,9 @@ class ClusterClient:
         """Held by whoever decodes an answer of a short read: one at a time, however many are read side by side."""
 
     async def open(self) -> Metadata:
-        """Find the brokers. Raises BrokerUnreachable naming every address tried and why."""
+        """Find the brokers. Raises BrokerUnreachable naming every address tried and why, OtherCluster."""
         reasons: list[str] = []
+        other: OtherCluster | None = None
         for host, port in self._bootstrap:
             try:
                 connection = await Connection.open(host, port, self._options)
@@ -69,27 +73,35 @@ class ClusterClient:
                 reasons.append(str(error))
                 continue
             try:
-                found = self._learn(await ask_metadata(connection, []))
+                found = self._learn(await ask_metadata(connection, []), connection.address)
                 self._shared.forgive()  # one answers, so another may
                 return found
             except ConnectionLost as error:
                 reasons.append(str(error))
+            except OtherCluster as error:
+                other = error
             finally:
                 await connection.close()
+        if other is not None:
+            raise other
         raise BrokerUnreachable(f"cluster {self.alias!r}", "; ".join(reasons))
 
-    async def survey(self, topics: list[str]) -> None:
-        """Ask every broker who leads these topics, so that the newest answer is known; none may answer."""
+    async def survey(self, topics: list[str]) -> bool:
+        """Ask every broker who leads these topics, so that the newest answer is known; return whether all answered."""
+        nodes = self.nodes
+        answered: set[int] = set()
 
         async def ask(node: int) -> None:
             try:
                 self._learn(await self._ask(node, topics))
             except (BrokerUnreachable, ConnectionLost):
                 return  # whoever is away leads nothing
+            answered.add(node)
 
         for topic in topics:
             self._recent.pop(topic, None)
-        await run_all(*(ask(node) for node in self.nodes))
+        await run_all(*(ask(node) for node in nodes))
+        return bool(nodes) and answered.issuperset(self.nodes)
 
     async def settled_id(self, topic: str) -> UUID:
         """Return the id of a topic that every broker names which answers, more than half of them at least.
@@ -108,6 +120,13 @@ class ClusterClient:
         if len(set(told)) != 1 or 2 * len(told) <= len(self.nodes):
             raise ConnectionLost(f"topic {topic} on cluster {self.alias!r}: its brokers do not agree which one it is")
         return told[0]
+
+    async def leave(self) -> None:
+        """Disconnect from a cluster that turned out to be another one than was meant: `open` begins with nothing."""
+        await self.close()
+        self._brokers, self._coordinators, self._recent, self._described = {}, {}, {}, None
+        self._epochs = LeaderEpochs()
+        self.identity.forget()
 
     async def close(self) -> None:
         """Close every control connection."""
@@ -175,7 +194,8 @@ class ClusterClient:
                 self._recent.pop(topic, None)
             raise
 
-    def _learn(self, metadata: Metadata) -> Metadata:
+    def _learn(self, metadata: Metadata, where: str = "a known broker") -> Metadata:
+        self.identity.admit(metadata.cluster_id, where)
         if metadata.brokers:
             self._brokers = metadata.brokers
         newest = {name: self._epochs.newest(name, topic) for name, topic in metadata.topics.items()}
@@ -187,11 +207,19 @@ class ClusterClient:
         return list(self._brokers)
 
     async def open_connection(self, node: int) -> Connection:
-        """Open a connection of the caller's own to a broker. Raises BrokerUnreachable."""
+        """Open a connection of the caller's own to a broker of this cluster. Raises BrokerUnreachable, OtherCluster."""
         address = self._brokers.get(node)
         if address is None:
             raise BrokerUnreachable(f"broker {node} of cluster {self.alias!r}", "not in the cluster's metadata")
         connection = await Connection.open(address.host, address.port, self._options)
+        try:
+            async with asyncio.timeout(self._options.timeout_s):
+                self.identity.admit((await ask_metadata(connection, [])).cluster_id, connection.address)
+        except BaseException as error:
+            connection.abort()
+            if isinstance(error, TimeoutError | ConnectionLost):
+                raise BrokerUnreachable(connection.address, "it does not say which cluster it belongs to") from error
+            raise
         self._shared.reached(node)
         return connection
 
@@ -236,7 +264,7 @@ class ClusterClient:
                     error = failure
                 self._found = now_s(), error
             if error is not None:
-                raise BrokerUnreachable(error.address, error.why)
+                raise error.again()
 
     async def _known_connection(self) -> Connection:
         error: BrokerUnreachable | None = None

@@ -59,20 +59,20 @@ class SharedConnections:
         trouble = self._troubles.get(node)
         if attempt is None:
             if trouble is not None and now_s() < trouble.again_at_s:
-                raise BrokerUnreachable(trouble.error.address, trouble.error.why)
+                raise trouble.error.again()
             attempt = self._attempts[key] = asyncio.create_task(self._attempt(key))
         patience_s = min(within_s, _GLANCE_S) if trouble is not None and trouble.slow else within_s
         # Unlike a time-out around the task, a wait leaves it going, for whoever asks next.
         await asyncio.wait([attempt], timeout=patience_s)
         if not attempt.done():
             if trouble is not None:
-                raise BrokerUnreachable(trouble.error.address, trouble.error.why)
+                raise trouble.error.again()
             raise BrokerUnreachable(f"broker {node}", f"no connection within {patience_s:g} s")
         if attempt.cancelled():
             raise BrokerUnreachable(f"broker {node}", "the client was closed")
         found = attempt.result()
         if isinstance(found, BrokerUnreachable):
-            raise BrokerUnreachable(found.address, found.why)
+            raise found.again()
         return found
 
     async def _attempt(self, key: _Key) -> Connection | BrokerUnreachable:

@@ -48,9 +48,9 @@ class KafkaCluster:
                 found[partition] = Leader(node, epoch, text_id(described.topic_id))
         return found
 
-    async def survey(self, partitions: Sequence[TopicPartition]) -> None:
+    async def survey(self, partitions: Sequence[TopicPartition]) -> bool:
         """Ask every broker who leads the partitions."""
-        await self._client.survey(sorted({partition.topic for partition in partitions}))
+        return await self._client.survey(sorted({partition.topic for partition in partitions}))
 
     async def unreachable(self, nodes: Collection[int]) -> dict[int, str]:
         """Return the brokers that cannot be connected to, and why."""

@@ -13,6 +13,7 @@ from engine.flow.discovery import Discovery
 from engine.kafka.admin import create_topic, describe_topic_configs, grow_topic
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.faults import UNKNOWN_TOPIC_OR_PARTITION
+from engine.kafka.flow_clusters import check_clusters
 from engine.kafka.internal_topics import (
     MAP_CONFIGS,
     POSITIONS_CONFIGS,
@@ -37,6 +38,7 @@ class Topics:
         self._flow = flow
         self._source = source
         self._target = target
+        self._knows_clusters = False
         self._highest: int | None = None
         self._checked: dict[str, UUID] = {}
         self._compared: set[str] = set()
@@ -48,7 +50,8 @@ class Topics:
         """Whether copies may be deleted now, where that was asked for: the flow is ours."""
 
     async def open(self) -> None:
-        """Connect to both clusters. Raises BrokerUnreachable."""
+        """Connect to both clusters. Raises BrokerUnreachable, OtherCluster."""
+        self._knows_clusters = False
         await self._source.open()
         await self._target.open()
 
@@ -58,7 +61,14 @@ class Topics:
         await self._target.close()
 
     async def step(self) -> Discovery:
-        """Look once. Raises ConnectionLost, BrokerUnreachable; KafkaRefusal where positions or map topic do not fit."""
+        """Look once.
+
+        Raises ConnectionLost, BrokerUnreachable; OtherCluster where a cluster is not the one that positions name;
+        KafkaRefusal where positions or map topic do not fit.
+        """
+        if not self._knows_clusters:
+            await check_clusters(self._flow, self._source, self._target)
+            self._knows_clusters = True
         await self._ensure_own_topics()
         source = await self._source.metadata(None)
         await self._ensure_syncs_topic()

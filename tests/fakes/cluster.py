@@ -51,6 +51,8 @@ class FakeCluster:
         self.expiry_s = 100 * 365 * 86_400.0
         """After how many seconds every broker forgets a producer: longer than records here are old."""
         self.fenced = True
+        self.all_answer = False
+        """Whether every broker that is known answers a survey."""
         self.fault: Callable[[Wanted], FetchFault | None] = lambda _wanted: None
         self.preferred: dict[TopicPartition, int] = {}
         self.fail: Callable[[str, Sequence[TopicPartition]], None] = lambda _asked, _partitions: None
@@ -115,8 +117,9 @@ class FakeCluster:
             self.topic_ids.setdefault(partition.topic, leader.topic_id)
         return found
 
-    async def survey(self, partitions: Sequence[TopicPartition]) -> None:
+    async def survey(self, partitions: Sequence[TopicPartition]) -> bool:
         self.before("survey")
+        return self.all_answer
 
     async def unreachable(self, nodes: Collection[int]) -> dict[int, str]:
         return {node: f"{self.name}:{node}: cannot connect: down" for node in sorted(nodes) if node in self.down}

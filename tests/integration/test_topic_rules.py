@@ -39,6 +39,7 @@ class Ruled:
     async def begin(self) -> None:
         await self.mirror.open()
         self.copy = await self.mirror.topic(self.topic)
+        await create_topics(self.mirror.source, {f"beside-{self.topic}": 1})  # it speaks for the cluster
         await produce(self.mirror.source, self.topic, 0, OLD)
         async with self.mirror.run() as run:
             await run.until_copied()

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from engine.core.events import Resumed, SourceGap, TargetCut, TargetGap
+from engine.core.events import LaneRefused, Resumed, SourceGap, TargetCut, TargetGap
 from engine.core.resume import TailBatch
 from engine.core.states import State
 from engine.flow.ports import LATEST, Cluster, FetchFault, Leader, Wanted
@@ -189,3 +189,48 @@ async def test_what_a_source_leader_of_the_past_finds_wrong_is_no_gap(what: str)
         stage.a.leader[SOURCE] = Leader(1, 9, "id-t")
         await stage.fill()
     assert stage.told(SourceGap) == []
+
+
+@pytest.mark.parametrize("all_answer", [True, False])
+async def test_a_source_that_all_its_brokers_say_is_of_a_former_epoch_stops_the_lane(all_answer: bool) -> None:
+    stage = Stale()
+    stage.assign()
+    async with stage.running():
+        await stage.fill()
+        await until(lambda: stage.stored().source_leader_epoch > 1)
+    asked = list[str]()
+    stage.a.before, stage.a.all_answer = asked.append, all_answer
+    stage.a.leader[SOURCE] = Leader(1, 1, "id-t")
+    stage.copier = stage.new_copier()
+    stage.assign(epoch=2)
+    async with stage.running():
+        if all_answer:
+            await until(lambda: stage.state() is State.FAILED)
+            (event,) = stage.told(LaneRefused)
+            assert isinstance(event, LaneRefused)
+            assert "led at leader epoch 1" in event.what
+            assert "delete topic A.t on B" in event.what
+        else:  # one that is away may know better
+            await until(lambda: "survey" in asked and stage.state() is State.COPYING)
+            assert not stage.told(LaneRefused)
+
+
+async def test_a_newer_leader_that_the_survey_finds_is_believed() -> None:
+    stage = Stale()
+    stage.assign()
+    async with stage.running():
+        await stage.fill()
+        await until(lambda: stage.stored().source_leader_epoch > 1)
+    present = stage.a.leader[SOURCE]
+
+    def survey(asked: str) -> None:
+        if asked == "survey":
+            stage.a.leader[SOURCE] = present
+
+    stage.a.before, stage.a.all_answer = survey, True
+    stage.a.leader[SOURCE] = Leader(1, 1, "id-t")
+    stage.copier = stage.new_copier()
+    stage.assign(epoch=2)
+    async with stage.running():
+        await until(lambda: stage.state() is State.COPYING)
+    assert not stage.told(LaneRefused)

@@ -1,0 +1,43 @@
+"""Compares the clusters that a flow's aliases lead to with those that its stored positions name."""
+
+from engine.core.cluster_ids import other_than
+from engine.core.position import Position
+from engine.errors import OtherCluster
+from engine.flow.stored_positions import stored_positions
+from engine.kafka.cluster import ClusterClient
+from engine.kafka.gateway import KafkaCluster
+from engine.settings import FlowConfig
+
+
+async def check_clusters(flow: FlowConfig, source: ClusterClient | None, target: ClusterClient) -> None:
+    """Refuse clusters that no position of a topic of the flow names, where some name others.
+
+    None as the source: only the target is judged. What is refused is forgotten, so that the next `open` looks again.
+    Raises OtherCluster, ConnectionLost, BrokerUnreachable, KafkaRefusal.
+    """
+    stored = await stored_positions(KafkaCluster(target), flow.positions_topic, flow.position_keys)
+    ours = [
+        position
+        for lane, position in stored.lanes.items()
+        if isinstance(position, Position) and flow.selection.wants(lane.topic)
+    ]
+    await _check(flow, target, [one.target_cluster_id for one in ours])
+    if source is not None:
+        await _check(flow, source, [one.source_cluster_id for one in ours])
+
+
+async def _check(flow: FlowConfig, client: ClusterClient, named: list[str]) -> None:
+    # One that has just opened knows: a source that goes away now must not look like one that cannot be judged.
+    found = client.identity.id or (await client.metadata([])).cluster_id
+    expected = other_than(found, named)
+    if not expected:
+        return
+    await client.leave()
+    raise OtherCluster(
+        f"cluster {client.alias!r}",
+        found,
+        f"the positions of flow {flow.name} in topic {flow.positions_topic} were written for cluster {expected}",
+        f"let {client.alias}.bootstrap.servers lead to cluster {expected} again; if the cluster was replaced on"
+        f" purpose, give the new one an alias of its own, or delete topic {flow.positions_topic} and the copies on"
+        f" {flow.name.target}, and everything is copied again",
+    )
