@@ -9,8 +9,13 @@ from engine.settings import FlowConfig
 _SYNCS_SINCE_S = 300.0
 
 
-def maps_of(flow: FlowConfig, source: KafkaCluster, target: KafkaCluster) -> MapReader:
-    """Make the reader of a flow's maps; it reads offset syncs where the flow writes any."""
+def maps_of(
+    flow: FlowConfig, source: KafkaCluster, target: KafkaCluster, syncs_within_s: float | None = None
+) -> MapReader:
+    """Make the reader of a flow's maps; it reads offset syncs where the flow writes any.
+
+    `syncs_within_s`: it does without those that cannot be read within so many seconds (None: it waits, or fails).
+    """
     syncs = flow.syncs
     terms = MapTerms(
         positions_topic=flow.positions_topic,
@@ -18,6 +23,7 @@ def maps_of(flow: FlowConfig, source: KafkaCluster, target: KafkaCluster) -> Map
         positions_partitions=flow.positions_partitions,
         syncs_topic=syncs.topic if syncs.enabled else "",
         syncs_since_s=max(_SYNCS_SINCE_S, 3 * flow.flush_s),
+        syncs_within_s=syncs_within_s,
     )
     return MapReader(terms, target, source if syncs.cluster == flow.name.source else target)
 

@@ -34,5 +34,10 @@ def rests(status: MirrorStatus, flow: str | None, topics: tuple[str, ...]) -> bo
 
 
 def is_still(lane: LaneProgress) -> bool:
-    """Whether a lane copies no more and has nothing on its way."""
-    return lane.state != "copying" and lane.in_flight == 0 and lane.queued_bytes == 0
+    """Whether a lane copies no more, has nothing on its way, and all it has copied is committed.
+
+    For one that has failed nobody will commit, so it is not waited for.
+    """
+    if lane.state == "copying" or lane.in_flight or lane.queued_bytes:
+        return False
+    return lane.committed or lane.state in ("failed", "stopped")

@@ -14,6 +14,7 @@ from aiokafka.protocol.coordination import FindCoordinatorRequest
 
 from engine.clock import now_s
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.kafka.bootstrap import first_answer
 from engine.kafka.connection import Connection
 from engine.kafka.faults import COORDINATOR_RETRY, NONE, error_name
 from engine.kafka.leader_epochs import LeaderEpochs
@@ -61,22 +62,20 @@ class ClusterClient:
 
     async def open(self) -> Metadata:
         """Find the brokers. Raises BrokerUnreachable naming every address tried and why."""
-        reasons: list[str] = []
-        for host, port in self._bootstrap:
-            try:
-                connection = await Connection.open(host, port, self._options)
-            except BrokerUnreachable as error:
-                reasons.append(str(error))
-                continue
-            try:
-                found = self._learn(await ask_metadata(connection, []))
-                self._shut.clear()  # one answers, so another may
-                return found
-            except ConnectionLost as error:
-                reasons.append(str(error))
-            finally:
-                await connection.close()
-        raise BrokerUnreachable(f"cluster {self.alias!r}", "; ".join(reasons))
+        try:
+            answer = await first_answer(self._bootstrap, self._ask_address, head_start_s=_PATIENCE_S)
+        except BrokerUnreachable as error:
+            raise BrokerUnreachable(f"cluster {self.alias!r}", error.why) from None
+        found = self._learn(answer)
+        self._shut.clear()  # one answers, so another may
+        return found
+
+    async def _ask_address(self, address: tuple[str, int]) -> Metadata:
+        connection = await Connection.open(*address, self._options)
+        try:
+            return await ask_metadata(connection, [])
+        finally:
+            await connection.close()
 
     async def survey(self, topics: list[str]) -> None:
         """Ask every broker who leads these topics, so that the newest answer is known; none may answer."""
