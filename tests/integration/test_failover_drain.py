@@ -197,3 +197,36 @@ async def test_a_source_broker_that_answers_nothing_costs_the_others_nothing(
             os.kill(mute.pid, signal.SIGCONT)
         assert (code, found["drained"], found["stopped"], found["source"]) == (4, False, True, "")
         half.check(found, mute.node_id, RECORDS)
+
+
+@pytest.mark.full
+async def test_in_transactions_all_is_committed_when_a_pause_or_a_failover_is_done(
+    source_cluster: Cluster,
+    target_cluster: Cluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    more = {"exactly.once.source.support": "enabled", "offset.flush.interval.ms": "600000"}
+    world, topic = Rayless(tmp_path, "atom", source_cluster, target_cluster, more), "atom-t"
+    await create_topics(source_cluster, {topic: 2})
+    await produce(source_cluster, topic, 0, numbered(RECORDS))
+
+    async def committed() -> int:
+        return len((await read_places(target_cluster, f"atom.{topic}"))[0])
+
+    async with world.run():
+        await world.until(copied(RECORDS), "all is copied")
+        for turn in range(1, 4):
+            await produce(source_cluster, topic, 0, numbered(MORE))
+            code, said = await world.ask(monkeypatch, capsys, "pause", "--timeout", "120")
+            stands_at = max(lane.source_next for lane in world.lanes())
+            assert (code, await committed()) == (0, stands_at), said
+            assert all(lane.committed for lane in world.lanes())
+            world.copier.resume(None)
+            await world.until(copied(RECORDS + turn * MORE), "all is copied")
+        await produce(source_cluster, topic, 0, numbered(MORE))
+        await stock.commit(source_cluster, "atom-g", topic, {0: RECORDS + 4 * MORE})
+        code, found = await world.ask(monkeypatch, capsys, "failover", "--timeout", "120")
+        assert (code, found["drained"], found["equal"]) == (0, True, True), found
+        assert await committed() == RECORDS + 4 * MORE

@@ -154,3 +154,17 @@ def test_others_may_be_told_of_what_is_acknowledged() -> None:
     assert stream.told_head() == played.lane.position.map_head
     played.lane.map = None
     assert stream.told_head() is None
+
+
+def test_a_paused_lane_asks_for_its_position_when_it_is_done() -> None:
+    played, stream = begun()
+    stream.on_outcome(written(stream), APPENDED)
+    played.feed(5)
+    (sent,) = played.send()
+    played.lane.paused = True
+    assert not stream.due, "something is in flight"
+    played.answer(sent, K.APPENDED, 50)
+    assert stream.due
+    stream.on_outcome(written(stream), APPENDED)
+    assert not stream.due
+    assert stream.settled
