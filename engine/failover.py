@@ -19,7 +19,7 @@ from engine.flow.translations import Translations
 from engine.flow.way_back import WayBack
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups import KafkaGroups
-from engine.kafka.partition_ends import known_ends, partition_ends
+from engine.kafka.partition_ends import BROKER_WITHIN_S, known_ends, partition_ends
 from engine.kafka.reachable_groups import ReachableGroups
 from engine.maps import maps_of
 from engine.settings import FlowConfig, MirrorConfig
@@ -28,8 +28,6 @@ from policies.model import TopicPartition
 CLIENT_ID = "raymirror-failover"
 SOURCE_WITHIN_S = 10.0
 """A source that does not answer for so long is taken for gone."""
-BROKER_WITHIN_S = 5.0
-"""A broker of the source that does not answer for so long holds nobody else up."""
 LOOK_S = 10.0
 """The last look at the groups has so long at least, however little of the time is left."""
 _AGAIN_S = 0.25
@@ -80,13 +78,13 @@ class Failover:
             await client.close()
 
     async def ends(self, lanes: Collection[TopicPartition]) -> Ends:
-        """Ask where all that the flow copies, these lanes too, ends on the source now; bounded by SOURCE_WITHIN_S."""
+        """Ask where all that the flow copies, these lanes too, ends on the source now; in bounded time."""
         if self.gone:
             return Ends(gone=self.gone)
         return await partition_ends(self._clients[0], self._flow.selection.wants, lanes, SOURCE_WITHIN_S)
 
     async def ends_of(self, lanes: Collection[TopicPartition]) -> Ends:
-        """Ask where some partitions of the source end now; bounded by BROKER_WITHIN_S."""
+        """Ask where some partitions of the source end now; in bounded time."""
         return await known_ends(self._clients[0], lanes, BROKER_WITHIN_S)
 
     async def hold(

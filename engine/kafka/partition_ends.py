@@ -13,8 +13,8 @@ from engine.kafka.offsets import ask_offsets
 from engine.tasks import run_all
 from policies.model import TopicPartition
 
-_SHARE = 0.5
-"""Of the time: for the brokers' metadata. The rest is for the partition leaders, which are asked side by side."""
+BROKER_WITHIN_S = 5.0
+"""A partition leader that does not answer for so long holds nobody else up: all are asked side by side."""
 _LOST = (BrokerUnreachable, ConnectionLost)
 
 
@@ -23,33 +23,33 @@ async def partition_ends(
 ) -> Ends:
     """Ask for the high watermarks of every partition of the wanted topics, and of those that are known.
 
-    Answers within `within_s` seconds, with `gone` where no broker tells its metadata.
+    `within_s` bounds the wait for a broker that tells its metadata (none: `gone`); BROKER_WITHIN_S, for leaders.
     """
     try:
-        async with asyncio.timeout(within_s * _SHARE):
+        async with asyncio.timeout(within_s):
             metadata = await client.metadata(None)
     except (*_LOST, TimeoutError) as lost:
-        return Ends(gone=_said(lost, within_s * _SHARE))
+        return Ends(gone=_said(lost, within_s))
     listed = {
         TopicPartition(topic, number)
         for topic, meta in metadata.topics.items()
         if wants(topic) and not meta.is_internal
         for number in meta.partitions
     }
-    return await _ask(client, metadata, listed | set(known), within_s * (1 - _SHARE))
+    return await _ask(client, metadata, listed | set(known))
 
 
 async def known_ends(client: ClusterClient, known: Collection[TopicPartition], within_s: float) -> Ends:
     """Ask for the high watermarks of some partitions; as `partition_ends`, without a look at all topics."""
     try:
-        async with asyncio.timeout(within_s * _SHARE):
+        async with asyncio.timeout(within_s):
             metadata = await client.metadata(sorted({lane.topic for lane in known}))
     except (*_LOST, TimeoutError) as lost:
-        return Ends(unknown=dict.fromkeys(known, _said(lost, within_s * _SHARE)))
-    return await _ask(client, metadata, known, within_s * (1 - _SHARE))
+        return Ends(unknown=dict.fromkeys(known, _said(lost, within_s)))
+    return await _ask(client, metadata, known)
 
 
-async def _ask(client: ClusterClient, metadata: Metadata, wanted: Iterable[TopicPartition], within_s: float) -> Ends:
+async def _ask(client: ClusterClient, metadata: Metadata, wanted: Iterable[TopicPartition]) -> Ends:
     found = Ends(ends={}, unknown={})
     by_leader: dict[int, list[TopicPartition]] = {}
     for lane in wanted:
@@ -64,10 +64,10 @@ async def _ask(client: ClusterClient, metadata: Metadata, wanted: Iterable[Topic
 
     async def one(node: int, led: list[TopicPartition]) -> None:
         try:
-            async with asyncio.timeout(within_s):
+            async with asyncio.timeout(BROKER_WITHIN_S):
                 answers = await ask_offsets(client, node, led, LATEST, metadata)
         except (*_LOST, KafkaRefusal, TimeoutError) as lost:
-            why = f"broker {node} of cluster {client.alias!r}: {_said(lost, within_s)}"
+            why = f"broker {node} of cluster {client.alias!r}: {_said(lost, BROKER_WITHIN_S)}"
             found.unknown.update(dict.fromkeys(led, why))
             return
         for lane in led:
