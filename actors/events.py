@@ -126,11 +126,15 @@ class Scaled(Event, frozen=True, kw_only=True, tag="scaled"):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a failover left: records (source offsets) not copied, -1 unknown; groups, and those that are not equal."""
+    """What a failover left: records (source offsets) not copied, -1 unknown; groups, and those that are not equal;
+    partitions, and those that are not drained.
+    """
 
     records: int
     groups: int
     unequal: int
+    partitions: int = 0
+    undrained: int = 0
 
 
 class FailedOver(Event, frozen=True, kw_only=True, tag="failed_over"):
@@ -142,6 +146,8 @@ class FailedOver(Event, frozen=True, kw_only=True, tag="failed_over"):
     def text(self) -> str:
         records, groups, unequal = self.outcome.records, self.outcome.groups, self.outcome.unequal
         left = "nobody knows how many records" if records < 0 else counted(records, "record")
+        if self.outcome.undrained:
+            left += f" in {self.outcome.undrained} of {counted(self.outcome.partitions, 'partition')}"
         return (
             f"failed over: the flow is stopped with {left} not copied; not on the target where they stand on the"
             f" source: {unequal} of {counted(groups, 'consumer group')}; to copy again: raymirror resume '{self.flow}'"

@@ -8,8 +8,7 @@ from actors.seat import Seat
 from actors.states import Desired
 from actors.status import CopierStatus, FlowStatus, TopicStatus
 from actors.totals import Counts, FlowTotals
-from engine.core.progress import LaneProgress
-from policies.model import LaneName
+from engine.core.progress import IN_QUARANTINE, LaneProgress, unowned
 
 RATE_WINDOW = 6  # marks, one a second: long enough to be calm, short enough to follow a change
 
@@ -108,7 +107,7 @@ class Tally:
             owner = desk.ledger.owner.get(set_id)
             why = f"{owner} has not taken it yet" if owner else desk.waiting_for() or "waits for a copier"
             if set_id in quarantined:
-                why = f"in quarantine: {quarantined[set_id]}"
+                why = f"{IN_QUARANTINE}: {quarantined[set_id]}"
             for name in group.lanes:
                 if name.source not in reported:
                     yield unowned(name, set_id, group.epoch, why)
@@ -150,25 +149,3 @@ class LaneSums:
             since_ms = lane.behind_since_ms
             if since_ms >= 0 and (self.behind_since_ms < 0 or since_ms < self.behind_since_ms):
                 self.behind_since_ms = since_ms
-
-
-def unowned(name: LaneName, set_id: str, epoch: int, reason: str) -> LaneProgress:
-    """Describe a lane that no copier reports."""
-    return LaneProgress(
-        lane=name.source,
-        target=name.target,
-        state="unowned",
-        reason=reason,
-        source_next=-1,
-        target_next=-1,
-        source_end=-1,
-        records=0,
-        wire_bytes=0,
-        in_flight=0,
-        queued_bytes=0,
-        resumed_by="",
-        reencoded=0,
-        skipped=0,
-        set_id=set_id,
-        epoch=epoch,
-    )

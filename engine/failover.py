@@ -1,7 +1,7 @@
 """The engine's half of a failover, composed: where the source ends, and groups brought to where they should be."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping
 from types import TracebackType
 from typing import Self
 
@@ -9,10 +9,10 @@ import msgspec
 
 from engine.clients import client_for
 from engine.clock import now_s, pause
+from engine.core.drain import Ends
 from engine.errors import BrokerUnreachable, ConnectionLost, OtherCluster
 from engine.flow.checkpoints import CheckpointLog
 from engine.flow.group_commits import GroupCommits
-from engine.flow.ports import LATEST
 from engine.flow.standing import GroupStands, Standing, stand_by_checkpoints
 from engine.flow.stored_positions import stored_positions
 from engine.flow.translations import Translations
@@ -20,6 +20,8 @@ from engine.flow.way_back import WayBack
 from engine.kafka.flow_clusters import check_clusters
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups import KafkaGroups
+from engine.kafka.partition_ends import BROKER_WITHIN_S, known_ends, partition_ends
+from engine.kafka.reachable_groups import ReachableGroups
 from engine.maps import maps_of
 from engine.settings import FlowConfig, MirrorConfig
 from policies.model import TopicPartition
@@ -27,15 +29,10 @@ from policies.model import TopicPartition
 CLIENT_ID = "raymirror-failover"
 SOURCE_WITHIN_S = 10.0
 """A source that does not answer for so long is taken for gone."""
+LOOK_S = 10.0
+"""The last look at the groups has so long at least, however little of the time is left."""
 _AGAIN_S = 0.25
 _GONE = (BrokerUnreachable, ConnectionLost, OSError, TimeoutError)
-
-
-class Ends(msgspec.Struct, frozen=True):
-    """Where partitions of the source end; those without an answer are not in it, and `gone` says why."""
-
-    ends: dict[TopicPartition, int]
-    gone: str = ""
 
 
 class Failover:
@@ -48,12 +45,13 @@ class Failover:
     def __init__(self, config: MirrorConfig, flow: FlowConfig) -> None:
         self._flow = flow
         self._clients = tuple(client_for(config.clusters[alias], CLIENT_ID) for alias in flow.name)
-        self.source, self.target = (
+        self._source, self._target = (
             KafkaCluster(client, request_timeout_s=flow.request_timeout_s) for client in self._clients
         )
-        self.source_groups, self.target_groups = (KafkaGroups(client) for client in self._clients)
-        self.maps = maps_of(flow, self.source, self.target)
-        self._log = CheckpointLog(self.target, flow.naming.checkpoints_topic(flow.name.source), flow.request_timeout_s)
+        self._source_groups = ReachableGroups(self._clients[0], patience_s=BROKER_WITHIN_S)
+        self._target_groups = KafkaGroups(self._clients[1])
+        self._maps = maps_of(flow, self._source, self._target, syncs_within_s=BROKER_WITHIN_S)
+        self._log = CheckpointLog(self._target, flow.naming.checkpoints_topic(flow.name.source), flow.request_timeout_s)
         self.gone = ""
         """Why the source cannot be asked; empty where it can."""
 
@@ -92,44 +90,72 @@ class Failover:
         for client in self._clients:
             await client.close()
 
-    async def ends(self, lanes: Sequence[TopicPartition]) -> Ends:
-        """Ask where the source ends now. Raises KafkaRefusal."""
+    async def ends(self, lanes: Collection[TopicPartition]) -> Ends:
+        """Ask where all that the flow copies, these lanes too, ends on the source now; in bounded time."""
         if self.gone:
-            return Ends({}, self.gone)
-        try:
-            async with asyncio.timeout(SOURCE_WITHIN_S):
-                return Ends(await self.source.offsets(lanes, LATEST))
-        except _GONE as gone:
-            return Ends({}, str(gone) or f"no answer within {SOURCE_WITHIN_S:.0f} s")
+            return Ends(gone=self.gone)
+        return await partition_ends(self._clients[0], self._flow.selection.wants, lanes, SOURCE_WITHIN_S)
 
-    async def hold(self, timeout_s: float, *, commit: bool) -> Standing:
+    async def ends_of(self, lanes: Collection[TopicPartition]) -> Ends:
+        """Ask where some partitions of the source end now; in bounded time."""
+        return await known_ends(self._clients[0], lanes, BROKER_WITHIN_S)
+
+    async def hold(
+        self, timeout_s: float, *, commit: bool, undrained: Mapping[TopicPartition, str], gone: str = ""
+    ) -> Standing:
         """Bring groups to where they should be until all are equal or time is up; return how they stand then.
 
-        Raises ConnectionLost, BrokerUnreachable, KafkaRefusal where the last look failed.
+        Nothing is called equal in a partition that is not drained (`undrained`, with why). `gone`: why the source is
+        not asked. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal where no look succeeded.
         """
-        give_up_at_s = now_s() + timeout_s
+        selection = self._flow.groups.selection
+        if gone := self.gone or gone:
+            standing = await stand_by_checkpoints(selection, self._log, self._target_groups, commit=commit)
+            return msgspec.structs.replace(standing, missing={f"cluster {self._flow.name.source!r}": gone})
         stands = self._stands(commit=commit)
-        while not self.gone:
+        standing = await self._looked(stands, now_s() + timeout_s, undrained, commit=commit)
+        if stands.unanswered or standing.missing:
+            others = await stand_by_checkpoints(
+                selection,
+                self._log,
+                self._target_groups,
+                commit=commit,
+                of=lambda group: (
+                    group in stands.unanswered or (bool(standing.missing) and group not in stands.answered)
+                ),
+            )
+            standing = standing.completed(others)
+        return standing.held_against(undrained)
+
+    async def _looked(
+        self, stands: GroupStands, give_up_at_s: float, undrained: Collection[TopicPartition], *, commit: bool
+    ) -> Standing:
+        found: Standing | None = None
+        while True:
             late = now_s() >= give_up_at_s
             try:
-                standing = await stands.look()
+                async with asyncio.timeout(max(LOOK_S, give_up_at_s - now_s())):
+                    found = await stands.look()
+            except TimeoutError:
+                if found is None:
+                    raise ConnectionLost("consumer groups: not everything was answered in time") from None
+                return found
             except (ConnectionLost, BrokerUnreachable):
-                if late:
+                if late and found is None:
                     raise
             else:
-                if standing.equal or late or not commit:
-                    return standing
+                found = msgspec.structs.replace(found, missing=self._source_groups.missing)
+            if found is not None and (late or not commit or not found.may_become_equal(undrained)):
+                return found
             await pause(_AGAIN_S)
-        selection = self._flow.groups.selection
-        return await stand_by_checkpoints(selection, self._log, self.target_groups, commit=commit)
 
     def _stands(self, *, commit: bool) -> GroupStands:
-        translations = Translations(self._flow.selection, self.maps, self.target)
-        commits = GroupCommits(self._flow.name, self.target_groups, translations, renews=False)
+        translations = Translations(self._flow.selection, self._maps, self._target)
+        commits = GroupCommits(self._flow.name, self._target_groups, translations, renews=False)
         return GroupStands(
             self._flow.groups.selection,
-            self.source_groups,
-            self.target_groups,
+            self._source_groups,
+            self._target_groups,
             translations,
             commits.commit if commit else None,
         )
@@ -138,14 +164,14 @@ class Failover:
         """Make the way back for groups. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""
         if self.gone:
             raise BrokerUnreachable(f"cluster {self._flow.name.source!r}", self.gone)
-        stored = await stored_positions(self.target, self._flow.positions_topic, self._flow.position_keys)
+        stored = await stored_positions(self._target, self._flow.positions_topic, self._flow.position_keys)
         topic = self._flow.selection.target_topic
         lanes = {TopicPartition(topic(lane.topic), lane.partition): lane for lane in stored.lanes}
         return WayBack(
             self._flow.groups.selection,
             lanes,
-            self.maps,
-            self.source_groups,
-            self.target_groups,
+            maps_of(self._flow, self._source, self._target),
+            KafkaGroups(self._clients[0]),
+            self._target_groups,
             backwards=backwards,
         )

@@ -9,10 +9,18 @@ from engine.settings import FlowConfig
 _SYNCS_SINCE_S = 300.0
 
 
-def maps_of(flow: FlowConfig, source: KafkaCluster, target: KafkaCluster, *, bears_away: bool = False) -> MapReader:
+def maps_of(
+    flow: FlowConfig,
+    source: KafkaCluster,
+    target: KafkaCluster,
+    *,
+    bears_away: bool = False,
+    syncs_within_s: float | None = None,
+) -> MapReader:
     """Make the reader of a flow's maps; it reads offset syncs where the flow writes any.
 
-    `bears_away`: lanes whose map cannot be read just now have no answers, the others do.
+    `bears_away`: lanes whose map cannot be read just now have no answers, the others do. `syncs_within_s`: it does
+    without those that cannot be read within so many seconds (None: it waits, or fails).
     """
     syncs = flow.syncs
     terms = MapTerms(
@@ -22,6 +30,7 @@ def maps_of(flow: FlowConfig, source: KafkaCluster, target: KafkaCluster, *, bea
         syncs_topic=syncs.topic if syncs.enabled else "",
         syncs_since_s=max(_SYNCS_SINCE_S, 3 * flow.flush_s),
         bears_away=bears_away,
+        syncs_within_s=syncs_within_s,
     )
     return MapReader(terms, target, source if syncs.cluster == flow.name.source else target)
 

@@ -1,12 +1,12 @@
 """`raymirror failover FLOW`: end the copying of a flow so that its consumers can move to the target; the way back.
 
-drain (or stop at the point reached) -> pause -> hold the groups until equal -> stop, with an event -> say what is left
+drain what can be drained (or stop at the point reached) -> pause -> hold the groups until equal -> stop, with an event
+-> say what is left, partition by partition
 """
 
 import argparse
 import asyncio
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -14,6 +14,7 @@ import msgspec
 from actors import session
 from actors.cli import exits
 from actors.cli.asking import add_place_arguments, running_mirror
+from actors.cli.draining import Budget, drain, lanes_of
 from actors.cli.failover_tables import show_back, show_outcome
 from actors.cli.stillness import comes_to_rest, until
 from actors.events import Outcome
@@ -22,18 +23,17 @@ from actors.states import Command
 from actors.supervisor import UnknownFlow
 from engine.clock import wall_ms
 from engine.config import load_config
-from engine.core.progress import LaneProgress
-from engine.core.rpo import TopicRpo, has_come_to, rpo_of
+from engine.core.drain import Ends, PartitionDrain, absent_lanes, judged, records_left, undrained
+from engine.core.rpo import TopicRpo, rpo_of
 from engine.errors import MirrorError
-from engine.failover import Ends, Failover
+from engine.failover import Failover
 from engine.flow.standing import Standing
 from engine.flow.way_back import BackRow
 from engine.settings import FlowConfig, MirrorConfig
-from policies.model import TopicPartition
 
 HELP = "end the copying of a flow, its consumer groups standing on the target where they stood on the source"
 SETTLE_S = 25.0
-"""For what is in flight when the flow is paused, and for copiers to end."""
+"""For copiers to end, behind the time that was given."""
 
 
 class NoConfig(MirrorError):
@@ -60,14 +60,30 @@ class Unfinished(MirrorError):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What a failover found and left."""
+    """What a failover found and left; `source`: why the source tells nothing at all."""
 
     flow: str
-    drained: bool
     source: str
+    partitions: tuple[PartitionDrain, ...]
     rpo: tuple[TopicRpo, ...]
     standing: Standing
     stopped: bool
+
+    @property
+    def drained(self) -> bool:
+        """Whether all that the source holds is on the target: known of every partition, none left out."""
+        return not self.source and not undrained(self.partitions)
+
+    @property
+    def exit_code(self) -> int:
+        """What a script is told."""
+        if not self.stopped:
+            return exits.FAILED
+        return exits.OK if self.drained and self.standing.equal else exits.NOT_EQUAL
+
+    def as_json(self) -> dict[str, object]:
+        """Return it with what follows from it."""
+        return {**msgspec.to_builtins(self), "drained": self.drained, "equal": self.standing.equal}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -81,7 +97,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=60.0,
         metavar="SECONDS",
-        help="how long to copy what is left, and again how long to hold the groups (default: 60)",
+        help="how long copying what is left, the pause, and holding the groups may take together (default: 60; the last"
+        " 20 s, or half, are kept for pause and groups); copiers then have 25 s to end",
     )
     parser.add_argument("--back", action="store_true", help="translate progress made on the target to the source")
     parser.add_argument("--apply", action="store_true", help="with --back: commit it on the source")
@@ -89,8 +106,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     add_place_arguments(parser)
     parser.epilog = (
-        "exit codes: 0 the flow is stopped and every group is equal (with --back: translated, and committed where"
-        " asked), 4 some group is not, 1 the flow did not stop in time, 2 bad input, 3 no mirror running"
+        "exit codes: 0 the flow is stopped, every partition is drained and every group is equal (with --back:"
+        " translated, and committed where asked), 4 it is stopped and some partition is not drained, or some group not"
+        " equal: which and why is printed, 1 the flow did not stop in time, or is paused, 2 bad input, 3 no mirror"
+        " running"
     )
 
 
@@ -104,15 +123,14 @@ def run(args: argparse.Namespace) -> int:
         if args.flow not in names:
             raise UnknownFlow(args.flow, names)
         config = load_config(args.config or Path(status.config_path))
-        result = fail_over(mirror, config, chosen(config, args.flow), args)
+        result = asyncio.run(fail_over(mirror, config, chosen(config, args.flow), args))
     if args.json:
-        print(msgspec.json.encode({**msgspec.to_builtins(result), "equal": result.standing.equal}).decode())
+        print(msgspec.json.encode(result.as_json()).decode())
     else:
-        show_outcome(result.rpo, result.standing, gone=result.source, drained=result.drained, now=args.now)
+        show_outcome(result.rpo, result.partitions, result.standing, gone=result.source)
     if not result.stopped:
         print(f"raymirror failover: {args.flow} still stops; see: raymirror status", file=sys.stderr)
-        return exits.FAILED
-    return exits.OK if result.standing.equal else exits.NOT_EQUAL
+    return result.exit_code
 
 
 def chosen(config: MirrorConfig, name: str) -> FlowConfig:
@@ -123,32 +141,30 @@ def chosen(config: MirrorConfig, name: str) -> FlowConfig:
     raise UnknownFlow(name, tuple(str(flow.name) for flow in config.flows))
 
 
-def fail_over(mirror: Mirror, config: MirrorConfig, flow: FlowConfig, args: argparse.Namespace) -> Result:
+async def fail_over(mirror: Mirror, config: MirrorConfig, flow: FlowConfig, args: argparse.Namespace) -> Result:
     """Drain or not, pause, hold the groups, stop. Raises MirrorLost, BrokerUnreachable (the target), Unfinished."""
-    name = str(flow.name)
-    lanes = [lane.lane for lane in lanes_of(mirror, flow)]
-    found = asyncio.run(ask_ends(config, flow, lanes))
-    drained = False
-    if not found.gone and not args.now:
-        drained = until(args.timeout, lambda: has_come_to(lanes_of(mirror, flow), found.ends))
-    mirror.command(Command.PAUSE, name)
-    try:
-        comes_to_rest(mirror, name, (), SETTLE_S)
-        ends, standing = asyncio.run(hold(config, flow, lanes, args))
-    except MirrorError as failure:
-        raise Unfinished(name, str(failure)) from failure
-    except KeyboardInterrupt:
-        print(Unfinished(name, "interrupted"), file=sys.stderr)
-        raise
-    rpo = rpo_of(lanes_of(mirror, flow), ends.ends, wall_ms())
-    mirror.fail_over(name, outcome_of(rpo, standing))
+    name, budget = str(flow.name), Budget(args.timeout)
+    async with Failover(config, flow) as asked:
+        waited_for = Ends() if args.now else await drain(mirror, flow, asked, budget.drain_until_s)
+        before = {lane.lane: lane for lane in lanes_of(mirror, flow)}
+        mirror.command(Command.PAUSE, name)
+        try:
+            comes_to_rest(mirror, name, (), budget.left_s / 2)
+            lanes, ends = lanes_of(mirror, flow), await asked.ends(before.keys())
+            lanes += absent_lanes(lanes, ends)
+            partitions = judged(lanes, before, waited_for, ends)
+            standing = await asked.hold(
+                budget.left_s, commit=not args.no_commit, undrained=undrained(partitions), gone=ends.gone
+            )
+        except MirrorError as failure:
+            raise Unfinished(name, str(failure)) from failure
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            print(Unfinished(name, "interrupted"), file=sys.stderr)
+            raise
+    mirror.fail_over(name, outcome_of(partitions, standing))
     stopped = until(SETTLE_S, lambda: has_stopped(mirror, name))
-    return Result(flow=name, drained=drained, source=ends.gone, rpo=rpo, standing=standing, stopped=stopped)
-
-
-def lanes_of(mirror: Mirror, flow: FlowConfig) -> list[LaneProgress]:
-    """Ask for the lanes of one flow. Raises MirrorLost."""
-    return [lane for lane in mirror.status(lanes=True).lanes if lane.set_id.startswith(f"{flow.name}/")]
+    rpo = rpo_of(lanes, ends.ends, wall_ms())
+    return Result(flow=name, source=ends.gone, partitions=partitions, rpo=rpo, standing=standing, stopped=stopped)
 
 
 def has_stopped(mirror: Mirror, name: str) -> bool:
@@ -160,27 +176,14 @@ def has_stopped(mirror: Mirror, name: str) -> bool:
     return status.phase == "stopped" or all(copier.flow != name for copier in status.copiers)
 
 
-async def ask_ends(config: MirrorConfig, flow: FlowConfig, lanes: Sequence[TopicPartition]) -> Ends:
-    """Ask where the source ends. Raises BrokerUnreachable (the target), KafkaRefusal."""
-    async with Failover(config, flow) as asked:
-        return await asked.ends(lanes)
-
-
-async def hold(
-    config: MirrorConfig, flow: FlowConfig, lanes: Sequence[TopicPartition], args: argparse.Namespace
-) -> tuple[Ends, Standing]:
-    """Ask where the source ends now, and hold the groups until equal."""
-    async with Failover(config, flow) as held:
-        return await held.ends(lanes), await held.hold(args.timeout, commit=not args.no_commit)
-
-
-def outcome_of(rpo: Sequence[TopicRpo], standing: Standing) -> Outcome:
+def outcome_of(partitions: tuple[PartitionDrain, ...], standing: Standing) -> Outcome:
     """Sum up for the event."""
-    known = all(topic.known and topic.records >= 0 for topic in rpo)
     return Outcome(
-        records=sum(topic.records for topic in rpo) if known else -1,
+        records=records_left(partitions),
         groups=standing.groups,
         unequal=len({stand.group for stand in standing.unequal} | standing.failed.keys()),
+        partitions=len(partitions),
+        undrained=len(undrained(partitions)),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 from rich.table import Table
 
+from engine.core.drain import PartitionDrain
 from engine.core.rpo import TopicRpo
 from engine.flow.standing import Standing
 from engine.flow.way_back import BackRow
@@ -15,14 +16,21 @@ WIDE = 400  # columns where the output is no terminal, so that nothing is cut
 ROWS = 50
 
 
-def show_outcome(rpo: Sequence[TopicRpo], standing: Standing, *, gone: str, drained: bool, now: bool) -> None:
-    """Print what a failover left: per topic what is not copied, and the groups that are not equal."""
+def show_outcome(
+    rpo: Sequence[TopicRpo], partitions: Sequence[PartitionDrain], standing: Standing, *, gone: str
+) -> None:
+    """Print what a failover left: topics, partitions that are not drained, and groups that are not equal."""
+    left = [row for row in partitions if not row.drained]
     if gone:
         print(f"the source does not answer ({gone}): stopped at the point reached; what it holds beyond is not known")
-    elif not drained:
-        print("stopped at the point reached" + ("" if now else ": not everything was copied in time"))
+    elif left:
+        print(f"stopped at the point reached: {len(left)} of {counted(len(partitions), 'partition')} not drained")
     console = Console(width=None if sys.stdout.isatty() else WIDE)
     console.print(rpo_table(rpo))
+    if left and not gone:
+        console.print(drain_table(left[:ROWS]))
+        if len(left) > ROWS:
+            print(f"and {counted(len(left) - ROWS, 'more partition')} not drained; all of them with --json")
     unequal, groups = standing.unequal, standing.groups
     if unequal:
         console.print(stand_table(standing))
@@ -30,11 +38,25 @@ def show_outcome(rpo: Sequence[TopicRpo], standing: Standing, *, gone: str, drai
         print(f"and {counted(len(unequal) - ROWS, 'more partition')}; all of them with --json")
     for group, why in standing.failed.items():
         print(f"group {group}: {why}")
+    for who, why in standing.missing.items():
+        print(f"{who}: {why}; consumer groups that it coordinates stand where their last checkpoint says, if at all")
     for group, why in standing.not_synced.items():
         print(f"group {group}: not mirrored: {why}")
     short = len({stand.group for stand in unequal} | standing.failed.keys())
     asked = counted(groups, "consumer group")
     print(f"{asked}: {groups - short} stand on the target exactly where they stood, {short} do not")
+
+
+def drain_table(left: Sequence[PartitionDrain]) -> Table:
+    """Draw the partitions that are not drained."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("partition")
+    for name in ("copied up to", "source ends at"):
+        table.add_column(name, justify="right")
+    table.add_column("not drained because")
+    for row in left:
+        table.add_row(f"{row.topic}-{row.partition}", _offset(row.source_next), _offset(row.source_end), row.why)
+    return table
 
 
 def rpo_table(rpo: Sequence[TopicRpo]) -> Table:

@@ -48,8 +48,8 @@ COMMANDS: Final = {
 }
 
 EXIT_CODES = (
-    "exit codes: 0 fine, 1 failed, 2 bad input, 3 no mirror (or no clusters) running, 4 failover: some group is not"
-    " equal, 5 plan: something to apply"
+    "exit codes: 0 fine, 1 failed, 2 bad input, 3 no mirror (or no clusters) running, 4 failover: some partition is"
+    " not drained or some group not equal, 5 plan: something to apply"
 )
 
 

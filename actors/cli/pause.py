@@ -6,9 +6,11 @@ import sys
 from actors.cli import exits
 from actors.cli.asking import add_place_arguments, running_mirror
 from actors.cli.commanding import add_scope_arguments, scope_of, warn_unremembered
-from actors.cli.stillness import comes_to_rest
+from actors.cli.stillness import at_work, comes_to_rest
 from actors.states import Command
 
+NAMED = 5
+"""Partitions that are named where not all of them are done."""
 HELP = "stop copying for a while: everything, one flow, or some topics"
 
 
@@ -21,7 +23,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=30.0,
         metavar="SECONDS",
-        help="how long to wait until nothing is copied any more (default: 30; 0: do not wait)",
+        help="how long to wait until nothing is copied any more and what was copied is committed (default: 30; 0: do"
+        " not wait)",
     )
 
 
@@ -34,10 +37,13 @@ def run(args: argparse.Namespace) -> int:
     with running_mirror(args) as (mirror, _):
         status = mirror.command(Command.PAUSE, args.flow, topics)
         is_done = not args.timeout or comes_to_rest(mirror, args.flow, topics, args.timeout)
+        moving = [] if is_done else at_work(mirror.status(lanes=True), args.flow, topics)
     if not is_done:
         print(
-            f"{scope_of(args)}: what was fetched before is not all copied after {args.timeout:.0f} s, or a copier does"
-            " not answer; it is paused as soon as that is done; see: raymirror lag",
+            f"{scope_of(args)}: what was fetched before is not all copied and committed after {args.timeout:.0f} s, or"
+            " a copier does not answer; it is paused as soon as that is done; see: raymirror lag",
+            *(f"{lane.lane}: {lane.reason or lane.state}" for lane in moving[:NAMED]),
+            sep="\n",
             file=sys.stderr,
         )
         return exits.FAILED

@@ -1,4 +1,4 @@
-"""Waiting until what was paused stands still: nothing of it is fetched, on its way, or kept for later."""
+"""Waits until what was paused stands still: nothing of it is fetched, on its way, kept for later, or not committed."""
 
 import time
 from collections.abc import Callable
@@ -28,11 +28,21 @@ def comes_to_rest(mirror: Mirror, flow: str | None, topics: tuple[str, ...], tim
 def rests(status: MirrorStatus, flow: str | None, topics: tuple[str, ...]) -> bool:
     """Whether the copiers have heard of it, and are done with what they had fetched."""
     flows = [one for one in status.flows if flow in (None, one.flow)]
-    ours = tuple(f"{one.flow}/" for one in flows)
-    lanes = (one for one in status.lanes if one.set_id.startswith(ours) and (not topics or one.lane.topic in topics))
-    return all(one.heeded for one in flows) and all(map(is_still, lanes))
+    return all(one.heeded for one in flows) and not at_work(status, flow, topics)
+
+
+def at_work(status: MirrorStatus, flow: str | None, topics: tuple[str, ...]) -> list[LaneProgress]:
+    """Return the lanes of a flow (None: of every flow), or of some topics of it, that are not still."""
+    ours = tuple(f"{one.flow}/" for one in status.flows if flow in (None, one.flow))
+    lanes = [one for one in status.lanes if one.set_id.startswith(ours) and (not topics or one.lane.topic in topics)]
+    return [lane for lane in lanes if not is_still(lane)]
 
 
 def is_still(lane: LaneProgress) -> bool:
-    """Whether a lane copies no more and has nothing on its way."""
-    return lane.state != "copying" and lane.in_flight == 0 and lane.queued_bytes == 0
+    """Whether a lane copies no more, has nothing on its way, and all it has copied is committed.
+
+    For one that has failed nobody will commit, so it is not waited for.
+    """
+    if lane.state == "copying" or lane.in_flight or lane.queued_bytes:
+        return False
+    return lane.committed or lane.state in ("failed", "stopped")

@@ -259,7 +259,7 @@ async def _hold(path: Path) -> dict[str, Any]:
     config = load_config(path)
     before, began = time.process_time(), time.monotonic()
     async with Failover(config, config.flows[0]) as failover:
-        standing = await failover.hold(_WITHIN_S, commit=True)
+        standing = await failover.hold(_WITHIN_S, commit=True, undrained={})
     return {
         "wall_s": round(time.monotonic() - began, 1),
         "cpu_s": round(time.process_time() - before, 2),

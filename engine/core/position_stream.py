@@ -55,9 +55,10 @@ class PositionStream(FencedStream[PositionWrite]):
 
     @property
     def due(self) -> bool:
-        """Whether appends wait for a position, or a changed one was asked for."""
-        dirty = self._lane.position_version != self._durable_version
-        return self._lane.plan_needed or (self.flush_asked and dirty)
+        """Whether appends wait for a position, or a changed one was asked for; a paused lane asks when it is done."""
+        lane = self._lane
+        dirty = lane.position_version != self._durable_version
+        return lane.plan_needed or (dirty and (self.flush_asked or (lane.paused and lane.idle)))
 
     @property
     def told_version(self) -> int:

@@ -4,7 +4,10 @@ import msgspec
 
 from engine.core.events import AnyEvent
 from engine.core.tally import Histogram
-from policies.model import FlowName, TopicPartition
+from policies.model import FlowName, LaneName, TopicPartition
+
+IN_QUARANTINE = "in quarantine"
+"""How the reason of a lane begins that is left alone because it ends its copiers."""
 
 
 class LaneProgress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -39,6 +42,8 @@ class LaneProgress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Sum over all copied records of the time from their timestamp to their acknowledgement."""
     began_ms: int = -1
     """When its copier took the lane up; its counters begin then."""
+    committed: bool = True
+    """Whether the position of all that is counted as copied is durable and, in transactions, committed."""
 
     @property
     def lag_known(self) -> bool:
@@ -55,6 +60,28 @@ class LaneProgress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     def lag_records(self) -> int:
         """Offsets between the copied position and the source's end; 0 while the end is not known."""
         return max(0, self.source_end - self.source_next) if self.lag_known else 0
+
+
+def unowned(name: LaneName, set_id: str, epoch: int, reason: str) -> LaneProgress:
+    """Describe a lane that no copier reports."""
+    return LaneProgress(
+        lane=name.source,
+        target=name.target,
+        state="unowned",
+        reason=reason,
+        source_next=-1,
+        target_next=-1,
+        source_end=-1,
+        records=0,
+        wire_bytes=0,
+        in_flight=0,
+        queued_bytes=0,
+        resumed_by="",
+        reencoded=0,
+        skipped=0,
+        set_id=set_id,
+        epoch=epoch,
+    )
 
 
 class TopicCount(msgspec.Struct, frozen=True, kw_only=True):

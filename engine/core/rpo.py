@@ -45,9 +45,3 @@ def _topic(topic: str, lanes: list[LaneProgress], ends: Mapping[TopicPartition, 
 
 def _behind(lane: LaneProgress, end: int) -> int:
     return max(0, end - lane.source_next) if lane.source_next >= 0 and end >= 0 else -1
-
-
-def has_come_to(lanes: Iterable[LaneProgress], ends: Mapping[TopicPartition, int]) -> bool:
-    """Whether every partition is copied up to an end."""
-    at = {lane.lane: lane.source_next for lane in lanes}
-    return all(at.get(lane, -1) >= end for lane, end in ends.items())

@@ -260,8 +260,9 @@ class FlowCopier:
         self._meter.leave(topic, driver.lane.records, driver.lane.wire_bytes, driver.latency_ms)
 
     def pause(self, topics: frozenset[str] | None) -> None:
-        """Stop fetching the whole flow (None) or some topics; what is in flight finishes."""
+        """Stop fetching the whole flow (None) or some topics; what is in flight finishes, then positions go."""
         self._set_paused(topics, paused=True)
+        self.routes.kick([driver for driver in self.drivers.values() if driver.lane.paused])
 
     def resume(self, topics: frozenset[str] | None) -> None:
         """Fetch again; a lane that had failed is acquired anew, a refused record is tried at once."""
@@ -329,7 +330,7 @@ class FlowCopier:
     def _appended(self, driver: LaneDriver) -> None:
         """A lane's append was acknowledged: it has room for more."""
         self.routes.wake(driver)
-        if driver.blocks.due:
+        if driver.blocks.due or driver.lane.paused:  # the position of a paused lane goes with its last record
             self.routes.kick([driver])
         if driver.refused_told:
             self._remedies.released(driver)

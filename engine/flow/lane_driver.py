@@ -130,6 +130,8 @@ class LaneDriver:
         self.log_start = -1
         self.parted_at, self.parted_why = -1, ""
         """Where the source's history parts from what was copied, as a fetch told, and its cause; -1: nowhere."""
+        self.marker_owed = False
+        """Whether the last commit was decided, and not yet seen to be carried out (`flow/marker_watch.py`)."""
         self.held_since: float | None = None
         self.held_told = False
         self.refused_told = False

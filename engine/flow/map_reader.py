@@ -22,7 +22,7 @@ from engine.core.mm2_records import decode_offset_sync
 from engine.core.offset_map import Columns, How, OffsetMap, Translation
 from engine.core.position import Position, decode_value
 from engine.core.position_keys import PositionKeys
-from engine.errors import MirrorError
+from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, MirrorError
 from engine.flow.ports import EARLIEST, LATEST, Cluster, Leader
 from engine.tasks import run_all
 from engine.wire.murmur2 import partition_for_key
@@ -49,6 +49,8 @@ class MapTerms(msgspec.Struct, frozen=True, kw_only=True):
     """Empty: no offset syncs are read, and heads are as old as the positions."""
     syncs_since_s: float = 300.0
     """Older syncs tell less than the positions, which are written more often than that."""
+    syncs_within_s: float | None = None
+    """None: a pass fails where the syncs cannot be read. Else they are left for good, then or after so many seconds."""
     keep_runs: int = 2_000_000
     bears_away: bool = False
     """Whether a broker that cannot be reached leaves only the lanes without an answer whose map or position it leads;
@@ -76,6 +78,8 @@ class MapReader:
         """Brokers of the target that could not be reached by the last pass, and why."""
         self._dark: set[int] = set()
         """Partitions of positions and map of which the last pass could not read all: their lanes have no answers."""
+        self.without_syncs = ""
+        """Why heads are as old as the positions, where the syncs may be left and could not be read."""
         self.unreadable: dict[TopicPartition, str] = {}
         """Why nothing is known of a lane although something is written: its last position is none that we read."""
 
@@ -91,15 +95,25 @@ class MapReader:
             count = self._terms.positions_partitions
             positions = [TopicPartition(self._terms.positions_topic, number) for number in range(count)]
             dark = await self._read(self._target, positions, self._position)
-            if self._terms.syncs_topic:
-                syncs = [TopicPartition(self._terms.syncs_topic, 0)]
-                since_ms = wall_ms() - int(self._terms.syncs_since_s * 1000)
-                await self._read(self._syncs, syncs, self._sync, since_ms=since_ms)  # without them heads are older
+            if self._terms.syncs_topic and not self.without_syncs:
+                await self._follow_syncs()
             topic = map_topic(self._terms.position_keys.source)
             blocks = [TopicPartition(topic, number) for number in range(count)]
             dark |= await self._read(self._target, blocks, self._block)
             self._dark = {one.partition for one in dark}
             self._apply()
+
+    async def _follow_syncs(self) -> None:
+        """Read the syncs that are new; whoever reads for one answer, soon, may do without."""
+        syncs = [TopicPartition(self._terms.syncs_topic, 0)]
+        since_ms = wall_ms() - int(self._terms.syncs_since_s * 1000)
+        try:
+            async with asyncio.timeout(self._terms.syncs_within_s):
+                await self._read(self._syncs, syncs, self._sync, since_ms=since_ms)  # without them heads are older
+        except (ConnectionLost, BrokerUnreachable, KafkaRefusal, TimeoutError) as lost:
+            if self._terms.syncs_within_s is None:
+                raise
+            self.without_syncs = str(lost) or f"no answer within {self._terms.syncs_within_s:.0f} s"
 
     async def _read(
         self, cluster: Cluster, partitions: Sequence[TopicPartition], take: Take, since_ms: int = EARLIEST

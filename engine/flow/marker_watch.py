@@ -44,6 +44,7 @@ class MarkerWatch:
         """A commit of this lane was decided: look at it in a moment."""
         self._since.pop(driver, None)
         self._since[driver] = now_s()
+        driver.marker_owed = True
 
     def due(self) -> list[LaneDriver]:
         """Return the lanes to be looked at now, the oldest commits first."""
@@ -54,7 +55,7 @@ class MarkerWatch:
                 break
             transaction = driver.transaction
             if transaction is None or driver.lane.state not in OWNED:
-                del self._since[driver]
+                self._seen(driver)
             elif transaction.stage is Stage.CLOSED:
                 found.append(driver)
         return found
@@ -68,11 +69,15 @@ class MarkerWatch:
                 continue  # it has committed since
             parts = _parts(driver)
             if all(part in states for part in parts):
-                del self._since[driver]
+                self._seen(driver)  # or it commits again, which `_judge` has it begin at once
             else:
                 self.committed(driver)  # as if it were now: asked again in a moment
             for part in parts:
                 self._judge(driver, part, states.get(part, []))
+
+    def _seen(self, driver: LaneDriver) -> None:
+        del self._since[driver]
+        driver.marker_owed = False
 
     async def _states(self, drivers: Sequence[LaneDriver]) -> dict[TopicPartition, list[ProducerState]]:
         wanted = list(dict.fromkeys(part for driver in drivers for part in _parts(driver)))

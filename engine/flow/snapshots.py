@@ -63,6 +63,19 @@ def lane_progress(driver: LaneDriver, routes: Routes, now_ms: int) -> LaneProgre
         behind_since_ms=watch.behind_since_ms(lane.pieces.head_ms, lane.newest_ms) if lag > 0 else -1,
         latency_ms=driver.latency_ms,
         began_ms=watch.began_ms,
+        committed=is_committed(driver),
+    )
+
+
+def is_committed(driver: LaneDriver) -> bool:
+    """Whether the position of all that a lane counts as copied is durable and, in transactions, committed.
+
+    A lane that only watches stands at a stored position; one that was never owned has copied nothing.
+    """
+    return (
+        driver.lane.state is State.WATCHING
+        or driver.lane.map is None
+        or (driver.positions.settled and not driver.marker_owed)
     )
 
 
@@ -74,7 +87,9 @@ def why_still(driver: LaneDriver, routes: Routes, now_ms: int) -> str:
     if lane.draining:
         return "drains"
     if lane.paused:
-        return "paused"
+        if is_committed(driver):
+            return "paused"
+        return f"paused; waits until what it has copied is committed ({driver.fault or 'no answer yet'})"
     watched = now_ms - driver.end_at_ms < _WATCHED_MS
     if watched and lane.source_next >= driver.source_end:
         return ""  # first, and cheap: this is what most lanes are most of the time

@@ -4,7 +4,7 @@ A group is equal where the target has committed for it exactly what its source o
 not answer, its groups stand as their last checkpoints say, and nobody knows what they committed since.
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 import msgspec
 
@@ -33,12 +33,16 @@ class Stand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """All groups at one moment; `failed`: groups that could not be asked about or committed for, and why."""
+    """All groups at one moment; `failed`: groups that could not be asked about or committed for, and why.
+
+    `missing`: whose groups nobody told, and why: brokers of the source, and partitions where it keeps commits.
+    """
 
     groups: int
     stands: tuple[Stand, ...]
     failed: dict[str, str] = {}
     not_synced: dict[str, str] = {}
+    missing: dict[str, str] = {}
 
     @property
     def unequal(self) -> tuple[Stand, ...]:
@@ -48,7 +52,39 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def equal(self) -> bool:
         """Whether every group that can be mirrored stands on the target exactly where it stands on the source."""
-        return not self.failed and not self.unequal
+        return not self.failed and not self.unequal and not self.missing
+
+    def may_become_equal(self, undrained: Collection[TopicPartition]) -> bool:
+        """Whether waiting may help: a partition that is not drained brings no group the place that it has not yet."""
+        stuck = [one for one in self.unequal if one.target_offset < 0 and _lane(one) in undrained]
+        return bool(self.failed or self.missing or len(stuck) < len(self.unequal))
+
+    def held_against(self, undrained: Mapping[TopicPartition, str]) -> "Standing":
+        """Call nothing equal in a partition that is not drained: a consumer would miss records there."""
+        return msgspec.structs.replace(
+            self,
+            stands=tuple(
+                msgspec.structs.replace(one, why=f"its partition is not drained: {undrained[_lane(one)]}")
+                if not one.why and _lane(one) in undrained
+                else one
+                for one in self.stands
+            ),
+        )
+
+    def completed(self, others: "Standing") -> "Standing":
+        """Add groups that stand as others found them; what is known of a group here goes first."""
+        known = {one.group for one in self.stands}
+        more = tuple(one for one in others.stands if one.group not in known)
+        return msgspec.structs.replace(
+            self,
+            groups=self.groups + len({one.group for one in more}),
+            stands=self.stands + more,
+            failed=others.failed | self.failed,
+        )
+
+
+def _lane(stand: Stand) -> TopicPartition:
+    return TopicPartition(stand.topic, stand.partition)
 
 
 class GroupStands:
@@ -66,11 +102,15 @@ class GroupStands:
         self._source, self._target = source, target
         self._translations = translations
         self._commit = commit
+        self.answered: frozenset[str] = frozenset()
+        self.unanswered: frozenset[str] = frozenset()
+        """The groups of which the source told their commits at the last look, and those of which it did not."""
 
     async def look(self) -> Standing:
         """Read, commit where that may be done, and compare. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""
         groups, left, unheard = await selected(self._source, self._selection)
         commits = await self._source.offsets(groups, stable=True)
+        self.answered, self.unanswered = frozenset(commits.found), frozenset(commits.failed)
         places = await self._translations.places(commits.found)
         failed = unheard | commits.failed
         if self._commit is not None:
@@ -131,14 +171,19 @@ def _why(target: int, how: str, stored: int, state: GroupState) -> str:
 
 
 async def stand_by_checkpoints(
-    selection: GroupSelection, log: CheckpointLog, target: Groups, *, commit: bool
+    selection: GroupSelection,
+    log: CheckpointLog,
+    target: Groups,
+    *,
+    commit: bool,
+    of: Callable[[str], bool] = lambda _group: True,
 ) -> Standing:
     """Look at the groups of a source that does not answer, by what was told of them last; never equal for certain.
 
-    Raises ConnectionLost, BrokerUnreachable, KafkaRefusal: of the target.
+    `of` says for which groups it does not. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal: of the target.
     """
     await log.read()
-    told = {group: rows for group, rows in log.told.items() if selection.why_not(group) is None}
+    told = {group: rows for group, rows in log.told.items() if of(group) and selection.why_not(group) is None}
     states, stored = await target.states(list(told)), await target.offsets(list(told))
     failed = states.failed | stored.failed
     free = [group for group, state in states.found.items() if state is not GroupState.ACTIVE and group in stored.found]

@@ -14,6 +14,7 @@ from aiokafka.protocol.coordination import FindCoordinatorRequest
 
 from engine.clock import now_s
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, OtherCluster
+from engine.kafka.bootstrap import first_answer
 from engine.kafka.connection import Connection
 from engine.kafka.control import PATIENCE_S, SharedConnections
 from engine.kafka.faults import COORDINATOR_RETRY, NONE, error_name
@@ -64,27 +65,26 @@ class ClusterClient:
 
     async def open(self) -> Metadata:
         """Find the brokers. Raises BrokerUnreachable naming every address tried and why, OtherCluster."""
-        reasons: list[str] = []
-        other: OtherCluster | None = None
-        for host, port in self._bootstrap:
+        others: list[OtherCluster] = []
+
+        async def ask(address: tuple[str, int]) -> Metadata:
+            connection = await Connection.open(*address, self._options)
             try:
-                connection = await Connection.open(host, port, self._options)
-            except BrokerUnreachable as error:
-                reasons.append(str(error))
-                continue
-            try:
-                found = self._learn(await ask_metadata(connection, []), connection.address)
-                self._shared.forgive()  # one answers, so another may
-                return found
-            except ConnectionLost as error:
-                reasons.append(str(error))
-            except OtherCluster as error:
-                other = error
+                return self._learn(await ask_metadata(connection, []), connection.address)
+            except OtherCluster as other:
+                others.append(other)
+                raise
             finally:
                 await connection.close()
-        if other is not None:
-            raise other
-        raise BrokerUnreachable(f"cluster {self.alias!r}", "; ".join(reasons))
+
+        try:
+            found = await first_answer(self._bootstrap, ask, head_start_s=_PATIENCE_S)
+        except BrokerUnreachable as error:
+            if others:
+                raise others[0].again() from None
+            raise BrokerUnreachable(f"cluster {self.alias!r}", error.why) from None
+        self._shared.forgive()  # one answers, so another may
+        return found
 
     async def survey(self, topics: list[str]) -> bool:
         """Ask every broker who leads these topics, so that the newest answer is known; return whether all answered."""

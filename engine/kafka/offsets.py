@@ -44,25 +44,49 @@ async def list_offsets(
     found: dict[TopicPartition, int] = {}
 
     async def ask(node: int, topics: dict[str, list[int]], metadata: Metadata) -> None:
-        connection = await client.control(node)
-        if connection.supports(_OFFSETS_KEY, _OFFSETS_WITH_EPOCHS):
-            led = [
-                (topic, [(id_, metadata.leader(TopicPartition(topic, id_))[1], timestamp_ms) for id_ in ids])
-                for topic, ids in topics.items()
-            ]
-            answer = await connection.call(ListOffsetsWithEpochs(led, committed=committed))
-        else:
-            wanted = [(topic, [(partition, timestamp_ms) for partition in ids]) for topic, ids in topics.items()]
-            answer = await connection.call(OffsetRequest(_CLIENT, int(committed), wanted))
-        for topic, rows in answer.topics:
-            for partition, code, _timestamp, offset, *_epoch in rows:
-                _check(f"offsets of {topic}-{partition} on cluster {client.alias!r}", code)
-                found[TopicPartition(topic, partition)] = offset
+        led = [TopicPartition(topic, number) for topic, numbers in topics.items() for number in numbers]
+        answers = await ask_offsets(client, node, led, timestamp_ms, metadata, committed=committed)
+        for partition, (code, offset) in answers.items():
+            _check(f"offsets of {partition} on cluster {client.alias!r}", code)
+            found[partition] = offset
 
     with client.believing({partition.topic for partition in partitions}):
         metadata, leaders = await by_leader(client, partitions)
         await run_all(*(ask(node, topics, metadata) for node, topics in leaders.items()))
     return found
+
+
+async def ask_offsets(
+    client: ClusterClient,
+    node: int,
+    partitions: Sequence[TopicPartition],
+    timestamp_ms: int,
+    metadata: Metadata,
+    *,
+    committed: bool = False,
+) -> dict[TopicPartition, tuple[int, int]]:
+    """Ask one broker for offsets, as `list_offsets` does; return error code and offset of each partition.
+
+    Raises ConnectionLost, BrokerUnreachable.
+    """
+    topics: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        topics.setdefault(topic, []).append(number)
+    connection = await client.control(node)
+    if connection.supports(_OFFSETS_KEY, _OFFSETS_WITH_EPOCHS):
+        led = [
+            (topic, [(id_, metadata.leader(TopicPartition(topic, id_))[1], timestamp_ms) for id_ in ids])
+            for topic, ids in topics.items()
+        ]
+        answer = await connection.call(ListOffsetsWithEpochs(led, committed=committed))
+    else:
+        wanted = [(topic, [(partition, timestamp_ms) for partition in ids]) for topic, ids in topics.items()]
+        answer = await connection.call(OffsetRequest(_CLIENT, int(committed), wanted))
+    return {
+        TopicPartition(topic, partition): (code, offset)
+        for topic, rows in answer.topics
+        for partition, code, _timestamp, offset, *_epoch in rows
+    }
 
 
 async def describe_producers(

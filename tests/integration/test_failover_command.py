@@ -126,6 +126,7 @@ async def test_consumers_move_and_come_back(scene: Scene) -> None:
         code, found = await scene.ask("--timeout", "5")
     await scene.ended()
     assert (code, found["drained"], found["stopped"], found["source"]) == (4, True, True, "")
+    assert [(one["drained"], one["source_end"], one["why"]) for one in found["partitions"]] == [(True, RECORDS, "")] * 2
     (rpo,) = found["rpo"]
     assert (rpo["records"], rpo["seconds"], rpo["known"]) == (0, 0.0, True)
     unequal = [stand for stand in found["standing"]["stands"] if stand["why"]]
@@ -168,6 +169,7 @@ async def test_a_source_that_is_gone(lost: Scene) -> None:
     await lost.ended()
     assert (code, found["drained"], found["stopped"]) == (4, False, True)
     assert found["source"]
+    assert {"source does not answer" in one["why"] for one in found["partitions"]} == {True}
     (rpo,) = found["rpo"]
     assert (rpo["known"], rpo["records"]) == (False, 0)
     stands = {one["partition"]: one for one in found["standing"]["stands"]}

@@ -80,12 +80,12 @@ def test_a_flow_that_failed_over_ends_alone_and_may_come_back(fleet: FakeFleet, 
 def test_a_mirror_ends_with_the_last_flow_that_failed_over(fleet: FakeFleet, clock: Clock) -> None:
     supervisor = two_flows(fleet, clock)
     for flow in ("A->B", "B->C"):
-        supervisor.fail_over(flow, msgspec.structs.replace(OUTCOME, records=-1))
+        supervisor.fail_over(flow, msgspec.structs.replace(OUTCOME, records=-1, partitions=4, undrained=2))
     supervisor.step()
     for copier in fleet.copiers:
         copier.life = Vital(state="closed", last=copier.snapshot())
     supervisor.step()
     assert (supervisor.is_drained, supervisor.desired) == (True, Desired.STOPPED)
-    assert any("nobody knows how many records" in event.text() for event in fleet.told)
+    assert any("nobody knows how many records in 2 of 4 partitions" in event.text() for event in fleet.told)
     with pytest.raises(UnknownFlow):
         supervisor.fail_over("X->Y", OUTCOME)

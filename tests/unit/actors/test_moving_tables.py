@@ -3,8 +3,9 @@
 import pytest
 from rich.console import Console
 
-from actors.cli import failover, takeover
+from actors.cli import exits, failover, takeover
 from actors.cli.failover_tables import show_back, show_outcome
+from engine.core.drain import PartitionDrain
 from engine.core.rpo import TopicRpo
 from engine.flow.standing import Stand, Standing
 from engine.flow.takeover_survey import LaneSurvey
@@ -64,7 +65,8 @@ def test_a_failover_tells_what_is_left(capsys: pytest.CaptureFixture[str]) -> No
         failed={"denied": "no right"},
         not_synced={"shared": "share group"},
     )
-    show_outcome(rpo, standing, gone="a:1 refused", drained=False, now=False)
+    rows = [row(0, 0), row(1, -1, why="t-1 has no leader")]
+    show_outcome(rpo, rows, standing, gone="a:1 refused")
     said = capsys.readouterr().out
     assert "the source does not answer (a:1 refused)" in said
     assert "unknown, last seen 4" in said
@@ -72,14 +74,46 @@ def test_a_failover_tells_what_is_left(capsys: pytest.CaptureFixture[str]) -> No
     assert "group denied: no right" in said
     assert "group shared: not mirrored: share group" in said
     assert "60 consumer groups: 8 stand on the target exactly where they stood, 52 do not" in said
-    assert failover.outcome_of(rpo, standing).records == -1
-    assert (failover.outcome_of(rpo[:1], standing).records, failover.outcome_of(rpo, standing).unequal) == (0, 52)
+    outcome = failover.outcome_of(tuple(rows), standing)
+    assert (outcome.records, outcome.unequal, outcome.partitions, outcome.undrained) == (-1, 52, 2, 1)
+    assert failover.outcome_of(tuple(rows[:1]), standing).records == 0
 
 
-@pytest.mark.parametrize(("now", "said"), [(True, "point reached\n"), (False, "not everything was copied in time")])
-def test_a_failover_that_did_not_drain(now: bool, said: str, capsys: pytest.CaptureFixture[str]) -> None:
-    show_outcome([], Standing(groups=0, stands=()), gone="", drained=False, now=now)
-    assert said in capsys.readouterr().out
+def row(partition: int, records: int, why: str = "") -> PartitionDrain:
+    return PartitionDrain(
+        topic="t", partition=partition, drained=not why, source_next=5, source_end=5 + records, records=records, why=why
+    )
+
+
+def test_a_failover_that_did_not_drain_names_each_partition(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [row(0, 0), *(row(one, one, why=f"{one} records left") for one in range(1, 53))]
+    missing = {"broker 2 of cluster 'a'": "connection refused"}
+    show_outcome([], rows, Standing(groups=0, stands=(), missing=missing), gone="")
+    said = capsys.readouterr().out
+    assert "52 of 53 partitions not drained" in said
+    assert "50 records left" in said
+    assert "51 records left" not in said
+    assert "and 2 more partitions not drained" in said
+    assert "broker 2 of cluster 'a': connection refused; consumer groups that it coordinates" in said
+
+
+def result(*rows: PartitionDrain, why: str = "", **changes: object) -> failover.Result:
+    standing = Standing(groups=1, stands=(stand("g", why),))
+    blank = {"flow": "A->B", "source": "", "partitions": rows, "rpo": (), "standing": standing, "stopped": True}
+    return failover.Result(**{**blank, **changes})  # type: ignore[arg-type]
+
+
+def test_the_exit_code_says_whether_everything_is_on_the_target() -> None:
+    assert result(row(0, 0)).exit_code == exits.OK
+    for incomplete in (
+        result(row(0, 0), row(1, 3, why="3 records left")),
+        result(row(0, 0), why="busy"),
+        result(row(0, 0), source="a:1 refused"),
+        result(row(0, 0), standing=Standing(groups=0, stands=(), missing={"broker 2": "refused"})),
+    ):
+        assert incomplete.exit_code == exits.NOT_EQUAL
+    assert result(row(0, 0), stopped=False).exit_code == exits.FAILED
+    assert (result(row(0, 0)).as_json()["drained"], result(row(0, 0), why="busy").as_json()["equal"]) == (True, False)
 
 
 def test_the_way_back_is_a_table(capsys: pytest.CaptureFixture[str]) -> None:

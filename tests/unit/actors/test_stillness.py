@@ -31,8 +31,10 @@ def status(fleet: FakeFleet, clock: Clock) -> MirrorStatus:
 
 def test_a_lane_is_still_when_it_is_paused_and_has_nothing_on_its_way() -> None:
     assert stillness.is_still(STILL)
-    for change in ({"state": "copying"}, {"in_flight": 1}, {"queued_bytes": 1}):
+    for change in ({"state": "copying"}, {"in_flight": 1}, {"queued_bytes": 1}, {"committed": False}):
         assert not stillness.is_still(msgspec.structs.replace(STILL, **change))
+    failed = msgspec.structs.replace(STILL, state="failed", committed=False)
+    assert stillness.is_still(failed), "nobody will commit for it"
 
 
 def test_a_flow_rests_when_its_copiers_have_heard_and_its_lanes_are_still(status: MirrorStatus) -> None:

@@ -162,3 +162,17 @@ def test_a_position_lies_in_no_receive_buffer() -> None:
     write.detach()
     assert write.payload is payload
     assert write.lease is None
+
+
+def test_a_paused_lane_asks_for_its_position_when_it_is_done() -> None:
+    played, stream = begun()
+    stream.on_outcome(written(stream), APPENDED)
+    played.feed(5)
+    (sent,) = played.send()
+    played.lane.paused = True
+    assert not stream.due, "something is in flight"
+    played.answer(sent, K.APPENDED, 50)
+    assert stream.due
+    stream.on_outcome(written(stream), APPENDED)
+    assert not stream.due
+    assert stream.settled

@@ -3,7 +3,7 @@
 import msgspec
 
 from engine.core.progress import LaneProgress
-from engine.core.rpo import TopicRpo, has_come_to, rpo_of
+from engine.core.rpo import TopicRpo, rpo_of
 from policies.model import TopicPartition
 from tests.unit.actors.fakes import lane_progress, lanes
 
@@ -41,9 +41,3 @@ def test_what_was_never_seen_is_unknown() -> None:
 def test_a_lane_that_nobody_has_is_unknown_even_where_the_source_answers() -> None:
     (found,) = rpo_of([at(0, -1, -1)], ends(10), 90_000)
     assert (found.records, found.seconds, found.known) == (-1, -1.0, True)
-
-
-def test_it_has_come_to_an_end_when_every_lane_has() -> None:
-    assert has_come_to([at(0, 10, 10), at(1, 8, 8)], ends(10, 8))
-    assert not has_come_to([at(0, 10, 10), at(1, 7, 8)], ends(10, 8))
-    assert not has_come_to([at(0, 10, 10)], ends(10, 8)), "nobody has the other lane"

@@ -5,6 +5,7 @@ import asyncio
 import msgspec
 import pytest
 
+from actors.cli.stillness import is_still
 from engine.core.commit_events import CommitUndone, CommitUnmarked
 from engine.core.events import AccessDenied, LaneRefused, LaneReleased, OwnershipLost, Resumed
 from engine.core.position import Position
@@ -13,6 +14,7 @@ from engine.core.transaction import CommittedPositions, Stage
 from engine.errors import ConnectionLost, KafkaRefusal
 from engine.flow import marker_watch
 from engine.flow.copier import FlowCopier
+from engine.flow.snapshots import is_committed
 from engine.flow.terms import FlowTerms
 from tests.unit.engine.flow.stage import TERMS, until
 from tests.unit.engine.flow.stage import Stage as _Stage
@@ -378,3 +380,61 @@ async def test_a_lane_whose_commit_was_undone_does_not_rest() -> None:
     async with stage.running():
         await until(lambda: stage.whole(3) and stage.whole(4))
     assert stage.count("acquire") == 2
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_a_paused_lane_is_still_when_what_it_copied_is_committed() -> None:
+    stage = stage_of()
+    held = True
+
+    def hold(what: str, _partitions: object) -> None:
+        if what == "commit" and held and stage.driver().lane.announced:
+            raise ConnectionLost("coordinator")
+
+    stage.b.fail = hold
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.driver().lane.announced and stage.transaction().stage is Stage.CLOSED)
+        stage.sources[0].data(5)
+        stage.a.grow()
+        await until(lambda: stage.driver().lane.source_next == 5)
+        stage.copier.pause(None)
+        await until(lambda: stage.transaction().stage is Stage.ENDING)
+        (lane,) = stage.copier.progress().lanes
+        assert (lane.state, lane.in_flight, lane.queued_bytes) == ("paused", 0, 0)
+        assert not is_still(lane), "its records may be rolled back"
+        assert "until what it has copied is committed" in lane.reason
+        held = False
+        await until(lambda: is_still(stage.copier.progress().lanes[0]))
+        assert stage.copied() == list(range(5))
+        assert stage.stored().source_next == 5
+        assert stage.copier.progress().lanes[0].reason == "paused"
+
+
+@pytest.mark.usefixtures("at_once")
+async def test_a_paused_lane_is_not_still_while_its_commit_has_no_marker() -> None:
+    stage = stage_of()
+    stage.assign()
+
+    def still() -> bool:
+        return is_still(stage.copier.progress().lanes[0])
+
+    async with stage.running():
+        await until(lambda: stage.driver().lane.announced and is_committed(stage.driver()))
+        stage.b.unmarked.add(stage.driver().partition)
+        stage.sources[0].data(5)
+        stage.a.grow()
+        await until(lambda: stage.driver().lane.source_next == 5)
+        stage.copier.pause(None)
+        commits, seen_still = stage.count("commit"), False
+
+        def tried_again() -> bool:
+            nonlocal seen_still
+            seen_still = seen_still or still()
+            return stage.count("commit") > commits + 3
+
+        await until(tried_again)
+        assert not seen_still, "readers of committed records see nothing yet"
+        stage.b.unmarked.clear()
+        await until(still)
+        assert stage.copied() == list(range(5))

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from engine.core.events import (
@@ -48,6 +49,21 @@ async def test_a_paused_flow_fetches_nothing_and_goes_on_when_resumed() -> None:
         assert stage.copier.progress().lanes[0].state == "paused"
         stage.copier.resume(None)
         await until(stage.whole)
+
+
+async def test_a_paused_lane_writes_where_it_stands() -> None:
+    stage = Stage()
+    stage.copier = stage.new_copier(msgspec.structs.replace(TERMS, flush_s=1e6, untold_s=1e6))
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.driver().positions.settled)
+        stage.sources[0].data(5)
+        stage.a.grow()
+        await until(stage.whole)
+        assert stage.stored().source_next == 0
+        stage.copier.pause(None)
+        await until(lambda: stage.copier.progress().lanes[0].committed)
+        assert stage.stored().source_next == 5
 
 
 async def test_a_paused_topic_stays_paused_while_others_go_on() -> None:

@@ -1,5 +1,7 @@
 """Maps read back from the topics that a copier wrote, compared with what lies in both logs."""
 
+from collections.abc import Sequence
+
 import msgspec
 import pytest
 
@@ -52,13 +54,14 @@ class Holes(Stage):
         ends = {TopicPartition("t", at): log.end for at, log in enumerate(self.sources)}
         await until(lambda: all(driver.lane.source_next == ends[driver.name.source] for driver in drivers))
 
-    def reader(self, keep_runs: int = 1000) -> MapReader:
+    def reader(self, keep_runs: int = 1000, syncs_within_s: float | None = None) -> MapReader:
         terms = MapTerms(
             positions_topic=POSITIONS,
             positions_partitions=1,
             position_keys=PositionKeys(FLOW.source),
             syncs_topic=SYNCS,
             keep_runs=keep_runs,
+            syncs_within_s=syncs_within_s,
         )
         return MapReader(terms, self.b)
 
@@ -419,3 +422,26 @@ async def test_lanes_whose_map_cannot_be_read_have_no_answers_where_that_is_born
         stage.b.down.clear()
         await reader.follow()
         assert (reader.away, reader.translate(LANE, 0).how) == ({}, How.RUN)
+
+
+async def test_whoever_reads_for_one_answer_may_do_without_the_syncs() -> None:
+    stage = Holes()
+    stage.assign()
+    async with stage.running():
+        stage.more(2)
+        await stage.copied_all()
+
+    def fail(_what: str, partitions: Sequence[TopicPartition]) -> None:
+        if any(one.topic == SYNCS for one in partitions):
+            raise ConnectionLost(SYNCS)
+
+    stage.b.fail = fail
+    with pytest.raises(ConnectionLost):
+        await stage.reader().follow()
+    reader = stage.reader(syncs_within_s=60.0)
+    await reader.follow()
+    assert SYNCS in reader.without_syncs
+    stage.b.fail = lambda _what, _partitions: None
+    await reader.follow()
+    assert reader.head(LANE) is not None
+    assert SYNCS in reader.without_syncs, "it is not asked for again"

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
 import pytest
 
 from engine.core.mm2_records import Checkpoint, encode_checkpoint
@@ -149,3 +150,35 @@ async def test_a_member_that_comes_meanwhile_and_a_refusal_are_said(world: World
     assert standing.failed["g"] == "the group has members on the target"
     assert "GroupAuthorizationFailed" in standing.failed["denied"]
     assert "UnknownTopicOrPartition" in standing.failed["gone"]
+
+
+# --- partitions that are not drained, and groups that nobody told ---------------------------------------------
+
+
+async def test_nothing_is_equal_in_a_partition_that_is_not_drained(world: World) -> None:
+    world.source.put("g", {LANE: 20})
+    standing = await world.look()
+    assert standing.held_against({}).equal
+    held = standing.held_against({LANE: "t-0 has no leader"})
+    assert [stand.why for stand in held.unequal] == ["its partition is not drained: t-0 has no leader"]
+    assert standing.held_against({TopicPartition("t", 1): "it"}).equal
+
+
+async def test_what_no_waiting_brings_is_not_waited_for(world: World) -> None:
+    world.source.put("beyond", {LANE: 51})
+    standing = await world.look()
+    assert standing.may_become_equal({})
+    assert not standing.may_become_equal({LANE: "5 records left"})
+    assert msgspec.structs.replace(standing, missing={"broker 1": "refused"}).may_become_equal({LANE: ""})
+    assert not msgspec.structs.replace(standing, stands=(), missing={"broker 1": "refused"}).equal
+
+
+async def test_groups_that_the_source_does_not_tell_stand_by_their_checkpoints(world: World) -> None:
+    log = told(world, ("g", 10, 110), ("hidden", 20, 120))
+    world.source.put("g", {LANE: 20})
+    standing = await world.look()
+    others = await stand_by_checkpoints(SELECTION, log, world.target, commit=True, of=lambda group: group == "hidden")
+    whole = standing.completed(others)
+    assert {stand.group: stand.why for stand in whole.stands} == {"g": "", "hidden": LAST_CHECKPOINT}
+    assert whole.groups == 2
+    assert whole.completed(others).groups == 2

@@ -9,6 +9,8 @@ from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.ports import GroupListing
 from engine.kafka import groups as module
 from engine.kafka.groups import KafkaGroups
+from engine.kafka.metadata import NO_ID, Metadata, PartitionMeta, TopicMeta
+from engine.kafka.reachable_groups import ReachableGroups
 from policies.groups import GroupState
 from policies.model import TopicPartition
 
@@ -270,3 +272,34 @@ async def test_the_types_of_groups_are_told_in_small_letters() -> None:
 async def test_retention_is_known_where_we_may_ask(code: int, entries: list[Any], expected: float | None) -> None:
     broker = Broker({32: (0, 2)}, DescribeConfigsRequest=Row(resources=[(code, "", 4, "1", entries)]))
     assert await port({1: broker}).retention_s() == expected
+
+
+# --- some brokers are away ------------------------------------------------------------------------------------
+
+
+def listed(*groups: str) -> Row:
+    return Row(error_code=0, groups=[(group, "consumer", "Stable", "classic", {}) for group in groups])
+
+
+class Half(Client):
+    """Broker 3 is in the metadata and away; partition 1 of the commits has no leader."""
+
+    @property
+    def nodes(self) -> list[int]:
+        return [*self.brokers, 3]
+
+    async def metadata(self, topics: list[str] | None) -> Any:
+        leaders = {0: PartitionMeta(1, 0, (1,)), 1: PartitionMeta(-1, 0, (3,))}
+        return Metadata("id", 1, {}, {name: TopicMeta(0, NO_ID, True, leaders) for name in topics or ()})
+
+
+async def test_a_broker_that_is_away_hides_its_own_groups_only() -> None:
+    groups = ReachableGroups(Half({1: Broker(CURRENT, ListGroups=listed("g"))}), patience_s=5.0)  # type: ignore[arg-type]
+    assert [one.group for one in (await groups.list_groups()).groups] == ["g"]
+    assert groups.missing.keys() == {
+        "broker 3 of cluster 'b'",
+        "1 partitions of __consumer_offsets of cluster 'b'",
+    }
+    nobody = ReachableGroups(Half({}), patience_s=5.0)  # type: ignore[arg-type]
+    with pytest.raises(ConnectionLost, match="broker 3"):
+        await nobody.list_groups()

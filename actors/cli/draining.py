@@ -1,0 +1,71 @@
+"""What `raymirror failover` copies before it cuts a flow: partition by partition, in bounded time."""
+
+from collections.abc import Collection, Iterable
+from typing import Protocol
+
+from actors.cli.stillness import POLL_S
+from actors.mirror import Mirror
+from engine.clock import now_s, pause
+from engine.core.drain import Ends, is_waited_for
+from engine.core.progress import LaneProgress
+from engine.settings import FlowConfig
+from policies.model import TopicPartition
+
+LEADERS_S = 12.0
+"""A partition with another replica has a new leader by then: a dead broker is noticed after 9 s by default."""
+AGAIN_S = 2.0
+"""How often ends that nobody told are asked for again."""
+_MOST_RESERVED_S = 20.0
+
+
+class Asked(Protocol):
+    """Who knows where the source ends (`engine.failover.Failover`)."""
+
+    async def ends(self, lanes: Collection[TopicPartition]) -> Ends:
+        """Ask about all that the flow copies, and these lanes."""
+
+    async def ends_of(self, lanes: Collection[TopicPartition]) -> Ends:
+        """Ask about these lanes."""
+
+
+class Budget:
+    """The seconds of a failover: copying may take most of them, what comes behind it has the rest."""
+
+    def __init__(self, seconds: float) -> None:
+        self._ends_at_s = now_s() + seconds
+        self.drain_until_s = self._ends_at_s - min(_MOST_RESERVED_S, seconds / 2)
+
+    @property
+    def left_s(self) -> float:
+        """What is left of the whole."""
+        return max(0.0, self._ends_at_s - now_s())
+
+
+def lanes_of(mirror: Mirror, flow: FlowConfig) -> list[LaneProgress]:
+    """Ask for the lanes of one flow. Raises MirrorLost."""
+    return [lane for lane in mirror.status(lanes=True).lanes if lane.set_id.startswith(f"{flow.name}/")]
+
+
+async def drain(mirror: Mirror, flow: FlowConfig, asked: Asked, give_up_at_s: float) -> Ends:
+    """Wait until all that can be copied is, or time is up; return the ends that were waited for.
+
+    An end that is not known at first is asked for again while others are copied, and for as long as a new leader may
+    take: it is not waited for beyond that. Raises MirrorLost.
+    """
+    ends = await asked.ends(names(lanes_of(mirror, flow)))
+    leaders_until_s = min(give_up_at_s, now_s() + LEADERS_S)
+    again_at_s = now_s() + AGAIN_S
+    while not ends.gone and now_s() < give_up_at_s:
+        waits_for_leaders = bool(ends.unknown) and now_s() < leaders_until_s
+        if not waits_for_leaders and not any(is_waited_for(lane, ends) for lane in lanes_of(mirror, flow)):
+            break
+        if ends.unknown and now_s() >= again_at_s:
+            ends = ends.plus(await asked.ends_of(ends.unknown.keys()))
+            again_at_s = now_s() + AGAIN_S
+        await pause(POLL_S)
+    return ends
+
+
+def names(lanes: Iterable[LaneProgress]) -> list[TopicPartition]:
+    """Name lanes by their source partitions."""
+    return [lane.lane for lane in lanes]

@@ -1,0 +1,129 @@
+"""What a failover has drained: each partition of the source by itself, and why what is left is left."""
+
+from collections.abc import Collection, Iterable, Mapping
+
+import msgspec
+
+from engine.core.progress import IN_QUARANTINE, LaneProgress, unowned
+from policies.model import LaneName, TopicPartition
+from policies.words import counted
+
+ABSENT = "absent"
+"""The state of a partition that the source lists and the mirror does not know."""
+NOT_TAKEN_UP = "the mirror has not taken it up: it was made, or grew, after the last look at the source's topics"
+_FOR_AN_OPERATOR = frozenset({"failed", "stopped", "paused", ABSENT})
+"""States that no waiting ends."""
+_TOO_LATE = "not copied before the flow was stopped"
+_WRITTEN_SINCE = "written to the source after the flow had copied what was there"
+
+
+class Ends(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the partitions of the source end (high watermark); `unknown`: those of which nobody tells, and why.
+
+    `gone`: why the source tells nothing at all; empty where it tells something.
+    """
+
+    ends: dict[TopicPartition, int] = {}
+    unknown: dict[TopicPartition, str] = {}
+    gone: str = ""
+
+    def plus(self, later: "Ends") -> "Ends":
+        """Add what a later question about some of the partitions brought."""
+        known = self.ends | later.ends
+        unknown = {lane: why for lane, why in (self.unknown | later.unknown).items() if lane not in known}
+        return Ends(ends=known, unknown=unknown, gone=self.gone)
+
+    def end(self, lane: TopicPartition) -> int:
+        """Return where a partition ends, -1 where that is not known."""
+        return self.ends.get(lane, -1)
+
+    def why_unknown(self, lane: TopicPartition) -> str:
+        """Say why the end of a partition is not known."""
+        if self.gone:
+            return f"the source does not answer: {self.gone}"
+        return self.unknown.get(lane, "the source does not list the partition any more")
+
+
+class PartitionDrain(msgspec.Struct, frozen=True, kw_only=True):
+    """One source partition after a failover. Offsets are next offsets; -1 where nobody knows.
+
+    `records`: source offsets that are not on the target; `why`: why it is not drained, empty where it is.
+    """
+
+    topic: str
+    partition: int
+    drained: bool
+    source_next: int
+    source_end: int
+    records: int
+    why: str = ""
+
+
+def absent_lanes(known: Iterable[LaneProgress], ends: Ends) -> list[LaneProgress]:
+    """Make lanes for the partitions that the source lists and the mirror does not know."""
+    missing = (ends.ends.keys() | ends.unknown.keys()) - {lane.lane for lane in known}
+    return [
+        msgspec.structs.replace(unowned(LaneName(lane, lane), "", -1, NOT_TAKEN_UP), state=ABSENT)
+        for lane in sorted(missing)
+    ]
+
+
+def is_waited_for(lane: LaneProgress, ends: Ends) -> bool:
+    """Whether a lane has something to copy, and waiting may bring it: nothing is known where the end is not."""
+    behind = lane.source_next < ends.end(lane.lane)
+    return behind and lane.state not in _FOR_AN_OPERATOR and not lane.reason.startswith(IN_QUARANTINE)
+
+
+def judged(
+    lanes: Iterable[LaneProgress], before: Mapping[TopicPartition, LaneProgress], drained_to: Ends, ends: Ends
+) -> tuple[PartitionDrain, ...]:
+    """Judge lanes that came to rest: drained is what is copied, and committed, up to the source's end.
+
+    `before`: the lanes as they were before the flow was paused; `drained_to`: the ends that were waited for;
+    `ends`: the source's ends now.
+    """
+    return tuple(
+        _judged(lane, before.get(lane.lane, lane), drained_to, ends)
+        for lane in sorted(lanes, key=lambda lane: lane.lane)
+    )
+
+
+def _judged(lane: LaneProgress, before: LaneProgress, drained_to: Ends, ends: Ends) -> PartitionDrain:
+    end, at = ends.end(lane.lane), lane.source_next
+    left = max(0, end - at) if end >= 0 and at >= 0 else -1
+    why = _why(lane, before, drained_to.end(lane.lane), left, ends)
+    return PartitionDrain(
+        topic=lane.lane.topic,
+        partition=lane.lane.partition,
+        drained=not why,
+        source_next=at,
+        source_end=end,
+        records=left,
+        why=why,
+    )
+
+
+def _why(lane: LaneProgress, before: LaneProgress, drained_to: int, left: int, ends: Ends) -> str:
+    """Say why a partition is not drained. What stands first is what an operator has to look at first."""
+    if ends.end(lane.lane) < 0:
+        return f"where the source ends is not known: {ends.why_unknown(lane.lane)}"
+    if lane.state == "failed":
+        return f"the partition has failed: {lane.reason}"
+    if lane.source_next < 0:
+        return lane.reason or before.reason or f"nobody knows how far it is copied ({lane.state})"
+    if left:
+        since = 0 <= drained_to <= lane.source_next
+        return f"{counted(left, 'record')} left: {before.reason or (_WRITTEN_SINCE if since else _TOO_LATE)}"
+    return (
+        "" if lane.committed else f"it is copied, and not committed yet ({lane.reason or before.reason or lane.state})"
+    )
+
+
+def undrained(rows: Collection[PartitionDrain]) -> dict[TopicPartition, str]:
+    """Return the partitions that are not drained, with why."""
+    return {TopicPartition(row.topic, row.partition): row.why for row in rows if row.why}
+
+
+def records_left(rows: Collection[PartitionDrain]) -> int:
+    """Sum up the source offsets that are not on the target; -1 where nobody knows of some partition."""
+    return -1 if any(row.records < 0 for row in rows) else sum(row.records for row in rows)

@@ -1,0 +1,47 @@
+"""One answer out of many addresses: a broker that keeps silent delays the next one by a head start only."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import TypeVar
+
+from engine.errors import BrokerUnreachable, ConnectionLost
+
+A = TypeVar("A")
+T = TypeVar("T")
+
+
+async def first_answer(addresses: Sequence[A], ask: Callable[[A], Awaitable[T]], *, head_start_s: float) -> T:
+    """Ask one address after the other until one answers: the next when one has failed, or after a head start.
+
+    Raises BrokerUnreachable, with every reason in the order in which they came, when none answers.
+    """
+    found: list[T] = []
+    reasons: list[str] = []
+    moved = asyncio.Event()
+
+    async def one(address: A) -> None:
+        try:
+            found.append(await ask(address))
+        except (BrokerUnreachable, ConnectionLost) as error:
+            reasons.append(str(error))
+        moved.set()
+
+    async with asyncio.TaskGroup() as group:
+        asked: list[asyncio.Task[None]] = []
+        for address in addresses:
+            moved.clear()
+            asked.append(group.create_task(one(address)))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(head_start_s):
+                    await moved.wait()
+            if found:
+                break
+        while not found and len(reasons) < len(asked):
+            moved.clear()
+            await moved.wait()
+        for task in asked:
+            task.cancel()
+    if found:
+        return found[0]
+    raise BrokerUnreachable("any address", "; ".join(reasons))

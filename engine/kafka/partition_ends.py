@@ -1,0 +1,85 @@
+"""Where the partitions of a cluster end, each by itself: a broker that does not answer holds no other answer back."""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable
+
+from engine.core.drain import Ends
+from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.flow.ports import LATEST
+from engine.kafka.cluster import ClusterClient
+from engine.kafka.faults import NONE, error_name
+from engine.kafka.metadata import Metadata
+from engine.kafka.offsets import ask_offsets
+from engine.tasks import run_all
+from policies.model import TopicPartition
+
+BROKER_WITHIN_S = 5.0
+"""A partition leader that does not answer for so long holds nobody else up: all are asked side by side."""
+_LOST = (BrokerUnreachable, ConnectionLost)
+
+
+async def partition_ends(
+    client: ClusterClient, wants: Callable[[str], bool], known: Collection[TopicPartition], within_s: float
+) -> Ends:
+    """Ask for the high watermarks of every partition of the wanted topics, and of those that are known.
+
+    `within_s` bounds the wait for a broker that tells its metadata (none: `gone`); BROKER_WITHIN_S, for leaders.
+    """
+    try:
+        async with asyncio.timeout(within_s):
+            metadata = await client.metadata(None)
+    except (*_LOST, TimeoutError) as lost:
+        return Ends(gone=_said(lost, within_s))
+    listed = {
+        TopicPartition(topic, number)
+        for topic, meta in metadata.topics.items()
+        if wants(topic) and not meta.is_internal
+        for number in meta.partitions
+    }
+    return await _ask(client, metadata, listed | set(known))
+
+
+async def known_ends(client: ClusterClient, known: Collection[TopicPartition], within_s: float) -> Ends:
+    """Ask for the high watermarks of some partitions; as `partition_ends`, without a look at all topics."""
+    try:
+        async with asyncio.timeout(within_s):
+            metadata = await client.metadata(sorted({lane.topic for lane in known}))
+    except (*_LOST, TimeoutError) as lost:
+        return Ends(unknown=dict.fromkeys(known, _said(lost, within_s)))
+    return await _ask(client, metadata, known)
+
+
+async def _ask(client: ClusterClient, metadata: Metadata, wanted: Iterable[TopicPartition]) -> Ends:
+    found = Ends(ends={}, unknown={})
+    by_leader: dict[int, list[TopicPartition]] = {}
+    for lane in wanted:
+        described = metadata.topics.get(lane.topic)
+        if described is None or lane.partition not in described.partitions:
+            continue  # the source does not list it any more: `Ends` says so
+        leader, _ = metadata.leader(lane)
+        if leader < 0:
+            found.unknown[lane] = f"{lane} has no leader"
+        else:
+            by_leader.setdefault(leader, []).append(lane)
+
+    async def one(node: int, led: list[TopicPartition]) -> None:
+        try:
+            async with asyncio.timeout(BROKER_WITHIN_S):
+                answers = await ask_offsets(client, node, led, LATEST, metadata)
+        except (*_LOST, KafkaRefusal, TimeoutError) as lost:
+            why = f"broker {node} of cluster {client.alias!r}: {_said(lost, BROKER_WITHIN_S)}"
+            found.unknown.update(dict.fromkeys(led, why))
+            return
+        for lane in led:
+            code, offset = answers.get(lane, (-1, -1))
+            if code == NONE:
+                found.ends[lane] = offset
+            else:
+                found.unknown[lane] = f"broker {node} of cluster {client.alias!r}: {error_name(code)} ({code})"
+
+    await run_all(*(one(node, led) for node, led in by_leader.items()))
+    return found
+
+
+def _said(lost: BaseException, within_s: float) -> str:
+    return str(lost) or f"no answer within {within_s:.0f} s"

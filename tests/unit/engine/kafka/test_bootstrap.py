@@ -1,0 +1,47 @@
+"""The first of many addresses that answers."""
+
+import asyncio
+
+import pytest
+
+from engine.errors import BrokerUnreachable, ConnectionLost
+from engine.kafka.bootstrap import first_answer
+
+
+class Addresses:
+    """Addresses that answer, fail, or keep silent until they are cancelled."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.left: list[str] = []
+
+    async def ask(self, address: str) -> str:
+        self.asked.append(address)
+        if address == "refused":
+            raise BrokerUnreachable("a:1", "refused")
+        if address == "lost":
+            raise ConnectionLost("b:1")
+        if address == "silent":
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.left.append(address)
+        return address
+
+
+async def test_who_comes_behind_a_failure_or_a_silence_is_asked() -> None:
+    seen = Addresses()
+    assert await first_answer(["silent", "refused", "here", "never"], seen.ask, head_start_s=0.01) == "here"
+    assert seen.asked == ["silent", "refused", "here"]
+    assert seen.left == ["silent"], "nothing goes on behind the answer"
+
+
+async def test_with_a_head_start_the_first_is_asked_alone() -> None:
+    seen = Addresses()
+    assert await first_answer(["here", "there"], seen.ask, head_start_s=60.0) == "here"
+    assert seen.asked == ["here"]
+
+
+async def test_where_none_answers_every_reason_is_told() -> None:
+    with pytest.raises(BrokerUnreachable, match=r"refused; connection lost: b:1"):
+        await first_answer(["refused", "lost"], Addresses().ask, head_start_s=60.0)
