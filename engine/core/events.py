@@ -22,6 +22,7 @@ from engine.core.proof_events import CopyDiffers as CopyDiffers
 from engine.core.renewal_events import ClusterChanged as ClusterChanged
 from engine.core.renewal_events import CopyDeleted as CopyDeleted
 from engine.core.renewal_events import CopyKept as CopyKept
+from engine.core.renewal_events import IdentityChanged as IdentityChanged
 from engine.core.renewal_events import TopicRenewed as TopicRenewed
 from policies.model import TopicPartition
 from policies.words import counted
@@ -216,24 +217,6 @@ class BatchRefused(LaneEvent, frozen=True, kw_only=True, tag="batch_refused"):
             " lane stopped, nothing of it was written. If the batch is sound, set raymirror.batch.inflated.bytes,"
             f" now {self.limit_bytes}, to more than its records have together, and resume the topic"
         )
-
-
-class IdentityChanged(LaneEvent, frozen=True, kw_only=True, tag="identity_changed"):
-    """A topic, a cluster or a producer id is not the one the position was written for."""
-
-    severity: ClassVar[str] = "error"
-    what: str
-    expected: str
-    found: str
-
-    def text(self) -> str:
-        right = "; raymirror.topic.recreated = append or re-create would go on"
-        if self.what.endswith("cluster's id"):
-            right = (
-                f"; let the alias lead to cluster {self.expected} again; if the cluster was replaced on purpose, give"
-                " the new one an alias of its own, or delete the positions topic and the copies"
-            )
-        return f"{self.lane}: {self.what} changed from {self.expected} to {self.found}; the lane stopped{right}"
 
 
 class OwnershipLost(LaneEvent, frozen=True, kw_only=True, tag="ownership_lost"):

@@ -79,7 +79,7 @@ class GroupBrokerAway(GroupEvent, frozen=True, kw_only=True, tag="group_broker_a
 
     def text(self) -> str:
         return (
-            f"{self.group} does not answer us: {self.why}; the groups that need it wait"
+            f"{self.group}: it does not answer: {self.why}; the groups that it coordinates wait"
             f" ({self.groups:,} of those that are known), all others are mirrored"
         )
 

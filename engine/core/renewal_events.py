@@ -1,8 +1,26 @@
-"""What a mirror says aloud of topics that were made anew, where it goes on all the same."""
+"""What a mirror says aloud of topics and clusters that are not those that its positions name."""
 
 from typing import ClassVar
 
 from engine.core.event_base import Event, LaneEvent
+
+
+class IdentityChanged(LaneEvent, frozen=True, kw_only=True, tag="identity_changed"):
+    """A topic, a cluster or a producer id is not the one the position was written for."""
+
+    severity: ClassVar[str] = "error"
+    what: str
+    expected: str
+    found: str
+
+    def text(self) -> str:
+        right = "; raymirror.topic.recreated = append or re-create would go on"
+        if self.what.endswith("cluster's id"):
+            right = (
+                f"; let the alias lead to cluster {self.expected} again; if the cluster was replaced on purpose, give"
+                " the new one an alias of its own, or delete the positions topic and the copies"
+            )
+        return f"{self.lane}: {self.what} changed from {self.expected} to {self.found}; the lane stopped{right}"
 
 
 class TopicRenewed(LaneEvent, frozen=True, kw_only=True, tag="topic_renewed"):
