@@ -3,14 +3,16 @@
 import struct
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.errors import MalformedBatch
 from engine.wire.batch import check_crc, restamp
+from engine.wire.decode import raw_records
 from engine.wire.record import BadRecords
-from engine.wire.records import Record, encode_batch
+from engine.wire.records import Record, encode_batch, walk_records
 from tests.unit.engine.wire.batches import (
     DELETE_HORIZON,
     LOG_APPEND,
@@ -141,6 +143,17 @@ def test_an_area_that_lies(area: bytes, count: int, what: str) -> None:
     with pytest.raises(MalformedBatch, match=what) as caught:
         decoded(with_area(built, area))
     assert (caught.value.topic, caught.value.partition, caught.value.offset) == (TOPIC, PARTITION, 6)
+
+
+def test_records_one_by_one_are_those_of_the_batch_and_a_lie_is_met_where_it_stands() -> None:
+    built = batch(records(10, first=6))
+    header = header_of(built)
+    walked = walk_records(raw_records(built, 0, header), header, TOPIC, PARTITION)
+    assert list(walked) == decoded(built)
+    lying = walk_records(ONE + b"\x00" * 7, msgspec.structs.replace(header, record_count=2), TOPIC, PARTITION)
+    assert next(lying).offset == 6
+    with pytest.raises(MalformedBatch, match="orders-3 at offset 6"):
+        next(lying)
 
 
 def test_bytes_that_do_not_inflate() -> None:
