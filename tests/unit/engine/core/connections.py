@@ -84,7 +84,7 @@ class Connection:
     def cut(self, *, lost: bool) -> None:
         """Lose the connection: no answer arrives any more; the broker may still work on what it received."""
         unanswered = [request for request, _ in self.answers] + list(self.queue)
-        if not lost:
+        if not lost and not self.deposed:  # a broker that leads no more refuses them
             self.world.leave_ghost(self.log, [bytes(request.payload) for request in self.queue])
         self.queue.clear()
         self.answers.clear()
