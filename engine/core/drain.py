@@ -111,9 +111,16 @@ def _why(lane: LaneProgress, before: LaneProgress, drained_to: int, left: int, e
         return f"the partition has failed: {lane.reason}"
     if lane.source_next < 0:
         return lane.reason or before.reason or f"nobody knows how far it is copied ({lane.state})"
+    if ends.end(lane.lane) < lane.source_next:
+        return (
+            f"the source ends at {ends.end(lane.lane)}, below what was copied ({lane.source_next}): it lost records, or"
+            " a leader of the past has answered"
+        )
     if left:
         since = 0 <= drained_to <= lane.source_next
         return f"{counted(left, 'record')} left: {before.reason or (_WRITTEN_SINCE if since else _TOO_LATE)}"
+    if lane.state == "acquiring":
+        return f"it has to be taken over again, and may have to copy some of it again: {lane.reason or before.reason}"
     return (
         "" if lane.committed else f"it is copied, and not committed yet ({lane.reason or before.reason or lane.state})"
     )

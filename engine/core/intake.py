@@ -121,10 +121,15 @@ def take_in(lane: Lane, work: Work, lease: Lease) -> int:
 
 
 def queue(lane: Lane, work: Work, steps: Iterable[Step], lease: Lease) -> int:
-    """Queue batches that were looked at already; return the leader epoch of the last one (-1: none)."""
+    """Queue batches that were looked at already; return the leader epoch of the last one (-1: none).
+
+    The lane knows each epoch as soon as the batch is queued, also where a later one is bad or takes long: an epoch too
+    low for the offset behind it would find a divergence where there is none, one too high finds it early.
+    """
     epoch, buffer = -1, work.buffer
     for at, header, verdict, pieces in steps:
         epoch = header.leader_epoch
+        lane.source_leader_epoch = max(lane.source_leader_epoch, epoch)
         if verdict is Verdict.PASS:
             lane.add_batch(header, buffer[at : at + header.size_bytes], lease.retain())
         elif pieces:

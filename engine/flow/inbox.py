@@ -230,7 +230,7 @@ class Inbox:
         )
         before = lane.fetched
         try:
-            self._taken_in(driver, take_in(lane, work, lease), before)
+            take_in(lane, work, lease)
         except WireError as error:
             self._events.corrupt(driver, error)
         except LongWork as long:
@@ -238,12 +238,7 @@ class Inbox:
             rest = work.behind(long.at, lane.fetch_offset)
             self._busy[driver] = None
             self._long_work.create_task(self._at_length(driver, rest, lease.retain()))
-
-    def _taken_in(self, driver: LaneDriver, epoch: int, before: int) -> None:
-        lane = driver.lane
         self._meter.fetched(lane.pieces.tail_ms, lane.fetched - before)
-        # Perhaps of a batch not acknowledged yet, so too high: that may find a divergence early, never miss one.
-        lane.source_leader_epoch = max(lane.source_leader_epoch, epoch)
 
     async def _at_length(self, driver: LaneDriver, work: Work, lease: Lease) -> None:
         """Have a thread write batches anew that would keep the loop from others; the lane is not fetched meanwhile.
@@ -256,7 +251,8 @@ class Inbox:
                 sifted = await asyncio.to_thread(sift_all, work)
             if lane.listens and lane.fetch_offset == work.wanted and driver.producer is producer:
                 before = lane.fetched
-                self._taken_in(driver, queue(lane, work, sifted.steps, lease), before)
+                queue(lane, work, sifted.steps, lease)
+                self._meter.fetched(lane.pieces.tail_ms, lane.fetched - before)
                 if sifted.error is not None:
                     self._events.corrupt(driver, sifted.error)
                 self._events.taken([driver])

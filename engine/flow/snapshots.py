@@ -70,13 +70,13 @@ def lane_progress(driver: LaneDriver, routes: Routes, now_ms: int) -> LaneProgre
 def is_committed(driver: LaneDriver) -> bool:
     """Whether the position of all that a lane counts as copied is durable and, in transactions, committed.
 
-    A lane that only watches stands at a stored position; one that was never owned has copied nothing.
+    A lane that only watches stands at a stored position; one that was never owned has copied nothing. One that lost its
+    place, or whose new target leader has not said where its log ends, may have to copy again what it counted.
     """
-    return (
-        driver.lane.state is State.WATCHING
-        or driver.lane.map is None
-        or (driver.positions.settled and not driver.marker_owed)
-    )
+    if driver.lane.state is State.WATCHING or driver.lane.map is None:
+        return True
+    stands = driver.lane.state is not State.ACQUIRING and not driver.doubted
+    return stands and driver.positions.settled and not driver.marker_owed
 
 
 def why_still(driver: LaneDriver, routes: Routes, now_ms: int) -> str:

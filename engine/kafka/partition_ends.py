@@ -28,25 +28,33 @@ async def partition_ends(
     try:
         async with asyncio.timeout(within_s):
             metadata = await client.metadata(None)
+            listed = {
+                TopicPartition(topic, number)
+                for topic, meta in metadata.topics.items()
+                if wants(topic) and not meta.is_internal
+                for number in meta.partitions
+            }
+            newest = await _newest(client, listed | set(known))
     except (*_LOST, TimeoutError) as lost:
         return Ends(gone=_said(lost, within_s))
-    listed = {
-        TopicPartition(topic, number)
-        for topic, meta in metadata.topics.items()
-        if wants(topic) and not meta.is_internal
-        for number in meta.partitions
-    }
-    return await _ask(client, metadata, listed | set(known))
+    return await _ask(client, newest, listed | set(known))
 
 
 async def known_ends(client: ClusterClient, known: Collection[TopicPartition], within_s: float) -> Ends:
     """Ask for the high watermarks of some partitions; as `partition_ends`, without a look at all topics."""
     try:
         async with asyncio.timeout(within_s):
-            metadata = await client.metadata(sorted({lane.topic for lane in known}))
+            newest = await _newest(client, known)
     except (*_LOST, TimeoutError) as lost:
         return Ends(unknown=dict.fromkeys(known, _said(lost, within_s)))
-    return await _ask(client, metadata, known)
+    return await _ask(client, newest, known)
+
+
+async def _newest(client: ClusterClient, wanted: Iterable[TopicPartition]) -> Metadata:
+    """Ask every broker who leads: one that is cut off from its controller names itself, and its old ends."""
+    topics = sorted({lane.topic for lane in wanted})
+    await client.survey(topics)
+    return await client.metadata(topics)
 
 
 async def _ask(client: ClusterClient, metadata: Metadata, wanted: Iterable[TopicPartition]) -> Ends:

@@ -10,6 +10,7 @@ import pytest
 from engine.core import intake
 from engine.core.intake import Sifted, Work, sift_all
 from engine.core.lane import Lane
+from engine.core.outcome import Outcome, OutcomeKind
 from engine.core.piece import Limits
 from engine.core.position_keys import PositionKeys
 from engine.core.position_stream import PositionStream
@@ -408,3 +409,46 @@ async def test_what_took_long_counts_only_for_a_lane_that_still_stands_there(
                 await asyncio.sleep(0.001)
     assert (("corrupt", (0, 0)) in desk.told) is not gone
     assert desk.pool.used_bytes == 0
+
+
+@pytest.mark.parametrize("after", ["position", "pause"])
+async def test_the_epoch_of_what_was_queued_before_long_work_is_known(
+    after: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A position with an epoch too low for its offset would find a divergence where there is none."""
+    monkeypatch.setattr(intake, "LONG_RECORDS", 5)
+    begun, go = threading.Event(), threading.Event()
+
+    def sift(work: Work) -> Sifted:
+        begun.set()
+        assert go.wait(100)
+        return sift_all(work)
+
+    monkeypatch.setattr(inbox, "sift_all", sift)
+    log = SourceLog()
+    for count, holes in ((2, frozenset[int]()), (2, frozenset[int]()), (8, frozenset({1}))):
+        log.data(count, holes=holes)
+    for batch, epoch in zip(log.batches, (4, 6, 6), strict=True):
+        batch.epoch = epoch
+    body = log.fetch(0, 3)[0]
+    desk = Desk(1)
+    lane = desk.drivers[0].lane
+    lane.limits, lane.source_leader_epoch = Limits(), 4
+    async with running(desk):
+        try:
+            desk.answer(one(0, 0, len(body)), body=body)
+            await turns()
+            assert await asyncio.to_thread(begun.wait, 100)
+            for base in (0, 2):
+                piece = lane.next_append()
+                assert piece is not None
+                lane.on_outcome(piece, Outcome(OutcomeKind.APPENDED, base))
+            assert (lane.source_next, lane.position.source_leader_epoch) == (4, 6)
+            lane.paused = after == "pause"
+        finally:
+            go.set()
+        async with asyncio.timeout(100):
+            while desk.inbox._busy:
+                await turns()
+        lane.paused = False
+        assert lane.source_leader_epoch == 6
