@@ -5,7 +5,19 @@ from collections.abc import Callable
 from functools import partial
 
 from engine.clock import backoff_s, now_s, pause
-from engine.core.actions import Action, Fail, Inspect, Reacquire, ReadTail, Retry, RetryRefused, Split, Unmarked
+from engine.core.actions import (
+    Action,
+    Fail,
+    Inspect,
+    Reacquire,
+    ReadTail,
+    Retry,
+    RetryRefused,
+    Split,
+    Unmarked,
+    WriteAllowed,
+    WriteDenied,
+)
 from engine.core.batch_limit import SIZE_CONFIGS, most_bytes
 from engine.core.commit_events import CommitUnmarked
 from engine.core.events import (
@@ -88,6 +100,10 @@ class Remedies:
                 )
             case Reacquire():
                 self.reacquire(driver, action.reason, fenced=action.fenced, settles=action.settles)
+            case WriteDenied():
+                self._spawn(self._ask_again(driver, action))
+            case WriteAllowed():
+                self.denials.write_allowed(driver, action.what)
             case Fail():
                 self.fail(driver, action.event)
 
@@ -124,6 +140,14 @@ class Remedies:
         driver.refused_told = False
         driver.reason = ""
         self._tell(LaneReleased(flow=self._terms.flow, lane=driver.name.source))
+
+    async def _ask_again(self, driver: LaneDriver, denied: WriteDenied) -> None:
+        """A right to write beside the records has lapsed: the lane stands where it needs what is to be written."""
+        appender = driver.writer_of(denied.what)
+        self.denials.write_denied(driver, denied, appender.partition.topic)
+        await pause(backoff_s(1, self._terms.refused_retry_s, self._terms.refused_retry_s))
+        appender.stream.ask_again(denied.attempt)
+        self._routes().kick([driver])
 
     async def _split(self, driver: LaneDriver, action: Split) -> None:
         """Cut a batch to the target's limit as it is now, or in halves where it is below that: it grows over there.

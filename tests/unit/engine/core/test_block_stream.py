@@ -3,7 +3,7 @@
 import pytest
 
 from engine.core import map_runs
-from engine.core.actions import Fail, Reacquire, Retry
+from engine.core.actions import Fail, Reacquire, Retry, WriteAllowed, WriteDenied
 from engine.core.block_stream import BlockStream, BlockWrite
 from engine.core.events import LaneRefused
 from engine.core.map_blocks import decode_block, read_block_key
@@ -111,11 +111,25 @@ def test_a_fenced_write_means_that_the_lane_is_lost() -> None:
 def test_a_refused_block_stops_the_lane_and_names_the_topic() -> None:
     played, stream = begun()
     copy(played, 3)
-    action = stream.on_outcome(written(stream), Outcome(K.REFUSED, error_code=29, message="not allowed"))
+    action = stream.on_outcome(written(stream), Outcome(K.REFUSED, error_code=42, message="not so"))
     assert isinstance(action, Fail)
     assert isinstance(action.event, LaneRefused)
     assert "raymirror-map.A.internal refused a block" in action.event.text()
     assert played.lane.state is State.FAILED
+
+
+def test_blocks_that_may_not_be_written_wait_and_hold_back_a_lane_of_many_runs() -> None:
+    played, stream = begun(Limits(max_map_runs=4))
+    copy(played, 4)
+    write = written(stream)
+    denied = Outcome(K.REFUSED, error_code=29, message="no right")
+    assert stream.on_outcome(write, denied) == WriteDenied("offset map", 1, 29, "no right")
+    assert played.lane.state is State.COPYING
+    assert not played.lane.wants_fetch
+    stream.ask_again(1)
+    assert stream.next_write() is write
+    assert stream.on_outcome(write, APPENDED) == WriteAllowed("offset map")
+    assert played.lane.wants_fetch
 
 
 def test_too_many_runs_that_are_in_no_block_hold_the_lane_back() -> None:
