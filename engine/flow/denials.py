@@ -13,7 +13,7 @@ from engine.flow.lane_driver import LaneDriver
 from engine.flow.ports import FetchFault
 from policies.model import FlowName
 
-_FETCH, _OWN = "fetch", "own"
+_FETCH, _OWN, _FENCE = "fetch", "own", "fence"
 
 
 class Denials:
@@ -59,6 +59,14 @@ class Denials:
     def write_allowed(self, driver: LaneDriver, what: str) -> None:
         """What was denied is written now."""
         self._allow(driver, what)
+
+    def keep_alive_denied(self, driver: LaneDriver, refusal: KafkaRefusal) -> None:
+        """The target does not let the lane keep its fence from expiring; it copies on meanwhile."""
+        self._deny(driver, _FENCE, f"keeping its transactional id alive: {refusal}")
+
+    def kept_alive(self, driver: LaneDriver) -> None:
+        """The fence was kept alive."""
+        self._allow(driver, _FENCE)
 
     def _deny(self, driver: LaneDriver, what_for: str, why: str) -> None:
         event = AccessDenied(flow=self._flow, lane=driver.name.source, what=why)

@@ -221,3 +221,25 @@ async def test_a_map_and_positions_that_may_not_be_written_are_asked_for_at_a_st
         assert stage.driver().reason == ""
     assert len(stage.told(AccessDenied)) == 2
     assert stage.stored().map_blocks > 0
+
+
+@pytest.mark.parametrize("code", [29, 53, 47])
+async def test_a_fence_that_may_not_be_kept_alive_waits_for_the_right_only(code: int) -> None:
+    """Who is replaced is acquired again; who has lost a right keeps the lane, however long that takes."""
+    stage = stage_of()
+    stage.copier = stage.new_copier(msgspec.structs.replace(TERMS, flush_s=0.05, untold_s=0.05, keep_alive_s=0.1))
+    stage.assign()
+    barriers: list[str] = []
+    async with stage.running():
+        await until(lambda: stage.whole(0) and stage.whole(1) and stage.driver(1).positions.settled)
+        stage.b.begun = barriers.append
+        stage.b.fail = failing("keep alive", KafkaRefusal("transactional id", code, "no", "grant Write"), 3)
+        if code == 47:
+            await until(lambda: "acquire" in barriers)
+            return
+        await until(lambda: stage.told(AccessDenied) or "acquire" in barriers)
+        await until(lambda: stage.told(LaneReleased) or "acquire" in barriers)
+        assert "acquire" not in barriers
+        assert stage.driver(1).flaps == 0
+        assert stage.driver(1).reason == ""
+    assert len(stage.told(AccessDenied)) == len(stage.told(LaneReleased)) == 1
