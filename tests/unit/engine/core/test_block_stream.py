@@ -77,6 +77,26 @@ def test_a_position_counts_a_block_when_it_is_durable() -> None:
     assert read_header(written(stream).payload, 0).base_sequence == 2
 
 
+def test_blocks_of_very_many_runs_go_in_batches_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(map_runs, "RUNS_PER_BLOCK", 128)
+    played, stream = begun()
+    copy(played, 1)
+    known = played.lane.map
+    assert known is not None
+    at = 2**40
+    for index in range(128 * 700):  # large gaps of many sizes: what a takeover may find
+        at += 2**33 + index * 7919 % 100_003
+        known.append(at, at, 1)
+    counts = list[int]()
+    while stream.due:
+        write = written(stream)
+        assert len(write.payload) < 300 * 1024
+        counts.append(write.record_count)
+        stream.on_outcome(write, APPENDED)
+    assert len(counts) > 1
+    assert sum(counts) == known.blocks == 700
+
+
 def test_what_is_copied_while_a_block_is_written_stays() -> None:
     played, stream = begun()
     copy(played, 3)
