@@ -38,6 +38,7 @@ from engine.core.resume import Tail
 from engine.core.states import State
 from engine.errors import BatchTooLarge, BrokerUnreachable, ConnectionLost, KafkaRefusal, WireError
 from engine.flow.denials import Denials
+from engine.flow.earlier_source import EarlierSource
 from engine.flow.gap_inspector import GapInspector
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.ports import EARLIEST, LATEST, Cluster, Slice
@@ -78,6 +79,7 @@ class Remedies:
         self._tell = tell
         self._join = join
         self.denials = Denials(terms.flow, tell, self.fail)
+        self._earlier = EarlierSource(terms.flow, source, spawn, self.fail)
         self._gaps = GapInspector(terms, target, spawn, tell, self.fail, self.denials)
 
     def perform(self, driver: LaneDriver, action: Action) -> None:
@@ -258,6 +260,7 @@ class Remedies:
             self._routes().read_from(driver, found.preferred_replica)
         elif driver.source_is_old:
             self._routes().lose_source(driver)  # what a leader of the past finds wrong is not
+            self._earlier.faulted(driver)
         elif fault is None and found.diverging is not None:
             epoch, end = found.diverging
             cause = f"the source's history parts from what was copied at epoch {epoch}, offset {end}"
@@ -273,6 +276,7 @@ class Remedies:
             self._routes().lose_source(driver)
         elif fault is not None and fault.retry:
             self._routes().lose_source(driver)
+            self._earlier.faulted(driver)
         elif fault is not None:
             self.fail(driver, LaneRefused(flow=self._terms.flow, lane=driver.name.source, what=f"fetch: {fault.name}"))
 
