@@ -63,7 +63,25 @@ class Fail(msgspec.Struct, frozen=True):
     event: AnyEvent
 
 
-Action = Retry | RetryRefused | Split | ReadTail | Inspect | Unmarked | Reacquire | Fail
+class WriteDenied(msgspec.Struct, frozen=True):
+    """A right to write beside the records has lapsed: tell, call `ask_again` with `attempt` after a long back-off.
+
+    `what`: the stream, as `FencedStream.what` names it.
+    """
+
+    what: str
+    attempt: int
+    error_code: int
+    reason: str
+
+
+class WriteAllowed(msgspec.Struct, frozen=True):
+    """What was denied to a stream is written now."""
+
+    what: str
+
+
+Action = Retry | RetryRefused | Split | ReadTail | Inspect | Unmarked | Reacquire | Fail | WriteDenied | WriteAllowed
 Actions = tuple[Action, ...]
 NOTHING: Actions = ()
 

@@ -1,4 +1,4 @@
-"""The full blocks of one lane's offset map as a fenced stream: all that are full go together."""
+"""The full blocks of one lane's offset map as a fenced stream: full ones go together, as many as one batch takes."""
 
 from engine.core.events import AnyEvent, LaneRefused
 from engine.core.fenced_stream import FencedStream, Write
@@ -7,6 +7,8 @@ from engine.core.map_runs import MapTail
 
 _ZSTD = 4
 _MOST_REMOVED = 200
+_MOST_BYTES = 256 * 1024
+"""Of blocks in one batch, before they are compressed: a quarter of what `max.message.bytes` is by default."""
 
 
 class BlockWrite(Write, kw_only=True):
@@ -30,11 +32,18 @@ class BlockStream(FencedStream[BlockWrite]):
     def _make(self) -> BlockWrite:
         lane = self._lane
         assert lane.map is not None
-        sealed = lane.map.sealed()
-        if not sealed:
+        records: list[tuple[bytes, bytes | None]] = []
+        size, blocks = 0, lane.map.blocks
+        for one in lane.map.sealed():
+            key, value = block_key(lane.flow.source, lane.name.source, one.number), encode_block(one)
+            size += len(key) + len(value)
+            if records and size > _MOST_BYTES:
+                break  # the rest goes when these are durable
+            records.append((key, value))
+            blocks = one.number + 1
+        if not records:
             return self._removal(lane.map)
-        records = [(block_key(lane.flow.source, lane.name.source, one.number), encode_block(one)) for one in sealed]
-        return BlockWrite(payload=self._encode(records, _ZSTD), record_count=len(sealed), blocks=sealed[-1].number + 1)
+        return BlockWrite(payload=self._encode(records, _ZSTD), record_count=len(records), blocks=blocks)
 
     def _removal(self, known: MapTail) -> BlockWrite:
         lane, numbers = self._lane, known.eaten[:_MOST_REMOVED]

@@ -11,10 +11,10 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from engine.core.actions import Action, Fail, Reacquire, Retry
+from engine.core.actions import Action, Fail, Reacquire, Retry, WriteAllowed, WriteDenied
 from engine.core.events import AnyEvent
 from engine.core.lane import Lane
-from engine.core.outcome import Outcome, OutcomeKind
+from engine.core.outcome import UNAUTHORIZED, Outcome, OutcomeKind
 from engine.core.piece import Lease, Payload
 from engine.core.states import State
 from engine.wire.batch import read_header, restamp
@@ -49,12 +49,15 @@ class FencedStream(ABC, Generic[W]):
         self._pending: W | None = None
         self._resend = False
         self._attempt = 0
+        self._waits = False
+        self.denied = False
+        """Whether the last answer was that we may not write: a right has lapsed, and may be given back."""
 
     def begin(self) -> None:
         """Start anew under a new producer epoch."""
         self._sequence = 0
         self._pending = None
-        self._resend = False
+        self._resend = self._waits = False
         self._attempt = 0
 
     @property
@@ -83,7 +86,7 @@ class FencedStream(ABC, Generic[W]):
             self._attempt = 0
             self._sequence = (self._sequence + write.record_count) & 0x7FFFFFFF
             self._durable(write)
-            return None
+            return self._allowed()
         self._attempt += 1
         match outcome.kind:
             case OutcomeKind.RETRY | OutcomeKind.UNKNOWN:
@@ -94,12 +97,25 @@ class FencedStream(ABC, Generic[W]):
                 return self._refused(outcome)
 
     def on_retry(self) -> None:
-        """Send the same bytes again."""
-        self._resend = self._pending is not None
+        """Send the same bytes again, unless they wait for a right: `ask_again` asks for that, and no oftener."""
+        self._resend = self._pending is not None and not self._waits
 
-    def _refused(self, outcome: Outcome) -> Fail | None:
+    def ask_again(self, attempt: int) -> None:
+        """Send again what was denied at this attempt; a later one has a time of its own."""
+        if self._waits and attempt == self._attempt:
+            self._waits = False
+            self._resend = True
+
+    def _allowed(self) -> WriteAllowed | None:
+        was_denied, self.denied = self.denied, False
+        return WriteAllowed(self.what) if was_denied else None
+
+    def _refused(self, outcome: Outcome) -> Fail | WriteDenied | None:
         if self._lane.state not in _MINE:
             return None  # the lane has failed, stopped, or is being acquired anew: this write says nothing any more
+        if outcome.error_code in UNAUTHORIZED:  # a broker looks at rights before it appends anything
+            self._waits = self.denied = True
+            return WriteDenied(self.what, self._attempt, outcome.error_code, outcome.message or outcome.kind.value)
         self._lane.fail()
         return Fail(self._refusal(outcome.error_code, outcome.message or outcome.kind.value))
 

@@ -4,7 +4,7 @@
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -153,13 +153,12 @@ class MapTail:
         """Whether a block is full and not durable."""
         return len(self._closed) >= RUNS_PER_BLOCK
 
-    def sealed(self) -> tuple[MapBlock, ...]:
-        """Return the full blocks that are not durable: none of their runs can grow any more."""
+    def sealed(self) -> Iterator[MapBlock]:
+        """Give the full blocks that are not durable: none of their runs can grow any more."""
         full = len(self._closed) - len(self._closed) % RUNS_PER_BLOCK
-        return tuple(
-            MapBlock(self.blocks + at // RUNS_PER_BLOCK, self.generation, tuple(self._closed[at : at + RUNS_PER_BLOCK]))
-            for at in range(0, full, RUNS_PER_BLOCK)
-        )
+        for at in range(0, full, RUNS_PER_BLOCK):
+            number = self.blocks + at // RUNS_PER_BLOCK
+            yield MapBlock(number, self.generation, tuple(self._closed[at : at + RUNS_PER_BLOCK]))
 
     def on_durable(self, blocks: int) -> None:
         """So many blocks are durable now, counted from the map's beginning: forget their runs."""

@@ -21,6 +21,11 @@ class OutcomeKind(enum.Enum):
     """47, 90: a newer owner has the producer id, or the broker never heard of our epoch; 48, 49: of our transaction."""
 
 
+UNAUTHORIZED = frozenset({29, 30, 31, 53})
+"""Codes of a refusal that an administrator can give and take back at any time: ACLs of topic, group, cluster and
+transactional id (Kafka: `Errors`)."""
+
+
 class Outcome(msgspec.Struct, frozen=True, gc=False):
     """One answer; `record_index` is the refused record's place in its batch, 0 where the broker did not say."""
 

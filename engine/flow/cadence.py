@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from engine.clock import now_s, pause
+from engine.core.outcome import UNAUTHORIZED
 from engine.core.states import State
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.gate import Gate
@@ -150,5 +151,12 @@ class Cadence:
         except (ConnectionLost, BrokerUnreachable):
             driver.kept_alive_at = 0.0  # again at the next tick
         except KafkaRefusal as refusal:
-            if driver.producer is producer:
+            if driver.producer is not producer or driver.lane.state in _OWNERLESS:
+                return
+            if refusal.code not in UNAUTHORIZED:
                 self._remedies.reacquire(driver, str(refusal), fenced=True)
+            else:  # nobody has taken the lane, and another acquisition would be refused the same
+                self._remedies.denials.keep_alive_denied(driver, refusal)
+                driver.kept_alive_at = now_s() - self._keep_alive_s + self._terms.refused_retry_s
+        else:
+            self._remedies.denials.kept_alive(driver)

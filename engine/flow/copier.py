@@ -347,5 +347,6 @@ class FlowCopier:
             driver.flushed_bytes = driver.lane.wire_bytes
             if driver.lane.state in (State.COPYING, State.WATCHING):
                 self._remedies.denials.allowed(driver)
+                self._remedies.denials.kept_alive(driver)
         self.routes.kick(drivers)
         self.routes.wake_inboxes()

@@ -5,13 +5,15 @@ An ACL may be taken away and given back at any time, so no lane stops for one.
 
 from collections.abc import Callable
 
+from engine.core.actions import WriteDenied
 from engine.core.events import AccessDenied, AnyEvent, LaneRefused, LaneReleased
+from engine.core.outcome import UNAUTHORIZED
 from engine.errors import KafkaRefusal
 from engine.flow.lane_driver import LaneDriver
-from engine.flow.ports import UNAUTHORIZED, FetchFault
+from engine.flow.ports import FetchFault
 from policies.model import FlowName
 
-_FETCH, _OWN = "fetch", "own"
+_FETCH, _OWN, _FENCE = "fetch", "own", "fence"
 
 
 class Denials:
@@ -48,15 +50,33 @@ class Denials:
         """The lane has an owner, or what its owner asked for was answered."""
         self._allow(driver, _OWN)
 
+    def write_denied(self, driver: LaneDriver, denied: WriteDenied, topic: str) -> None:
+        """The target does not let the lane write to a topic beside its records."""
+        why = f"{denied.what}: {denied.reason} (error {denied.error_code})"
+        right = f"grant Write on topic {topic}, and on the transactional id, on {self._flow.target}"
+        self._deny(driver, denied.what, f"{why}; {right}")
+
+    def write_allowed(self, driver: LaneDriver, what: str) -> None:
+        """What was denied is written now."""
+        self._allow(driver, what)
+
+    def keep_alive_denied(self, driver: LaneDriver, refusal: KafkaRefusal) -> None:
+        """The target does not let the lane keep its fence from expiring; it copies on meanwhile."""
+        self._deny(driver, _FENCE, f"keeping its transactional id alive: {refusal}")
+
+    def kept_alive(self, driver: LaneDriver) -> None:
+        """The fence was kept alive."""
+        self._allow(driver, _FENCE)
+
     def _deny(self, driver: LaneDriver, what_for: str, why: str) -> None:
         event = AccessDenied(flow=self._flow, lane=driver.name.source, what=why)
         driver.reason = event.text()
         if what_for not in driver.denied:
-            driver.denied.add(what_for)
             self._tell(event)
+        driver.denied[what_for] = driver.reason
 
     def _allow(self, driver: LaneDriver, what_for: str) -> None:
         if what_for in driver.denied:
-            driver.denied.discard(what_for)
-            driver.reason = ""
+            del driver.denied[what_for]
+            driver.reason = next(iter(driver.denied.values()), "")
             self._tell(LaneReleased(flow=self._flow, lane=driver.name.source))

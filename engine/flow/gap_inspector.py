@@ -11,7 +11,7 @@ from engine.core.states import State
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.denials import Denials
 from engine.flow.lane_driver import LaneDriver
-from engine.flow.ports import EARLIEST, Cluster, Producer
+from engine.flow.ports import EARLIEST, LATEST, Cluster, Producer
 from engine.flow.routes import Spawn
 from engine.flow.terms import FlowTerms
 from policies.model import TopicPartition
@@ -20,6 +20,9 @@ QUIET_S = 60.0
 """Between two events about one lane that goes on beside another writer."""
 _MOST_READS = 64
 """Answers of about 1 MiB in which the end of another writer's records is looked for; the event ends with the last."""
+_MOST_ENDS = 5
+_END_WAIT_S = 0.5
+"""How often a log that ends too early is asked, and how long after the first time: an old leader may have answered."""
 _ENDED = (State.FAILED, State.STOPPED)
 
 
@@ -128,8 +131,9 @@ class GapInspector:
     async def _foreign(self, target: TopicPartition, gap: _Gap) -> tuple[int, int] | None:
         """Find the first records in a gap that are not ours: the first offset of theirs and the last before ours."""
         start = (await self._target.offsets([target], EARLIEST))[target]
+        end = await self._end(target, gap.last)
         at, reads, found = max(gap.first, start), 0, list[TailBatch]()
-        while at <= gap.last and reads < _MOST_READS:
+        while at <= gap.last and at < end and reads < _MOST_READS:
             batches = await self._target.read_headers(target, at, at + 1)  # one answer
             if not batches:
                 break
@@ -141,6 +145,19 @@ class GapInspector:
             at = batches[-1].next_offset
             reads += bool(found)
         return _span(found)
+
+    async def _end(self, target: TopicPartition, last: int) -> int:
+        """Return the log's end once it is behind offset `last`, or after a few tries: the log has lost records then.
+
+        What is lost is no matter of a look: the lane itself is acquired anew when it finds that out.
+        """
+        end = (await self._target.offsets([target], LATEST))[target]
+        for attempt in range(1, _MOST_ENDS):
+            if end > last:
+                break
+            await pause(backoff_s(attempt, _END_WAIT_S))
+            end = (await self._target.offsets([target], LATEST))[target]
+        return end
 
     @staticmethod
     def _is_ours(batch: TailBatch, gap: _Gap) -> bool:

@@ -49,20 +49,20 @@ class StreamAppender:
         self.leader = NOBODY
         self.topic_id = ""
         """Of the topic that was there when its leader was looked up last."""
+        self.stream = stream
         self._driver = driver
-        self._stream = stream
         self._perform = perform
 
     def next_parcel(self) -> Write | None:
         """Hand out the write that is due."""
-        write: Write | None = self._stream.next_write()
+        write: Write | None = self.stream.next_write()
         if write is None:
             self._driver.stirred(self._driver)
         return write
 
     def on_outcome(self, parcel: Write, outcome: Outcome) -> None:
         """Take the answer; what waited for this to be durable may go on now."""
-        action = self._stream.on_outcome(parcel, outcome)
+        action = self.stream.on_outcome(parcel, outcome)
         if action is not None:
             self._perform(self._driver, action)
         self._driver.on_written()
@@ -135,8 +135,8 @@ class LaneDriver:
         self.held_since: float | None = None
         self.held_told = False
         self.refused_told = False
-        self.denied: set[str] = set()
-        """What the lane may not do just now, each told once."""
+        self.denied: dict[str, str] = {}
+        """What the lane may not do just now, each told once, and why."""
         self.reason = ""
         self.resumed_by = ""
         self.reacquired = 0
@@ -172,6 +172,10 @@ class LaneDriver:
     def appenders(self) -> tuple[Appender, ...]:
         """The lane itself, and those beside it."""
         return self, *self.beside
+
+    def writer_of(self, what: str) -> StreamAppender:
+        """Return the appender of a stream beside the data, by what it writes."""
+        return next(one for one in self.beside if one.stream.what == what)
 
     @property
     def source_is_old(self) -> bool:

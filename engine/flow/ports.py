@@ -144,11 +144,6 @@ FENCED = frozenset({47, 90})
 """Codes of a KafkaRefusal that says: a newer owner has the producer (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED)."""
 
 
-UNAUTHORIZED = frozenset({29, 30, 31, 53})
-"""Codes of a KafkaRefusal that an administrator can give and take back at any time: ACLs of topic, group, cluster and
-transactional id (Kafka: `Errors`)."""
-
-
 class Producer(msgspec.Struct, frozen=True, gc=False):
     """A producer id and epoch; `fenced` tells whether the broker refuses older epochs.
 

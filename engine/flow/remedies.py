@@ -5,7 +5,19 @@ from collections.abc import Callable
 from functools import partial
 
 from engine.clock import backoff_s, now_s, pause
-from engine.core.actions import Action, Fail, Inspect, Reacquire, ReadTail, Retry, RetryRefused, Split, Unmarked
+from engine.core.actions import (
+    Action,
+    Fail,
+    Inspect,
+    Reacquire,
+    ReadTail,
+    Retry,
+    RetryRefused,
+    Split,
+    Unmarked,
+    WriteAllowed,
+    WriteDenied,
+)
 from engine.core.batch_limit import SIZE_CONFIGS, most_bytes
 from engine.core.commit_events import CommitUnmarked
 from engine.core.events import (
@@ -26,6 +38,7 @@ from engine.core.resume import Tail
 from engine.core.states import State
 from engine.errors import BatchTooLarge, BrokerUnreachable, ConnectionLost, KafkaRefusal, WireError
 from engine.flow.denials import Denials
+from engine.flow.earlier_source import EarlierSource
 from engine.flow.gap_inspector import GapInspector
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.ports import EARLIEST, LATEST, Cluster, Slice
@@ -66,6 +79,7 @@ class Remedies:
         self._tell = tell
         self._join = join
         self.denials = Denials(terms.flow, tell, self.fail)
+        self._earlier = EarlierSource(terms.flow, source, spawn, self.fail)
         self._gaps = GapInspector(terms, target, spawn, tell, self.fail, self.denials)
 
     def perform(self, driver: LaneDriver, action: Action) -> None:
@@ -88,6 +102,10 @@ class Remedies:
                 )
             case Reacquire():
                 self.reacquire(driver, action.reason, fenced=action.fenced, settles=action.settles)
+            case WriteDenied():
+                self._spawn(self._ask_again(driver, action))
+            case WriteAllowed():
+                self.denials.write_allowed(driver, action.what)
             case Fail():
                 self.fail(driver, action.event)
 
@@ -124,6 +142,14 @@ class Remedies:
         driver.refused_told = False
         driver.reason = ""
         self._tell(LaneReleased(flow=self._terms.flow, lane=driver.name.source))
+
+    async def _ask_again(self, driver: LaneDriver, denied: WriteDenied) -> None:
+        """A right to write beside the records has lapsed: the lane stands where it needs what is to be written."""
+        appender = driver.writer_of(denied.what)
+        self.denials.write_denied(driver, denied, appender.partition.topic)
+        await pause(backoff_s(1, self._terms.refused_retry_s, self._terms.refused_retry_s))
+        appender.stream.ask_again(denied.attempt)
+        self._routes().kick([driver])
 
     async def _split(self, driver: LaneDriver, action: Split) -> None:
         """Cut a batch to the target's limit as it is now, or in halves where it is below that: it grows over there.
@@ -234,6 +260,7 @@ class Remedies:
             self._routes().read_from(driver, found.preferred_replica)
         elif driver.source_is_old:
             self._routes().lose_source(driver)  # what a leader of the past finds wrong is not
+            self._earlier.faulted(driver)
         elif fault is None and found.diverging is not None:
             epoch, end = found.diverging
             cause = f"the source's history parts from what was copied at epoch {epoch}, offset {end}"
@@ -249,6 +276,7 @@ class Remedies:
             self._routes().lose_source(driver)
         elif fault is not None and fault.retry:
             self._routes().lose_source(driver)
+            self._earlier.faulted(driver)
         elif fault is not None:
             self.fail(driver, LaneRefused(flow=self._terms.flow, lane=driver.name.source, what=f"fetch: {fault.name}"))
 

@@ -11,6 +11,7 @@ from engine.core.resume import Found, Tail, TailBatch, Unknown, doubtful
 from engine.core.stored_tail import read_stored_tail
 from engine.errors import ConnectionLost
 from engine.flow.block_scan import find_blocks, read_blocks
+from engine.flow.earlier_source import refusal
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.ports import EARLIEST, LATEST, Cluster, Producer, ProducerState
 from engine.flow.starts import StartResolver
@@ -296,17 +297,14 @@ class Resumption:
         lane, copied = driver.name.source, stored.source_leader_epoch
         if not driver.is_older(copied) or not await self._source.survey([lane]):
             return None
-        found = (await self._source.leaders([lane])).get(lane)
-        if found is None or found.topic_id != stored.source_topic_id or not 0 <= found.epoch < copied:
-            return None
-        what = (
-            f"every broker of the source says that it is led at leader epoch {found.epoch}, and records of leader epoch"
-            f" {copied} were copied: the source was restored from an earlier state, perhaps, and may have other records"
-            f" before offset {stored.source_next}; if it is to be copied all the same, delete topic"
-            f" {driver.name.target.topic} on {self._terms.flow.target}, with raymirror.topic.recreated = append or"
-            " re-create"
+        return await refusal(
+            self._terms.flow,
+            self._source,
+            driver,
+            topic_id=stored.source_topic_id,
+            copied_epoch=copied,
+            source_next=stored.source_next,
         )
-        return LaneRefused(flow=self._terms.flow, lane=lane, what=what)
 
     async def source_gap(self, driver: LaneDriver, source_next: int, world: World) -> SourceGap | None:
         """Tell what the source no longer has of what would be copied next. Raises ConnectionLost, BrokerUnreachable.

@@ -160,7 +160,8 @@ class Sets:
             return True
         if not self._gate.is_open:
             return not driver.lane.in_flight  # no position can be written
-        return _has_finished(driver) and driver.positions.settled
+        positions = driver.positions  # a right that has lapsed is not waited for: the next owner reads the tail
+        return _has_finished(driver) and (positions.settled or positions.denied)
 
 
 def _mark_leaving(drivers: Sequence[LaneDriver]) -> None:

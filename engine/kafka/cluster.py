@@ -87,21 +87,32 @@ class ClusterClient:
         return found
 
     async def survey(self, topics: list[str]) -> bool:
-        """Ask every broker who leads these topics, so that the newest answer is known; return whether all answered."""
+        """Ask every broker who leads these topics, so that the newest answer is known; return whether all answered.
+
+        Where all did, an epoch that none of them knows is forgotten: the cluster was restored from an earlier state.
+        """
         nodes = self.nodes
-        answered: set[int] = set()
+        answered: dict[int, Metadata] = {}
+        before = {topic: self._epochs.epochs(topic) for topic in topics}
 
         async def ask(node: int) -> None:
             try:
-                self._learn(await self._ask(node, topics))
+                told = await self._ask(node, topics)
+                self._learn(told)
             except (BrokerUnreachable, ConnectionLost):
                 return  # whoever is away leads nothing
-            answered.add(node)
+            answered[node] = told
 
         for topic in topics:
             self._recent.pop(topic, None)
         await run_all(*(ask(node) for node in nodes))
-        return bool(nodes) and answered.issuperset(self.nodes)
+        if not nodes or not answered.keys() >= set(self.nodes):
+            return False
+        for topic, epochs in before.items():
+            told_of = [one.topics[topic] for one in answered.values() if topic in one.topics]
+            if len(told_of) == len(answered):
+                self._epochs.all_say(topic, told_of, epochs)
+        return True
 
     async def settled_id(self, topic: str) -> UUID:
         """Return the id of a topic that every broker names which answers, more than half of them at least.

@@ -2,8 +2,7 @@
 
 from aiokafka.errors import for_code
 
-from engine.core.outcome import OutcomeKind
-from engine.flow.ports import UNAUTHORIZED
+from engine.core.outcome import UNAUTHORIZED, OutcomeKind
 
 _BEFORE_APPEND = (14, 15, 16, 19, 38, 41, 51, 84, 89, 94, 113)
 """Retriable, and certainly not in the log.

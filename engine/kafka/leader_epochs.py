@@ -4,7 +4,7 @@ A broker that was frozen, or is cut off from its controller, names leaders of th
 topic only grow, so the lower one is the older one (KIP-320; Java's Metadata does the same).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -26,6 +26,24 @@ class LeaderEpochs:
             told = msgspec.structs.replace(told, partitions=_newest(known.partitions, told.partitions))
         self._known[name] = told
         return told
+
+    def epochs(self, name: str) -> dict[int, int]:
+        """Return the leader epochs that are known of a topic, by partition."""
+        known = self._known.get(name)
+        return {} if known is None else {index: one.leader_epoch for index, one in known.partitions.items()}
+
+    def all_say(self, name: str, told: Sequence[TopicMeta], before: dict[int, int]) -> None:
+        """Take what every single broker says of a topic: an epoch that none of them knows is of a cluster that is gone.
+
+        `before`: the epochs known before they were asked. Where they grew meanwhile nothing is forgotten.
+        """
+        known = self._known.get(name)
+        if known is None or self.epochs(name) != before or any(one.topic_id != known.topic_id for one in told):
+            return
+        newest: dict[int, PartitionMeta] = {}
+        for one in told:
+            newest = _newest(newest, one.partitions)
+        self._known[name] = msgspec.structs.replace(known, partitions=newest)
 
     def keep(self, names: Iterable[str]) -> None:
         """Forget all other topics."""

@@ -20,6 +20,7 @@ from engine.wire.batch import read_header
 from engine.wire.records import Record, decode_records
 
 NONE, TOO_LARGE, INVALID_TIMESTAMP, OUT_OF_ORDER, INVALID_EPOCH, INVALID_RECORD = 0, 10, 32, 45, 47, 87
+DENIED = 29
 INVALID_TRANSACTION = 48
 SPAN = 2**31
 _REMEMBERED = 5
@@ -70,6 +71,8 @@ class TargetLog:
         self.oldest_ms = -1
         """Records with an older timestamp are refused."""
         self.refuses: Callable[[bytes], bool] = lambda _key: False
+        self.denied = False
+        """Whether nobody may write: a broker says so before it looks at anything else."""
         self.producers: dict[int, Remembered] = {}
         self.takes_part: set[int] = set()
         """Producers whose open transaction this partition is in."""
@@ -78,6 +81,8 @@ class TargetLog:
 
     def append(self, payload: bytes) -> Answer:
         """Append one batch."""
+        if self.denied:
+            return Answer(DENIED)
         header = read_header(memoryview(payload), 0)
         assert header.record_count == header.last_offset_delta + 1
         assert not header.is_control

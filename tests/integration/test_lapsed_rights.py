@@ -31,9 +31,9 @@ def lapsing_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluste
         yield cluster
 
 
-async def deny(cluster: Cluster, topic: str, *, action: str) -> None:
-    """Take the right to read a topic away (`--add` a denial), or give it back (`--remove` it)."""
-    words = (action, "--force", "--deny-principal", "User:ANONYMOUS", "--operation", "Read", "--topic", topic)
+async def deny(cluster: Cluster, topic: str, *, action: str, operation: str = "Read") -> None:
+    """Take a right on a topic away (`--add` a denial), or give it back (`--remove` it)."""
+    words = (action, "--force", "--deny-principal", "User:ANONYMOUS", "--operation", operation, "--topic", topic)
     await asyncio.to_thread(cluster.tool, _ACLS, "--bootstrap-server", cluster.bootstrap_servers, *words)
 
 
@@ -74,3 +74,27 @@ async def test_a_right_to_read_that_lapses_stops_nothing_for_good(lapsing_cluste
         resumed = {one.lane.topic: one.tail_records for one in run.told(Resumed)}
         assert resumed == {"lapse": 200, "beside": 200}
     assert await assert_identical(lapsing_cluster, lapsing_cluster, "lapse", copied) == 200
+
+
+async def test_a_right_to_write_positions_that_lapses_stops_nothing_for_good(lapsing_cluster: Cluster) -> None:
+    """What needs no position is copied meanwhile, and the position goes when the right is given back."""
+    mirror = Mirror(lapsing_cluster, lapsing_cluster, "unwritten", flush_s=0.2, untold_s=0.2)
+    await mirror.open()
+    copied = await mirror.topic("unwritten")
+    async with mirror.run() as run:
+        await produce(lapsing_cluster, "unwritten", 0, numbered(100))
+        await run.until_copied()
+        await deny(lapsing_cluster, mirror.positions_topic, action="--add", operation="Write")
+        await produce(lapsing_cluster, "unwritten", 0, numbered(100, first=100))
+        lapsed = await until_lapsed(run, "unwritten")
+        assert f"grant Write on topic {mirror.positions_topic}" in lapsed.text()
+        await produce(lapsing_cluster, "unwritten", 0, numbered(100, first=200))
+        await run.until_copied()
+        await deny(lapsing_cluster, mirror.positions_topic, action="--remove", operation="Write")
+        await run.until_told(LaneReleased, "unwritten")
+        assert len(run.told(AccessDenied)) == len(run.told(LaneReleased)) == 1
+    async with mirror.run() as run:
+        await produce(lapsing_cluster, "unwritten", 0, numbered(100, first=300))
+        await run.until_copied()
+        assert [one.tail_records for one in run.told(Resumed)] == [0]
+    assert await assert_identical(lapsing_cluster, lapsing_cluster, "unwritten", copied) == 400

@@ -3,7 +3,7 @@
 import pytest
 
 from engine.core import map_runs
-from engine.core.actions import Fail, Reacquire, Retry
+from engine.core.actions import Fail, Reacquire, Retry, WriteAllowed, WriteDenied
 from engine.core.block_stream import BlockStream, BlockWrite
 from engine.core.events import LaneRefused
 from engine.core.map_blocks import decode_block, read_block_key
@@ -77,6 +77,26 @@ def test_a_position_counts_a_block_when_it_is_durable() -> None:
     assert read_header(written(stream).payload, 0).base_sequence == 2
 
 
+def test_blocks_of_very_many_runs_go_in_batches_of_bounded_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(map_runs, "RUNS_PER_BLOCK", 128)
+    played, stream = begun()
+    copy(played, 1)
+    known = played.lane.map
+    assert known is not None
+    at = 2**40
+    for index in range(128 * 700):  # large gaps of many sizes: what a takeover may find
+        at += 2**33 + index * 7919 % 100_003
+        known.append(at, at, 1)
+    counts = list[int]()
+    while stream.due:
+        write = written(stream)
+        assert len(write.payload) < 300 * 1024
+        counts.append(write.record_count)
+        stream.on_outcome(write, APPENDED)
+    assert len(counts) > 1
+    assert sum(counts) == known.blocks == 700
+
+
 def test_what_is_copied_while_a_block_is_written_stays() -> None:
     played, stream = begun()
     copy(played, 3)
@@ -111,11 +131,25 @@ def test_a_fenced_write_means_that_the_lane_is_lost() -> None:
 def test_a_refused_block_stops_the_lane_and_names_the_topic() -> None:
     played, stream = begun()
     copy(played, 3)
-    action = stream.on_outcome(written(stream), Outcome(K.REFUSED, error_code=29, message="not allowed"))
+    action = stream.on_outcome(written(stream), Outcome(K.REFUSED, error_code=42, message="not so"))
     assert isinstance(action, Fail)
     assert isinstance(action.event, LaneRefused)
     assert "raymirror-map.A.internal refused a block" in action.event.text()
     assert played.lane.state is State.FAILED
+
+
+def test_blocks_that_may_not_be_written_wait_and_hold_back_a_lane_of_many_runs() -> None:
+    played, stream = begun(Limits(max_map_runs=4))
+    copy(played, 4)
+    write = written(stream)
+    denied = Outcome(K.REFUSED, error_code=29, message="no right")
+    assert stream.on_outcome(write, denied) == WriteDenied("offset map", 1, 29, "no right")
+    assert played.lane.state is State.COPYING
+    assert not played.lane.wants_fetch
+    stream.ask_again(1)
+    assert stream.next_write() is write
+    assert stream.on_outcome(write, APPENDED) == WriteAllowed("offset map")
+    assert played.lane.wants_fetch
 
 
 def test_too_many_runs_that_are_in_no_block_hold_the_lane_back() -> None:

@@ -32,7 +32,7 @@ def test_straight_records_are_one_run_and_a_gap_on_either_side_begins_another() 
 
 def test_an_empty_tail_has_no_runs() -> None:
     tail = MapTail(1, START, 0, ())
-    assert (tail.runs, tail.pending, tail.sealed(), tail.has_sealed) == ((), 0, (), False)
+    assert (tail.runs, tail.pending, tuple(tail.sealed()), tail.has_sealed) == ((), 0, (), False)
 
 
 def test_a_tail_goes_on_where_it_was_left() -> None:
@@ -54,10 +54,10 @@ def test_full_blocks_are_sealed_and_forgotten_when_durable() -> None:
         assert not tail.has_sealed  # the last run may still grow
         tail.append(*run)
     assert tail.has_sealed
-    assert tail.sealed() == (MapBlock(7, 3, tuple(runs[:RUNS_PER_BLOCK])),)
+    assert tuple(tail.sealed()) == (MapBlock(7, 3, tuple(runs[:RUNS_PER_BLOCK])),)
     for run in runs[RUNS_PER_BLOCK + 1 :]:
         tail.append(*run)
-    assert tail.sealed() == (
+    assert tuple(tail.sealed()) == (
         MapBlock(7, 3, tuple(runs[:RUNS_PER_BLOCK])),
         MapBlock(8, 3, tuple(runs[RUNS_PER_BLOCK : 2 * RUNS_PER_BLOCK])),
     )

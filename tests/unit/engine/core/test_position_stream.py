@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.core.actions import Fail, Reacquire, Retry
+from engine.core.actions import Fail, Reacquire, Retry, WriteAllowed, WriteDenied
 from engine.core.events import PositionRefused
 from engine.core.outcome import Outcome
 from engine.core.position import decode_value
@@ -117,14 +117,49 @@ def test_a_fenced_position_asks_for_the_owner(kind: K) -> None:
     assert action == Reacquire("position: old epoch", fenced=kind is K.FENCED)
 
 
-@pytest.mark.parametrize(("message", "reason"), [("not authorised", "not authorised"), ("", "refused")])
+@pytest.mark.parametrize(("message", "reason"), [("not so", "not so"), ("", "refused")])
 def test_a_refused_position_fails_the_lane(message: str, reason: str) -> None:
     played, stream = begun()
-    action = stream.on_outcome(written(stream), Outcome(K.REFUSED, error_code=29, message=message))
+    action = stream.on_outcome(written(stream), Outcome(K.REFUSED, error_code=42, message=message))
     assert isinstance(action, Fail)
     assert isinstance(action.event, PositionRefused)
-    assert (action.event.error_code, action.event.reason) == (29, reason)
+    assert (action.event.error_code, action.event.reason) == (42, reason)
     assert played.lane.state is State.FAILED
+
+
+@pytest.mark.parametrize("code", [29, 30, 31, 53])
+def test_a_position_that_may_not_be_written_waits_and_holds_back_what_needs_it(code: int) -> None:
+    played, stream = begun()
+    write = written(stream)
+    denied = Outcome(K.REFUSED, error_code=code, message="no right")
+    played.feed(2)
+    for attempt in (1, 2):
+        assert stream.on_outcome(write, denied) == WriteDenied("position", attempt, code, "no right")
+        assert stream.denied
+        assert played.send() == []
+        stream.on_retry()  # for something else, which must not make it ask oftener
+        stream.ask_again(attempt - 1)
+        assert stream.next_write() is None
+        stream.ask_again(attempt)
+        assert stream.next_write() is write
+        stream.ask_again(attempt)  # it is on its way
+        assert stream.next_write() is None
+    assert stream.on_outcome(write, APPENDED) == WriteAllowed("position")
+    assert not stream.denied
+    assert len(played.send()) == 1
+    assert played.lane.state is State.COPYING
+
+
+def test_what_waits_for_a_right_is_forgotten_with_its_epoch() -> None:
+    played, stream = begun()
+    stream.on_outcome(written(stream), Outcome(K.REFUSED, error_code=29))
+    stream.begin()
+    stream.ask_again(1)
+    write = written(stream)
+    assert sequence(write) == 0
+    assert stream.next_write() is None
+    assert stream.on_outcome(write, APPENDED) == WriteAllowed("position")
+    assert not played.lane.plan_needed
 
 
 @pytest.mark.parametrize("end", ["fail", "stop", "disown"])

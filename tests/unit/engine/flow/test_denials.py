@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
+import msgspec
 import pytest
 
+from engine.core import map_runs
 from engine.core.actions import Inspect, ReadTail
 from engine.core.events import AccessDenied, LaneRefused, LaneReleased, Resumed
 from engine.core.states import State
@@ -11,7 +13,7 @@ from engine.errors import KafkaRefusal, OffsetGone
 from engine.flow import joining
 from engine.kafka.source import fetch_fault
 from policies.model import TopicPartition
-from tests.unit.engine.flow.stage import Stage, until
+from tests.unit.engine.flow.stage import POSITIONS, TERMS, Stage, until
 
 DENIED = KafkaRefusal("offsets of A.t-1", 29, "TopicAuthorizationFailed", "grant Read and Describe on the topic")
 BAD = TopicPartition("A.t", 1)
@@ -141,3 +143,103 @@ async def test_a_tail_that_retention_takes_while_it_is_read_is_judged_again(time
     assert stage.told(LaneRefused) == []
     assert barriers.count("acquire") == 2 + (times > 5)
     assert len(stage.told(Resumed)) == 2
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+async def test_a_position_that_may_not_be_written_holds_its_lane_and_goes_later(transactional: bool) -> None:
+    stage = stage_of(1)
+    if transactional:
+        stage.copier = stage.new_copier(msgspec.structs.replace(TERMS, commit_s=0.02))
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.whole() and stage.driver().positions.settled)
+        copied = len(stage.copied())
+        stage.positions.denied = True
+        stage.sources[0].vanish(3)  # what comes behind needs a position with a new run
+        stage.sources[0].data(2)
+        stage.a.grow()
+        await until(lambda: stage.told(AccessDenied) or stage.state() is State.FAILED)
+        assert stage.state() is not State.FAILED
+        await until(lambda: stage.driver().positions._attempt > 3)
+        assert len(stage.copied()) == copied
+        assert f"grant Write on topic {POSITIONS}" in stage.driver().reason
+        assert stage.told(LaneReleased) == []
+        stage.positions.denied = False
+        await until(stage.whole)
+        await until(lambda: stage.told(LaneReleased))
+        assert stage.driver().reason == ""
+    assert len(stage.told(AccessDenied)) == len(stage.told(LaneReleased)) == 1
+    assert stage.stored().source_next == stage.sources[0].end
+
+
+async def test_what_needs_no_position_is_copied_while_none_may_be_written() -> None:
+    stage = stage_of(1)
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.whole() and stage.driver().positions.settled)
+        stage.positions.denied = True
+        stage.sources[0].data(4)
+        stage.a.grow()
+        await until(lambda: stage.whole() or stage.state() is State.FAILED)
+        await until(lambda: stage.told(AccessDenied) or stage.state() is State.FAILED)
+        stage.sources[0].data(4)
+        stage.a.grow()
+        await until(lambda: stage.whole() or stage.state() is State.FAILED)
+        assert stage.state() is State.COPYING
+    assert stage.stored().source_next < stage.sources[0].end  # the lane left without, and nobody waited for it
+
+
+async def test_a_map_and_positions_that_may_not_be_written_are_asked_for_at_a_steady_rate(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(map_runs, "RUNS_PER_BLOCK", 2)
+    stage = stage_of(1)
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.whole() and stage.driver().positions.settled)
+        for _ in range(4):
+            stage.sources[0].vanish(1)
+            stage.sources[0].data(1)
+        stage.blocks.denied = True
+        stage.a.grow()
+        await until(lambda: stage.told(AccessDenied) or stage.state() is State.FAILED)
+        stage.positions.denied = True
+        stage.driver().positions.flush_asked = True
+        stage.sources[0].vanish(1)
+        stage.sources[0].data(1)
+        stage.a.grow()
+        await until(lambda: len(stage.told(AccessDenied)) == 2 or stage.state() is State.FAILED)
+        assert stage.state() is State.COPYING
+        before = stage.driver().blocks._attempt
+        await until(lambda: stage.driver().positions._attempt > 12)
+        assert stage.driver().blocks._attempt - before < 40  # each asks for itself: no answer makes two questions
+        stage.positions.denied = False
+        await until(lambda: len(stage.told(LaneReleased)) == 1)
+        assert "offset map" in stage.driver().reason  # the other right is still away
+        stage.blocks.denied = False
+        await until(lambda: len(stage.told(LaneReleased)) == 2 and stage.whole())
+        assert stage.driver().reason == ""
+    assert len(stage.told(AccessDenied)) == 2
+    assert stage.stored().map_blocks > 0
+
+
+@pytest.mark.parametrize("code", [29, 53, 47])
+async def test_a_fence_that_may_not_be_kept_alive_waits_for_the_right_only(code: int) -> None:
+    """Who is replaced is acquired again; who has lost a right keeps the lane, however long that takes."""
+    stage = stage_of()
+    stage.copier = stage.new_copier(msgspec.structs.replace(TERMS, flush_s=0.05, untold_s=0.05, keep_alive_s=0.1))
+    stage.assign()
+    barriers: list[str] = []
+    async with stage.running():
+        await until(lambda: stage.whole(0) and stage.whole(1) and stage.driver(1).positions.settled)
+        stage.b.begun = barriers.append
+        stage.b.fail = failing("keep alive", KafkaRefusal("transactional id", code, "no", "grant Write"), 3)
+        if code == 47:
+            await until(lambda: "acquire" in barriers)
+            return
+        await until(lambda: stage.told(AccessDenied) or "acquire" in barriers)
+        await until(lambda: stage.told(LaneReleased) or "acquire" in barriers)
+        assert "acquire" not in barriers
+        assert stage.driver(1).flaps == 0
+        assert stage.driver(1).reason == ""
+    assert len(stage.told(AccessDenied)) == len(stage.told(LaneReleased)) == 1

@@ -1,6 +1,7 @@
 """Target offsets that are not ours, looked at one gap at a time however busy another writer is."""
 
 import asyncio
+from collections.abc import Sequence
 from itertools import pairwise
 
 import msgspec
@@ -11,6 +12,7 @@ from engine.core.events import ForeignWriter, LaneRefused
 from engine.core.resume import TailBatch
 from engine.core.states import State
 from engine.errors import ConnectionLost, KafkaRefusal
+from engine.flow.ports import LATEST
 from policies.model import TopicPartition
 from tests.fakes.brokers import turns
 from tests.fakes.cluster import FakeCluster
@@ -199,3 +201,43 @@ async def test_a_look_on_behalf_of_a_former_owner_says_nothing(lost: bool) -> No
         assert stage.slow.reads == reads + 1
         assert not stage.stopped()
     assert stage.foreign_told() == []
+
+
+@pytest.mark.parametrize("part", [False, True], ids=["all lost", "a part lost"])
+async def test_a_look_at_what_the_target_has_lost_ends(part: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lane itself finds that out, and is acquired anew; what is left of another writer's is still told."""
+    monkeypatch.setattr("engine.flow.gap_inspector._END_WAIT_S", 0.001)
+    stage = Beside(stop=False)
+    async with stage.running():
+        await until(stage.whole)
+        end = stage.targets[0].end
+        if part:
+            stage.targets[0].foreign(1)
+        stage.slow.reads = 0
+        inspector = stage.copier._remedies._gaps
+        inspector.found(stage.driver(), end if part else end + 3, end + 1_000_000)
+        await until(lambda: stage.foreign_told() if part else not inspector._lanes)
+        assert stage.slow.reads == part
+        assert stage.state() is State.COPYING
+    assert [(one.first, one.last) for one in stage.foreign_told()] == ([(end, end)] if part else [])
+
+
+async def test_a_look_does_not_believe_an_old_end_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leader of the past is asked, and then the one that has the records."""
+    monkeypatch.setattr("engine.flow.gap_inspector._END_WAIT_S", 0.001)
+    stage = Beside(stop=False)
+    async with stage.running():
+        await until(stage.whole)
+        offsets, lies, past = stage.b.offsets, [3], stage.targets[0].end
+
+        async def old_offsets(partitions: Sequence[TopicPartition], at: int) -> dict[TopicPartition, int]:
+            found = await offsets(partitions, at)
+            if at == LATEST and TopicPartition("A.t", 0) in found and lies[0]:
+                lies[0] -= 1
+                found[TopicPartition("A.t", 0)] = past
+            return found
+
+        setattr(stage.b, "offsets", old_offsets)  # noqa: B010
+        await stage.gap()
+        await until(stage.foreign_told)
+        assert lies == [0]

@@ -10,7 +10,7 @@ from engine.core.states import State
 from engine.flow.ports import LATEST, Cluster, FetchFault, Leader, Wanted
 from engine.kafka.source import fetch_fault
 from policies.model import TopicPartition
-from tests.fakes.cluster import OUT_OF_RANGE
+from tests.fakes.cluster import OUT_OF_RANGE, UNKNOWN_LEADER_EPOCH
 from tests.unit.engine.flow.stage import POSITIONS, Stage, until
 
 SOURCE, COPY = TopicPartition("t", 0), TopicPartition("A.t", 0)
@@ -212,6 +212,30 @@ async def test_a_source_that_all_its_brokers_say_is_of_a_former_epoch_stops_the_
             assert "delete topic A.t on B" in event.what
         else:  # one that is away may know better
             await until(lambda: "survey" in asked and stage.state() is State.COPYING)
+            assert not stage.told(LaneRefused)
+
+
+@pytest.mark.parametrize("all_answer", [True, False])
+async def test_a_source_that_becomes_one_of_a_former_epoch_stops_the_running_lane(all_answer: bool) -> None:
+    stage = Stale()
+    stage.assign()
+    async with stage.running():
+        await stage.fill()
+        copied = stage.driver().lane.source_leader_epoch
+        asked = list[str]()
+        stage.a.before, stage.a.all_answer = asked.append, all_answer
+        stage.a.leader[SOURCE] = Leader(1, 1, "id-t")
+        stage.a.fault = lambda _want: fetch_fault(UNKNOWN_LEADER_EPOCH)
+        stage.a.grow()
+        if all_answer:
+            await until(lambda: stage.state() is State.FAILED)
+            (event,) = stage.told(LaneRefused)
+            assert isinstance(event, LaneRefused)
+            assert f"led at leader epoch 1, and records of leader epoch {copied} were copied" in event.what
+            assert stage.driver().reason == event.text()
+        else:
+            await until(lambda: "survey" in asked)
+            assert stage.state() is State.COPYING
             assert not stage.told(LaneRefused)
 
 

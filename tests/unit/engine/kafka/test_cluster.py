@@ -213,6 +213,15 @@ async def test_a_survey_asks_every_broker_and_keeps_the_newest_answer(monkeypatc
     assert await client.survey(["t"])
     for _ in range(2):  # whichever broker is asked now
         assert (await client.metadata(["t"])).leader(TopicPartition("t", 0)) == (2, 5)
+    epochs |= {2: 1, 3: 1}  # restored from an earlier state
+    for _ in range(2):
+        assert (await client.metadata(["t"])).leader(TopicPartition("t", 0)) == (2, 5)
+    client._brokers[1] = client._brokers[2]
+    assert not await client.survey(["t"])  # one does not answer, and may know better
+    assert (await client.metadata(["t"])).leader(TopicPartition("t", 0)) == (2, 5)
+    del client._brokers[1]
+    assert await client.survey(["t"])
+    assert (await client.metadata(["t"])).leader(TopicPartition("t", 0))[1] == 1
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,33 @@ def test_a_topic_without_an_id_may_have_been_made_anew() -> None:
     assert leaders(epochs.newest("t", topic(0, topic_id=NO_ID))) == [0]
 
 
+def test_what_no_broker_of_all_knows_is_forgotten() -> None:
+    epochs = LeaderEpochs()
+    epochs.newest("t", topic(9, 2))
+    before = epochs.epochs("t")
+    epochs.all_say("t", [topic(4, 2), topic(5, 2)], before)
+    assert leaders(epochs.newest("t", topic(4, 1))) == [5, 2]
+
+
+@pytest.mark.parametrize("told", [[topic(4), topic(9)], [topic(4), topic(5, topic_id=OTHER)]])
+def test_what_one_broker_knows_or_another_topic_is_no_reason_to_forget(told: list[TopicMeta]) -> None:
+    epochs = LeaderEpochs()
+    epochs.newest("t", topic(9))
+    epochs.all_say("t", told, epochs.epochs("t"))
+    assert leaders(epochs.newest("t", topic(5))) == [9]
+
+
+def test_what_became_known_while_they_were_asked_is_kept() -> None:
+    epochs = LeaderEpochs()
+    epochs.newest("t", topic(5))
+    before = epochs.epochs("t")
+    epochs.newest("t", topic(6))
+    epochs.all_say("t", [topic(5), topic(5)], before)
+    assert leaders(epochs.newest("t", topic(5))) == [6]
+    epochs.all_say("u", [topic(5)], epochs.epochs("u"))
+    assert leaders(epochs.newest("u", topic(4))) == [4]
+
+
 def test_topics_that_are_gone_are_forgotten() -> None:
     epochs = LeaderEpochs()
     epochs.newest("t", topic(5))
