@@ -136,7 +136,7 @@ def flow_line(flow: FlowStatus, at_ms: int) -> str:
 def groups_text(flow: FlowStatus) -> str:
     """Say how the consumer groups of a flow are, empty where there is nothing to say."""
     report = flow.groups
-    if report is None or not (report.groups or report.not_synced or report.trouble):
+    if report is None or not (report.groups or report.not_synced or report.away or report.trouble):
         return ""
     parts = [f"{report.groups:,} mirrored", f"{counted(sum(report.how.values()), 'offset')} translated"]
     parts += [f"{count:,} without an answer ({why})" for why, count in sorted(report.without.items())]

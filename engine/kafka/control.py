@@ -35,6 +35,13 @@ class _Trouble(msgspec.Struct, frozen=True):
     again_at_s: float
 
 
+class _Attempt(msgspec.Struct, frozen=True):
+    """An attempt to connect that goes on, and since when."""
+
+    task: asyncio.Task[Connection | BrokerUnreachable]
+    began_s: float
+
+
 class SharedConnections:
     """The shared connections of one client; `open_` makes a new one. Raises BrokerUnreachable as that does.
 
@@ -46,7 +53,7 @@ class SharedConnections:
         self._open = open_
         self._shut_s = shut_s
         self._connections: dict[_Key, Connection] = {}
-        self._attempts: dict[_Key, asyncio.Task[Connection | BrokerUnreachable]] = {}
+        self._attempts: dict[_Key, _Attempt] = {}
         self._troubles: dict[int, _Trouble] = {}
 
     async def get(self, node: int, turn: int = 0, *, within_s: float = PATIENCE_S) -> Connection:
@@ -60,17 +67,18 @@ class SharedConnections:
         if attempt is None:
             if trouble is not None and now_s() < trouble.again_at_s:
                 raise trouble.error.again()
-            attempt = self._attempts[key] = asyncio.create_task(self._attempt(key))
-        patience_s = min(within_s, _GLANCE_S) if trouble is not None and trouble.slow else within_s
+            attempt = self._attempts[key] = _Attempt(asyncio.create_task(self._attempt(key)), now_s())
+        # Who comes later has less to wait for: a broker's silence costs everybody together what it costs one.
+        left_s = 0.0 if trouble is not None and trouble.slow else attempt.began_s + within_s - now_s()
         # Unlike a time-out around the task, a wait leaves it going, for whoever asks next.
-        await asyncio.wait([attempt], timeout=patience_s)
-        if not attempt.done():
+        await asyncio.wait([attempt.task], timeout=min(within_s, max(left_s, _GLANCE_S)))
+        if not attempt.task.done():
             if trouble is not None:
                 raise trouble.error.again()
-            raise BrokerUnreachable(f"broker {node}", f"no connection within {patience_s:g} s")
-        if attempt.cancelled():
+            raise BrokerUnreachable(f"broker {node}", f"no connection within {within_s:g} s")
+        if attempt.task.cancelled():
             raise BrokerUnreachable(f"broker {node}", "the client was closed")
-        found = attempt.result()
+        found = attempt.task.result()
         if isinstance(found, BrokerUnreachable):
             raise found.again()
         return found
@@ -105,12 +113,14 @@ class SharedConnections:
         self._troubles.clear()
 
     def is_away(self, node: int) -> bool:
-        """Whether the last attempt to connect to a broker failed."""
-        return node in self._troubles
+        """Whether the last attempt to connect to a broker failed, or one that goes on takes long."""
+        overdue_s = now_s() - _QUICK_S
+        slow = any(key[0] == node and attempt.began_s < overdue_s for key, attempt in self._attempts.items())
+        return slow or node in self._troubles
 
     async def close(self) -> None:
         """Close every connection, and those that are being opened."""
-        attempts = list(self._attempts.values())
+        attempts = [attempt.task for attempt in self._attempts.values()]
         for attempt in attempts:
             attempt.cancel()
         if attempts:

@@ -169,6 +169,14 @@ def test_groups_say_how_many_and_what_is_missing() -> None:
     assert "A->B: groups: 1,200 mirrored" in out.getvalue()
 
 
+def test_a_broker_that_is_away_is_named_also_where_it_has_every_group() -> None:
+    report = GroupsReport(away={"broker 3 of cluster 'A'": "refused (0 groups)"})
+    of = msgspec.structs.replace(flow(), groups=report)
+    assert groups_text(of) == (
+        "groups: 0 mirrored, 0 offsets translated, broker 3 of cluster 'A' does not answer: refused (0 groups)"
+    )
+
+
 def test_configs_say_what_was_done_and_what_is_left() -> None:
     assert configs_text(flow()) == ""
     assert configs_text(msgspec.structs.replace(flow(), configs=ConfigReport())) == ""

@@ -39,6 +39,31 @@ async def test_an_attempt_outlives_who_waits_for_it() -> None:
     await shared.close()
 
 
+async def test_patience_with_an_attempt_is_spent_once_and_others_are_asked_first_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(control, "_GLANCE_S", 0.01)
+    now_s = 100.0
+    monkeypatch.setattr(control, "now_s", lambda: now_s)
+    door = Door()
+    shared = SharedConnections(door.open, 0.0)
+    with pytest.raises(BrokerUnreachable):
+        await shared.get(1, within_s=0.01)
+    assert not shared.is_away(1)
+    now_s += 5.0
+    assert shared.is_away(1)
+    assert not shared.is_away(2)
+    async with asyncio.timeout(60):
+        with pytest.raises(BrokerUnreachable, match=r"broker 1: cannot connect: no connection within 5 s"):
+            await shared.get(1, within_s=5.0)
+        waiting = asyncio.create_task(shared.get(1, within_s=3600.0))  # whose own patience is not over
+        await asyncio.sleep(0)
+        door.mute.set()
+        assert (await waiting).port == 1
+    assert (door.opened, shared.is_away(1)) == ([1], False)
+    await shared.close()
+
+
 async def test_a_broker_that_did_not_answer_is_left_alone_and_others_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(control, "_QUICK_S", 0.0)  # however soon it failed, that took long
     now_s = 100.0
