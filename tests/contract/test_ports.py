@@ -271,7 +271,7 @@ async def test_a_record_too_old(stage: Stage) -> None:
 async def test_what_does_not_exist_is_to_be_looked_up_again(stage: Stage, missing: str) -> None:
     async with writing(stage) as writer:
         where = TopicPartition(stage.name, 99) if missing == "partition" else TopicPartition("no-such-topic", 0)
-        assert told(await writer.ask(batch(writer.producer, 0), where)) == refused(K.RETRY, 3)
+        assert told(await writer.ask(batch(writer.producer, 0), where)) == refused(K.UNKNOWN, 3)
         assert where not in await stage.port.leaders([where])
 
 
@@ -281,7 +281,7 @@ async def test_the_outcomes_come_in_the_order_of_the_appends(stage: Stage) -> No
         other, none = TopicPartition(stage.name, 1), TopicPartition(stage.name, 99)
         wanted = [(none, batch(producer, 0)), (other, batch(producer, 5)), (writer.where, batch(producer, 3))]
         outcomes = await send(writer.broker, *wanted)
-        assert [told(one) for one in outcomes] == [refused(K.RETRY, 3), appended(0), refused(K.ORDER, 45)]
+        assert [told(one) for one in outcomes] == [refused(K.UNKNOWN, 3), appended(0), refused(K.ORDER, 45)]
 
 
 async def test_two_batches_of_a_partition_in_one_request_are_not_sent(stage: Stage) -> None:
@@ -305,10 +305,10 @@ async def test_appends_to_a_topic_created_anew_are_not_taken(stage: Stage) -> No
         before = (await stage.port.leaders([writer.where]))[writer.where]
         await writer.append(0)
         await stage.recreate(writer.where)
-        assert told(await writer.ask(batch(writer.producer, 2))) == refused(K.RETRY, 100)
+        assert told(await writer.ask(batch(writer.producer, 2))) == refused(K.UNKNOWN, 100)
         after = (await stage.port.leaders([writer.where]))[writer.where]
         assert after.topic_id not in ("", before.topic_id)
-        assert told(await writer.ask(batch(writer.producer, 2))) == refused(K.RETRY, 100)
+        assert told(await writer.ask(batch(writer.producer, 2))) == refused(K.UNKNOWN, 100)
         assert await writer.end() == 0
 
 

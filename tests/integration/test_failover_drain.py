@@ -46,13 +46,13 @@ async def test_what_is_not_drained_in_time_is_named_and_its_groups_are_not_equal
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    world, topic = Rayless(tmp_path, "late", source_cluster, target_cluster), "late-t"
+    world, topic = Rayless(tmp_path, "undrained", source_cluster, target_cluster), "undrained-t"
     await create_topics(source_cluster, {topic: 2})
     for number in range(2):
         await produce(source_cluster, topic, number, numbered(RECORDS))
-    await stock.commit(source_cluster, "late-held", topic, {0: 120, 1: 50})
-    await stock.commit(source_cluster, "late-free", topic, {1: RECORDS})
-    async with world.run(), producer(source_cluster, transactional_id="late-open") as client:
+    await stock.commit(source_cluster, "undrained-held", topic, {0: 120, 1: 50})
+    await stock.commit(source_cluster, "undrained-free", topic, {1: RECORDS})
+    async with world.run(), producer(source_cluster, transactional_id="undrained-open") as client:
         await world.until(copied(2 * RECORDS), "all is copied")
         async with client.transaction():  # open until the failover is over: what lies behind it cannot be copied
             await client.send_and_wait(topic, b"open", partition=0)
@@ -70,11 +70,11 @@ async def test_what_is_not_drained_in_time_is_named_and_its_groups_are_not_equal
     (new,) = by_partition(found, f"{topic}-never").values()
     assert (new["drained"], new["source_end"]) == (False, 7)
     assert "has not taken it up" in new["why"]
-    assert stands_of(found, "late-free") == {1: ""}
-    stands = stands_of(found, "late-held")
+    assert stands_of(found, "undrained-free") == {1: ""}
+    stands = stands_of(found, "undrained-held")
     assert stands[1] == ""
     assert "not drained" in stands[0], "it stands at its place, and records of its partition are missing"
-    assert len((await read_places(target_cluster, f"late.{topic}"))[1]) == RECORDS + MORE
+    assert len((await read_places(target_cluster, f"undrained.{topic}"))[1]) == RECORDS + MORE
     assert world.outcomes[-1].records == -1, "nobody knows how many the new topic has"
 
 
