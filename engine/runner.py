@@ -17,6 +17,7 @@ from engine.kafka.topics import Topics
 from engine.opening import Opening
 from engine.sampling import sample_writer
 from engine.settings import FlowConfig, MirrorConfig
+from engine.wire.bounded import MAX_INFLATED_BYTES
 from policies.model import PartitionSet
 
 __all__ = ["Copier", "Discovery", "TopicKeeper", "terms_for"]
@@ -86,10 +87,12 @@ class Copier:
         client_id = f"raymirror|{flow.name}|{copier_id}"
         self._source = client_for(config.clusters[flow.name.source], client_id)
         self._target = client_for(config.clusters[flow.name.target], client_id)
-        on_target = KafkaCluster(self._target, request_timeout_s=flow.request_timeout_s)
+        # A lower limit is for what is written anew: a batch that is copied as it is may be larger, and is read too.
+        most = max(flow.inflated_bytes, MAX_INFLATED_BYTES)
+        on_target = KafkaCluster(self._target, request_timeout_s=flow.request_timeout_s, inflated_bytes=most)
         self._copier = FlowCopier(
             terms_for(flow, deployment_id),
-            KafkaCluster(self._source, request_timeout_s=flow.request_timeout_s),
+            KafkaCluster(self._source, request_timeout_s=flow.request_timeout_s, inflated_bytes=most),
             on_target,
             flow.starts.start_for,
         )

@@ -29,7 +29,8 @@ from engine.core.resume import REGRESSION, RENEWED, Found
 from engine.core.states import State
 from engine.core.stored_tail import UNDONE
 from engine.core.sync_emitter import last_pair
-from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, OffsetGone
+from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, OffsetGone, WireError
+from engine.flow.corruption import corrupt_log
 from engine.flow.gate import Gate
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.mending import Mended, Mending
@@ -215,6 +216,8 @@ class Acquisition:
                     judged[driver] = await self._judge_again(driver, fenced[driver], world)
             except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as error:
                 errors.append(error)
+            except WireError as error:
+                judged[driver] = corrupt_log(self._terms, driver.name, error)
 
         await run_all(*(judge(driver) for driver in drivers))
         for driver, found in judged.items():

@@ -13,7 +13,7 @@ from engine.clock import backoff_s, now_s, pause
 from engine.core.batch_limit import DEFAULT_BYTES, SIZE_CONFIGS, most_bytes
 from engine.core.events import AnyEvent
 from engine.core.states import State
-from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, WireError
 from engine.flow.acquisition import Acquisition
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.ports import FENCED, Cluster
@@ -30,7 +30,7 @@ _PATIENCE_S = 5.0
 _FEW = 32
 """So many lanes are owned at once, needed or not: to ask which of them could wait would take as long."""
 
-_Failure = ConnectionLost | BrokerUnreachable | KafkaRefusal
+_Failure = ConnectionLost | BrokerUnreachable | KafkaRefusal | WireError
 
 
 class _Batch:
@@ -112,7 +112,7 @@ class Joining:
                 await self._acquisition.rest(fresh, self._tell)
                 left = self._still_to_acquire(left)
             before = await self._look_before(left, attempt)
-        except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as error:
+        except (ConnectionLost, BrokerUnreachable, KafkaRefusal, WireError) as error:
             await self._failed(left, attempt, error)
             return
         left = await self._within_reach(left, attempt)
@@ -150,7 +150,7 @@ class Joining:
     async def _fence(self, driver: LaneDriver, before: Before, batch: _Batch, attempt: int) -> None:
         try:
             batch.fenced[driver] = await self._acquisition.fence(driver, before)
-        except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as error:
+        except (ConnectionLost, BrokerUnreachable, KafkaRefusal, WireError) as error:
             self._spawn(self._failed([driver], attempt, error))
         finally:
             batch.through()
@@ -161,7 +161,7 @@ class Joining:
             return
         try:
             late = await self._acquisition.behind({d: wave[d] for d in left}, self._tell, waited=waited)
-        except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as error:
+        except (ConnectionLost, BrokerUnreachable, KafkaRefusal, WireError) as error:
             await self._failed(left, attempt, error)
             return
         for driver in self._still_to_acquire(left):

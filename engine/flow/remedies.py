@@ -22,8 +22,6 @@ from engine.core.batch_limit import SIZE_CONFIGS, most_bytes
 from engine.core.commit_events import CommitUnmarked
 from engine.core.events import (
     AnyEvent,
-    BatchRefused,
-    CorruptSource,
     HeldByTransaction,
     IdentityChanged,
     LaneRefused,
@@ -36,7 +34,8 @@ from engine.core.events import (
 from engine.core.piece import Payload
 from engine.core.resume import Tail
 from engine.core.states import State
-from engine.errors import BatchTooLarge, BrokerUnreachable, ConnectionLost, KafkaRefusal, WireError
+from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, WireError
+from engine.flow.corruption import corrupt_source
 from engine.flow.denials import Denials
 from engine.flow.earlier_source import EarlierSource
 from engine.flow.gap_inspector import GapInspector
@@ -282,18 +281,7 @@ class Remedies:
 
     def corrupt(self, driver: LaneDriver, error: WireError) -> None:
         """A source batch is not what the format says, or larger inside than it may be."""
-        event: AnyEvent = CorruptSource(
-            flow=self._terms.flow, lane=driver.name.source, source_offset=error.offset, what=error.what
-        )
-        if isinstance(error, BatchTooLarge):
-            event = BatchRefused(
-                flow=self._terms.flow,
-                lane=driver.name.source,
-                source_offset=error.offset,
-                limit_bytes=self._terms.inflated_bytes,
-                what=error.what,
-            )
-        self.fail(driver, event)
+        self.fail(driver, corrupt_source(self._terms, driver.name.source, error))
 
     async def _out_of_range(self, driver: LaneDriver) -> None:
         source, wanted = driver.name.source, driver.lane.fetch_offset

@@ -3,35 +3,38 @@
 from engine.core.cluster_ids import other_than
 from engine.core.position import Position
 from engine.errors import OtherCluster
-from engine.flow.stored_positions import stored_positions
+from engine.flow.stored_positions import decode_positions
 from engine.kafka.cluster import ClusterClient
-from engine.kafka.gateway import KafkaCluster
+from engine.kafka.positions import read_positions
 from engine.settings import FlowConfig
 
 
-async def check_clusters(flow: FlowConfig, source: ClusterClient | None, target: ClusterClient) -> None:
+async def check_clusters(flow: FlowConfig, source: ClusterClient | None, target: ClusterClient) -> bool:
     """Refuse clusters that no position of a topic of the flow names, where some name others.
 
-    None as the source: only the target is judged. What is refused is forgotten, so that the next `open` looks again.
-    Raises OtherCluster, ConnectionLost, BrokerUnreachable, KafkaRefusal.
+    None as the source: only the target is judged. Where brokers are away that lead positions, those of the others
+    count; return False where the rest may still say something else. What is refused is forgotten, so that the next
+    `open` looks again. Raises OtherCluster, KafkaRefusal; ConnectionLost, BrokerUnreachable where none can be read.
     """
-    stored = await stored_positions(KafkaCluster(target), flow.positions_topic, flow.position_keys)
+    read = await read_positions(target, flow.positions_topic)
     ours = [
         position
-        for lane, position in stored.lanes.items()
+        for lane, position in decode_positions(read.records, flow.position_keys).items()
         if isinstance(position, Position) and flow.selection.wants(lane.topic)
     ]
-    await _check(flow, target, [one.target_cluster_id for one in ours])
+    named = await _check(flow, target, [one.target_cluster_id for one in ours])
     if source is not None:
-        await _check(flow, source, [one.source_cluster_id for one in ours])
+        named &= await _check(flow, source, [one.source_cluster_id for one in ours])
+    return read.complete or named
 
 
-async def _check(flow: FlowConfig, client: ClusterClient, named: list[str]) -> None:
+async def _check(flow: FlowConfig, client: ClusterClient, named: list[str]) -> bool:
+    """Return whether some position names the cluster: then no other one can speak against it."""
     # One that has just opened knows: a source that goes away now must not look like one that cannot be judged.
     found = client.identity.id or (await client.metadata([])).cluster_id
     expected = other_than(found, named)
     if not expected:
-        return
+        return found in named
     await client.leave()
     raise OtherCluster(
         f"cluster {client.alias!r}",

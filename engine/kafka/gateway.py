@@ -13,6 +13,7 @@ from engine.kafka.faults import AUTHORIZATION
 from engine.kafka.protocol import text_id
 from engine.kafka.source import KafkaSourceBroker
 from engine.kafka.target import KafkaTargetBroker
+from engine.wire.bounded import MAX_INFLATED_BYTES
 from engine.wire.record import Record
 from policies.model import TopicPartition
 
@@ -20,9 +21,12 @@ from policies.model import TopicPartition
 class KafkaCluster:
     """One real cluster behind the ports of `engine/flow`."""
 
-    def __init__(self, client: ClusterClient, *, request_timeout_s: float = 30.0) -> None:
+    def __init__(
+        self, client: ClusterClient, *, request_timeout_s: float = 30.0, inflated_bytes: int = MAX_INFLATED_BYTES
+    ) -> None:
         self._client = client
         self._request_timeout_s = request_timeout_s
+        self._inflated_bytes = inflated_bytes
         self._topic_ids: dict[str, UUID] = {}
 
     async def cluster_id(self) -> str:
@@ -133,7 +137,9 @@ class KafkaCluster:
         self, partition: TopicPartition, first: int, end: int, *, committed: bool
     ) -> AsyncIterator[list[Record]]:
         """Read the records of a stretch of a log."""
-        return logs.read_log(self._client, partition, first, end, committed=committed)
+        return logs.read_log(
+            self._client, partition, first, end, committed=committed, inflated_bytes=self._inflated_bytes
+        )
 
     async def producer_expiries_s(self) -> dict[int, float]:
         """Return after how many seconds each broker that answers forgets a producer, 0 where we may not ask."""

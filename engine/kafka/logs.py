@@ -12,7 +12,7 @@ import msgspec
 
 from engine.clock import Turns
 from engine.core.resume import TailBatch
-from engine.errors import ConnectionLost, KafkaRefusal, MalformedBatch, OffsetGone
+from engine.errors import BatchTooLarge, ConnectionLost, KafkaRefusal, MalformedBatch, OffsetGone
 from engine.flow.ports import EARLIEST, LATEST, FetchTerms, Slice, Wanted
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.metadata import Metadata
@@ -21,7 +21,7 @@ from engine.kafka.source import KafkaSourceBroker
 from engine.tasks import run_all
 from engine.wire.aborted import AbortedTransactions, Fate, Fates
 from engine.wire.batch import BatchHeader, check_crc, control_type, split_batches
-from engine.wire.bounded import InflateError
+from engine.wire.bounded import MAX_INFLATED_BYTES, InflatedTooLarge, InflateError
 from engine.wire.decode import raw_records
 from engine.wire.records import Record, decode_records, walk_records
 from policies.model import TopicPartition
@@ -96,7 +96,12 @@ class _Log:
         return answer.buffer, found
 
     async def batches(
-        self, partition: TopicPartition, offset: int, end: int, terms: FetchTerms
+        self,
+        partition: TopicPartition,
+        offset: int,
+        end: int,
+        terms: FetchTerms,
+        inflated_bytes: int = MAX_INFLATED_BYTES,
     ) -> tuple[Slice, list[_Batch]]:
         """Read one answer, and decode its records from `offset` up to `end`."""
         buffer, found = await self.read(partition, offset, terms)
@@ -109,7 +114,8 @@ class _Log:
                 check_crc(buffer, at, header, *partition)
                 control = control_type(buffer, at, header, *partition) if header.is_control else None
                 records: list[Record] = []
-                for record in await _opened(buffer, at, header, partition) if control is None else ():
+                opened = await _opened(buffer, at, header, partition, inflated_bytes) if control is None else ()
+                for record in opened:
                     if offset <= record.offset < end:
                         records.append(record)
                     await turns.rest()
@@ -118,21 +124,30 @@ class _Log:
         return found, batches
 
 
-async def _opened(buffer: memoryview, at: int, header: BatchHeader, partition: TopicPartition) -> Iterator[Record]:
-    """Inflate a batch and give its records, decoded one by one as they are taken. Raises MalformedBatch."""
+async def _opened(
+    buffer: memoryview, at: int, header: BatchHeader, partition: TopicPartition, inflated_bytes: int
+) -> Iterator[Record]:
+    """Inflate a batch and give its records, decoded one by one as they are taken.
+
+    Raises MalformedBatch, BatchTooLarge.
+    """
     if header.magic < 2:
         return iter(decode_records(buffer, at, header, *partition))
-    return walk_records(await _inflated(buffer, at, header, partition), header, *partition)
+    return walk_records(await _inflated(buffer, at, header, partition, inflated_bytes), header, *partition)
 
 
-async def _inflated(buffer: memoryview, at: int, header: BatchHeader, partition: TopicPartition) -> bytes:
+async def _inflated(
+    buffer: memoryview, at: int, header: BatchHeader, partition: TopicPartition, inflated_bytes: int
+) -> bytes:
     try:
         if header.size_bytes <= _SMALL_BYTES:
             try:
-                return raw_records(buffer, at, header, _SMALL_INFLATED_BYTES)
+                return raw_records(buffer, at, header, min(_SMALL_INFLATED_BYTES, inflated_bytes))
             except InflateError:
                 pass  # larger than that, or broken: the next try tells
-        return await asyncio.to_thread(raw_records, buffer, at, header)
+        return await asyncio.to_thread(raw_records, buffer, at, header, inflated_bytes)
+    except InflatedTooLarge as error:
+        raise BatchTooLarge(*partition, header.base_offset, str(error)) from error
     except InflateError as error:
         raise MalformedBatch(*partition, header.base_offset, str(error)) from error
 
@@ -207,13 +222,22 @@ async def read_topic(
 
 
 async def read_log(
-    client: ClusterClient, partition: TopicPartition, first: int, end: int, *, committed: bool
+    client: ClusterClient,
+    partition: TopicPartition,
+    first: int,
+    end: int,
+    *,
+    committed: bool,
+    inflated_bytes: int = MAX_INFLATED_BYTES,
 ) -> AsyncIterator[list[Record]]:
-    """Read the records from offset `first` up to `end`, some of an answer at a time, until there are no more."""
+    """Read the records from offset `first` up to `end`, some of an answer at a time, until there are no more.
+
+    Raises BatchTooLarge for a batch that inflates to more than `inflated_bytes`.
+    """
     log = await _Log.of(client, partition.topic)
     terms, offset, turns = _COMMITTED if committed else _TERMS, first, Turns()
     while offset < end:
-        found, batches = await log.batches(partition, offset, end, terms)
+        found, batches = await log.batches(partition, offset, end, terms, inflated_bytes)
         aborted, some = AbortedTransactions(found.aborted), list[Record]()
         for batch in batches:
             if batch.control is not None:

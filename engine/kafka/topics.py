@@ -22,8 +22,9 @@ from engine.kafka.internal_topics import (
     ensure_mm2_topic,
     made_anew,
 )
-from engine.kafka.logs import oldest_timestamp_ms, read_topic
+from engine.kafka.logs import oldest_timestamp_ms
 from engine.kafka.metadata import Metadata
+from engine.kafka.positions import read_positions
 from engine.kafka.renewal import Renewals
 from engine.settings import FlowConfig
 from policies.creation import COMPARED_CONFIGS, Create, Grow, compare, plan_topic
@@ -67,8 +68,7 @@ class Topics:
         KafkaRefusal where positions or map topic do not fit.
         """
         if not self._knows_clusters:
-            await check_clusters(self._flow, self._source, self._target)
-            self._knows_clusters = True
+            self._knows_clusters = await check_clusters(self._flow, self._source, self._target)
         await self._ensure_own_topics()
         source = await self._source.metadata(None)
         await self._ensure_syncs_topic()
@@ -147,12 +147,8 @@ class Topics:
         position cannot be read is acquired. Raises as `step` does where none can be read.
         """
         highest = 0
-        try:
-            records = await read_topic(self._target, self._flow.positions_topic)
-            complete = True
-        except (BrokerUnreachable, ConnectionLost):
-            records, complete = await self._positions_that_answer(), False
-        for key, value in records:
+        read = await read_positions(self._target, self._flow.positions_topic)
+        for key, value in read.records:
             if self._flow.position_keys.decode(key) is None:
                 continue
             try:
@@ -161,21 +157,9 @@ class Topics:
                 continue  # not ours to judge here: the lane whose position it is will say so
             if isinstance(position, Position):
                 highest = max(highest, position.assignment_epoch)
-        if complete:
+        if read.complete:
             self._highest = highest
         return highest
-
-    async def _positions_that_answer(self) -> list[tuple[bytes | None, bytes | None]]:
-        found: list[tuple[bytes | None, bytes | None]] = []
-        failures: list[BrokerUnreachable | ConnectionLost] = []
-        for partition in range(self._flow.positions_partitions):
-            try:
-                found += await read_topic(self._target, self._flow.positions_topic, {partition})
-            except (BrokerUnreachable, ConnectionLost) as failure:
-                failures.append(failure)
-        if len(failures) == self._flow.positions_partitions:
-            raise failures[0]
-        return found
 
     # --- one topic -------------------------------------------------------------------------------------------
 
