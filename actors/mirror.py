@@ -175,15 +175,16 @@ class Mirror:
 
 
 def running(connection: RayConnection) -> dict[str, Mirror]:
-    """Find the mirrors of a Ray cluster, by namespace."""
+    """Find the mirrors of a Ray cluster, by namespace; one that ends meanwhile is none."""
+    from actors.calls import find_actor
     from actors.fleet import SUPERVISOR
 
-    ray = connection.ray
-    named = ray.util.list_named_actors(all_namespaces=True)
+    named = connection.ray.util.list_named_actors(all_namespaces=True)
     spaces = sorted(
         actor["namespace"] for actor in named if actor["name"] == SUPERVISOR and actor["namespace"].startswith(PREFIX)
     )
-    return {space: Mirror(connection, ray.get_actor(SUPERVISOR, namespace=space), space) for space in spaces}
+    handles = {space: find_actor(SUPERVISOR, space) for space in spaces}
+    return {space: Mirror(connection, handle, space) for space, handle in handles.items() if handle is not None}
 
 
 def patiently(ask: Callable[[], _T], within_s: float) -> _T:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from bench.errors import BenchError
 from bench.recovery.breaks import break_runs
 from bench.recovery.fronted import FrontedCluster
-from bench.recovery.leading import Led, Place, assign, led
+from bench.recovery.leading import Led, Place, elect, led, reassign
 from bench.recovery.scene import Cause, Scene
 from deploy.local.cluster import Cluster
 from engine.core.position_keys import PositionKeys
@@ -83,14 +83,22 @@ def _arrange(scene: Scene, alone: int, chosen: set[Place]) -> dict[Place, Led]:
 
 def _move(scene: Scene, wanted: dict[Place, tuple[int, ...]]) -> None:
     target = scene.stage.target
-    assign(target, wanted, scene.stage.folder)
 
-    def is_so() -> bool:
+    def given() -> bool:
+        now = led(target)
+        return all(now[place].replicas == ids for place, ids in wanted.items())
+
+    def led_so() -> bool:
         now = led(target)
         return all(now[place] == Led(ids[0], ids) for place, ids in wanted.items())
 
-    scene.until(is_so, "partitions are led by whom they were given to", _ARRANGED_S)
-    scene.stage.wait_in_sync(target)
+    reassign(target, wanted, scene.stage.folder)
+    scene.until(given, "partitions have the replicas that they were given", _ARRANGED_S)
+    scene.stage.wait_in_sync(target)  # who has not read all cannot be elected
+    now = led(target)
+    if others := [place for place, ids in wanted.items() if now[place].leader != ids[0]]:
+        elect(target, "PREFERRED", others, scene.stage.folder)
+    scene.until(led_so, "partitions are led by whom they were given to", _ARRANGED_S)
 
 
 def _without_leader(cluster: Cluster) -> set[Place]:

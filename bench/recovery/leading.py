@@ -32,16 +32,21 @@ def led(cluster: Cluster, *topics: str) -> dict[Place, Led]:
 
 
 def assign(cluster: Cluster, wanted: Mapping[Place, Sequence[int]], folder: Path) -> None:
-    """Give partitions these replicas, and have the first one lead where it is in sync. Raises ClusterError.
+    """Give partitions these replicas, all of them in sync already, and have the first one lead. Raises ClusterError."""
+    reassign(cluster, wanted, folder)
+    elect(cluster, "PREFERRED", wanted, folder)
 
-    Returns when the cluster has taken both; followers that are new may still read.
+
+def reassign(cluster: Cluster, wanted: Mapping[Place, Sequence[int]], folder: Path) -> None:
+    """Give partitions these replicas. Returns when the cluster has taken the order. Raises ClusterError.
+
+    Replicas that are new may still read, and leaders stay while they can.
     """
     partitions = [{"topic": topic, "partition": at, "replicas": [*ids]} for (topic, at), ids in wanted.items()]
     file = folder / "reassign.json"
     file.write_text(json.dumps({"version": 1, "partitions": partitions}))
     servers = ("--bootstrap-server", cluster.bootstrap_servers)
     cluster.tool(_REASSIGN, *servers, "--reassignment-json-file", str(file), "--execute")
-    elect(cluster, "PREFERRED", wanted, folder)
 
 
 def elect(cluster: Cluster, kind: str, places: Iterable[Place], folder: Path) -> None:

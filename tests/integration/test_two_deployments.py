@@ -64,7 +64,7 @@ async def test_another_ray_stops_while_the_first_one_lives_and_goes_on_at_once_w
                 owners, epochs = first.owners(), await first.all_epochs()
                 code, second = await run_second(tmp_path / "second", config, env=env)
                 await first.until_grown()
-            assert code == 1
+            assert code == 1, second.describe()
             assert f"flow {first.flow} belongs to mirror" in second.status["refused"]
             deployment = (tmp_path / "state" / "raymirror" / "deployment-id").read_text().strip()
             assert deployment in second.status["refused"]

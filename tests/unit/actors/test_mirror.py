@@ -1,15 +1,17 @@
 """A mirror seen from a command's process, without Ray: others that do not answer, supervisors that come back."""
 
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from actors import calls as ray_calls
 from actors import fleet as ray_fleet
 from actors import mirror as under_test
 from actors.connect import RayConnection
 from actors.messages import ConfigRef, MirrorSpec
-from actors.mirror import FlowTaken, Mirror, MirrorLost, patiently, refuse_taken, start
+from actors.mirror import FlowTaken, Mirror, MirrorLost, patiently, refuse_taken, running, start
 from actors.status import MirrorStatus, encode_status
 from tests.unit.actors.fakes import Clock, FakeFleet
 from tests.unit.actors.mirrors import started
@@ -100,6 +102,20 @@ def test_one_that_does_not_come_back_is_told() -> None:
 
     with pytest.raises(MirrorLost, match="it has failed"):
         patiently(ask, within_s=0.0)
+
+
+def test_a_supervisor_that_ends_while_mirrors_are_listed_is_no_mirror(monkeypatch: pytest.MonkeyPatch) -> None:
+    handles = {"raymirror-b": FakeHandle(None)}
+    named = [{"name": "supervisor", "namespace": space} for space in ("raymirror-ended", "raymirror-b", "of-others")]
+    ray = SimpleNamespace(util=SimpleNamespace(list_named_actors=lambda all_namespaces: named))
+
+    def find(_name: str, namespace: str) -> FakeHandle:
+        if namespace in handles:
+            return handles[namespace]
+        raise ValueError("Failed to look up actor")
+
+    monkeypatch.setattr(ray_calls.ray, "get_actor", find)
+    assert list(running(RayConnection(ray, "host:1", None))) == ["raymirror-b"]
 
 
 def begin(monkeypatch: pytest.MonkeyPatch, known: FakeHandle | None, answer: object) -> tuple[FakeHandle, list[object]]:
