@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from actors import calls as ray_calls
 from actors import fleet as ray_fleet
 from actors import mirror as under_test
 from actors.connect import RayConnection
@@ -114,7 +113,7 @@ def test_a_supervisor_that_ends_while_mirrors_are_listed_is_no_mirror(monkeypatc
             return handles[namespace]
         raise ValueError("Failed to look up actor")
 
-    monkeypatch.setattr(ray_calls.ray, "get_actor", find)
+    monkeypatch.setattr("actors.calls.ray.get_actor", find)
     assert list(running(RayConnection(ray, "host:1", None))) == ["raymirror-b"]
 
 
