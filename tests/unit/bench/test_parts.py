@@ -8,6 +8,7 @@ import pytest
 
 from bench import idle
 from bench.configsync import command as configsync
+from bench.configsync import topics
 from bench.errors import BenchError
 from bench.lag import command as lag
 from bench.parts import Parts
@@ -156,7 +157,7 @@ def test_the_first_system_of_configsync_stays_where_the_second_fails(monkeypatch
         return figures
 
     monkeypatch.setattr(configsync, "Cluster", Nowhere)
-    monkeypatch.setattr(configsync.topics, "create", at_once)
+    monkeypatch.setattr(topics, "create", at_once)
     monkeypatch.setattr(configsync._Scene, "_system", measured)
     found = configsync.run(argparse.Namespace(systems="raymirror-round,mm2", topics=2, changed=1, passes=1, quick=True))
     assert found["systems"] == {"raymirror-round": figures}
