@@ -7,6 +7,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from bench.errors import BenchError
 from bench.figures import machine
 from bench.kafka_peek import KafkaPeek
 from bench.measure import ended, started
+from bench.parts import Parts
 from bench.processes import ProcessKey, ProcessTree
 from bench.systems import mm2, raymirror
 from bench.systems.launch import Job, Launch
@@ -51,13 +53,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Run the bench and return its JSON object; raises BenchError, ClusterError."""
+    """Run the bench and return its JSON object; `failed`: a system lacks figures. Raises BenchError, ClusterError."""
     systems = [name for name in args.systems.split(",") if name]
     if unknown := [name for name in systems if name not in LAUNCHES]:
         raise BenchError("idle", f"no system {', '.join(unknown)}; known: {', '.join(LAUNCHES)}")
     seconds = args.seconds or (_QUICK_IDLE_S if args.quick else _IDLE_S)
     wakes = _QUICK_WAKES if args.quick else _WAKES
     found: dict[str, dict[str, float]] = {}
+    parts = Parts()
     with tempfile.TemporaryDirectory(prefix="raymirror-bench-") as name:
         folder = Path(name)
         source, target = Cluster("source", folder / "source"), Cluster("target", folder / "target")
@@ -66,8 +69,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
             start_clusters(source, target)
             asyncio.run(create_topic(source.bootstrap_servers, _TOPIC, _PARTITIONS))
             for system in systems:
-                job = _job(system, source, target, folder)
-                found |= asyncio.run(_measure(system, LAUNCHES[system](job), job, seconds, wakes))
+                parts.measure(system, partial(_system, system, source, target, folder, seconds, wakes, found))
         finally:
             source.stop()
             target.stop()
@@ -77,6 +79,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "bench": "idle",
         "systems": found,
         "ratios": _ratios(found),
+        "unmeasured": parts.unmeasured,
+        "failed": bool(parts.unmeasured),
         "partitions": _PARTITIONS,
         "copiers": COPIERS,
         "seconds": seconds,
@@ -84,6 +88,20 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "load": [round(load_before, 1), round(os.getloadavg()[0], 1)],
         "machine": machine(),
     }
+
+
+def _system(
+    system: str,
+    source: Cluster,
+    target: Cluster,
+    folder: Path,
+    seconds: float,
+    wakes: int,
+    found: dict[str, dict[str, float]],
+) -> None:
+    """Measure one system; its figures go into `found` as they come."""
+    job = _job(system, source, target, folder)
+    asyncio.run(_measure(system, LAUNCHES[system](job), job, seconds, wakes, found))
 
 
 def _job(system: str, source: Cluster, target: Cluster, folder: Path) -> Job:
@@ -107,8 +125,13 @@ def _ratios(found: dict[str, dict[str, float]]) -> dict[str, float]:
     return {f"raymirror/mm2 {field}": round(ours[field] / theirs[field], 4) for field in ("cpu_percent", "rss_mib")}
 
 
-async def _measure(system: str, launch: Launch, job: Job, seconds: float, wakes: int) -> dict[str, dict[str, float]]:
-    """Start a system, let it copy a record of each partition, measure it at rest, then wake it up."""
+async def _measure(
+    system: str, launch: Launch, job: Job, seconds: float, wakes: int, found: dict[str, dict[str, float]]
+) -> None:
+    """Start a system, let it copy a record of each partition, measure it at rest, then wake it up.
+
+    The figures of its rest are in `found` before it is woken: they stay where no record wakes it.
+    """
     with KafkaPeek(job.target) as peek, started(launch, job) as process:
         tree = ProcessTree(process.pid)
         with ended(process, tree, job):
@@ -120,9 +143,8 @@ async def _measure(system: str, launch: Launch, job: Job, seconds: float, wakes:
                 await asyncio.sleep(_REST_S)
                 if process.poll() is not None:
                     raise BenchError(system, f"ended by itself with {process.returncode}")
-                figures = await _rest(system, tree, seconds)
-                figures[system]["wake_ms"] = round(statistics.median([await bell.wake(n) for n in range(wakes)]), 1)
-    return figures
+                found |= await _rest(system, tree, seconds)
+                found[system]["wake_ms"] = round(statistics.median([await bell.wake(n) for n in range(wakes)]), 1)
 
 
 async def _rest(system: str, tree: ProcessTree, seconds: float) -> dict[str, dict[str, float]]:

@@ -5,6 +5,7 @@ import asyncio
 import os
 import statistics
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from bench.configsync.requests import RequestLog
 from bench.dataset import Backlog
 from bench.errors import BenchError
 from bench.figures import machine
+from bench.parts import Parts
 from bench.systems.launch import Job
 from deploy.local.cluster import Cluster
 
@@ -45,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Run the bench and return its JSON object; raises BenchError, ClusterError."""
+    """Run the bench and return its JSON object; `failed`: a system has no figures. Raises BenchError, ClusterError."""
     systems = [name for name in args.systems.split(",") if name]
     if unknown := [name for name in systems if name not in _SYSTEMS]:
         raise BenchError("configsync", f"no system {', '.join(unknown)}; known: {', '.join(_SYSTEMS)}")
@@ -53,9 +55,12 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     changed = args.changed or (_QUICK_CHANGED if args.quick else _CHANGED)
     passes = args.passes or (_QUICK_PASSES if args.quick else _PASSES)
     scene = _Scene(count, changed, passes, _QUICK_BROKERS if args.quick else _BROKERS)
+    parts = Parts()
     found = {
         "bench": "configsync",
-        "systems": scene.run(systems),
+        "systems": scene.run(systems, parts),
+        "unmeasured": parts.unmeasured,
+        "failed": bool(parts.unmeasured),
         "dataset": {"topics": count, "partitions": _PARTITIONS, "changed": changed},
         "quick": args.quick,
         "machine": machine(),
@@ -76,7 +81,8 @@ class _Scene:
         self._passes, self._brokers = passes, brokers
         self._value = int(topics.OWN[topics.CHANGED])
 
-    def run(self, systems: list[str]) -> dict[str, dict[str, Any]]:
+    def run(self, systems: list[str], parts: Parts) -> dict[str, dict[str, Any]]:
+        """Give the figures of each system that has some."""
         found = {}
         with tempfile.TemporaryDirectory(prefix="raymirror-bench-") as name:
             folder = Path(name)
@@ -84,10 +90,15 @@ class _Scene:
                 asyncio.run(topics.create(source.bootstrap_servers, self._names, _PARTITIONS))
                 print(f"source: {len(self._names):,} topics", flush=True)
                 for system in systems:
-                    with self._cluster(folder, f"target-{system}") as target:
-                        found[system] = self._system(system, source, target, folder / system)
-                    print(f"{system}: {found[system]}", flush=True)
+                    figures = parts.measure(system, partial(self._on_fresh_target, system, source, folder))
+                    if figures is not None:
+                        found[system] = figures
+                        print(f"{system}: {figures}", flush=True)
         return found
+
+    def _on_fresh_target(self, system: str, source: Cluster, folder: Path) -> dict[str, Any]:
+        with self._cluster(folder, f"target-{system}") as target:
+            return self._system(system, source, target, folder / system)
 
     def _cluster(self, folder: Path, name: str) -> Cluster:
         return Cluster(

@@ -30,10 +30,10 @@ def test_a_config_changed_at_the_source_arrives_in_a_submitted_mirror(cluster_pa
         story.shell.until(copied(1000))
         # The history of lag runs all the time: it has Spark started, on executors of the job's own cluster.
         story.shell.until(lambda status: status["spark"]["state"] == "ready", READY_S)
-        done_s = drive(cluster_pair, TOPIC, COPY)
+        until_ms = drive(cluster_pair, TOPIC, COPY, story.shell.status)
         story.shell.until(lambda status: status["flows"][0]["configs"]["changes"] == 2)
         assert same(cluster_pair.source, cluster_pair.target, TOPIC)
         assert story.shell("stop").returncode == 0
-        check(trail(story.shell, story.folder / "mm2.properties", TOPIC), COPY, done_s, partitions=2)
+        check(trail(story.shell, story.folder / "mm2.properties", TOPIC), COPY, until_ms, partitions=2)
         drawn = story.shell("audit", str(story.folder / "mm2.properties"), TOPIC).stdout
         assert [words for words in TOLD if words not in drawn] == [], drawn

@@ -1,13 +1,18 @@
 """A bench whose second part fails still has the figures of its first."""
 
 import argparse
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Self
 
 import pytest
 
+from bench import idle
+from bench.configsync import command as configsync
+from bench.configsync import topics
 from bench.errors import BenchError
 from bench.lag import command as lag
 from bench.parts import Parts
+from bench.translation import command as translation
 
 
 def test_a_part_that_fails_is_named_and_the_others_go_on(capsys: pytest.CaptureFixture[str]) -> None:
@@ -24,8 +29,14 @@ class Nowhere:
 
     bootstrap_servers = "127.0.0.1:9"
 
-    def __init__(self, *_: object) -> None:
+    def __init__(self, *_: object, **__: object) -> None:
         pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing runs."""
 
     def stop(self) -> None:
         """Nothing runs."""
@@ -57,3 +68,117 @@ def test_the_first_part_of_lag_stays_where_the_second_fails(
     assert "did not copy" in found["unmeasured"][0]["why"]
     assert found["failed"]
     assert "alone {'windows': 'alone'}" in capsys.readouterr().out
+
+
+async def at_once(*_: object) -> None:
+    """Do what needs a cluster."""
+
+
+def check_second(found: dict[str, Any], name: str) -> None:
+    """The second part has no figures, says why, and the bench does not end well."""
+    assert [one["part"] for one in found["unmeasured"]] == [name]
+    assert "did not copy" in found["unmeasured"][0]["why"]
+    assert found["failed"]
+
+
+def test_the_first_system_of_idle_stays_where_the_second_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def measured(system: str, *others: Any) -> None:
+        if system == "mm2":
+            raise BenchError("mm2", "did not copy")
+        others[-1][system] = {"cpu_percent": 5.0, "rss_mib": 500.0}
+
+    monkeypatch.setattr(idle, "Cluster", Nowhere)
+    monkeypatch.setattr(idle, "start_clusters", lambda *_: None)
+    monkeypatch.setattr(idle, "create_topic", at_once)
+    monkeypatch.setattr(idle, "LAUNCHES", {"raymirror": lambda _: None, "mm2": lambda _: None})
+    monkeypatch.setattr(idle, "_measure", measured)
+    found = idle.run(argparse.Namespace(systems="raymirror,mm2", seconds=1.0, quick=True))
+    assert found["systems"] == {"raymirror": {"cpu_percent": 5.0, "rss_mib": 500.0}}
+    check_second(found, "mm2")
+
+
+class Silent:
+    """Stands for a started system, its process tree, a client and a bell: nobody hears of a record that wakes it."""
+
+    pid = 0
+
+    def __init__(self, *_: object, **__: object) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing runs."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Nothing runs."""
+
+    def poll(self) -> None:
+        """It has not ended."""
+
+    async def ring(self, _partition: int) -> None:
+        """Write nothing."""
+
+    async def wait_for(self, *_: object) -> None:
+        """Everything is there."""
+
+    async def wake(self, _number: int) -> float:
+        raise BenchError("raymirror", "did not copy")
+
+
+def test_the_rest_of_idle_stays_where_no_record_wakes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def rested(*_: object) -> dict[str, dict[str, float]]:
+        return {"raymirror": {"cpu_percent": 5.0}, "ray": {"cpu_percent": 3.0}}
+
+    monkeypatch.setattr(idle, "Cluster", Nowhere)
+    monkeypatch.setattr(idle, "start_clusters", lambda *_: None)
+    monkeypatch.setattr(idle, "create_topic", at_once)
+    monkeypatch.setattr(idle, "LAUNCHES", {"raymirror": lambda _: None})
+    monkeypatch.setattr(idle, "_REST_S", 0.0)
+    monkeypatch.setattr(idle, "_rest", rested)
+    for name in ("KafkaPeek", "started", "ended", "ProcessTree", "AIOKafkaProducer", "_Bell"):
+        monkeypatch.setattr(idle, name, Silent)
+    found = idle.run(argparse.Namespace(systems="raymirror", seconds=1.0, quick=True))
+    assert found["systems"] == {"raymirror": {"cpu_percent": 5.0}, "ray": {"cpu_percent": 3.0}}
+    check_second(found, "raymirror")
+
+
+def test_the_first_system_of_configsync_stays_where_the_second_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = {"wall_s": 1.0, "idle_wall_s": 0.5, "requests": {"altered_topics": 1}}
+    figures["requests_idle"] = {"altered_topics": 0}
+
+    def measured(_self: object, system: str, *_: object) -> dict[str, Any]:
+        if system == "mm2":
+            raise BenchError("mm2", "did not copy")
+        return figures
+
+    monkeypatch.setattr(configsync, "Cluster", Nowhere)
+    monkeypatch.setattr(topics, "create", at_once)
+    monkeypatch.setattr(configsync._Scene, "_system", measured)
+    found = configsync.run(argparse.Namespace(systems="raymirror-round,mm2", topics=2, changed=1, passes=1, quick=True))
+    assert found["systems"] == {"raymirror-round": figures}
+    check_second(found, "mm2")
+
+
+def test_the_first_system_of_translation_stays_where_the_second_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    figures = {"places": 2, "exact": 2, "none": 0, "skipping": 0, "mean": 0.0, "p50": 0, "p95": 0, "max": 0}
+
+    async def measured(_self: object, name: str, *_: object) -> dict[str, Any]:
+        if name == "mm2":
+            raise BenchError("mm2", "did not copy")
+        return figures
+
+    async def filled(*_: object) -> tuple[Any, dict[Any, Any], dict[Any, int]]:
+        return SimpleNamespace(sent=10, holes=1), {}, {}
+
+    monkeypatch.setattr(translation, "Cluster", Nowhere)
+    monkeypatch.setattr(translation, "start_clusters", lambda *_: None)
+    monkeypatch.setattr(translation._Bench, "_fill", filled)
+    monkeypatch.setattr(translation._Bench, "_system", measured)
+    found = translation.run(argparse.Namespace(systems="raymirror,mm2", records=10, groups=1, quick=True))
+    assert found["systems"] == {"raymirror": figures}
+    check_second(found, "mm2")
