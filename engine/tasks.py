@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-async def run_all(*coroutines: Coroutine[Any, Any, None]) -> None:
+async def run_all(*coroutines: Coroutine[Any, Any, object]) -> None:
     """Run all to their end; when one fails the others are cancelled and its error is raised as it is.
 
     A TaskGroup alone would raise an ExceptionGroup, which `except ConnectionLost` does not see.
