@@ -11,12 +11,14 @@ from engine.flow.discovery import Discovery
 from engine.flow.mm2_presence import mm2_presence
 from engine.flow.terms import FlowTerms, SyncTerms
 from engine.kafka.admin import shortest_expiry_s
+from engine.kafka.flow_clusters import check_clusters
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups import KafkaGroups
 from engine.kafka.topics import Topics
 from engine.opening import Opening
 from engine.sampling import sample_writer
 from engine.settings import FlowConfig, MirrorConfig
+from engine.tasks import run_all
 from engine.wire.bounded import MAX_INFLATED_BYTES
 from policies.model import PartitionSet
 
@@ -83,6 +85,7 @@ class Copier:
     """One flow in one process, on the event loop that runs it."""
 
     def __init__(self, config: MirrorConfig, flow: FlowConfig, *, copier_id: str, deployment_id: str) -> None:
+        self._config = flow
         self._flow = flow.name
         client_id = f"raymirror|{flow.name}|{copier_id}"
         self._source = client_for(config.clusters[flow.name.source], client_id)
@@ -112,8 +115,10 @@ class Copier:
             await self._target.close()
 
     async def _reach(self) -> None:
-        await self._source.open()
-        await self._target.open()
+        await run_all(self._source.open(), self._target.open())
+        # Discovery compared other connections, perhaps before the addresses led elsewhere; and a lane without a
+        # position has none of its own that would name other clusters.
+        await check_clusters(self._config, self._source, self._target)
         expiry_s = await shortest_expiry_s(self._target)
         if expiry_s is not None:
             self._copier.cadence.producers_expire(expiry_s)

@@ -1,11 +1,13 @@
 """Structured concurrency, in one place: several coroutines, or a task, fail with the first plain error of theirs."""
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
-async def run_all(*coroutines: Coroutine[Any, Any, None]) -> None:
+async def run_all(*coroutines: Coroutine[Any, Any, object]) -> None:
     """Run all to their end; when one fails the others are cancelled and its error is raised as it is.
 
     A TaskGroup alone would raise an ExceptionGroup, which `except ConnectionLost` does not see.
@@ -16,6 +18,16 @@ async def run_all(*coroutines: Coroutine[Any, Any, None]) -> None:
                 group.create_task(coroutine)
     except BaseExceptionGroup as failures:
         raise first_cause(failures) from None
+
+
+async def in_thread(work: Callable[[], T], ended: Callable[[], None]) -> T:
+    """Run `work` in a thread; `ended` is called on the loop when the thread has ended, with an error too.
+
+    A thread cannot be cancelled: it goes on when this wait is, so what it reads may be given back in `ended` only.
+    """
+    running = asyncio.get_running_loop().run_in_executor(None, work)
+    running.add_done_callback(lambda _: ended())
+    return await asyncio.shield(running)
 
 
 async def join(task: asyncio.Task[None]) -> None:

@@ -8,6 +8,9 @@ for memory, and some lane could be fetched and sent, lanes that have stood still
 - batches that were never sent are dropped; they are fetched again;
 - batches that were sent must be kept as they are: they are copied out of the receive buffers, which other lanes share.
 
+A batch that is fetched again needs a position again, so a lane whose positions take longer than its patience would
+never send. Its patience therefore doubles with each time that it gives back.
+
 With memory enough nothing is given back, so a lane sends at once when its obstacle ends.
 """
 
@@ -22,6 +25,10 @@ from policies.model import TopicPartition
 _TICK_S = 0.2
 STILL_S = 0.8
 """A lane has stood still when nothing of it was sent or acknowledged for so long; a healthy one moves much sooner."""
+MOST_STILL_S = 30.0
+"""A lane that gave back several times has stood still after so long: a request is given up after as much (30 s)."""
+_FORGIVEN_S = 120.0
+"""A lane that gave back nothing for so long begins again with `STILL_S`. Longer than a request and a patience."""
 _SENDING = (State.COPYING, State.TROUBLED)
 """States in which a lane may hold a receive buffer."""
 
@@ -50,6 +57,8 @@ class GivingBack:
         self._copy_out = copy_out
         self._held: dict[LaneDriver, None] = {}
         self._marks: dict[LaneDriver, tuple[_Mark, float]] = {}
+        self._patience: dict[LaneDriver, tuple[float, float]] = {}
+        """How long a lane that gave back may stand still the next time, and when it gave back."""
 
     async def run(self) -> None:
         """Look while memory is short, or some lane is held; until cancelled."""
@@ -74,19 +83,29 @@ class GivingBack:
         """The lane has ended."""
         self._held.pop(driver, None)
         self._marks.pop(driver, None)
+        self._patience.pop(driver, None)
 
     def look(self, now: float) -> None:
         """Let go of lanes that can send again; where memory is short, have those that stand still give back theirs."""
         for driver in list(self._held):
             if not self.holds(driver):
                 self._wake(driver)
-        still = self._stand_still(now) if self._pool.is_short else []
+        if not self._pool.is_short:
+            return self._marks.clear()  # a mark from before says nothing of the time between
+        still = self._stand_still(now)
         if not still or not any(self._could_use_it(driver) for driver in self._drivers.values()):
-            return
+            return None
         for driver in still:
             driver.lane.rewind()
+            self._marks.pop(driver, None)
             self._held[driver] = None
-        self._copy_out(STILL_S)
+            self._patience[driver] = min(2 * self._patience_of(driver, now), MOST_STILL_S), now
+        return self._copy_out(STILL_S)
+
+    def _patience_of(self, driver: LaneDriver, now: float) -> float:
+        """Return how many seconds the lane may stand still before it gives back."""
+        patience, gave_back_at = self._patience.get(driver, (STILL_S, now))
+        return patience if now - gave_back_at < _FORGIVEN_S else STILL_S
 
     def _stand_still(self, now: float) -> list[LaneDriver]:
         """Return the lanes that hold memory, have not moved for a while, and cannot."""
@@ -101,7 +120,8 @@ class GivingBack:
             known = before.get(driver)
             since = known[1] if known is not None and known[0] == mark else now
             self._marks[driver] = mark, since
-            if now - since >= STILL_S and driver not in self._held and not self._can_send(driver):
+            stands = now - since >= self._patience_of(driver, now)
+            if stands and driver not in self._held and not self._can_send(driver):
                 still.append(driver)
         return still
 

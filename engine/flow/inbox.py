@@ -3,17 +3,19 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import msgspec
 
 from engine.clock import now_s, pause
-from engine.core.intake import LongWork, Work, queue, sift_all, take_in, work_for
+from engine.core.intake import LongWork, Sifted, Work, queue, sift_all, take_in, work_for
 from engine.core.states import State
 from engine.errors import BrokerUnreachable, ConnectionLost, WireError
 from engine.flow.buffers import BufferPool, Lease
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.meter import FlowMeter
 from engine.flow.ports import FetchAnswer, FetchTerms, Slice, SourceBroker, Wanted
+from engine.tasks import in_thread
 from engine.wire.bounded import MAX_INFLATED_BYTES
 from policies.model import TopicPartition
 
@@ -247,8 +249,7 @@ class Inbox:
         """
         lane, producer = driver.lane, driver.producer
         try:
-            async with self._pool.beside:
-                sifted = await asyncio.to_thread(sift_all, work)
+            sifted = await self._sift(work, lease)
             if lane.listens and lane.fetch_offset == work.wanted and driver.producer is producer:
                 before = lane.fetched
                 queue(lane, work, sifted.steps, lease)
@@ -260,6 +261,18 @@ class Inbox:
             del self._busy[driver]
             lease.release()
             self.wake()
+
+    async def _sift(self, work: Work, lease: Lease) -> Sifted:
+        """Sift in a thread, which keeps the buffer and its turn to its end, whoever waits for it."""
+        beside = self._pool.beside
+        await beside.acquire()
+        lease.retain()
+
+        def ended() -> None:
+            lease.release()
+            beside.release()
+
+        return await in_thread(partial(sift_all, work), ended)
 
 
 def _is_soon_ready(driver: LaneDriver) -> bool:

@@ -4,12 +4,19 @@ import asyncio
 import socket
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 
+from engine import runner
 from engine.config import read_config
+from engine.core.position import encode_value
+from engine.kafka import flow_clusters
+from engine.kafka.identity import ClusterIdentity
+from engine.kafka.positions import PositionsRead
 from engine.properties import parse_properties
 from engine.runner import Copier
 from policies.model import LaneName, PartitionSet, TopicPartition
+from tests.unit.engine.core.positions import position
 
 
 @pytest.fixture
@@ -42,3 +49,59 @@ A->B.enabled = true
         await copier.drain()
         await running
     assert [one.state for one in copier.progress().lanes] == ["stopped"]
+
+
+class Client:
+    """A client of a cluster that answers when a test says so."""
+
+    def __init__(self, alias: str, cluster_id: str) -> None:
+        self.alias = alias
+        self.identity = ClusterIdentity(alias)
+        self.identity.admit(cluster_id, "h:1")
+        self.opened, self.answers = asyncio.Event(), asyncio.Event()
+
+    async def open(self) -> None:
+        self.opened.set()
+        await self.answers.wait()
+
+    async def leave(self) -> None:
+        """Of another cluster."""
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+async def test_it_opens_both_clusters_at_once_and_copies_nothing_between_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A lane without a position has nothing that names its clusters: the other positions of the flow do."""
+    named = encode_value(msgspec.structs.replace(position(), source_cluster_id="one", target_cluster_id="two"))
+
+    async def read_positions(_client: object, _topic: str) -> PositionsRead:
+        key = config.flows[0].position_keys.encode(TopicPartition("t", 1))
+        return PositionsRead([(key, named)], complete=True)
+
+    async def shortest_expiry_s(_client: object) -> None:
+        """Nobody is allowed to ask."""
+
+    clients = {"A": Client("A", "three"), "B": Client("B", "two")}
+    monkeypatch.setattr(flow_clusters, "read_positions", read_positions)
+    monkeypatch.setattr(runner, "shortest_expiry_s", shortest_expiry_s)
+    monkeypatch.setattr(runner, "client_for", lambda cluster, _client_id: clients[cluster.alias])
+    text = (
+        "clusters = A, B\nA.bootstrap.servers = h:1\nB.bootstrap.servers = h:2\nA->B.enabled = true\nA->B.topics = t\n"
+    )
+    config = read_config(parse_properties(text, "mm2.properties"))
+    copier = Copier(config, config.flows[0], copier_id="copier-1", deployment_id="d")
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        running = group.create_task(copier.run())
+        for client in clients.values():
+            await client.opened.wait()
+        for client in clients.values():
+            client.answers.set()
+        while not copier.progress().waits_for:  # noqa: ASYNC110 - nobody is told
+            await asyncio.sleep(0.005)
+        assert "this is cluster three" in copier.progress().waits_for
+        assert "were written for cluster one" in copier.progress().waits_for
+        await copier.drain()
+        await running

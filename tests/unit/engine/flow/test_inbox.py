@@ -388,6 +388,37 @@ async def test_a_batch_that_takes_long_keeps_no_other_lane_waiting(monkeypatch: 
     assert desk.pool.used_bytes == desk.drivers[0].lane.queued_bytes
 
 
+async def test_an_inbox_that_ends_keeps_the_bytes_that_a_thread_still_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(intake, "LONG_RECORDS", 5)
+    desk, begun, go, read = Desk(1), threading.Event(), threading.Event(), list[Sifted]()
+
+    def sift(work: Work) -> Sifted:
+        begun.set()
+        assert go.wait(100)
+        read.append(sift_all(work))
+        return read[0]
+
+    monkeypatch.setattr(inbox, "sift_all", sift)
+    log = SourceLog()
+    log.data(8, holes=frozenset({1}))
+    body = log.fetch(0, 1)[0]
+    try:
+        async with running(desk):
+            desk.answer(one(0, 0, len(body)), body=body)
+            await turns()
+            assert await asyncio.to_thread(begun.wait, 100)
+        assert desk.pool.used_bytes >= len(body), "another fetch would write to them"
+        assert desk.pool.beside.locked(), "what it inflates to is still there"
+    finally:
+        go.set()
+    async with asyncio.timeout(100):
+        while desk.pool.beside.locked():  # noqa: ASYNC110 - a thread is waited for
+            await asyncio.sleep(0.001)
+    assert read[0].error is None
+    assert desk.pool.used_bytes == 0
+    assert not desk.drivers[0].lane.queued_bytes
+
+
 @pytest.mark.parametrize("gone", [False, True])
 async def test_what_took_long_counts_only_for_a_lane_that_still_stands_there(
     gone: bool, monkeypatch: pytest.MonkeyPatch

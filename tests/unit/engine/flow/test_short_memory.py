@@ -11,7 +11,7 @@ from engine.core.map_blocks import map_topic
 from engine.core.states import State
 from engine.core.transaction import Stage as TransactionStage
 from engine.errors import BatchTooLarge, ConnectionLost
-from engine.flow import remedies
+from engine.flow import giving_back, remedies
 from engine.flow.buffers import BUFFER_BYTES
 from engine.flow.copier import FlowCopier
 from engine.flow.ports import Leader
@@ -249,3 +249,52 @@ async def test_a_batch_too_large_for_the_target_that_cannot_be_opened_stops_its_
         assert event.source_offset == first, "of the source, not of the batch that was made of it"
         stage.fill(STUCK)
         await until(lambda: stage.whole(STUCK))
+
+
+async def test_a_lane_whose_positions_take_long_gives_back_ever_later_and_so_gets_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each time it gives back, its next position has to be written anew: given back too early it never sends."""
+    monkeypatch.setattr(giving_back, "_TICK_S", 1e6)  # the test looks, by a clock of its own
+    stage = Stage()
+    stage.b.leader[PLACES] = Leader(7, 0, f"id-{POSITIONS}")
+    async with stage.running():
+        await stage.start()
+        lane, pool, look = stage.driver(STUCK).lane, stage.copier.routes.pool, stage.copier.routes.giving_back.look
+
+        def answer_positions() -> bool:
+            """Answer what was asked up to now, and nothing of what is asked next."""
+            stage.b.thaw(7)
+            stage.b.frozen.add(7)
+            return False
+
+        async def stands_still(began: float, *, for_s: float) -> None:
+            await until(lambda: lane.plan_needed and stage.driver(STUCK).positions.writing and holds(stage)())
+            await until(lambda: pool.is_short)
+            look(began)
+            look(began + for_s)
+
+        stage.b.frozen.add(7)
+        stage.fill(STUCK)
+        now = 0.0
+        for patience in (0.8, 1.6, 3.2):
+            await stands_still(now, for_s=patience - 0.1)
+            assert lane.queued_bytes > 0, f"a position may take {patience} s"
+            look(now + patience + 0.1)
+            assert lane.queued_bytes == 0, "the next one may never be answered: others need the memory"
+            await until(lambda: answer_positions() or not stage.driver(STUCK).positions.writing)
+            now += patience + 1
+            look(now)
+        await stands_still(now, for_s=6.3)
+        copied = len(stage.copied(STUCK))
+        answer_positions()
+        await until(lambda: len(stage.copied(STUCK)) > copied)
+        stage.b.thaw(7)
+        await until(lambda: stage.whole(STUCK))
+        stage.b.frozen.add(7)
+        stage.fill(STUCK)
+        await stands_still(now + 1000, for_s=0.9)
+        assert lane.queued_bytes == 0, "long after, it is a lane as any other"
+        stage.b.thaw(7)
+        look(now + 1002)
+        await stage.all_is_well()
