@@ -19,6 +19,7 @@ import ray
 from actors.logs import log_progress_events, setup_logging
 from actors.messages import CopierSpec, Orders, Report
 from engine.clock import now_s
+from engine.collecting import spare_what_lasts
 from engine.core.events import AnyEvent
 from engine.core.progress import FlowProgress
 from engine.errors import MirrorError
@@ -66,7 +67,9 @@ def make_engine(spec: CopierSpec) -> Engine:
 
     config = config_ref.load(spec.config)
     flow = next(flow for flow in config.flows if flow.name == spec.flow)
-    return Copier(config, flow, copier_id=spec.copier_id, deployment_id=spec.deployment_id)
+    engine = Copier(config, flow, copier_id=spec.copier_id, deployment_id=spec.deployment_id)
+    spare_what_lasts()
+    return engine
 
 
 class CopierShell:

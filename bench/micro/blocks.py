@@ -3,12 +3,13 @@
 A copier of two lanes on a broker of its own, and beside its blocks, in one partition of the map topic, as many full
 blocks of other lanes as asked for, one a batch, zstd, as 40 lanes would leave them. Half of the copy is deleted, then
 the look is taken that a copier takes once an hour. Told are the longest callback of the copier's loop during it, by the
-clock and by its own CPU time, and the resident memory at its highest above that before; beside them the callbacks of a
-calm second, in which other processes of the machine show too.
+clock and by its own CPU time, the longest garbage collection in it, and the resident memory at its highest above that
+before; beside them the callbacks of a calm second, in which other processes of the machine show too.
 """
 
 import argparse
 import asyncio
+import gc
 import json
 import os
 import random
@@ -22,6 +23,7 @@ from typing import Any
 
 from bench.figures import machine
 from deploy.local.cluster import Cluster
+from engine.collecting import spare_what_lasts
 from engine.core import map_runs
 from engine.core.map_blocks import block_key, encode_block
 from engine.core.map_runs import MapBlock, MapRun
@@ -38,8 +40,9 @@ class Callbacks:
     """The longest callbacks of a loop, in seconds, while they are watched."""
 
     def __init__(self) -> None:
-        self.wall_s = self.cpu_s = 0.0
+        self.wall_s = self.cpu_s = self.collecting_s = 0.0
         self.count = 0
+        self._collection_began = 0.0
 
     @contextmanager
     def watched(self) -> Iterator[None]:
@@ -56,10 +59,18 @@ class Callbacks:
                 self.count += 1
 
         setattr(Handle, "_run", timed)  # noqa: B010 - a method of the loop's own
+        gc.callbacks.append(self._collected)
         try:
             yield
         finally:
+            gc.callbacks.remove(self._collected)
             setattr(Handle, "_run", run)  # noqa: B010
+
+    def _collected(self, phase: str, _: object) -> None:
+        if phase == "start":
+            self._collection_began = time.thread_time()
+        else:
+            self.collecting_s = max(self.collecting_s, time.thread_time() - self._collection_began)
 
     def report(self) -> dict[str, Any]:
         """Return what was seen, in milliseconds."""
@@ -67,6 +78,7 @@ class Callbacks:
             "callbacks": self.count,
             "longest_wall_ms": round(self.wall_s * 1000, 2),
             "longest_cpu_ms": round(self.cpu_s * 1000, 2),
+            "longest_collection_cpu_ms": round(self.collecting_s * 1000, 2),
         }
 
 
@@ -115,6 +127,7 @@ async def _run(cluster: Cluster, blocks: int) -> dict[str, Any]:
                     for one in numbered(2, first=2 * number):
                         await client.send("busy", one.value, key=one.key, partition=partition)
     await _foreign(cluster, mirror.map_topic, 0, blocks, mirror.flow.source)
+    spare_what_lasts()  # as a copier's process does
     async with mirror.run() as run:
         await run.until_copied()
         drivers = list(run.copier.drivers.values())
