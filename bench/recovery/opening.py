@@ -18,6 +18,10 @@ from bench.recovery.stage import Stage
 from tests.harness.ray_cluster import RayCluster
 
 FLOWING_S = 300.0
+ABREAST_S = 180.0
+"""A machine that starts six brokers and a Ray cluster leaves the first copying little."""
+_ABREAST_LOAD_S, _ABREAST_POLL_S = 1.0, 0.2
+"""How many seconds of load a partition may be behind at a glance, and seconds between two glances."""
 
 
 class Size(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,3 +80,27 @@ def wait_flowing(scene: Scene) -> float:
             lambda: min(ends.read(scene.target_topic, scene.partitions)) > 2, "records flow everywhere", FLOWING_S
         )
     return time.monotonic()
+
+
+def wait_abreast(scene: Scene, size: Size) -> float:
+    """Wait until every partition's copy is less than a second of load behind; say when it was so.
+
+    A mirror that still catches up serves its partitions in turns, which would be taken for the fault's doing. A note
+    says when it has not come so far after three minutes.
+    """
+    most = max(size.per_s / size.partitions * _ABREAST_LOAD_S, 2.0)
+    give_up_at = time.monotonic() + ABREAST_S
+    with (
+        contextlib.closing(ClusterEnds(scene.stage.source.bootstrap_servers)) as source,
+        contextlib.closing(ClusterEnds(scene.stage.target.bootstrap_servers)) as target,
+    ):
+        while True:
+            ends = source.read(scene.topic, size.partitions)
+            copied = target.read(scene.target_topic, size.partitions)
+            behind = max(end - there for end, there in zip(ends, copied, strict=True))
+            if behind <= most:
+                return time.monotonic()
+            if time.monotonic() > give_up_at:
+                scene.notes.append(f"a partition was {behind:,} records behind when all began")
+                return time.monotonic()
+            scene.stay(_ABREAST_POLL_S)

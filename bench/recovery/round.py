@@ -11,7 +11,7 @@ from bench.recovery.fault import Fault
 from bench.recovery.gaps import longest_pause, longest_wait, usual_pause
 from bench.recovery.group_judging import GroupFigures, end_movers, judge_groups
 from bench.recovery.judging import end_load, judge, wait_drained
-from bench.recovery.opening import Size, opened, wait_flowing
+from bench.recovery.opening import Size, opened, wait_abreast, wait_flowing
 from bench.recovery.scene import Cause, Scene
 from bench.recovery.stage import Stage
 from bench.recovery.watching import Feeds, Healthy, end_watch, judge_healthy, watched
@@ -66,7 +66,8 @@ def play(fault: Fault, run: int, stage: Stage, size: Size, folder: Path) -> Row:
         prepare=fault.prepare,
     )
     with opening as scene, watched(scene, partitions, folder) as watch:
-        calm_from = wait_flowing(scene)
+        wait_flowing(scene)
+        calm_from = wait_abreast(scene, size)
         scene.stay(size.before_s)
         machine_load = os.getloadavg()[0]
         calm = calm_from, time.monotonic()

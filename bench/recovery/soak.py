@@ -20,7 +20,7 @@ from bench.recovery.fault import nothing
 from bench.recovery.judging import end_load, judge, wait_drained
 from bench.recovery.memory import MemoryWatch, summarise
 from bench.recovery.mirror import COPIER, METADATA, SUPERVISOR
-from bench.recovery.opening import Size, opened, wait_flowing
+from bench.recovery.opening import Size, opened, wait_abreast, wait_flowing
 from bench.recovery.scene import Scene
 from bench.recovery.stage import Stage, StageKind
 from bench.recovery.table import FAULTS
@@ -69,6 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, help="of the order of faults (default: another one each time; it is told)")
     parser.add_argument("--fault", nargs="+", metavar="ID", default=list(SOAKED), help=f"of {', '.join(SOAKED)}")
     parser.add_argument("--per-s", type=int, default=5000, help="records per second (default 5000)")
+    parser.add_argument("--partitions", type=int, help="of the topic (default 40, quick 8)")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="leave the logs here")
 
 
@@ -79,7 +80,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     minutes = args.minutes or (3.0 if args.quick else 20.0)
     seed = args.seed if args.seed is not None else time.time_ns() % 100_000
-    size = Size(partitions=8 if args.quick else 40, per_s=args.per_s)
+    size = Size(partitions=args.partitions or (8 if args.quick else 40), per_s=args.per_s)
     print(f"seed {seed}", flush=True)
     with tempfile.TemporaryDirectory(prefix="rms-") as name:
         folder = (args.keep or Path(name)) / "soak"
@@ -104,6 +105,7 @@ def _soak(
     most = size.partitions + MOST_WIDENINGS * ADDED
     with opening as scene, watched(scene, most, folder) as watch:
         wait_flowing(scene)
+        wait_abreast(scene, size)
         memory = MemoryWatch(lambda: {role: scene.find(title) for role, title in _ROLES.items()})
         memory.start()
         rain = _rain(scene, seconds, chance, faults)

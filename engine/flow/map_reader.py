@@ -324,8 +324,8 @@ class MapReader:
         return None if known is None else known.head
 
     def begun(self, lane: TopicPartition) -> bool:
-        """Whether copiers of ours have told anything of a lane, though its head may not be known yet."""
-        return lane in self._tails or self.head(lane) is not None
+        """Whether copiers of ours have told anything of a lane, or may have where that cannot be read just now."""
+        return self._is_dark(lane) or lane in self._tails or self.head(lane) is not None
 
     def translate(self, lane: TopicPartition, source_offset: int) -> Translation:
         """Answer from memory; UNREAD names a block to `recall`, STALE means that nothing is known of the lane."""

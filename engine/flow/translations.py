@@ -40,7 +40,7 @@ class Maps(Protocol):
         """Answer from memory; UNREAD names a block to `recall`, STALE means that nothing is known of the lane."""
 
     def begun(self, lane: TopicPartition) -> bool:
-        """Whether copiers of ours have told anything of a lane, though its head may not be known yet."""
+        """Whether copiers of ours have told anything of a lane, or may have, though its head is not known just now."""
 
     async def recall(self, lane: TopicPartition, blocks: Collection[int]) -> None:
         """Read blocks of one lane back into memory; they stay for the questions that follow at once."""
@@ -136,7 +136,7 @@ class Translations:
                 answer = self._maps.translate(lane, offset)
                 if answer.how is How.UNREAD:
                     unread.setdefault(lane, []).append((rows, len(rows), answer.block))
-                elif answer.how is How.BEFORE or (answer.how is How.STALE and self._maps.head(lane) is None):
+                elif answer.how is How.BEFORE or (answer.how is How.STALE and not self._maps.begun(lane)):
                     before.append((rows, len(rows)))
                 rows.append(place(lane, offset, metadata, answer))
         for lane, missing in unread.items():

@@ -419,6 +419,7 @@ async def test_lanes_whose_map_cannot_be_read_have_no_answers_where_that_is_born
         await reader.follow()
         assert reader.away == {7: "B:7: cannot connect: down"}
         assert (reader.translate(LANE, 0).how, reader.head(LANE)) == (How.STALE, None)
+        assert reader.begun(LANE), "offset syncs are near: no answer for a lane that has an exact one"
         stage.b.down.clear()
         await reader.follow()
         assert (reader.away, reader.translate(LANE, 0).how) == ({}, How.RUN)

@@ -144,6 +144,16 @@ async def test_syncs_of_ours_are_no_answer_for_a_lane_that_has_just_begun(
     assert await desk.ask(g=45) == {"g": (46, "run")}
 
 
+async def test_syncs_are_no_answer_for_a_lane_whose_map_cannot_be_read(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A group would go back to what its syncs say, and forth again when the broker of the map is back."""
+    desk.sync((10, 11), (40, 41))
+    assert await desk.ask(g=70) == {"g": (42, NEAR)}
+    monkeypatch.setattr(desk.maps, "begun", lambda _lane: True)
+    assert await desk.ask(g=70) == {"g": (-1, "stale")}
+
+
 async def test_thinned_blocks_are_read_back_one_by_one(desk: Desk) -> None:
     desk.maps.tell_blocks(LANE, [[(0, 0, 10)], [(20, 10, 10)], [(40, 20, 10)]], ends=(50, 30))
     assert await desk.ask(a=5, b=25, c=6, d=35, e=49) == {
