@@ -32,7 +32,7 @@ class Shore:
         for node, driver in zip((1, 1, 2), self.drivers, strict=True):
             driver.lane.own(position(0, 0), barrier_done=True)
             driver.source_leader = Leader(node, 0, "id")
-            driver.end_at_ms = 0
+            driver.end.at_ms = 0
         for log in stage.sources:
             log.data(4)
         self.ends = SourceEnds(stage.a, stage.copier.drivers)
@@ -53,12 +53,12 @@ async def test_stale_ends_are_asked_for_broker_by_broker() -> None:
     await shore.ends.look()
     assert shore.asked == [[0, 1], [2]]
     assert shore.told == [4, 4, 4]
-    assert all(driver.end_at_ms >= before_ms for driver in shore.drivers)
+    assert all(driver.end.at_ms >= before_ms for driver in shore.drivers)
 
 
 async def test_who_was_fetched_lately_has_no_leader_or_no_position_is_not_asked_for() -> None:
     shore = Shore()
-    shore.drivers[0].end_at_ms = wall_ms() - STALE_MS // 2
+    shore.drivers[0].end.at_ms = wall_ms() - STALE_MS // 2
     shore.drivers[1].source_leader = NOBODY
     shore.drivers[2].lane._source_next = -1
     await shore.ends.look()
@@ -97,7 +97,7 @@ async def test_a_fetch_that_was_faster_is_believed() -> None:
     shore = Shore()
 
     def fetched(_partitions: Sequence[TopicPartition]) -> None:
-        shore.drivers[0].source_end, shore.drivers[0].end_at_ms = 99, 1
+        shore.drivers[0].end.told(99, 1)
 
     shore.fail = fetched
     await shore.ends.look()

@@ -66,7 +66,7 @@ async def test_lag_is_told_in_bytes_by_what_was_copied_and_in_seconds_by_the_hea
         copied_bytes = await settled_bytes(stage)
         stage.sources[0].data(10)
         driver = stage.driver()
-        driver.end_at_ms = 0
+        driver.end.at_ms = 0
         await SourceEnds(stage.a, stage.copier.drivers).look()
         seen = lane(stage)
         assert (seen.state, seen.reason, seen.lag_records) == ("paused", "paused", 10)
@@ -133,7 +133,7 @@ async def test_a_lane_without_a_way_says_where_it_ends() -> None:
         driver = stage.driver()
         driver.watch.appended_at_ms = 0
         assert lane(stage).reason == ""
-        driver.source_end += 1
+        driver.end.offset += 1
         assert lane(stage).reason == "waits for a fetch from source broker 1"
         for side, whose, broken in (
             ("target", driver, "target_leader"),
@@ -181,9 +181,9 @@ async def test_a_lane_says_what_it_waits_for_on_an_open_way() -> None:
     stage = Stage()
     stage.assign()
     async with stage.running():
-        await until(lambda: stage.state() is State.COPYING and stage.driver().end_at_ms > 0)
+        await until(lambda: stage.state() is State.COPYING and stage.driver().end.at_ms > 0)
         driver, routes = stage.driver(), stage.copier.routes
-        now_ms = driver.end_at_ms
+        now_ms = driver.end.at_ms
         told: list[str] = []
 
         def ask(at_ms: int = now_ms) -> None:
@@ -194,7 +194,7 @@ async def test_a_lane_says_what_it_waits_for_on_an_open_way() -> None:
         driver.lane.paused = False
         ask()
         ask(now_ms + 60_000)
-        driver.source_end += 10
+        driver.end.offset += 10
         ask()
         driver.held_since = 1.0
         ask()
@@ -222,7 +222,7 @@ async def test_an_append_without_its_answer_and_a_position_not_durable_are_what_
     driver, routes = stage.driver(), stage.copier.routes
     driver.target_leader = Leader(3, 0, "id")
     driver.lane.own(position(0, 0), barrier_done=True)
-    driver.source_end = 5
+    driver.end.told(5, wall_ms())
     assert snapshots._waits_for(driver, watched=True) == "waits until its position is durable"
     driver.lane.on_position_durable(driver.lane.plan_version)
     stage.sources[0].data(5)
