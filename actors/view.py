@@ -207,13 +207,14 @@ def heard_text(flow: FlowStatus) -> str:
     return f" (was {flow.least_lag_records:,} {seconds_text(flow.source_end_age_ms / 1000)} ago)"
 
 
-def silent_text(flow: FlowStatus) -> str:
-    """Say of how many partitions the lag is unknown, and why; empty where it is known."""
+def unknown_text(flow: FlowStatus) -> str:
+    """Say of how many partitions the lag is unknown, and what is known of it; empty where all of it is known."""
     if not flow.unknown_lanes:
         return ""
     of = f"lag of {flow.unknown_lanes:,} of {counted(flow.lanes, 'partition')} is unknown"
     if not flow.is_silent:
-        return f"{of}: raymirror lag says why"
+        least = f", at least {counted(flow.least_lag_records, 'record')}" if flow.least_lag_records else ""
+        return f"{of}{least}: raymirror lag says why"
     ago = seconds_text(flow.source_end_age_ms / 1000)
     return f"{of}: the source last said {ago} ago where it ends; the lag was {flow.least_lag_records:,} then"
 
@@ -231,7 +232,7 @@ def render(status: MirrorStatus) -> RenderableType:
     title = f"{status.namespace}  {status.phase}  {status.up_s:,.0f} s  {counted(len(status.copiers), 'copier')}"
     parts: list[RenderableType] = [Text(title, style="bold"), flows_table(status)]
     parts += [Text(f"{flow.flow}: waiting for {flow.waiting_for}") for flow in status.flows if flow.waiting_for]
-    for say in (silent_text, groups_text, configs_text):
+    for say in (unknown_text, groups_text, configs_text):
         parts += [Text(f"{flow.flow}: {text}") for flow in status.flows if (text := say(flow))]
     parts += [Text(f"{flow.flow}: {text}") for flow in status.flows if (text := proof_text(status, flow.flow))]
     parts += [Text(text)] if (text := spark_text(status)) else []
@@ -257,11 +258,15 @@ def flows_table(status: MirrorStatus) -> Table:
             f"{flow.desired}{paused}",
             str(flow.topics),
             str(flow.lanes),
-            lag_text(flow),
-            behind_text(flow, status.at_ms),
+            *_lag_cells(flow, status.at_ms),
             f"{flow.records:,}",
             f"{flow.records_per_s:,.0f}",
             f"{flow.bytes_per_s / MIB:.1f}",
             Text(str(flow.errors), style="bold red" if flow.errors else ""),
         )
     return table
+
+
+def _lag_cells(flow: FlowStatus, at_ms: int) -> tuple[str, str]:
+    """Say lag and time behind; of an unknown one only that: the table has no room, a line below says the rest."""
+    return (UNKNOWN, "-") if flow.unknown_lanes else (lag_text(flow), behind_text(flow, at_ms))

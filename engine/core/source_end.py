@@ -40,5 +40,5 @@ class SourceEnd:
         return max(0, now_ms - self.at_ms) if self.at_ms >= 0 else -1
 
     def is_stale(self, now_ms: int, stale_ms: int) -> bool:
-        """Say whether it is to be asked for: heard `stale_ms` ago or longer, or in doubt."""
-        return self._in_doubt or self.at_ms < now_ms - stale_ms
+        """Say whether it is to be asked for: never heard, heard longer ago than `stale_ms`, or in doubt."""
+        return self._in_doubt or not 0 <= self.age_ms(now_ms) <= stale_ms

@@ -120,3 +120,31 @@ async def test_a_broker_that_is_silent_holds_back_its_own_only() -> None:
         assert shore.told == [-1, -1, 4]
         speak.set()
     assert shore.told == [4, 4, 4]
+
+
+async def test_the_next_look_does_not_wait_for_a_broker_that_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    shore, speak, asked = Shore(), asyncio.Event(), []
+    offsets = shore.source.offsets
+
+    async def pause(_seconds: float) -> None:
+        await asyncio.sleep(0)
+        shore.drivers[2].end.doubt()
+
+    async def slow(partitions: Sequence[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
+        asked.append([one.partition for one in partitions])
+        if TopicPartition("t", 0) in partitions:
+            await speak.wait()
+        return await offsets(partitions, timestamp_ms)
+
+    monkeypatch.setattr("engine.flow.ends.pause", pause)
+    shore.source.offsets = slow  # type: ignore[method-assign]
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        running = group.create_task(shore.ends.run())
+        while asked.count([2]) < 3:  # noqa: ASYNC110 - the fake tells nobody
+            await asyncio.sleep(0)
+        assert asked.count([0, 1]) == 1  # a broker is asked once at a time
+        assert shore.told == [-1, -1, 4]
+        speak.set()
+        while shore.told != [4, 4, 4]:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        running.cancel()

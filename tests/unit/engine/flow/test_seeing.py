@@ -235,3 +235,19 @@ async def test_an_append_without_its_answer_and_a_position_not_durable_are_what_
     assert driver.next_parcel() is not None
     assert snapshots._waits_for(driver, watched=True) == "waits for the acknowledgement of target broker 3"
     assert snapshots.lane_progress(driver, routes, wall_ms()).in_flight == 1
+
+
+async def test_the_lag_of_a_partition_whose_source_has_no_leader_is_unknown_and_that_of_others_known() -> None:
+    stage = Stage(2)
+    stage.assign()
+    async with stage.running():
+        await until(lambda: all(one.lag_known for one in stage.copier.progress().lanes))
+        leaderless, led = stage.driver(0), stage.driver(1)
+        stage.a.leader[leaderless.name.source] = Leader(-1, -1, "")
+        stage.copier.routes.lose_source(leaderless)
+        told, routes = wall_ms() + 60_000, stage.copier.routes
+        led.end.told(0, told)
+        seen = [snapshots.lane_progress(driver, routes, told) for driver in (leaderless, led)]
+        assert [one.lag_known for one in seen] == [False, True]
+        assert [one.lag_ms(told) for one in seen] == [-1, 0]
+        assert "no leader for source partition t-0" in seen[0].reason
