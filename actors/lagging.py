@@ -7,7 +7,6 @@ import msgspec
 from actors.status import MirrorStatus
 from engine.core.progress import LaneProgress
 
-
 UNKNOWN = "unknown"
 """The word for a lag that nobody knows."""
 

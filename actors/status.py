@@ -43,9 +43,9 @@ class CopierStatus(msgspec.Struct, frozen=True, kw_only=True):
 class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One flow, summed over its lanes. Rates are per second over the last few snapshots.
 
-    `unknown_lanes` counts lanes whose lag nobody knows: no copier has them, or the source has not said for a while where
-    they end (`engine/core/source_end.py`). While it is not 0, the flow's lag is unknown: None. What is known of it is in
-    `least_lag_records`, `least_lag_bytes` and `behind_since_ms`: it is at least that much.
+    `unknown_lanes` counts lanes whose lag nobody knows: no copier has them, or the source has not said for a while
+    where they end (`engine/core/source_end.py`). While it is not 0, the flow's lag is unknown: None. What is known of
+    it is in `least_lag_records`, `least_lag_bytes` and `behind_since_ms`: it is at least that much.
     """
 
     flow: str

@@ -106,7 +106,7 @@ def _key(lane: LaneProgress, depth: int) -> Labels:
 def _lags(series: Collected, status: MirrorStatus, detail: Detail) -> None:
     """Sum lags up; a topic of which nothing is known has no series, rather than a lag of 0.
 
-    A topic of which something is known has what that comes to, so that an unknown partition hides no other that is late.
+    A topic of which something is known has what that comes to: an unknown partition hides no other that is late.
     """
     records: dict[Labels, float] = defaultdict(int)
     sizes: dict[Labels, float] = defaultdict(int)

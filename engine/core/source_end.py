@@ -1,7 +1,7 @@
 """Where the source partition of a lane ends, and when a broker said so last: the one owner of both.
 
-A lag is as old as the source's end that it is made of. While no broker of the source answers, the end stays the one that
-was heard last, and says nothing about now.
+A lag is as old as the source's end that it is made of. While no broker of the source answers, the end stays the one
+that was heard last, and says nothing about now.
 """
 
 END_LASTS_MS = 10_000
@@ -15,7 +15,7 @@ def end_known(offset: int, age_ms: int) -> bool:
 
 
 class SourceEnd:
-    """The end of one source partition: `offset` is the high watermark, `at_ms` when it was heard (Unix ms), -1 never."""
+    """The end of one source partition: `offset`, the high watermark, and when it was heard (Unix ms); -1 never."""
 
     def __init__(self) -> None:
         self.offset = -1

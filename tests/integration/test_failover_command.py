@@ -172,9 +172,13 @@ async def test_a_source_that_is_gone(lost: Scene) -> None:
     assert "lag of 2 of 2 partitions is unknown" in failing.stdout
     code, found = await lost.ask("--timeout", "5")
     ending = await asyncio.to_thread(lost.shell, "status")
-    assert "does not answer" not in ending.stderr, ending.stderr
-    print(ending)
+    assert (ending.returncode, "does not answer" in ending.stderr) == (3, False), ending.stderr
+    assert "mirror lost-there" in ending.stderr
+    assert "lost->there" in ending.stderr  # how it stood
     await lost.ended()
+    ended = await asyncio.to_thread(lost.shell, "status")
+    assert "mirror lost-there ended" in ended.stderr
+    assert "start it again with: raymirror run" in ended.stderr
     assert (code, found["drained"], found["stopped"]) == (4, False, True)
     assert found["source"]
     assert {"source does not answer" in one["why"] for one in found["partitions"]} == {True}
