@@ -6,6 +6,7 @@ noted before the mirror has stopped: until then others may follow it.
 """
 
 import os
+from collections.abc import Callable
 
 from actors import session
 from actors.status import MirrorStatus
@@ -14,10 +15,13 @@ from engine.clock import wall_ms
 
 
 class EndNotes:
-    """What `run` notes of its mirror's end; `local`: its Ray ends with this process."""
+    """What `run` notes of its mirror's end; `local`: its Ray ends with this process.
 
-    def __init__(self, namespace: str, config_path: str, *, local: bool) -> None:
-        self._namespace, self._config_path, self._local = namespace, config_path, local
+    The mirror ends as well where nothing can be noted: `warn` hears why.
+    """
+
+    def __init__(self, namespace: str, config_path: str, *, local: bool, warn: Callable[[str], None]) -> None:
+        self._namespace, self._config_path, self._local, self._warn = namespace, config_path, local, warn
         self._said = ""
         self._ending = self._stopped = False
 
@@ -32,19 +36,23 @@ class EndNotes:
         """The mirror ends: from now on it takes no commands."""
         if self._local and not self._ending:
             self._ending = True
-            session.note_ending(self._namespace, os.getpid(), wall_ms(), self._said, os.environ)
+            self._note(lambda: session.note_ending(self._namespace, os.getpid(), wall_ms(), self._said, os.environ))
 
     def ended(self, *, in_order: bool) -> None:
         """This process follows the mirror no more: note how it ended, if it has, or ends with this process."""
         if not (self._local or self._stopped):
             return
-        session.note_ended(
-            session.Ended(
-                namespace=self._namespace,
-                config_path=self._config_path,
-                at_ms=wall_ms(),
-                in_order=in_order,
-                said=self._said,
-            ),
-            os.environ,
+        ended = session.Ended(
+            namespace=self._namespace,
+            config_path=self._config_path,
+            at_ms=wall_ms(),
+            in_order=in_order,
+            said=self._said,
         )
+        self._note(lambda: session.note_ended(ended, os.environ))
+
+    def _note(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except OSError as error:
+            self._warn(f"mirror {self._namespace}: its end cannot be noted in {session.folder(os.environ)}: {error}")

@@ -40,12 +40,13 @@ class StateFile(msgspec.Struct, frozen=True, kw_only=True):
     local: bool
     instance_id: str = ""
     ending_ms: int = 0
-    """Since when its process ends it (Unix ms), 0: it goes on; and how it stood then."""
+    """Since when its process ends it (Unix ms), 0: it goes on."""
     said: str = ""
+    """How it stood when it began to end: a line of each flow."""
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    """How a mirror stood when it had ended; `said`: a line of each flow, `in_order`: all was drained and written down."""
+    """How a mirror had ended; `said`: how each flow stood, `in_order`: all was drained and written down."""
 
     namespace: str
     config_path: str

@@ -127,7 +127,7 @@ def run(args: argparse.Namespace) -> int:
             raise UnknownFlow(args.flow, names)
         config = load_config(args.config or Path(status.config_path))
         result = asyncio.run(fail_over(mirror, config, chosen(config, args.flow), args))
-        if result.stopped and place.pid and mirror_ends(mirror):
+        if result.stopped and place.pid and not is_noted(place) and mirror_ends(mirror):
             until(NOTED_S, lambda: is_noted(place))  # whoever asks next is told at once that it ends
     if args.json:
         print(msgspec.json.encode(result.as_json()).decode())

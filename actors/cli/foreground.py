@@ -21,7 +21,7 @@ def run_here(plan: launch.LaunchPlan, *, json: bool, detach: bool) -> int:
             open_view(json=json) as view,
             launch.launched(connection, plan, view.say) as mirror,
         ):
-            notes = EndNotes(plan.spec.namespace, plan.spec.config.path, local=connection.local)
+            notes = EndNotes(plan.spec.namespace, plan.spec.config.path, local=connection.local, warn=_warn)
             try:
                 status = follow(mirror, view, asked, _has_started if detach else None, notes.hear)
                 if status is not None and status.phase == "stopped":
@@ -39,6 +39,10 @@ def run_here(plan: launch.LaunchPlan, *, json: bool, detach: bool) -> int:
         with redirect_stdout(sys.stderr):  # Ray prints what it has held back: no line of JSON
             connection.close(keep_logs=not in_order)
     return exits.OK if in_order else exits.FAILED
+
+
+def _warn(text: str) -> None:
+    print(f"warning: {text}", file=sys.stderr)
 
 
 def _has_started(status: MirrorStatus) -> bool:

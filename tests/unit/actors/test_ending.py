@@ -2,6 +2,8 @@
 
 import argparse
 import os
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -49,6 +51,10 @@ def place() -> MirrorPlace:
     return session.find(None, None, os.environ)
 
 
+def notes_of(*, local: bool = True, warn: Callable[[str], None] = pytest.fail) -> EndNotes:
+    return EndNotes(NAME, "mm2.properties", local=local, warn=warn)
+
+
 def refused(place: MirrorPlace) -> str:
     """Say what is known of the end; empty where the mirror goes on."""
     try:
@@ -60,7 +66,7 @@ def refused(place: MirrorPlace) -> str:
 
 @pytest.mark.parametrize("phase", ["draining", "stopped"])
 def test_a_mirror_of_its_own_ray_ends_once_it_drains(status: MirrorStatus, place: MirrorPlace, phase: str) -> None:
-    notes = EndNotes(NAME, "mm2.properties", local=True)
+    notes = notes_of()
     notes.hear(status)
     assert not refused(place)
     notes.hear(msgspec.structs.replace(status, phase=phase))
@@ -74,7 +80,7 @@ def test_a_mirror_of_its_own_ray_ends_once_it_drains(status: MirrorStatus, place
 
 
 def test_a_mirror_on_a_ray_cluster_has_ended_when_it_has_stopped(status: MirrorStatus, place: MirrorPlace) -> None:
-    notes = EndNotes(NAME, "mm2.properties", local=False)
+    notes = notes_of(local=False)
     notes.hear(msgspec.structs.replace(status, phase="draining"))
     notes.ended(in_order=True)  # others follow it
     session.remove(NAME, os.getpid(), os.environ)
@@ -84,6 +90,22 @@ def test_a_mirror_on_a_ray_cluster_has_ended_when_it_has_stopped(status: MirrorS
     assert "mirror one ended not in order" in refused(place)
 
 
+def test_an_end_that_cannot_be_noted_is_an_end_all_the_same(
+    place: MirrorPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warned: list[str] = []
+    notes = notes_of(warn=warned.append)
+
+    def full(_path: Path, _note: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(session, "_put", full)
+    notes.ends()
+    notes.ended(in_order=True)
+    assert not refused(place)
+    assert [("cannot be noted in" in text, "No space left" in text) for text in warned] == [(True, True)] * 2
+
+
 def found(monkeypatch: pytest.MonkeyPatch, failure: Exception | None = None) -> list[str]:
     """Have a Ray that answers, or does not; give what is asked of it."""
     asked: list[str] = []
@@ -91,7 +113,7 @@ def found(monkeypatch: pytest.MonkeyPatch, failure: Exception | None = None) -> 
     def attach(address: str, *, local: bool) -> Any:
         asked.append(address)
         if failure is not None:
-            EndNotes(NAME, "mm2.properties", local=local).ends()
+            notes_of(local=local).ends()
             raise failure
         return SimpleNamespace(close=lambda: asked.append("close"))
 
@@ -106,7 +128,7 @@ def test_a_mirror_that_ends_is_not_asked(place: MirrorPlace, monkeypatch: pytest
         assert str(handle) == "mirror"
         assert where == place
     assert asked == ["h:1", "close"]
-    EndNotes(NAME, "mm2.properties", local=True).ends()
+    notes_of().ends()
     with pytest.raises(MirrorEnds), asking.running_mirror(ARGS):
         pytest.fail("it ends")
     assert asked == ["h:1", "close"]
@@ -128,7 +150,7 @@ def test_a_mirror_that_ended_while_it_was_asked_says_so_and_not_that_it_does_not
 
 
 def _end_and_lose() -> None:
-    EndNotes(NAME, "mm2.properties", local=True).ends()
+    notes_of().ends()
     raise MirrorLost(NAME, "ActorDiedError")
 
 
@@ -146,7 +168,7 @@ def test_stop_waits_for_a_mirror_that_ends_already(
     place: MirrorPlace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     asked = found(monkeypatch)
-    EndNotes(NAME, "mm2.properties", local=True).ends()
+    notes_of().ends()
     assert stop.run(ARGS) == exits.FAILED  # it is this process, which goes on
     assert f"process {place.pid} still runs" in capsys.readouterr().err
     monkeypatch.setattr(stop, "process_start", lambda _pid: None)
