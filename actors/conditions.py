@@ -21,10 +21,12 @@ _COMPARISONS: Final[dict[str, Callable[[float, float], bool]]] = {
     ">": operator.gt,
     "<": operator.lt,
 }
+_RISING: Final = (">", ">=")
+"""What holds of a value holds of every higher one."""
 FIGURES: Final[dict[str, Figure]] = {
-    "lag_seconds": lambda flow, at_ms: flow.lag_ms(at_ms) / 1000,
-    "lag_records": lambda flow, _: flow.lag_records,
-    "lag_bytes": lambda flow, _: flow.lag_bytes,
+    "lag_seconds": lambda flow, at_ms: flow.least_lag_ms(at_ms) / 1000,
+    "lag_records": lambda flow, _: flow.least_lag_records,
+    "lag_bytes": lambda flow, _: flow.least_lag_bytes,
     "unknown": lambda flow, _: flow.unknown_lanes,
     "stalled": lambda flow, _: flow.stalled,
     "failed": lambda flow, _: flow.errors,
@@ -33,6 +35,7 @@ FIGURES: Final[dict[str, Figure]] = {
     "records_per_s": lambda flow, _: flow.records_per_s,
     "bytes_per_s": lambda flow, _: flow.bytes_per_s,
 }
+"""Of a lag that is unknown: what it is at least."""
 _CONDITION = re.compile(r"\s*([a-z_]+)\s*(>=|<=|==|!=|>|<)\s*([0-9]+(?:\.[0-9]+)?)\s*")
 
 
@@ -63,20 +66,24 @@ class Condition(msgspec.Struct, frozen=True):
     def holds_in(self, status: MirrorStatus) -> list[str]:
         """Say in which flows it holds, a sentence each.
 
-        Lag that is known in part is at least what is known. Where that does not settle it, the condition counts as
+        Lag that is unknown is at least what is known of it. Where that does not settle it, the condition counts as
         holding: a script that watches over data must not take silence for good news.
         """
-        found = []
-        for flow in status.flows:
-            value = FIGURES[self.figure](flow, status.at_ms)
-            unknown = self.figure.startswith("lag_") and flow.unknown_lanes > 0
-            if _COMPARISONS[self.comparison](value, self.number) and not (unknown and value < 0):
-                found.append(f"{flow.flow}: {self.figure} is {value:g} ({self})")
-            elif unknown:
-                found.append(
-                    f"{flow.flow}: {self.figure} of {counted(flow.unknown_lanes, 'partition')} is not known ({self})"
-                )
-        return found
+        said = (self._said(flow, status.at_ms) for flow in status.flows)
+        return [sentence for sentence in said if sentence]
+
+    def _said(self, flow: FlowStatus, at_ms: int) -> str:
+        value, unknown = FIGURES[self.figure](flow, at_ms), flow.unknown_lanes
+        holds = _COMPARISONS[self.comparison](value, self.number)
+        if not (unknown and self.figure.startswith("lag_")):
+            return f"{flow.flow}: {self.figure} is {value:g} ({self})" if holds else ""
+        if holds and value > 0 and self.comparison in _RISING:
+            return f"{flow.flow}: {self.figure} is at least {value:g} ({self})"
+        heard = f", the source has not said for {flow.source_end_age_ms / 1000:.0f} s where it ends"
+        return (
+            f"{flow.flow}: {self.figure} of {counted(unknown, 'partition')} is not known"
+            f"{heard if flow.is_silent else ''} ({self})"
+        )
 
 
 def parse_condition(text: str) -> Condition:

@@ -65,9 +65,15 @@ def stop_signals() -> Iterator[Asked]:
 
 
 def follow(
-    mirror: Mirror, view: View, asked: Asked, until: Callable[[MirrorStatus], bool] | None = None
+    mirror: Mirror,
+    view: View,
+    asked: Asked,
+    until: Callable[[MirrorStatus], bool] | None = None,
+    hear: Callable[[MirrorStatus], None] = lambda _: None,
 ) -> MirrorStatus | None:
     """Show the mirror once a second until it has stopped, a signal came or `until` is content; give the last status.
+
+    `hear` is given every status.
 
     Raises MirrorLost, or what ends one supervisor after the other, when none has answered for a minute.
     """
@@ -79,6 +85,7 @@ def follow(
         except MirrorError as lost:
             _bear(mirror, lost, view, time.monotonic() - heard_at_s)
         else:
+            hear(status)
             view.show(status)
             if status.phase == "stopped" or (until is not None and until(status)):
                 return status

@@ -7,9 +7,16 @@ import msgspec
 from actors.status import MirrorStatus
 from engine.core.progress import LaneProgress
 
+UNKNOWN = "unknown"
+"""The word for a lag that nobody knows."""
+
 
 class LagRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One partition. None where nobody knows; bytes are an estimate, as on the wire; times are Unix ms."""
+    """One partition. None where nobody knows; bytes are an estimate, as on the wire; times are Unix ms.
+
+    The lag is unknown where no copier has the partition, and where the source has not said for a while where it ends:
+    `heard_lag_records` and `heard_lag_seconds` are what it was when that was heard, `heard_seconds_ago`.
+    """
 
     flow: str
     topic: str
@@ -28,6 +35,9 @@ class LagRow(msgspec.Struct, frozen=True, kw_only=True):
     target_next: int
     newest_ms: int
     appended_at_ms: int
+    heard_lag_records: int | None = None
+    heard_lag_seconds: float | None = None
+    heard_seconds_ago: float | None = None
     proven_to: int | None = None
     """Source offset up to which the copy is proven, where copies are proven all the time."""
 
@@ -48,6 +58,7 @@ def lag_rows(status: MirrorStatus, flow: str | None = None, topics: Collection[s
 
 
 def _row(lane: LaneProgress, at_ms: int, owner: str) -> LagRow:
+    heard = lane.lag_heard
     return LagRow(
         flow=lane.set_id.rpartition("/")[0],
         topic=lane.lane.topic,
@@ -66,7 +77,19 @@ def _row(lane: LaneProgress, at_ms: int, owner: str) -> LagRow:
         target_next=lane.target_next,
         newest_ms=lane.newest_ms,
         appended_at_ms=lane.appended_at_ms,
+        heard_lag_records=lane.least_lag_records if heard else None,
+        heard_lag_seconds=lane.heard_lag_ms(at_ms) / 1000 if heard else None,
+        heard_seconds_ago=lane.source_end_age_ms / 1000 if heard else None,
     )
+
+
+def records_text(row: LagRow) -> str:
+    """Say the lag of a partition in records; of one that is unknown, what it was and when."""
+    if row.lag_records is not None:
+        return f"{row.lag_records:,}"
+    if row.heard_lag_records is None:
+        return UNKNOWN
+    return f"{UNKNOWN} (was {row.heard_lag_records:,} {seconds_text(row.heard_seconds_ago)} ago)"
 
 
 def bytes_text(size: int | None) -> str:

@@ -162,7 +162,7 @@ class Mirror:
             raise MirrorLost(self.namespace, "it has ended") from error
 
     def _get(self, ref: Any, timeout_s: float = CALL_TIMEOUT_S) -> Any:
-        from ray.exceptions import RayError, RayTaskError
+        from ray.exceptions import ActorDiedError, RayError, RayTaskError
 
         try:
             return self.connection.ray.get(ref, timeout=timeout_s)
@@ -170,6 +170,8 @@ class Mirror:
             if isinstance(error.cause, MirrorError):
                 raise error.cause from None
             raise MirrorLost(self.namespace, f"{type(error.cause).__name__}: {error.cause}") from error
+        except ActorDiedError as error:  # Ray starts one again that was not ended on purpose
+            raise MirrorLost(self.namespace, "it has ended") from error
         except RayError as error:
             raise MirrorLost(self.namespace, type(error).__name__) from error
 

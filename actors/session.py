@@ -2,7 +2,8 @@
 
 `raymirror run` writes `$XDG_STATE_HOME/raymirror/mirrors/<namespace>.json` and removes it when it ends. A process that
 was killed leaves its file behind: it is recognised by the pid together with the start time of that process, because
-pids are used again. Looking needs neither Ray nor the network, so "no mirror" is said at once.
+pids are used again. Looking needs neither Ray nor the network, so "no mirror" is said at once; so is "it ends", which
+stands in that file, and "it has ended", which `<namespace>.ended` beside it says until the mirror is started again.
 """
 
 import contextlib
@@ -10,12 +11,18 @@ import os
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
+from engine.clock import wall_ms
 from engine.errors import MirrorError
 
+_Note = TypeVar("_Note")
+
 PREFIX = "raymirror-"
+ENDING_PHASES = ("draining", "stopped")
+"""Phases of a mirror out of which it does not come back."""
 
 
 class StateFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +39,20 @@ class StateFile(msgspec.Struct, frozen=True, kw_only=True):
     config_digest: str
     local: bool
     instance_id: str = ""
+    ending_ms: int = 0
+    """Since when its process ends it (Unix ms), 0: it goes on."""
+    said: str = ""
+    """How it stood when it began to end: a line of each flow."""
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """How a mirror had ended; `said`: how each flow stood, `in_order`: all was drained and written down."""
+
+    namespace: str
+    config_path: str
+    at_ms: int
+    in_order: bool
+    said: str = ""
 
 
 class MirrorPlace(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,17 +63,35 @@ class MirrorPlace(msgspec.Struct, frozen=True, kw_only=True):
     local: bool = False
     pid: int = 0
     pid_start: int = 0
+    said: str = ""
+    """How it stood when it began to end; empty while it goes on."""
 
 
 class NoMirror(MirrorError):
-    """No running mirror was found."""
+    """No running mirror was found; `ended`: what is known of the one that ended last, empty where nothing is."""
 
-    def __init__(self, looked: str) -> None:
-        super().__init__(looked)
-        self.looked = looked
+    def __init__(self, looked: str, ended: str = "") -> None:
+        super().__init__(looked, ended)
+        self.looked, self.ended = looked, ended
 
     def __str__(self) -> str:
+        if self.ended:
+            return f"no running mirror found: {self.ended}"
         return f"no running mirror found ({self.looked}); start one with: raymirror run CONFIG"
+
+
+class MirrorEnds(NoMirror):
+    """The mirror of a place ends just now, and takes no commands any more; `seconds`: since when."""
+
+    def __init__(self, place: MirrorPlace, seconds: float) -> None:
+        super().__init__(place.namespace)
+        self.args = place, seconds
+        self.place, self.seconds = place, seconds
+
+    def __str__(self) -> str:
+        name = self.place.namespace.removeprefix(PREFIX)
+        stood = f"; how it stood then: {self.place.said}" if self.place.said else ""
+        return f"mirror {name} has been ending for {self.seconds:.0f} s, and takes no commands any more{stood}"
 
 
 class SeveralMirrors(MirrorError):
@@ -101,12 +140,17 @@ def process_start(pid: int) -> int | None:
 def write(state: StateFile, env: Mapping[str, str]) -> Path:
     """Write a state file in one move, readable by its owner only."""
     path = folder(env) / f"{state.namespace}.json"
+    _put(path, state)
+    _ended_path(state.namespace, env).unlink(missing_ok=True)
+    return path
+
+
+def _put(path: Path, note: StateFile | Ended) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(f".{os.getpid()}.part")
     part.touch(mode=0o600)
-    part.write_bytes(msgspec.json.format(msgspec.json.encode(state)))
+    part.write_bytes(msgspec.json.format(msgspec.json.encode(note)))
     part.replace(path)
-    return path
 
 
 def remove(namespace: str, pid: int, env: Mapping[str, str]) -> None:
@@ -115,6 +159,49 @@ def remove(namespace: str, pid: int, env: Mapping[str, str]) -> None:
     state = _read(path)
     if state is not None and state.pid == pid:
         path.unlink(missing_ok=True)
+
+
+def note_ending(namespace: str, pid: int, at_ms: int, said: str, env: Mapping[str, str]) -> None:
+    """Note in this process's own state file that its mirror ends."""
+    state = _read(folder(env) / f"{namespace}.json")
+    if state is not None and state.pid == pid:
+        write(msgspec.structs.replace(state, ending_ms=at_ms, said=said), env)
+
+
+def note_ended(ended: Ended, env: Mapping[str, str]) -> None:
+    """Note how a mirror ended, for who asks for it before it is started again."""
+    _put(_ended_path(ended.namespace, env), ended)
+
+
+def refuse_ended(place: MirrorPlace, now_ms: int, env: Mapping[str, str]) -> None:
+    """Raise MirrorEnds or NoMirror where the mirror of a place is known to end, or to have ended since it was found."""
+    if not place.pid:
+        return
+    state = _read(folder(env) / f"{place.namespace}.json")
+    if state is None or (state.pid, state.pid_start) != (place.pid, place.pid_start) or not _may_live(state):
+        raise NoMirror(f"process {place.pid} has ended", _last_ended(place.namespace, now_ms, env))
+    if state.ending_ms:
+        raise MirrorEnds(_place(state), max(0, now_ms - state.ending_ms) / 1000)
+
+
+def _last_ended(name: str | None, now_ms: int, env: Mapping[str, str]) -> str:
+    """Say how the mirror of a name, or whichever ended last, ended; empty where nothing is known."""
+    pattern = "*.ended" if name is None else f"{namespace_of(name)}.ended"
+    notes = (_read_ended(path) for path in folder(env).glob(pattern))
+    last = max((note for note in notes if note is not None), key=lambda note: note.at_ms, default=None)
+    if last is None:
+        return ""
+    how = "" if last.in_order else " not in order"
+    stood = f"; how it stood then: {last.said}" if last.said else ""
+    ago_s = max(0, now_ms - last.at_ms) / 1000
+    return (
+        f"mirror {last.namespace.removeprefix(PREFIX)} ended{how} {ago_s:.0f} s ago{stood};"
+        f" start it again with: raymirror run {last.config_path}"
+    )
+
+
+def _ended_path(namespace: str, env: Mapping[str, str]) -> Path:
+    return folder(env) / f"{namespace}.ended"
 
 
 def living(env: Mapping[str, str]) -> tuple[StateFile, ...]:
@@ -153,7 +240,8 @@ def find(address: str | None, name: str | None, env: Mapping[str, str]) -> Mirro
             return _place(same[0])
         return MirrorPlace(address=given, namespace=namespace_of(name) if name else "")
     if not states:
-        raise NoMirror(f"no --address, no RAY_ADDRESS, no living process in {folder(env)}")
+        looked = f"no --address, no RAY_ADDRESS, no living process in {folder(env)}"
+        raise NoMirror(looked, _last_ended(name, wall_ms(), env))
     if len(states) > 1:
         raise SeveralMirrors(tuple(state.namespace.removeprefix(PREFIX) for state in states))
     return _place(states[0])
@@ -181,13 +269,26 @@ def namespace_of(name: str) -> str:
 
 def _place(state: StateFile) -> MirrorPlace:
     return MirrorPlace(
-        address=state.address, namespace=state.namespace, local=state.local, pid=state.pid, pid_start=state.pid_start
+        address=state.address,
+        namespace=state.namespace,
+        local=state.local,
+        pid=state.pid,
+        pid_start=state.pid_start,
+        said=state.said,
     )
 
 
 def _read(path: Path) -> StateFile | None:
+    return _decoded(path, StateFile)
+
+
+def _read_ended(path: Path) -> Ended | None:
+    return _decoded(path, Ended)
+
+
+def _decoded(path: Path, kind: type[_Note]) -> _Note | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=StateFile)
+        return msgspec.json.decode(path.read_bytes(), type=kind)
     except FileNotFoundError:
         return None
     except (

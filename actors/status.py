@@ -7,6 +7,7 @@ from actors.states import CopierState, Desired
 from engine.core.config_report import ConfigReport
 from engine.core.group_report import GroupsReport
 from engine.core.progress import LaneProgress
+from engine.core.source_end import END_LASTS_MS
 from engine.core.tally import Histogram
 from engine.jobs.proof_state import FlowProof
 
@@ -42,8 +43,9 @@ class CopierStatus(msgspec.Struct, frozen=True, kw_only=True):
 class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One flow, summed over its lanes. Rates are per second over the last few snapshots.
 
-    `unknown_lanes` counts lanes whose lag nobody knows yet (no owner, or the source's end not seen); while it is not 0,
-    `lag_records` is a lower bound.
+    `unknown_lanes` counts lanes whose lag nobody knows: no copier has them, or the source has not said for a while
+    where they end (`engine/core/source_end.py`). While it is not 0, the flow's lag is unknown: None. What is known of
+    it is in `least_lag_records`, `least_lag_bytes` and `behind_since_ms`: it is at least that much.
     """
 
     flow: str
@@ -53,17 +55,23 @@ class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     lanes: int
     unknown_lanes: int
     lane_states: dict[str, int]
-    lag_records: int
+    lag_records: int | None
     records: int
     wire_bytes: int
     records_per_s: float
     bytes_per_s: float
     errors: int
     waiting_for: str
-    lag_bytes: int = 0
-    """Sum over the partitions of which it is known."""
+    least_lag_records: int = 0
+    """Sum over the partitions, each as of when its source's end was heard last."""
+    lag_bytes: int | None = 0
+    least_lag_bytes: int = 0
+    """Sum over the partitions whose size was measured, each as of when its source's end was heard last."""
+    source_end_age_ms: int = -1
+    """How long ago the source said where it ends, of the partition where that is longest; -1: it never did."""
     behind_since_ms: int = -1
-    """Since when (Unix time) the source holds what is not copied, for the partition furthest behind; -1: nothing."""
+    """Since when (Unix time) the source holds what is not copied, for the partition furthest behind; -1: nothing that
+    is known."""
     stalled: int = 0
     """Partitions that do not move, though they are behind or nobody can tell; each gives a reason."""
     quarantined: dict[str, str] = {}
@@ -81,9 +89,16 @@ class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     def lag_ms(self, now_ms: int) -> int:
         """Age of the oldest record that is not copied, at an instant of Unix time; 0 without one, -1 unknown."""
-        if self.behind_since_ms >= 0:
-            return max(0, now_ms - self.behind_since_ms)
-        return -1 if self.unknown_lanes else 0
+        return -1 if self.unknown_lanes else self.least_lag_ms(now_ms)
+
+    def least_lag_ms(self, now_ms: int) -> int:
+        """Age that the oldest uncopied record has at least; 0 where none is known of, and it may have any age."""
+        return max(0, now_ms - self.behind_since_ms) if self.behind_since_ms >= 0 else 0
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the lag of some partition is unknown because the source has not said for too long where it ends."""
+        return self.source_end_age_ms > END_LASTS_MS
 
 
 class TopicStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from actors.states import Desired
 from actors.status import CopierStatus, FlowStatus, TopicStatus
 from actors.totals import Counts, FlowTotals
 from engine.core.progress import IN_QUARANTINE, LaneProgress, unowned
+from engine.core.source_end import END_LASTS_MS
 
 RATE_WINDOW = 6  # marks, one a second: long enough to be calm, short enough to follow a change
 
@@ -53,16 +54,17 @@ class Tally:
         total = sum(len(group.lanes) for group in desk.ledger.sets.values())
         records_per_s, bytes_per_s = self.rates()
         counts, latencies = self.counts(), self._totals.latencies(self._desk.reported())
-        is_stopped = desk.wanted.state is Desired.STOPPED
+        is_stopped, unknown = desk.wanted.state is Desired.STOPPED, max(0, total - lanes.known)
         return FlowStatus(
             flow=str(desk.flow),
             desired=desk.wanted.state,
             paused_topics=tuple(sorted(desk.wanted.paused_topics)),
             topics=len(desk.topics()),
             lanes=total,
-            unknown_lanes=max(0, total - lanes.known),
+            unknown_lanes=unknown,
             lane_states=lanes.states,
-            lag_records=lanes.lag_records,
+            lag_records=None if unknown else lanes.lag_records,
+            least_lag_records=lanes.lag_records,
             records=counts.records,
             wire_bytes=counts.wire_bytes,
             records_per_s=records_per_s,
@@ -71,7 +73,9 @@ class Tally:
             waiting_for=desk.waiting_for(),
             quarantined=desk.quarantined_lanes(),
             heeded=desk.is_heeded,
-            lag_bytes=lanes.lag_bytes,
+            lag_bytes=None if unknown else lanes.lag_bytes,
+            least_lag_bytes=lanes.lag_bytes,
+            source_end_age_ms=lanes.end_age_ms,
             behind_since_ms=lanes.behind_since_ms,
             stalled=0 if is_stopped else max(0, total - lanes.count) + lanes.stalled,
             append_failures=counts.append_failures,
@@ -133,13 +137,15 @@ class LaneSums:
 
     def __init__(self, lanes: Iterable[LaneProgress]) -> None:
         self.count = self.known = self.lag_records = self.lag_bytes = self.stalled = 0
-        self.behind_since_ms = -1
+        self.behind_since_ms = self.end_age_ms = -1
         self.states: dict[str, int] = {}
         for lane in lanes:
             self.count += 1
             self.states[lane.state] = self.states.get(lane.state, 0) + 1
             if lane.source_end >= 0 and lane.source_next >= 0:
-                self.known += 1
+                age_ms = lane.source_end_age_ms
+                self.known += age_ms <= END_LASTS_MS  # lane.lag_known, without a call for each of ten thousand
+                self.end_age_ms = max(self.end_age_ms, age_ms)
                 if lane.source_end > lane.source_next:
                     self.lag_records += lane.source_end - lane.source_next
             if lane.lag_bytes > 0:

@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from actors.lagging import seconds_text
+from actors.lagging import UNKNOWN, seconds_text
 from actors.spark.status import SparkState
 from actors.status import EventLine, FlowStatus, MirrorStatus
 from engine.jobs.runner import JobState
@@ -121,7 +121,7 @@ def flow_line(flow: FlowStatus, at_ms: int) -> str:
         f"{flow.flow} {flow.desired}",
         counted(flow.topics, "topic"),
         counted(flow.lanes, "partition"),
-        f"lag {lag_text(flow)}",
+        f"lag {lag_text(flow)}{heard_text(flow)}",
         f"{behind_text(flow, at_ms)} behind",
         counted(flow.records, "record"),
         f"{flow.records_per_s:,.0f}/s",
@@ -194,14 +194,37 @@ def proof_text(status: MirrorStatus, flow: str) -> str:
 
 
 def lag_text(flow: FlowStatus) -> str:
-    """Say the lag, and whether it may be more."""
-    return f"{flow.lag_records:,}" if flow.unknown_lanes == 0 else f"at least {flow.lag_records:,}"
+    """Say the lag; where it is unknown, what it is at least, if that says anything."""
+    if flow.lag_records is not None:
+        return f"{flow.lag_records:,}"
+    return f"at least {flow.least_lag_records:,}" if flow.least_lag_records else UNKNOWN
+
+
+def heard_text(flow: FlowStatus) -> str:
+    """Say what the lag was and when, in brackets; empty where it is known, or unknown for want of an owner only."""
+    if not flow.is_silent:
+        return ""
+    return f" (was {flow.least_lag_records:,} {seconds_text(flow.source_end_age_ms / 1000)} ago)"
+
+
+def unknown_text(flow: FlowStatus) -> str:
+    """Say of how many partitions the lag is unknown, and what is known of it; empty where all of it is known."""
+    if not flow.unknown_lanes:
+        return ""
+    of = f"lag of {flow.unknown_lanes:,} of {counted(flow.lanes, 'partition')} is unknown"
+    if not flow.is_silent:
+        least = f", at least {counted(flow.least_lag_records, 'record')}" if flow.least_lag_records else ""
+        return f"{of}{least}: raymirror lag says why"
+    ago = seconds_text(flow.source_end_age_ms / 1000)
+    return f"{of}: the source last said {ago} ago where it ends; the lag was {flow.least_lag_records:,} then"
 
 
 def behind_text(flow: FlowStatus, at_ms: int) -> str:
-    """Say how old the oldest record is that is not copied, `-` where nobody knows."""
-    lag_ms = flow.lag_ms(at_ms)
-    return seconds_text(lag_ms / 1000 if lag_ms >= 0 else None)
+    """Say how old the oldest record is that is not copied; where nobody knows, how old it is at least, or `-`."""
+    least = seconds_text(flow.least_lag_ms(at_ms) / 1000)
+    if not flow.unknown_lanes:
+        return least
+    return f"at least {least}" if flow.behind_since_ms >= 0 else "-"
 
 
 def render(status: MirrorStatus) -> RenderableType:
@@ -209,7 +232,7 @@ def render(status: MirrorStatus) -> RenderableType:
     title = f"{status.namespace}  {status.phase}  {status.up_s:,.0f} s  {counted(len(status.copiers), 'copier')}"
     parts: list[RenderableType] = [Text(title, style="bold"), flows_table(status)]
     parts += [Text(f"{flow.flow}: waiting for {flow.waiting_for}") for flow in status.flows if flow.waiting_for]
-    for say in (groups_text, configs_text):
+    for say in (unknown_text, groups_text, configs_text):
         parts += [Text(f"{flow.flow}: {text}") for flow in status.flows if (text := say(flow))]
     parts += [Text(f"{flow.flow}: {text}") for flow in status.flows if (text := proof_text(status, flow.flow))]
     parts += [Text(text)] if (text := spark_text(status)) else []
@@ -235,11 +258,15 @@ def flows_table(status: MirrorStatus) -> Table:
             f"{flow.desired}{paused}",
             str(flow.topics),
             str(flow.lanes),
-            lag_text(flow),
-            behind_text(flow, status.at_ms),
+            *_lag_cells(flow, status.at_ms),
             f"{flow.records:,}",
             f"{flow.records_per_s:,.0f}",
             f"{flow.bytes_per_s / MIB:.1f}",
             Text(str(flow.errors), style="bold red" if flow.errors else ""),
         )
     return table
+
+
+def _lag_cells(flow: FlowStatus, at_ms: int) -> tuple[str, str]:
+    """Say lag and time behind; of an unknown one only that: the table has no room, a line below says the rest."""
+    return (UNKNOWN, "-") if flow.unknown_lanes else (lag_text(flow), behind_text(flow, at_ms))

@@ -6,6 +6,7 @@ drain what can be drained (or stop at the point reached) -> pause -> hold the gr
 
 import argparse
 import asyncio
+import os
 import sys
 from pathlib import Path
 
@@ -34,6 +35,8 @@ from engine.settings import FlowConfig, MirrorConfig
 HELP = "end the copying of a flow, its consumer groups standing on the target where they stood on the source"
 SETTLE_S = 25.0
 """For copiers to end, behind the time that was given."""
+NOTED_S = 10.0
+"""For `run` to see that its mirror ends: it looks once a second."""
 
 
 class NoConfig(MirrorError):
@@ -117,13 +120,15 @@ def run(args: argparse.Namespace) -> int:
     """Do it and tell. Raises NoMirror, UnknownFlow, ConfigError, NoConfig, BrokerUnreachable, MirrorLost."""
     if args.back:
         return back(args)
-    with running_mirror(args) as (mirror, _):
+    with running_mirror(args) as (mirror, place):
         status = mirror.status()
         names = tuple(flow.flow for flow in status.flows)
         if args.flow not in names:
             raise UnknownFlow(args.flow, names)
         config = load_config(args.config or Path(status.config_path))
         result = asyncio.run(fail_over(mirror, config, chosen(config, args.flow), args))
+        if result.stopped and place.pid and not is_noted(place) and mirror_ends(mirror):
+            until(NOTED_S, lambda: is_noted(place))  # whoever asks next is told at once that it ends
     if args.json:
         print(msgspec.json.encode(result.as_json()).decode())
     else:
@@ -174,6 +179,23 @@ def has_stopped(mirror: Mirror, name: str) -> bool:
     except MirrorLost:
         return True
     return status.phase == "stopped" or all(copier.flow != name for copier in status.copiers)
+
+
+def mirror_ends(mirror: Mirror) -> bool:
+    """Whether the mirror ends: it does with its last flow."""
+    try:
+        return mirror.status().phase in session.ENDING_PHASES
+    except MirrorLost:
+        return True
+
+
+def is_noted(place: session.MirrorPlace) -> bool:
+    """Whether the process that has the mirror has noted its end on this machine."""
+    try:
+        session.refuse_ended(place, wall_ms(), os.environ)
+    except session.NoMirror:
+        return True
+    return False
 
 
 def outcome_of(partitions: tuple[PartitionDrain, ...], standing: Standing) -> Outcome:

@@ -12,7 +12,7 @@ from actors.cli.asking import add_place_arguments, running_mirror
 from actors.cli.history import add_history_arguments, find_place, read_summary
 from actors.cli.history_tables import history_tables
 from actors.instants import instant_ms
-from actors.lagging import LagRow, bytes_text, lag_rows, seconds_text
+from actors.lagging import LagRow, bytes_text, lag_rows, records_text, seconds_text
 from actors.supervisor import UnknownFlow
 from engine.clock import wall_ms
 
@@ -84,7 +84,7 @@ def table(rows: list[LagRow]) -> Table:
         drawn.add_row(
             row.flow,
             f"{row.topic}-{row.partition}",
-            "-" if row.lag_records is None else f"{row.lag_records:,}",
+            records_text(row),
             bytes_text(row.lag_bytes),
             seconds_text(row.lag_seconds),
             *(("-" if row.proven_to is None else f"{row.proven_to:,}",) if is_proven else ()),

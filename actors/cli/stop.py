@@ -1,14 +1,16 @@
 """`raymirror stop`: drain a running mirror and wait until it is gone."""
 
 import argparse
+import os
 import sys
 import time
 
 from actors.cli import exits
 from actors.cli.asking import add_place_arguments, running_mirror
 from actors.cli.commanding import warn_unremembered
-from actors.session import process_start
+from actors.session import MirrorEnds, MirrorPlace, process_start, refuse_ended
 from actors.states import Command
+from engine.clock import wall_ms
 from engine.errors import MirrorError
 
 HELP = "drain a running mirror, wait until it is gone; it stays stopped"
@@ -22,16 +24,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Stop it, in order. Raises NoMirror.
+    """Stop it, in order; one that ends already is waited for. Raises NoMirror.
 
     Exit code 1 if it is not gone in time, or what is written down does not say that it was stopped.
     """
+    try:
+        return stop(args)
+    except MirrorEnds as ends:
+        return wait_gone(ends.place, args.timeout)
+
+
+def stop(args: argparse.Namespace) -> int:
+    """Ask for the end, and wait for it. Raises NoMirror, MirrorEnds."""
     with running_mirror(args) as (mirror, place):
         from actors.mirror import patiently
 
         try:
             status = patiently(lambda: mirror.command(Command.STOP), args.timeout)
         except MirrorError as failure:
+            refuse_ended(place, wall_ms(), os.environ)  # no failure: somebody else has ended it
             mirror.end_all()
             print(
                 f"the supervisor has failed ({failure}): all processes of the mirror were ended, and that it is stopped"
@@ -45,11 +56,17 @@ def run(args: argparse.Namespace) -> int:
                 return exits.FAILED
             status = mirror.status()
             mirror.kill()
-    if place.pid and not _gone(place.pid, place.pid_start, args.timeout):
-        print(f"process {place.pid} still runs after {args.timeout:.0f} s; see: raymirror status", file=sys.stderr)
+    code = wait_gone(place, args.timeout)
+    return warn_unremembered(status) if code == exits.OK else code
+
+
+def wait_gone(place: MirrorPlace, timeout_s: float) -> int:
+    """Wait until the `run` process that has the mirror has ended, if it is one of this machine; give the exit code."""
+    if place.pid and not _gone(place.pid, place.pid_start, timeout_s):
+        print(f"process {place.pid} still runs after {timeout_s:.0f} s; see: raymirror status", file=sys.stderr)
         return exits.FAILED
     print("stopped")
-    return warn_unremembered(status)
+    return exits.OK
 
 
 def _gone(pid: int, pid_start: int, timeout_s: float) -> bool:

@@ -111,7 +111,7 @@ def _wait_load(load: Load, mirror: Mirror, view: View) -> int:
         status = mirror.status()
         view.show(status)
         if done:
-            return sum(flow.lag_records for flow in status.flows)
+            return sum(flow.least_lag_records for flow in status.flows)
         time.sleep(POLL_S)
 
 

@@ -104,14 +104,23 @@ def _key(lane: LaneProgress, depth: int) -> Labels:
 
 
 def _lags(series: Collected, status: MirrorStatus, detail: Detail) -> None:
-    """Sum lags up; a topic of which nothing is known has no series, rather than a lag of 0."""
+    """Sum lags up; a topic of which nothing is known has no series, rather than a lag of 0.
+
+    A topic of which something is known has what that comes to: an unknown partition hides no other that is late.
+    """
     records: dict[Labels, float] = defaultdict(int)
     sizes: dict[Labels, float] = defaultdict(int)
     seconds: dict[Labels, float] = defaultdict(float)
+    heard_s: dict[Labels, float] = defaultdict(float)
+    age_s: dict[Labels, float] = defaultdict(float)
     for lane in status.lanes:
-        if not lane.lag_known:
+        if not lane.lag_heard:
             continue
         key = _key(lane, detail.depth)
+        heard_s[key] = max(heard_s[key], lane.heard_lag_ms(status.at_ms) / 1000)
+        age_s[key] = max(age_s[key], lane.source_end_age_ms / 1000)
+        if not lane.lag_known:
+            continue
         records[key] += lane.lag_records
         if lane.lag_bytes >= 0:
             sizes[key] += lane.lag_bytes
@@ -119,6 +128,8 @@ def _lags(series: Collected, status: MirrorStatus, detail: Detail) -> None:
     series[f.LAG_RECORDS].update(records)
     series[f.LAG_BYTES].update(sizes)
     series[f.LAG_SECONDS].update(seconds)
+    series[f.LAG_LAST_KNOWN].update(heard_s)
+    series[f.LAG_LAST_KNOWN_AGE].update(age_s)
 
 
 def _counters(series: Collected, status: MirrorStatus, detail: Detail, partitions: PartitionCounters) -> None:

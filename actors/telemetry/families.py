@@ -47,6 +47,18 @@ LAG_BYTES = _by_lane(
 LAG_SECONDS = _by_lane(
     "lag_seconds", Kind.GAUGE, "s", "Age of the oldest record that is not copied; the worst of several."
 )
+LAG_LAST_KNOWN = _by_lane(
+    "lag_last_known_seconds",
+    Kind.GAUGE,
+    "s",
+    "Age that the oldest uncopied record had when the source last said where it ends; the worst of several.",
+)
+LAG_LAST_KNOWN_AGE = _by_lane(
+    "lag_last_known_age_seconds",
+    Kind.GAUGE,
+    "s",
+    "Since the source last said where it ends; the longest of several.",
+)
 UNPROVEN_RECORDS = _by_lane(
     "unproven_records", Kind.GAUGE, "{record}", "Source offsets between what is copied and what is proven, summed."
 )
@@ -147,7 +159,17 @@ EXPORT_FAILURES = _of_mirror(
     "export_failures_total", Kind.COUNTER, "{export}", "Sendings to the OTLP collector that failed."
 )
 
-LANE_FAMILIES = (LAG_RECORDS, LAG_BYTES, LAG_SECONDS, UNPROVEN_RECORDS, RECORDS, RECORD_BYTES, DELAY)
+LANE_FAMILIES = (
+    LAG_RECORDS,
+    LAG_BYTES,
+    LAG_SECONDS,
+    LAG_LAST_KNOWN,
+    LAG_LAST_KNOWN_AGE,
+    UNPROVEN_RECORDS,
+    RECORDS,
+    RECORD_BYTES,
+    DELAY,
+)
 GROUP_FAMILIES = (
     GROUPS,
     GROUP_OFFSETS,

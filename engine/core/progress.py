@@ -3,6 +3,7 @@
 import msgspec
 
 from engine.core.events import AnyEvent
+from engine.core.source_end import end_known
 from engine.core.tally import Histogram
 from policies.model import FlowName, LaneName, TopicPartition
 
@@ -11,7 +12,11 @@ IN_QUARANTINE = "in quarantine"
 
 
 class LaneProgress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One lane at one moment. Offsets are next offsets; -1 where not known yet."""
+    """One lane at one moment. Offsets are next offsets; -1 where not known yet.
+
+    `source_end` and what is made of it (`lag_bytes`, `behind_since_ms`) are as of `source_end_age_ms` ago. Ask
+    `lag_known` before you take them for now.
+    """
 
     lane: TopicPartition
     target: TopicPartition
@@ -30,6 +35,8 @@ class LaneProgress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     set_id: str = ""
     epoch: int = -1
     """Assignment epoch that the lane is held at."""
+    source_end_age_ms: int = 0
+    """How long ago, at the snapshot, a broker of the source last said where it ends; -1 where none ever has."""
     lag_bytes: int = -1
     """What lies between position and source's end, in bytes on the wire: lag x measured bytes per source offset."""
     newest_ms: int = -1
@@ -46,20 +53,43 @@ class LaneProgress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Whether the position of all that is counted as copied is durable and, in transactions, committed."""
 
     @property
+    def end_known(self) -> bool:
+        """Whether the source said lately where it ends."""
+        return end_known(self.source_end, self.source_end_age_ms)
+
+    @property
     def lag_known(self) -> bool:
         """Whether both the position and the source's end are known."""
+        return self.source_next >= 0 and self.end_known
+
+    @property
+    def lag_heard(self) -> bool:
+        """Whether the lag is known, or was: the source's end may have been heard too long ago."""
         return self.source_end >= 0 and self.source_next >= 0
 
     def lag_ms(self, now_ms: int) -> int:
         """Age of the oldest record that is not copied, at an instant of Unix time; 0 without one, -1 unknown."""
-        if not self.lag_known:
+        return self.least_lag_ms(now_ms) if self.lag_known else -1
+
+    def least_lag_ms(self, now_ms: int) -> int:
+        """Age that the oldest uncopied record has at least: that of what was heard; -1 where nothing ever was."""
+        if not self.lag_heard:
             return -1
         return max(0, now_ms - self.behind_since_ms) if self.behind_since_ms >= 0 else 0
 
+    def heard_lag_ms(self, now_ms: int) -> int:
+        """Age that the oldest uncopied record had when the source's end was heard last; -1 where it never was."""
+        return self.least_lag_ms(now_ms - self.source_end_age_ms)
+
     @property
     def lag_records(self) -> int:
-        """Offsets between the copied position and the source's end; 0 while the end is not known."""
-        return max(0, self.source_end - self.source_next) if self.lag_known else 0
+        """Offsets between the copied position and the source's end; -1 unknown."""
+        return self.least_lag_records if self.lag_known else -1
+
+    @property
+    def least_lag_records(self) -> int:
+        """Offsets between the copied position and the source's end that was heard last; -1 where none ever was."""
+        return max(0, self.source_end - self.source_next) if self.lag_heard else -1
 
 
 def unowned(name: LaneName, set_id: str, epoch: int, reason: str) -> LaneProgress:

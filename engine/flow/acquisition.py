@@ -104,7 +104,8 @@ class Acquisition:
             kept = not stored.atomic or await self._resumption.is_kept(driver, stored, world)
         if kept and driver.lane.state is State.ACQUIRING:
             driver.source_topic_id, driver.target_topic_id = stored.source_topic_id, stored.target_topic_id
-            driver.source_end, driver.resumed_by, driver.reason = stored.source_next, "position", ""
+            driver.end.told(world.source_ends[lane], world.asked_ms)
+            driver.resumed_by, driver.reason = "position", ""
             driver.lane.watch(stored)
 
     # --- before the barrier ----------------------------------------------------------------------------------
@@ -324,7 +325,7 @@ class Acquisition:
             ),
             barrier_done=producer.fenced,
         )
-        driver.source_end = world.source_ends[driver.name.source]
+        driver.end.told(world.source_ends[driver.name.source], world.asked_ms)
 
     # --- events ----------------------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """The source's ends of lanes that are not fetched, so that the lag of a lane that stands still is no old one."""
 
+import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
@@ -16,33 +17,46 @@ _EVERY_S = 2.5
 
 
 class SourceEnds:
-    """Asks the source for the ends that no fetch has told lately."""
+    """Asks the source for the ends that no fetch has told lately, each leader by itself."""
 
     def __init__(self, source: Cluster, drivers: Mapping[TopicPartition, LaneDriver]) -> None:
         self._source = source
         self._drivers = drivers
+        self._asked: set[int] = set()
+        """Brokers whose answer has not come yet."""
 
     async def run(self) -> None:
-        """Look now and then, until cancelled."""
-        while True:
-            await pause(_EVERY_S)
-            await self.look()
+        """Look now and then, until cancelled; the next look does not wait for brokers that are silent."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await pause(_EVERY_S)
+                group.create_task(self.look())
 
     async def look(self) -> None:
         """Bring stale ends up to date; a broker that does not answer holds back only what it leads."""
         stale: dict[int, list[LaneDriver]] = defaultdict(list)
-        before_ms = wall_ms() - STALE_MS
+        now_ms = wall_ms()
         for driver in self._drivers.values():
-            if driver.end_at_ms < before_ms and driver.source_leader.node >= 0 and driver.lane.source_next >= 0:
-                stale[driver.source_leader.node].append(driver)
-        await run_all(*(self._ask(drivers) for drivers in stale.values()))
+            node = driver.source_leader.node
+            if node < 0 or node in self._asked or driver.lane.source_next < 0:
+                continue
+            if driver.end.is_stale(now_ms, STALE_MS):
+                stale[node].append(driver)
+        await run_all(*(self._ask(node, drivers) for node, drivers in stale.items()))
 
-    async def _ask(self, drivers: Sequence[LaneDriver]) -> None:
-        told_at_ms = [driver.end_at_ms for driver in drivers]
+    async def _ask(self, node: int, drivers: Sequence[LaneDriver]) -> None:
+        self._asked.add(node)
+        try:
+            await self._hear(drivers)
+        finally:
+            self._asked.discard(node)
+
+    async def _hear(self, drivers: Sequence[LaneDriver]) -> None:
+        told_at_ms = [driver.end.at_ms for driver in drivers]
         # What is not told stays as it was told last, and is asked again at the next look.
         ends = await offsets_by_halves(self._source, [driver.name.source for driver in drivers], LATEST)
         now_ms = wall_ms()
         for driver, told_at in zip(drivers, told_at_ms, strict=True):
             end = ends.get(driver.name.source)
-            if end is not None and driver.end_at_ms == told_at:  # else a fetch was faster, and knows better
-                driver.source_end, driver.end_at_ms = end, now_ms
+            if end is not None and driver.end.at_ms == told_at:  # else a fetch was faster, and knows better
+                driver.end.told(end, now_ms)

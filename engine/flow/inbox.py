@@ -178,12 +178,11 @@ class Inbox:
         asked = {want.partition: (want.offset, driver) for want, driver in wanted.items() if want.partition in told}
         touched: list[LaneDriver] = []
         now_ms = self._meter.fetch_answered()
-        for driver in wanted.values():
-            driver.end_at_ms = now_ms  # a partition that the answer leaves out ends where it ended
+        self._note_unchanged(answer, wanted, now_ms)
         for found in answer.slices:
             offset, driver = asked[found.partition]
             lane = driver.lane
-            self._note(driver, found)
+            self._note(driver, found, now_ms)
             if not lane.listens or lane.fetch_offset != offset:
                 continue  # the lane went another way meanwhile, and will fetch again from there
             if found.fault is not None or found.diverging is not None or found.preferred_replica >= 0:
@@ -199,12 +198,21 @@ class Inbox:
             self._look_at_open({partition: driver for partition, (_, driver) in asked.items()})
         self._events.taken(touched)
 
-    def _note(self, driver: LaneDriver, found: Slice) -> None:
+    @staticmethod
+    def _note_unchanged(answer: FetchAnswer, wanted: dict[Wanted, LaneDriver], now_ms: int) -> None:
+        """Note of partitions that the answer leaves out that they end where they ended."""
+        failed = {found.partition for found in answer.slices if not _tells_end(found)}
+        for want, driver in wanted.items():
+            if want.partition not in failed:
+                driver.end.stands(now_ms)
+
+    def _note(self, driver: LaneDriver, found: Slice, now_ms: int) -> None:
         """Keep what a broker tells once, wherever the lane went meanwhile."""
-        if found.fault is not None or found.high_watermark < 0:
-            driver.end_at_ms = -1
+        if not _tells_end(found):
+            driver.end.doubt()
         else:
-            driver.source_end, driver.log_start = found.high_watermark, found.log_start
+            driver.end.told(found.high_watermark, now_ms)
+            driver.log_start = found.log_start
             if found.last_stable_offset < found.high_watermark or found.partition in self._open:
                 self._open[found.partition] = found
 
@@ -273,6 +281,11 @@ class Inbox:
             beside.release()
 
         return await in_thread(partial(sift_all, work), ended)
+
+
+def _tells_end(found: Slice) -> bool:
+    """Whether a broker says where the partition ends."""
+    return found.fault is None and found.high_watermark >= 0
 
 
 def _is_soon_ready(driver: LaneDriver) -> bool:

@@ -16,6 +16,7 @@ from engine.core.map_blocks import map_topic
 from engine.core.outcome import Outcome, OutcomeKind
 from engine.core.piece import Piece
 from engine.core.position_stream import PositionStream
+from engine.core.source_end import SourceEnd
 from engine.core.states import State
 from engine.core.sync_emitter import Pair, SyncEmitter
 from engine.core.transaction import CommittedPositions
@@ -125,8 +126,7 @@ class LaneDriver:
         self.watch = LagWatch(wall_ms())
         self.latency_ms = 0
         self.fault = ""
-        self.source_end = -1
-        self.end_at_ms = -1
+        self.end = SourceEnd()
         self.log_start = -1
         self.parted_at, self.parted_why = -1, ""
         """Where the source's history parts from what was copied, as a fetch told, and its cause; -1: nowhere."""
@@ -191,6 +191,11 @@ class LaneDriver:
         return bool(leader.topic_id) and 0 <= leader.epoch < copied_epoch
 
     @property
+    def source_end(self) -> int:
+        """Where the source partition ended when that was heard last; -1 where it never was."""
+        return self.end.offset
+
+    @property
     def source_node(self) -> int:
         """The broker to fetch from: the nearest replica if one was named, else the leader (KIP-392)."""
         return self.replica if self.replica >= 0 else self.source_leader.node
@@ -231,8 +236,8 @@ class LaneDriver:
         self.latency_ms += self.meter.copied(self.lane.newest_ms, copied)
         self.watch.appended_at_ms = self.meter.now_ms
         self.fault = ""
-        if self.lane.source_next >= self.source_end:
-            self.watch.caught_up_ms = self.end_at_ms
+        if self.lane.source_next >= self.end.offset:
+            self.watch.caught_up_ms = self.end.at_ms
 
     def begin(
         self, producer: Producer, resumed_by: str, source_topic_id: str, target_topic_id: str, last: Pair | None

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from engine.clock import wall_ms
 from engine.core.events import IdentityChanged, LaneRefused, SourceGap, TargetGap
 from engine.core.map_resume import map_reaches, needed_blocks, unfolded
 from engine.core.position import ForeignPosition, Position
@@ -52,6 +53,8 @@ class World(msgspec.Struct, kw_only=True):
     target_ends: dict[TopicPartition, int] = {}
     source_cluster_id: str = ""
     target_cluster_id: str = ""
+    asked_ms: int = -1
+    """When the clusters were asked, Unix time: they said nothing of what came later."""
 
 
 class Resumption:
@@ -101,7 +104,7 @@ class Resumption:
         """
         sources = [driver.name.source for driver in drivers]
         targets = [driver.name.target for driver in drivers]
-        world = World(stored=stored or {})
+        world = World(stored=stored or {}, asked_ms=wall_ms())
 
         async def positions() -> None:
             world.stored = await self.stored(drivers) if stored is None else stored

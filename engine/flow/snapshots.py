@@ -36,9 +36,10 @@ def _state(driver: LaneDriver) -> str:
 def lane_progress(driver: LaneDriver, routes: Routes, now_ms: int) -> LaneProgress:
     """Take a snapshot of a lane at an instant of Unix time, ms."""
     lane, watch = driver.lane, driver.watch
-    lag = driver.source_end - lane.source_next if driver.source_end >= 0 and lane.source_next >= 0 else -1
+    end = driver.end
+    lag = end.offset - lane.source_next if end.offset >= 0 and lane.source_next >= 0 else -1
     if lag == 0:
-        watch.caught_up_ms = max(watch.caught_up_ms, driver.end_at_ms)
+        watch.caught_up_ms = max(watch.caught_up_ms, end.at_ms)
     watch.weigh(lane.wire_bytes, lane.offsets)
     return LaneProgress(
         lane=lane.name.source,
@@ -47,7 +48,8 @@ def lane_progress(driver: LaneDriver, routes: Routes, now_ms: int) -> LaneProgre
         reason=why_still(driver, routes, now_ms),
         source_next=lane.source_next,
         target_next=lane.target_next,
-        source_end=driver.source_end,
+        source_end=end.offset,
+        source_end_age_ms=end.age_ms(now_ms),
         records=lane.records,
         wire_bytes=lane.wire_bytes,
         in_flight=lane.in_flight,
@@ -90,8 +92,8 @@ def why_still(driver: LaneDriver, routes: Routes, now_ms: int) -> str:
         if is_committed(driver):
             return "paused"
         return f"paused; waits until what it has copied is committed ({driver.fault or 'no answer yet'})"
-    watched = now_ms - driver.end_at_ms < _WATCHED_MS
-    if watched and lane.source_next >= driver.source_end:
+    watched = now_ms - driver.end.at_ms < _WATCHED_MS
+    if watched and lane.source_next >= driver.end.offset:
         return ""  # first, and cheap: this is what most lanes are most of the time
     if now_ms - driver.watch.appended_at_ms < _MOVED_MS:
         return ""

@@ -165,8 +165,20 @@ async def test_a_source_that_is_gone(lost: Scene) -> None:
     await lost.start()
     await lost.commit("lost-g", {0: 120, 1: 40})
     await asyncio.to_thread(lost.source.stop)
+    await lost.until(lambda flow: flow["unknown_lanes"] == 2)
+    failing = await asyncio.to_thread(lost.shell, "status", "--fail-if", "lag_seconds>1000000")
+    assert failing.returncode == 1, failing.stdout
+    assert "lag_seconds of 2 partitions is not known" in failing.stderr
+    assert "lag of 2 of 2 partitions is unknown" in failing.stdout
     code, found = await lost.ask("--timeout", "5")
+    ending = await asyncio.to_thread(lost.shell, "status")
+    assert (ending.returncode, "does not answer" in ending.stderr) == (3, False), ending.stderr
+    assert "mirror lost-there" in ending.stderr
+    assert "lost->there" in ending.stderr  # how it stood
     await lost.ended()
+    ended = await asyncio.to_thread(lost.shell, "status")
+    assert "mirror lost-there ended" in ended.stderr
+    assert "start it again with: raymirror run" in ended.stderr
     assert (code, found["drained"], found["stopped"]) == (4, False, True)
     assert found["source"]
     assert {"source does not answer" in one["why"] for one in found["partitions"]} == {True}

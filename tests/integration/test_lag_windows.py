@@ -138,17 +138,20 @@ def test_a_lane_that_another_copier_takes_up_goes_on_in_its_window(spark: SparkS
     assert [(row["samples"], row["copier"]) for row in rows] == [(5, "copier-2"), (1, "copier-2")]
 
 
-def test_what_nobody_knows_is_null_and_what_is_no_sample_is_left_out(spark: SparkSession) -> None:
+@pytest.mark.parametrize(("unknown", "source_end"), [("position", 50), ("source_end", None)])
+def test_what_nobody_knows_is_null_and_what_is_no_sample_is_left_out(
+    spark: SparkSession, unknown: str, source_end: int | None
+) -> None:
     (at_ms, raw), *_ = told([truth()], every_s=5)
     sample = msgspec.json.decode(raw)
-    for name in ("position", "lag_ms", "lag_bytes"):
+    for name in (unknown, "lag_ms", "lag_bytes"):
         sample["lanes"][0].pop(name)
     later, empty = sample | {"format": 3}, sample | {"lanes": []}
     values = [msgspec.json.encode(one) for one in (sample, later, empty)] + [b"", b"no sample", b"{}", b'{"format":1}']
     found = decode(records(spark, [(at_ms, value) for value in values]), tolerance_s=15)
     assert found.schema == ROWS or [field.dataType for field in found.schema] == [field.dataType for field in ROWS]
     rows = [row for row in found.collect() if row["topic"]]
-    assert [(row["lag_records"], row["lag_ms"], row["source_end"]) for row in rows] == [(None, None, 50)]
+    assert [(row["lag_records"], row["lag_ms"], row["source_end"]) for row in rows] == [(None, None, source_end)]
     (window,) = lanes(windows(found, window_s=30, watermark_s=15))
     assert (window["lag_records"], window["lag_records_max"], window["trend"], window["drain_s"]) == (None,) * 4
 

@@ -120,3 +120,30 @@ async def test_a_target_that_is_away_is_the_reason_and_the_lag_grows(mirror: Mir
         finally:
             os.kill(pid, signal.SIGCONT)
         await caught_up(run, "away")
+
+
+@pytest.mark.fault
+async def test_the_lag_of_a_source_that_is_silent_is_unknown_until_it_answers_again(mirror: Mirror) -> None:
+    await mirror.topic("silent", 2)
+    await produce(mirror.source, "silent", 0, numbered(10))
+    async with mirror.run() as run:
+        await caught_up(run, "silent")
+        await run.until(lambda: all(lane.lag_known for lane in run.progress().lanes), "every lag is known")
+        pid = mirror.source.brokers[0].pid
+        assert pid is not None
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            await run.until(
+                lambda: not any(lane.lag_known for lane in run.progress().lanes),
+                "the lag of every partition is unknown",
+                deadline_s=60.0,
+            )
+            seen = run.lane("silent")
+            assert (seen.lag_ms(now_ms()), seen.lag_records) == (-1, -1)
+            assert (seen.source_next, seen.source_end) == (10, 10)  # what was heard last is kept
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        await run.until(lambda: all(lane.lag_known for lane in run.progress().lanes), "every lag is known again")
+        await produce(mirror.source, "silent", 0, numbered(10, first=10))
+        await caught_up(run, "silent")
+        assert run.lane("silent").source_next == 20

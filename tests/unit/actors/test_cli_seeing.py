@@ -62,7 +62,7 @@ def test_lag_names_every_partition_its_owner_and_its_reason_whole(capsys: pytest
     assert [line.split()[:3] for line in lines] == [
         ["A->B", "t-0", "10"],
         ["A->B", "t-1", "0"],
-        ["A->B", "u-0", "-"],
+        ["A->B", "u-0", "unknown"],
     ]
     assert "copier-1" in lines[0]
     assert lines[0].rstrip().endswith(LONG)

@@ -33,7 +33,7 @@ def test_a_figure_is_compared_with_a_number(condition: str, holds: bool) -> None
 
 @pytest.mark.parametrize("figure", FIGURES)
 def test_every_figure_can_be_asked_for(figure: str) -> None:
-    (sentence,) = parse_condition(f"{figure}>=0").holds_in(behind())
+    (sentence,) = parse_condition(f"{figure}>=0").holds_in(behind())  # every partition is known
     assert sentence.startswith(f"A->B: {figure} is ")
 
 
@@ -51,8 +51,22 @@ def test_lag_that_nobody_knows_counts_as_too_much(condition: str) -> None:
     assert sentence == f"A->B: {condition.rstrip('<>0123456789')} of 4 partitions is not known ({condition})"
 
 
+@pytest.mark.parametrize("condition", ["lag_seconds>10", "lag_seconds<10", "lag_records>=0", "lag_records<=0"])
+def test_a_source_that_is_silent_fails_every_condition_on_lag_with_a_plain_reason(condition: str) -> None:
+    flow = flow_status(unknown_lanes=3, least_lag_records=0, behind_since_ms=-1, source_end_age_ms=15_400)
+    (sentence,) = parse_condition(condition).holds_in(mirror_status(flows=[flow]))
+    assert sentence == (
+        f"A->B: {condition[:11]} of 3 partitions is not known, the source has not said for 15 s where it ends"
+        f" ({condition})"
+    )
+    assert parse_condition("failed>0").holds_in(mirror_status(flows=[flow])) == []
+
+
 def test_what_is_known_in_part_is_told_where_it_is_enough() -> None:
-    assert parse_condition("lag_seconds>60").holds_in(behind(unknown=4)) == ["A->B: lag_seconds is 90 (lag_seconds>60)"]
+    said = parse_condition("lag_seconds>60").holds_in(behind(unknown=4))
+    assert said == ["A->B: lag_seconds is at least 90 (lag_seconds>60)"]
+    (unsettled,) = parse_condition("lag_seconds<100").holds_in(behind(unknown=4))
+    assert unsettled == "A->B: lag_seconds of 4 partitions is not known (lag_seconds<100)"
 
 
 def test_nothing_behind_is_no_lag() -> None:

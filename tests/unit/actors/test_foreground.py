@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -18,9 +19,15 @@ class FakeConnection:
     """A connection to a Ray that has something to say at the end."""
 
     logs = None
+    local = True
 
     def close(self, *, keep_logs: bool = False) -> None:
         print("(raylet) a node was marked dead")  # noqa: T201 - as Ray does
+
+
+PLAN: Any = SimpleNamespace(
+    spec=SimpleNamespace(namespace="raymirror-one", drain_s=1.0, config=SimpleNamespace(path="mm2.properties"))
+)
 
 
 def test_the_last_line_is_a_status(
@@ -39,8 +46,7 @@ def test_the_last_line_is_a_status(
     monkeypatch.setattr(launch, "connect", lambda _plan: FakeConnection())
     monkeypatch.setattr(launch, "launched", launched)
     monkeypatch.setattr(foreground, "follow", follow)
-    plan: Any = None
-    assert foreground.run_here(plan, json=True, detach=False) == exits.OK
+    assert foreground.run_here(PLAN, json=True, detach=False) == exits.OK
     out, err = capsys.readouterr()
     assert msgspec.json.decode(out, type=MirrorStatus) == stopped
     assert "marked dead" in err

@@ -2,7 +2,7 @@
 
 import pytest
 
-from actors.lagging import bytes_text, lag_rows, seconds_text
+from actors.lagging import bytes_text, lag_rows, records_text, seconds_text
 from tests.unit.actors.telemetry.statuses import copier, flow_proof, lane, mirror_status, unowned
 
 STATUS = mirror_status(
@@ -29,6 +29,28 @@ def test_rows_tell_lag_owner_and_reason_in_order() -> None:
     assert (quiet.lag_records, quiet.lag_bytes, quiet.lag_seconds, quiet.why) == (0, 0, 0.0, "")
     assert (nobody.lag_records, nobody.lag_bytes, nobody.lag_seconds, nobody.owner) == (None, None, None, "")
     assert nobody.why == "waits for a copier"
+
+
+def test_rows_of_a_source_that_is_silent_have_no_lag_but_what_it_was_and_when() -> None:
+    status = mirror_status(
+        lane("t", 0, at=90, end=100, behind_ms=20_000, heard_ms_ago=12_000),
+        lane("t", 1, at=7, end=7, heard_ms_ago=12_000),
+        lane("t", 2, at=7, end=7, heard_ms_ago=400),
+        unowned("t", 3),
+    )
+    late, quiet, fresh, nobody = lag_rows(status)
+    for row in (late, quiet, nobody):
+        assert (row.lag_records, row.lag_bytes, row.lag_seconds) == (None, None, None)
+    assert (late.heard_lag_records, late.heard_lag_seconds, late.heard_seconds_ago) == (10, 8.0, 12.0)
+    assert (quiet.heard_lag_records, quiet.heard_lag_seconds, quiet.heard_seconds_ago) == (0, 0.0, 12.0)
+    assert (fresh.lag_records, fresh.heard_lag_records, fresh.heard_seconds_ago) == (0, 0, 0.4)
+    assert (nobody.heard_lag_records, nobody.heard_lag_seconds, nobody.heard_seconds_ago) == (None, None, None)
+    assert [records_text(row) for row in (late, quiet, fresh, nobody)] == [
+        "unknown (was 10 12.0 s ago)",
+        "unknown (was 0 12.0 s ago)",
+        "0",
+        "unknown",
+    ]
 
 
 def test_rows_tell_how_far_the_copy_is_proven() -> None:

@@ -1,6 +1,7 @@
 """Finding the running mirror, and telling a stale state file."""
 
 import os
+import pickle
 import stat
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from actors import session
-from actors.session import AlreadyRunning, NoMirror, SeveralMirrors, StateFile
+from actors.session import AlreadyRunning, Ended, MirrorEnds, NoMirror, SeveralMirrors, StateFile
 
 
 @pytest.fixture
@@ -127,3 +128,72 @@ def test_the_deployment_id_is_made_once(env: dict[str, str], tmp_path: Path) -> 
     assert len(first) == 32
     assert session.deployment_id(env) == first
     assert session.deployment_id({"XDG_STATE_HOME": str(tmp_path / "other")}) != first
+
+
+def ended(name: str = "one", *, at_ms: int = 1, in_order: bool = True, said: str = "") -> Ended:
+    return Ended(namespace=f"raymirror-{name}", config_path="mm2.properties", at_ms=at_ms, in_order=in_order, said=said)
+
+
+def test_a_mirror_that_ends_says_so_and_how_it_stood(env: dict[str, str]) -> None:
+    session.write(state(), env)
+    place = session.find(None, None, env)
+    session.refuse_ended(place, 5000, env)
+    session.note_ending("raymirror-one", os.getpid() + 1, 1000, "", env)  # another process's mirror
+    session.refuse_ended(place, 5000, env)
+    session.note_ending("raymirror-one", os.getpid(), 1000, "A->B stopped, lag 0", env)
+    for found in (place, session.find(None, None, env)):
+        with pytest.raises(MirrorEnds) as ends:
+            session.refuse_ended(found, 5000, env)
+        assert str(ends.value) == (
+            "mirror one has been ending for 4 s, and takes no commands any more; how it stood then: A->B stopped, lag 0"
+        )
+        assert ends.value.place.pid == os.getpid()
+        assert str(pickle.loads(pickle.dumps(ends.value))) == str(ends.value)
+    with pytest.raises(AlreadyRunning):
+        session.refuse_second("raymirror-one", env)
+
+
+def test_a_mirror_that_has_ended_says_when_and_how_it_stood_until_it_is_started_again(env: dict[str, str]) -> None:
+    session.write(state(), env)
+    place = session.find(None, None, env)
+    session.note_ended(ended(at_ms=1000, said="A->B stopped, lag 0"), env)
+    session.refuse_ended(place, 5000, env)  # its process goes on: it has the state file
+    session.remove("raymirror-one", os.getpid(), env)
+    with pytest.raises(NoMirror) as none:
+        session.refuse_ended(place, 5000, env)
+    assert not isinstance(none.value, MirrorEnds)
+    assert str(none.value) == (
+        "no running mirror found: mirror one ended 4 s ago; how it stood then: A->B stopped, lag 0;"
+        " start it again with: raymirror run mm2.properties"
+    )
+    assert str(pickle.loads(pickle.dumps(none.value))) == str(none.value)
+    with pytest.raises(NoMirror, match="mirror one ended"):
+        session.find(None, None, env)
+    session.write(state(), env)
+    assert session.find(None, None, env).pid == os.getpid()
+    session.remove("raymirror-one", os.getpid(), env)
+    with pytest.raises(NoMirror, match="no --address"):
+        session.find(None, None, env)
+
+
+def test_of_several_that_have_ended_the_last_one_or_the_one_that_is_asked_for_is_told(env: dict[str, str]) -> None:
+    session.note_ended(ended("one", at_ms=1000, in_order=False), env)
+    session.note_ended(ended("two", at_ms=2000), env)
+    (session.folder(env) / "raymirror-half.ended").write_text("{")
+    with pytest.raises(NoMirror, match=r"mirror two ended [0-9]+ s ago; start it again"):
+        session.find(None, None, env)
+    with pytest.raises(NoMirror, match=r"mirror one ended not in order [0-9]+ s ago"):
+        session.find(None, "one", env)
+    with pytest.raises(NoMirror, match="no --address"):
+        session.find(None, "three", env)
+
+
+def test_of_a_mirror_on_a_ray_cluster_its_ray_is_asked(env: dict[str, str]) -> None:
+    session.refuse_ended(session.MirrorPlace(address="h:1", namespace="raymirror-one"), 5000, env)
+
+
+def test_a_process_that_died_while_it_was_asked_is_told(env: dict[str, str]) -> None:
+    place = session.MirrorPlace(address="h:1", namespace="raymirror-one", pid=os.getpid(), pid_start=1)
+    session.write(state(pid_start=1), env)
+    with pytest.raises(NoMirror, match=f"process {os.getpid()} has ended"):
+        session.refuse_ended(place, 5000, env)

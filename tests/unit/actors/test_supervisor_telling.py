@@ -2,10 +2,13 @@
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from actors.ports import Vital
 from actors.status import decode_status, encode_status
 from engine.core.events import SourceGap, TopicCreated
+from engine.core.progress import FlowProgress
+from engine.core.source_end import END_LASTS_MS
 from policies.model import TopicPartition
 from tests.unit.actors.fakes import FLOW, Clock, FakeFleet, lanes, make
 from tests.unit.actors.mirrors import started
@@ -18,12 +21,36 @@ def test_lag_is_known_only_when_every_lane_told_it(fleet: FakeFleet, clock: Cloc
     fleet.copiers[0].at = {a0: (5, 10), a1: (10, 10), b0: (-1, -1)}
     supervisor.step()
     flow = supervisor.status().flows[0]
-    assert (flow.lag_records, flow.unknown_lanes, flow.lanes) == (5, 1, 3)
+    assert (flow.lag_records, flow.least_lag_records, flow.unknown_lanes, flow.lanes) == (None, 5, 1, 3)
+    assert (flow.lag_bytes, flow.lag_ms(0)) == (None, -1)
     fleet.copiers[0].at[b0] = (3, 3)
     fleet.copiers[0].at[a0] = (10, 10)
     supervisor.step()
     flow = supervisor.status().flows[0]
     assert (flow.lag_records, flow.unknown_lanes) == (0, 0)
+
+
+def test_a_flow_whose_source_has_been_silent_has_no_lag_but_what_it_was(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = started(fleet, clock)
+    a0, a1 = lanes("a", 2)
+    b0 = lanes("b", 1)[0]
+    fleet.copiers[0].at = {a0: (5, 10), a1: (10, 10), b0: (3, 3)}
+    ages = {a0: 400, a1: END_LASTS_MS + 2000, b0: END_LASTS_MS + 1000}
+
+    def aged(progress: FlowProgress) -> FlowProgress:
+        by_name = {name.source: age_ms for name, age_ms in ages.items()}
+        found = tuple(replace(lane, source_end_age_ms=by_name[lane.lane]) for lane in progress.lanes)
+        return replace(progress, lanes=found)
+
+    fleet.copiers[0].adjust = aged
+    supervisor.step()
+    flow = supervisor.status().flows[0]
+    assert (flow.lag_records, flow.lag_bytes, flow.unknown_lanes) == (None, None, 2)
+    assert (flow.least_lag_records, flow.source_end_age_ms, flow.is_silent) == (5, END_LASTS_MS + 2000, True)
+    ages |= {a1: 100, b0: 100}
+    supervisor.step()
+    flow = supervisor.status().flows[0]
+    assert (flow.lag_records, flow.unknown_lanes, flow.source_end_age_ms, flow.is_silent) == (5, 0, 400, False)
 
 
 def test_rates_follow_the_counters(fleet: FakeFleet, clock: Clock) -> None:

@@ -11,7 +11,17 @@ from rich.console import Console
 from actors.spark.status import SparkState, SparkStatus
 from actors.states import CopierState, Desired
 from actors.status import CopierStatus, EventLine, FlowStatus, MirrorStatus
-from actors.view import PlainView, configs_text, fresh, groups_text, open_view, proof_text, render, spark_text
+from actors.view import (
+    PlainView,
+    configs_text,
+    flows_table,
+    fresh,
+    groups_text,
+    open_view,
+    proof_text,
+    render,
+    spark_text,
+)
 from engine.core.config_report import ConfigReport
 from engine.core.group_report import GroupsReport
 from engine.jobs.proof_state import FlowProof
@@ -33,7 +43,8 @@ def flow(*, unknown: int = 0, waiting_for: str = "") -> FlowStatus:
         lanes=10,
         unknown_lanes=unknown,
         lane_states={"copying": 10},
-        lag_records=1234,
+        lag_records=None if unknown else 1234,
+        least_lag_records=1234,
         records=5_000_000,
         wire_bytes=1,
         records_per_s=1500.0,
@@ -101,6 +112,28 @@ def test_a_lag_that_nobody_knows_is_a_lower_bound() -> None:
     assert out.getvalue().endswith("waiting for a copier to start\n")
 
 
+def test_the_lag_of_a_source_that_is_silent_is_unknown_and_what_it_was() -> None:
+    silent = replace(flow(unknown=10), least_lag_records=0, source_end_age_ms=12_000)
+    out, table = io.StringIO(), io.StringIO()
+    PlainView(out).show(status(of=silent))
+    assert "lag unknown (was 0 12.0 s ago), - behind," in out.getvalue()
+    Console(file=table, width=140).print(render(status(of=silent)))
+    said = "lag of 10 of 10 partitions is unknown: the source last said 12.0 s ago where it ends; the lag was 0 then"
+    assert f"A->B: {said}" in table.getvalue()
+    assert " unknown " in table.getvalue().splitlines()[2]
+    late = replace(flow(unknown=3), source_end_age_ms=12_000, behind_since_ms=1)
+    plain = io.StringIO()
+    PlainView(plain).show(replace(status(of=late), at_ms=9001))
+    assert "lag at least 1,234 (was 1,234 12.0 s ago), at least 9.0 s behind," in plain.getvalue()
+
+
+def test_a_lag_that_is_unknown_for_want_of_a_copier_points_to_the_reasons() -> None:
+    out = io.StringIO()
+    Console(file=out, width=140).print(render(status(of=flow(unknown=2))))
+    said = "lag of 2 of 10 partitions is unknown, at least 1,234 records: raymirror lag says why"
+    assert f"A->B: {said}" in out.getvalue()
+
+
 def test_json_is_one_object_a_line() -> None:
     out = io.StringIO()
     with open_view(json=True, out=out) as view:
@@ -125,8 +158,11 @@ def test_the_table_names_flows_and_the_last_events() -> None:
 def test_a_narrow_terminal_cuts_no_number_off() -> None:
     out = io.StringIO()
     long = msgspec.structs.replace(flow(), flow="a-long-source-name->a-long-target-name", lag_records=123_456_789)
+    unknown = msgspec.structs.replace(long, unknown_lanes=2, lag_records=None, least_lag_records=123_456_789)
     Console(file=out, width=80).print(render(status(of=long)))
+    Console(file=out, width=80).print(flows_table(status(of=unknown)))
     text = out.getvalue()
+    assert "unknown" in text
     assert "wanted" in text
     assert "123,456,789" in text
     assert "5,000,000" in text

@@ -35,13 +35,15 @@ def lane(
     reason: str = "",
     began_ms: int = 1,
     latency_ms: int = 0,
+    heard_ms_ago: int = 500,
 ) -> LaneProgress:
-    """A lane at offset `at` of `end`, behind since `behind_ms` ago."""
+    """A lane at offset `at` of `end` (heard `heard_ms_ago`), behind since `behind_ms` ago."""
     plain = lane_progress(lanes(topic, 1, partition)[0], source_next=at, source_end=end, state=state)
     return msgspec.structs.replace(
         plain,
         set_id=f"{flow}/000",
         reason=reason,
+        source_end_age_ms=heard_ms_ago if end >= 0 else -1,
         lag_bytes=lag_bytes if end > at else 0,
         behind_since_ms=NOW_MS - behind_ms if end > at else -1,
         began_ms=began_ms,
@@ -88,7 +90,8 @@ def flow_status(name: str = "A->B", **changes: object) -> FlowStatus:
         lanes=3,
         unknown_lanes=1,
         lane_states={"copying": 3},
-        lag_records=10,
+        lag_records=None,
+        least_lag_records=10,
         records=100,
         wire_bytes=10_000,
         records_per_s=5.0,

@@ -56,6 +56,25 @@ def test_a_topic_of_which_nothing_is_known_has_no_lag_rather_than_none() -> None
     assert found[f.PARTITIONS] == {("A->B", "unowned"): 2, ("A->B", "copying"): 1}
 
 
+def test_a_source_that_is_silent_leaves_the_lag_it_had_and_how_old_that_is() -> None:
+    status = mirror_status(
+        lane("t", 0, at=90, end=100, behind_ms=20_000, heard_ms_ago=12_000),
+        lane("t", 1, at=7, end=7, heard_ms_ago=15_000),
+        lane("u", 0, at=7, end=7, heard_ms_ago=11_000),
+        lane("u", 1, at=90, end=100, behind_ms=3000, heard_ms_ago=500),
+        unowned("v", 0),
+    )
+    found, late = series(status), {("A->B", "u"): 10}
+    assert found[f.LAG_RECORDS] == late  # what is unknown hides nothing that is late
+    assert found[f.LAG_SECONDS] == {("A->B", "u"): 3.0}
+    assert found[f.LAG_BYTES] == {("A->B", "u"): 1000}
+    assert found[f.LAG_LAST_KNOWN] == {("A->B", "t"): 8.0, ("A->B", "u"): 2.5}
+    assert found[f.LAG_LAST_KNOWN_AGE] == {("A->B", "t"): 15.0, ("A->B", "u"): 11.0}
+    by_partition = series(status, 3)
+    assert set(by_partition[f.LAG_SECONDS]) == {("A->B", "u", "1")}
+    assert by_partition[f.LAG_LAST_KNOWN_AGE][("A->B", "u", "1")] == 0.5
+
+
 def test_flows_keep_apart_what_has_the_same_name() -> None:
     status = mirror_status(lane("t", at=1, end=2), lane("t", flow="A->C", at=1, end=4))
     assert series(status)[f.LAG_RECORDS] == {("A->B", "t"): 1, ("A->C", "t"): 3}

@@ -89,6 +89,23 @@ def test_a_lane_tells_its_lag_at_the_sample() -> None:
     assert [(one.position, one.source_end, one.lag_ms) for one in sample.lanes] == [(4, 10, 100), (4, -1, -1)]
 
 
+def test_a_lag_that_is_unknown_is_left_out_of_the_sample_rather_than_0() -> None:
+    silent = msgspec.structs.replace(lane(), source_end=4, behind_since_ms=-1, lag_bytes=0, source_end_age_ms=60_000)
+    fresh = msgspec.structs.replace(silent, source_end_age_ms=500)
+    for told, wanted in ((fresh, (4, 4, 0, 0)), (silent, (4, -1, -1, -1))):
+        (sample,) = Sampler("c").take(progress(1000, told))
+        (found,) = sample.lanes
+        assert (found.position, found.source_end, found.lag_ms, found.lag_bytes) == wanted
+    assert b"source_end" not in encode_sample(sample)
+    assert b"lag" not in encode_sample(sample)
+
+
+def test_an_end_that_is_known_is_told_also_without_a_position() -> None:
+    (sample,) = Sampler("c").take(progress(1000, msgspec.structs.replace(lane(), source_next=-1, lag_bytes=7)))
+    (found,) = sample.lanes
+    assert (found.position, found.source_end, found.lag_ms, found.lag_bytes) == (-1, 10, -1, -1)
+
+
 def test_a_snapshot_is_sampled_once() -> None:
     sampler = Sampler("copier-1")
     assert len(list(sampler.take(progress(1000)))) == 1

@@ -33,6 +33,13 @@ def test_without_an_answer_it_is_what_was_last_seen() -> None:
     assert found == TopicRpo(topic="a", partitions=1, records=4, seconds=10.0, known=False)
 
 
+def test_a_source_that_has_been_silent_for_long_leaves_what_was_last_seen() -> None:
+    silent = msgspec.structs.replace(at(0, 5, 9, 80_000), source_end_age_ms=60_000)
+    assert not silent.lag_known
+    (found,) = rpo_of([silent], {}, 90_000)
+    assert found == TopicRpo(topic="a", partitions=1, records=4, seconds=10.0, known=False)
+
+
 def test_what_was_never_seen_is_unknown() -> None:
     (found,) = rpo_of([at(0, -1, -1), at(1, 5, 5)], {}, 90_000)
     assert (found.records, found.seconds, found.known) == (-1, -1.0, False)

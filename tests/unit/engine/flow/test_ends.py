@@ -32,7 +32,7 @@ class Shore:
         for node, driver in zip((1, 1, 2), self.drivers, strict=True):
             driver.lane.own(position(0, 0), barrier_done=True)
             driver.source_leader = Leader(node, 0, "id")
-            driver.end_at_ms = 0
+            driver.end.at_ms = 0
         for log in stage.sources:
             log.data(4)
         self.ends = SourceEnds(stage.a, stage.copier.drivers)
@@ -53,12 +53,12 @@ async def test_stale_ends_are_asked_for_broker_by_broker() -> None:
     await shore.ends.look()
     assert shore.asked == [[0, 1], [2]]
     assert shore.told == [4, 4, 4]
-    assert all(driver.end_at_ms >= before_ms for driver in shore.drivers)
+    assert all(driver.end.at_ms >= before_ms for driver in shore.drivers)
 
 
 async def test_who_was_fetched_lately_has_no_leader_or_no_position_is_not_asked_for() -> None:
     shore = Shore()
-    shore.drivers[0].end_at_ms = wall_ms() - STALE_MS // 2
+    shore.drivers[0].end.at_ms = wall_ms() - STALE_MS // 2
     shore.drivers[1].source_leader = NOBODY
     shore.drivers[2].lane._source_next = -1
     await shore.ends.look()
@@ -97,7 +97,7 @@ async def test_a_fetch_that_was_faster_is_believed() -> None:
     shore = Shore()
 
     def fetched(_partitions: Sequence[TopicPartition]) -> None:
-        shore.drivers[0].source_end, shore.drivers[0].end_at_ms = 99, 1
+        shore.drivers[0].end.told(99, 1)
 
     shore.fail = fetched
     await shore.ends.look()
@@ -120,3 +120,31 @@ async def test_a_broker_that_is_silent_holds_back_its_own_only() -> None:
         assert shore.told == [-1, -1, 4]
         speak.set()
     assert shore.told == [4, 4, 4]
+
+
+async def test_the_next_look_does_not_wait_for_a_broker_that_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    shore, speak, asked = Shore(), asyncio.Event(), []
+    offsets = shore.source.offsets
+
+    async def pause(_seconds: float) -> None:
+        await asyncio.sleep(0)
+        shore.drivers[2].end.doubt()
+
+    async def slow(partitions: Sequence[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
+        asked.append([one.partition for one in partitions])
+        if TopicPartition("t", 0) in partitions:
+            await speak.wait()
+        return await offsets(partitions, timestamp_ms)
+
+    monkeypatch.setattr("engine.flow.ends.pause", pause)
+    shore.source.offsets = slow  # type: ignore[method-assign]
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        running = group.create_task(shore.ends.run())
+        while asked.count([2]) < 3:  # noqa: ASYNC110 - the fake tells nobody
+            await asyncio.sleep(0)
+        assert asked.count([0, 1]) == 1  # a broker is asked once at a time
+        assert shore.told == [-1, -1, 4]
+        speak.set()
+        while shore.told != [4, 4, 4]:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        running.cancel()

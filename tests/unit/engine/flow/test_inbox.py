@@ -20,6 +20,7 @@ from engine.flow import inbox
 from engine.flow.buffers import BufferPool
 from engine.flow.inbox import Inbox, InboxEvents
 from engine.flow.lane_driver import LaneDriver
+from engine.flow.meter import FlowMeter
 from engine.flow.ports import FetchAnswer, FetchFault, FetchTerms, Leader, Slice
 from engine.wire.codecs import GZIP
 from engine.wire.encode import seal, write_area
@@ -142,6 +143,20 @@ async def test_a_lane_is_asked_for_from_where_it_stands() -> None:
         assert (second.offset, second.last_epoch) == (2, LEADER_EPOCH)
         assert desk.told == [("taken", [0])]
         assert (desk.drivers[0].source_end, desk.drivers[0].log_start) == (50, 0)
+
+
+async def test_an_end_is_as_old_as_the_last_answer_that_told_it() -> None:
+    desk = Desk()
+    first, second, third = (driver.end for driver in desk.drivers)
+    desk.inbox._meter = FlowMeter(wall=iter((0, 1000, 2000, 3000)).__next__)
+    async with running(desk):
+        desk.answer(one(0), one(1))
+        await turns()
+        assert [(end.offset, end.at_ms) for end in (first, second, third)] == [(50, 1000), (50, 1000), (-1, -1)]
+        desk.answer(one(1, fault=FetchFault(6, "NOT_LEADER", retry=True)))  # what an answer leaves out has not changed
+        await turns()
+    assert [(end.offset, end.at_ms) for end in (first, second, third)] == [(50, 2000), (50, 1000), (-1, -1)]
+    assert [end.is_stale(2000, 5000) for end in (first, second, third)] == [False, True, True]
 
 
 async def test_lanes_without_room_or_without_a_target_are_not_asked_for() -> None:

@@ -66,7 +66,7 @@ async def test_lag_is_told_in_bytes_by_what_was_copied_and_in_seconds_by_the_hea
         copied_bytes = await settled_bytes(stage)
         stage.sources[0].data(10)
         driver = stage.driver()
-        driver.end_at_ms = 0
+        driver.end.at_ms = 0
         await SourceEnds(stage.a, stage.copier.drivers).look()
         seen = lane(stage)
         assert (seen.state, seen.reason, seen.lag_records) == ("paused", "paused", 10)
@@ -133,7 +133,7 @@ async def test_a_lane_without_a_way_says_where_it_ends() -> None:
         driver = stage.driver()
         driver.watch.appended_at_ms = 0
         assert lane(stage).reason == ""
-        driver.source_end += 1
+        driver.end.offset += 1
         assert lane(stage).reason == "waits for a fetch from source broker 1"
         for side, whose, broken in (
             ("target", driver, "target_leader"),
@@ -181,9 +181,9 @@ async def test_a_lane_says_what_it_waits_for_on_an_open_way() -> None:
     stage = Stage()
     stage.assign()
     async with stage.running():
-        await until(lambda: stage.state() is State.COPYING and stage.driver().end_at_ms > 0)
+        await until(lambda: stage.state() is State.COPYING and stage.driver().end.at_ms > 0)
         driver, routes = stage.driver(), stage.copier.routes
-        now_ms = driver.end_at_ms
+        now_ms = driver.end.at_ms
         told: list[str] = []
 
         def ask(at_ms: int = now_ms) -> None:
@@ -194,7 +194,7 @@ async def test_a_lane_says_what_it_waits_for_on_an_open_way() -> None:
         driver.lane.paused = False
         ask()
         ask(now_ms + 60_000)
-        driver.source_end += 10
+        driver.end.offset += 10
         ask()
         driver.held_since = 1.0
         ask()
@@ -222,7 +222,7 @@ async def test_an_append_without_its_answer_and_a_position_not_durable_are_what_
     driver, routes = stage.driver(), stage.copier.routes
     driver.target_leader = Leader(3, 0, "id")
     driver.lane.own(position(0, 0), barrier_done=True)
-    driver.source_end = 5
+    driver.end.told(5, wall_ms())
     assert snapshots._waits_for(driver, watched=True) == "waits until its position is durable"
     driver.lane.on_position_durable(driver.lane.plan_version)
     stage.sources[0].data(5)
@@ -235,3 +235,19 @@ async def test_an_append_without_its_answer_and_a_position_not_durable_are_what_
     assert driver.next_parcel() is not None
     assert snapshots._waits_for(driver, watched=True) == "waits for the acknowledgement of target broker 3"
     assert snapshots.lane_progress(driver, routes, wall_ms()).in_flight == 1
+
+
+async def test_the_lag_of_a_partition_whose_source_has_no_leader_is_unknown_and_that_of_others_known() -> None:
+    stage = Stage(2)
+    stage.assign()
+    async with stage.running():
+        await until(lambda: all(one.lag_known for one in stage.copier.progress().lanes))
+        leaderless, led = stage.driver(0), stage.driver(1)
+        stage.a.leader[leaderless.name.source] = Leader(-1, -1, "")
+        stage.copier.routes.lose_source(leaderless)
+        told, routes = wall_ms() + 60_000, stage.copier.routes
+        led.end.told(0, told)
+        seen = [snapshots.lane_progress(driver, routes, told) for driver in (leaderless, led)]
+        assert [one.lag_known for one in seen] == [False, True]
+        assert [one.lag_ms(told) for one in seen] == [-1, 0]
+        assert "no leader for source partition t-0" in seen[0].reason

@@ -1,0 +1,44 @@
+"""Where the source partition of a lane ends, and when a broker said so last: the one owner of both.
+
+A lag is as old as the source's end that it is made of. While no broker of the source answers, the end stays the one
+that was heard last, and says nothing about now.
+"""
+
+END_LASTS_MS = 10_000
+"""How long an end that was heard counts as known. A lane that is fetched hears its end twice a second, any other one is
+asked about after 5 s, every 2.5 s (`engine/flow/ends.py`): so an older one means that nobody answers."""
+
+
+def end_known(offset: int, age_ms: int) -> bool:
+    """Say whether a source's end that was heard so long ago is still taken for known; ms."""
+    return offset >= 0 and 0 <= age_ms <= END_LASTS_MS
+
+
+class SourceEnd:
+    """The end of one source partition: `offset`, the high watermark, and when it was heard (Unix ms); -1 never."""
+
+    def __init__(self) -> None:
+        self.offset = -1
+        self.at_ms = -1
+        self._in_doubt = False
+
+    def told(self, offset: int, at_ms: int) -> None:
+        """A broker has said where the partition ends."""
+        self.offset, self.at_ms, self._in_doubt = offset, at_ms, False
+
+    def stands(self, at_ms: int) -> None:
+        """A broker has answered for the partition and left it out: nothing changed (fetch sessions, KIP-227)."""
+        if self.offset >= 0:
+            self.at_ms = at_ms
+
+    def doubt(self) -> None:
+        """A broker has answered with an error: it is to be asked, and what was heard before grows old."""
+        self._in_doubt = True
+
+    def age_ms(self, now_ms: int) -> int:
+        """Say how long ago it was heard, at an instant of Unix time; -1 where it never was."""
+        return max(0, now_ms - self.at_ms) if self.at_ms >= 0 else -1
+
+    def is_stale(self, now_ms: int, stale_ms: int) -> bool:
+        """Say whether it is to be asked for: never heard, heard longer ago than `stale_ms`, or in doubt."""
+        return self._in_doubt or not 0 <= self.age_ms(now_ms) <= stale_ms
