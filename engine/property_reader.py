@@ -28,6 +28,14 @@ class PropertyReader:
         """Return all keys, in the order of the file."""
         return list(self._properties.entries)
 
+    def values(self) -> dict[str, str]:
+        """Return all values as they stand in the file: some may be secrets, so they go into no text."""
+        return {key: entry.value for key, entry in self._properties.entries.items()}
+
+    def read_keys(self) -> set[str]:
+        """Return every key that was asked for, set or not."""
+        return set(self._read)
+
     def unread(self) -> list[str]:
         """Return the keys nobody asked for."""
         return [key for key in self._properties.entries if key not in self._read]
