@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise, permutations, starmap
 from pathlib import Path
 
@@ -86,6 +86,7 @@ def _read(reader: PropertyReader, properties: Properties, *, accepted: bool) -> 
         flows=flows,
         warnings=(*(ConfigWarning(trap.line, trap.key, trap.what) for trap in reader.traps), *reader.warnings, *unread),
         notes=tuple(reader.notes),
+        places=_places(reader, flows),
         digest=_digest(properties),
         deployment_id=deployment_id,
         telemetry=telemetry,
@@ -164,6 +165,12 @@ def _flows(reader: PropertyReader, aliases: list[str]) -> tuple[tuple[FlowConfig
     for flow in flows:
         _check_source_alias(reader, flow)
     return _with_heartbeats(reader, flows, names), readers[0].keys
+
+
+def _places(reader: PropertyReader, flows: Iterable[FlowConfig]) -> dict[str, tuple[str, int]]:
+    names = ((flow.name, name) for flow in flows for name in ("topics", "topics.exclude"))
+    found = {f"{flow}.{name}": FlowKeys(reader, flow).flow(name) for flow, name in names}
+    return {name: (key, reader.where(key).line) for name, key in found.items() if reader.is_plain(key)}
 
 
 def _with_heartbeats(

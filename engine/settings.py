@@ -221,6 +221,8 @@ class MirrorConfig(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     deployment_id: str
     notes: tuple[ConfigWarning, ...] = ()
+    places: dict[str, tuple[str, int]] = {}
+    """Where `topics` and `topics.exclude` of a flow are set, in plain text: `A->B.topics` -> (key, line)."""
     telemetry: TelemetryConfig = TelemetryConfig()
     storage: Storage | None = None
     """Where the audit trail is kept, and what Spark's jobs keep."""

@@ -7,11 +7,13 @@ _UNITS = (".ms", ".seconds", ".minutes", ".hours", ".bytes")
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """Return the known word that a mistyped one is likely meant for: a letter or a few off, or another unit."""
-    found = [(_distance(_plain(word), _plain(one)), one) for one in known]
-    near = [(distance, one) for distance, one in found if distance <= _most(word)]
+    choices, most = tuple(known), _most(word)
+    alike = [one for one in choices if abs(len(one) - len(word)) <= most]
+    found = [(_distance(_plain(word), _plain(one)), one) for one in alike]
+    near = [(distance, one) for distance, one in found if distance <= most]
     if near:
         return min(near)[1]
-    return next((one for _, one in sorted(found) if _stem(one) == _stem(word) != word), None)
+    return min((one for one in choices if _stem(one) == _stem(word) != word), default=None)
 
 
 def _most(word: str) -> int:
