@@ -20,6 +20,7 @@ from engine.spark_config import read_proof, read_spark
 from engine.storage_config import read_audit_days, read_storage
 from engine.telemetry_config import read_telemetry
 from engine.unread import judge_unread
+from policies.foreign_files import foreign_keys
 from policies.model import FlowName
 from policies.naming import IdentityNaming
 from policies.topology import Loop, colliding_targets, find_loop, keeper_of, named_targets, witnesses
@@ -98,6 +99,9 @@ def _read(reader: PropertyReader, properties: Properties, *, accepted: bool) -> 
 
 
 def _aliases(reader: PropertyReader) -> list[str]:
+    foreign = None if reader.has("clusters") else foreign_keys(reader.names())
+    if foreign is not None:
+        raise reader.error("clusters", foreign.what, foreign.right)
     aliases = list(dict.fromkeys(reader.list("clusters", required="list the cluster aliases, e.g. clusters = A, B")))
     for alias in aliases:
         if "->" in alias:
@@ -118,10 +122,12 @@ def _cluster(reader: PropertyReader, alias: str) -> ClusterConfig:
         raise reader.error(key, "empty", "name at least one broker as host:port")
     keys = {name: reader.first_key(f"{alias}.{name}", name) for name in SECURITY_KEYS}
     places = {name: reader.where(found) for name, found in keys.items() if found is not None}
+    security = {name: reader.unresolved(where.key) or "" for name, where in places.items()}
+    places["bootstrap.servers"] = reader.where(key)
     cluster = ClusterConfig(
         alias=alias,
         bootstrap=bootstrap,
-        security={name: reader.unresolved(where.key) or "" for name, where in places.items()},
+        security=security,
         places={name: (where.key, where.line) for name, where in places.items()},
         file=reader.file,
         providers=reader.providers,
@@ -139,9 +145,16 @@ def _address(reader: PropertyReader, key: str, text: str) -> tuple[str, int]:
 
 def _check_flow_keys(reader: PropertyReader, aliases: list[str]) -> None:
     """Refuse `A->B` of clusters that are not there; an alias may hold dots, so the longest that fits is meant."""
-    for key in reader.names():
+    for key, value in reader.values().items():
+        if key in aliases and value.startswith("->"):
+            right = (
+                f"a space ends a key: write {key}->{value[2:].strip()}" if reader.is_plain(key) else "remove the space"
+            )
+            raise reader.error(key, "an alias alone is no key", right)
         source, arrow, behind = key.partition("->")
         target = max((alias for alias in aliases if behind.startswith(f"{alias}.")), key=len, default=None)
+        if arrow and source in aliases and behind in aliases:
+            raise reader.error(key, "a flow alone is no key", f"write a setting of it, e.g. {key}.enabled = true")
         unknown = source if source not in aliases else behind.partition(".")[0] if target is None else None
         if arrow and unknown is not None:
             right = f"add it to clusters, or use one of {', '.join(aliases)}"

@@ -112,7 +112,7 @@ async def preview(
     """Ask both clusters of every flow what would be copied.
 
     `bear` is told of each cluster that does not answer, and its flows are left out, as long as one flow is left.
-    Raises BrokerUnreachable, KafkaRefusal (the target does not let us create what is missing, would forget positions,
+    Raises ClusterAway, KafkaRefusal (the target does not let us create what is missing, would forget positions,
     or denies transactions to a flow in transactions), TopicCollision, TopicLoop, ConfigError (a placeholder that does
     not resolve).
     """
@@ -134,7 +134,7 @@ async def preview(
         await run_all(*map(ask, used))
         away = {alias: await clients[alias].unreachable(found.brokers) for alias, found in metadata.items()}
         present = [flow for flow in config.flows if not absent.keys() & set(flow.name)]
-        for unreachable in absent.values():
+        for _, unreachable in sorted(absent.items()):
             if bear is None or not present:
                 raise unreachable
             bear(unreachable)

@@ -46,6 +46,11 @@ class ClusterConfig(msgspec.Struct, frozen=True):
     file: str = ""
     providers: Providers = Providers()
 
+    def bootstrap_place(self) -> str:
+        """Say where the addresses are set: file, line, key; empty where that is not known."""
+        key, line = self.places.get("bootstrap.servers", ("", 0))
+        return f"{self.file}:{line}: {key}" if key else ""
+
     def __repr__(self) -> str:
         return f"ClusterConfig({self.alias!r}, {self.bootstrap!r})"
 
