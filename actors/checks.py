@@ -32,8 +32,9 @@ async def _prepare(
     flows = await preview(config, bear)
     more = await refuse_running_mm2(config, [flow.flow for flow in flows])
     texts = [(flow, text) for flow in flows for text in (flow.unfenced_text(), flow.expiry_text(), *flow.unreachable)]
+    idle = [warning for flow in flows for warning in flow.idle]
     denied = [ConfigWarning(0, str(flow.flow), text) for flow, text in texts if text]
-    return msgspec.structs.replace(config, warnings=(*config.warnings, *more, *denied)), flows
+    return msgspec.structs.replace(config, warnings=(*config.warnings, *more, *idle, *denied)), flows
 
 
 def shipped_secrets(path: Path, config: MirrorConfig) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from actors.messages import ConfigRef
-from engine.config import plain_settings, read_config, read_kept
+from engine.config import plain_settings, read_kept, reread_config
 from engine.config_file import parse_file
 from engine.errors import ConfigError, MirrorError
 from engine.properties import Properties
@@ -81,7 +81,7 @@ def load(ref: ConfigRef) -> MirrorConfig:
     data = _read(ref)
     digest = digest_of(data)
     if digest == ref.digest:
-        return read_config(parse_file(data, ref.path))
+        return reread_config(parse_file(data, ref.path))
     if not ref.kept:
         raise ConfigChanged(ref.path, ref.digest, digest)
     try:

@@ -7,4 +7,5 @@ from engine.settings import ClusterConfig
 
 def client_for(cluster: ClusterConfig, client_id: str) -> ClusterClient:
     """Make the client of a cluster; placeholders are resolved here, in the process that connects."""
-    return ClusterClient(cluster.alias, list(cluster.bootstrap), handshake_options(cluster, client_id))
+    options = handshake_options(cluster, client_id)
+    return ClusterClient(cluster.alias, list(cluster.bootstrap), options, cluster.bootstrap_place())

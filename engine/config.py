@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import pairwise, permutations, starmap
 from pathlib import Path
 
@@ -19,7 +19,8 @@ from engine.settings import ClusterConfig, ConfigWarning, FlowConfig, HeartbeatC
 from engine.spark_config import read_proof, read_spark
 from engine.storage_config import read_audit_days, read_storage
 from engine.telemetry_config import read_telemetry
-from engine.unread import explain
+from engine.unread import judge_unread
+from policies.foreign_files import foreign_keys
 from policies.model import FlowName
 from policies.naming import IdentityNaming
 from policies.topology import Loop, colliding_targets, find_loop, keeper_of, named_targets, witnesses
@@ -41,7 +42,12 @@ def load_config(path: Path) -> MirrorConfig:
 
 def read_config(properties: Properties) -> MirrorConfig:
     """Check parsed properties. Raises ConfigError."""
-    return _read(PropertyReader(properties), properties)
+    return _read(PropertyReader(properties), properties, accepted=False)
+
+
+def reread_config(properties: Properties) -> MirrorConfig:
+    """Read what a mirror was started with: keys that nobody reads are refused at a start only. Raises ConfigError."""
+    return _read(PropertyReader(properties), properties, accepted=True)
 
 
 def plain_settings(properties: Properties) -> dict[str, str]:
@@ -50,7 +56,7 @@ def plain_settings(properties: Properties) -> dict[str, str]:
     Raises ConfigError.
     """
     reader = PropertyReader(properties)
-    _read(reader, properties)
+    _read(reader, properties, accepted=True)
     unread = set(reader.unread())
     found = {key: entry.value for key, entry in properties.entries.items()}
     return {key: value for key, value in found.items() if key not in unread and not is_secret(key)}
@@ -60,26 +66,28 @@ def read_kept(kept: Mapping[str, str], present: Properties) -> MirrorConfig:
     """Read settings that `plain_settings` gave, with the passwords of the file as it is now. Raises ConfigError."""
     entries = {key: Property(key, value, present.line(key)) for key, value in kept.items()}
     entries |= {key: entry for key, entry in present.entries.items() if is_secret(key)}
-    return read_config(Properties(present.file, entries, ()))
+    return reread_config(Properties(present.file, entries, ()))
 
 
-def _read(reader: PropertyReader, properties: Properties) -> MirrorConfig:
+def _read(reader: PropertyReader, properties: Properties, *, accepted: bool) -> MirrorConfig:
     aliases = _aliases(reader)
     clusters = {alias: _cluster(reader, alias) for alias in aliases}
     _check_flow_keys(reader, aliases)
-    flows = _flows(reader, aliases)
+    flows, keys = _flows(reader, aliases)
     _check_topology(reader, flows)
     telemetry = read_telemetry(reader)
     storage, audit_days = read_storage(reader), read_audit_days(reader)
     spark = read_spark(reader)
     proof = read_proof(reader, spark, storage)
     deployment_id = reader.text("raymirror.deployment.id", "")
+    unread = judge_unread(reader, aliases, [flow.name for flow in flows], keys.asked, accepted=accepted)
     return MirrorConfig(
         file=properties.file,
         clusters=clusters,
         flows=flows,
-        warnings=_warnings(reader, aliases),
+        warnings=(*(ConfigWarning(trap.line, trap.key, trap.what) for trap in reader.traps), *reader.warnings, *unread),
         notes=tuple(reader.notes),
+        places=_places(reader, flows),
         digest=_digest(properties),
         deployment_id=deployment_id,
         telemetry=telemetry,
@@ -91,6 +99,9 @@ def _read(reader: PropertyReader, properties: Properties) -> MirrorConfig:
 
 
 def _aliases(reader: PropertyReader) -> list[str]:
+    foreign = None if reader.has("clusters") else foreign_keys(reader.names())
+    if foreign is not None:
+        raise reader.error("clusters", foreign.what, foreign.right)
     aliases = list(dict.fromkeys(reader.list("clusters", required="list the cluster aliases, e.g. clusters = A, B")))
     for alias in aliases:
         if "->" in alias:
@@ -111,10 +122,12 @@ def _cluster(reader: PropertyReader, alias: str) -> ClusterConfig:
         raise reader.error(key, "empty", "name at least one broker as host:port")
     keys = {name: reader.first_key(f"{alias}.{name}", name) for name in SECURITY_KEYS}
     places = {name: reader.where(found) for name, found in keys.items() if found is not None}
+    security = {name: reader.unresolved(where.key) or "" for name, where in places.items()}
+    places["bootstrap.servers"] = reader.where(key)
     cluster = ClusterConfig(
         alias=alias,
         bootstrap=bootstrap,
-        security={name: reader.unresolved(where.key) or "" for name, where in places.items()},
+        security=security,
         places={name: (where.key, where.line) for name, where in places.items()},
         file=reader.file,
         providers=reader.providers,
@@ -132,9 +145,16 @@ def _address(reader: PropertyReader, key: str, text: str) -> tuple[str, int]:
 
 def _check_flow_keys(reader: PropertyReader, aliases: list[str]) -> None:
     """Refuse `A->B` of clusters that are not there; an alias may hold dots, so the longest that fits is meant."""
-    for key in reader.names():
+    for key, value in reader.values().items():
+        if key in aliases and value.startswith("->"):
+            right = (
+                f"a space ends a key: write {key}->{value[2:].strip()}" if reader.is_plain(key) else "remove the space"
+            )
+            raise reader.error(key, "an alias alone is no key", right)
         source, arrow, behind = key.partition("->")
         target = max((alias for alias in aliases if behind.startswith(f"{alias}.")), key=len, default=None)
+        if arrow and source in aliases and behind in aliases:
+            raise reader.error(key, "a flow alone is no key", f"write a setting of it, e.g. {key}.enabled = true")
         unknown = source if source not in aliases else behind.partition(".")[0] if target is None else None
         if arrow and unknown is not None:
             right = f"add it to clusters, or use one of {', '.join(aliases)}"
@@ -143,7 +163,8 @@ def _check_flow_keys(reader: PropertyReader, aliases: list[str]) -> None:
             raise reader.error(key, "a flow from a cluster to itself", "name two clusters, e.g. A->B")
 
 
-def _flows(reader: PropertyReader, aliases: list[str]) -> tuple[FlowConfig, ...]:
+def _flows(reader: PropertyReader, aliases: list[str]) -> tuple[tuple[FlowConfig, ...], FlowKeys]:
+    """Read the flows that are on; also give the keys of one of them, which know what a flow asks for."""
     names = [FlowName(*pair) for pair in permutations(aliases, 2)]
     enabled = [name for name in names if reader.flow_enabled(str(name))]
     if not enabled:
@@ -156,7 +177,13 @@ def _flows(reader: PropertyReader, aliases: list[str]) -> tuple[FlowConfig, ...]
             readers[0].keys.count_as_honoured_for(name)
     for flow in flows:
         _check_source_alias(reader, flow)
-    return _with_heartbeats(reader, flows, names)
+    return _with_heartbeats(reader, flows, names), readers[0].keys
+
+
+def _places(reader: PropertyReader, flows: Iterable[FlowConfig]) -> dict[str, tuple[str, int]]:
+    names = ((flow.name, name) for flow in flows for name in ("topics", "topics.exclude"))
+    found = {f"{flow}.{name}": FlowKeys(reader, flow).flow(name) for flow, name in names}
+    return {name: (key, reader.where(key).line) for name, key in found.items() if reader.is_plain(key)}
 
 
 def _with_heartbeats(
@@ -212,15 +239,6 @@ def _loop_error(reader: PropertyReader, flows: tuple[FlowConfig, ...], loop: Loo
         f"separators that aliases hold, or flows do not share, in a loop: {loop}",
         "set one replication.policy.separator for all flows, that no alias holds",
     )
-
-
-def _warnings(reader: PropertyReader, aliases: list[str]) -> tuple[ConfigWarning, ...]:
-    found = [ConfigWarning(trap.line, trap.key, trap.what) for trap in reader.traps] + reader.warnings
-    unread = {key: explain(key, aliases) for key in sorted(reader.unread())}
-    found += [ConfigWarning(reader.where(key).line, key, why) for key, why in unread.items() if why is not None]
-    if rest := ", ".join(key for key, why in unread.items() if why is None):
-        found.append(ConfigWarning(0, "not honoured yet", rest))
-    return tuple(found)
 
 
 def _digest(properties: Properties) -> str:

@@ -77,6 +77,19 @@ class OtherCluster(BrokerUnreachable):
         return f"{self.address}: {self.why}"
 
 
+class ClusterAway(BrokerUnreachable):
+    """A cluster of which no broker answers: where its addresses are set (empty: not known), its alias, why of each."""
+
+    def __init__(self, where: str, cluster: str, why: str) -> None:
+        super().__init__(f"cluster {cluster!r}", why)
+        self.args = where, cluster, why  # what rebuilds it elsewhere
+        self.where = where
+
+    def __str__(self) -> str:
+        where = f"{self.where}: " if self.where else ""
+        return f"{where}no broker of {self.address} answers: {self.why}"
+
+
 class ConnectionLost(MirrorError):
     """A connection ended with requests unanswered: their outcome is unknown."""
 

@@ -170,8 +170,7 @@ class FlowReader:
         try:
             return PatternList(self._reader.list(key, default))
         except BadPattern as bad:
-            right = "give Java regular expressions that match whole names"
-            raise self._reader.error(key, str(bad), right) from None
+            raise self._reader.bad_pattern(key, bad) from None
 
     def _selection(self, naming: DefaultNaming, topics: PatternList, exclude: PatternList) -> TopicSelection:
         heartbeats = self._reader.flag(self.keys.flow("heartbeats.replication.enabled"), default=True)

@@ -45,7 +45,7 @@ def _patterns(reader: PropertyReader, key: str, default: tuple[str, ...]) -> tup
     try:
         GroupSelection(found)
     except BadPattern as bad:
-        raise reader.error(key, str(bad), "give Java regular expressions that match whole names") from None
+        raise reader.bad_pattern(key, bad) from None
     return found
 
 

@@ -1,6 +1,6 @@
 """What can be known about a mirror before it starts: clusters, topics, permissions, collisions. Changes nothing."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack
 
 import msgspec
@@ -10,6 +10,7 @@ from engine.core.commit_records import TOPIC as COMMITS_TOPIC
 from engine.core.map_blocks import map_topic
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, MirrorError
 from engine.flow.ports import LATEST
+from engine.idle_patterns import idle_warnings
 from engine.kafka.admin import create_topic, producer_expiries_s
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.faults import TRANSACTIONAL_ID_AUTHORIZATION_FAILED, error_name
@@ -17,7 +18,7 @@ from engine.kafka.gateway import KafkaCluster
 from engine.kafka.internal_topics import MAP_CONFIGS, POSITIONS_CONFIGS, check_policy
 from engine.kafka.metadata import Metadata
 from engine.kafka.rights import missing_rights
-from engine.settings import FlowConfig, MirrorConfig
+from engine.settings import ConfigWarning, FlowConfig, MirrorConfig
 from engine.tasks import run_all
 from policies.model import FlowName, TopicPartition
 from policies.topology import colliding_targets, find_loop
@@ -50,6 +51,8 @@ class FlowPreview(msgspec.Struct, frozen=True, kw_only=True):
     unread_expiry: tuple[int, ...] = ()
     unreachable: tuple[str, ...] = ()
     """Brokers of both clusters that cannot be connected to from here, each with why and what waits for it."""
+    idle: tuple[ConfigWarning, ...] = ()
+    """Patterns of `topics` that match no topic of the source that may be copied, and what was likely meant."""
 
     def unfenced_text(self) -> str:
         """Say what lacks and what would be right; empty where nothing does."""
@@ -109,7 +112,7 @@ async def preview(
     """Ask both clusters of every flow what would be copied.
 
     `bear` is told of each cluster that does not answer, and its flows are left out, as long as one flow is left.
-    Raises BrokerUnreachable, KafkaRefusal (the target does not let us create what is missing, would forget positions,
+    Raises ClusterAway, KafkaRefusal (the target does not let us create what is missing, would forget positions,
     or denies transactions to a flow in transactions), TopicCollision, TopicLoop, ConfigError (a placeholder that does
     not resolve).
     """
@@ -131,11 +134,11 @@ async def preview(
         await run_all(*map(ask, used))
         away = {alias: await clients[alias].unreachable(found.brokers) for alias, found in metadata.items()}
         present = [flow for flow in config.flows if not absent.keys() & set(flow.name)]
-        for unreachable in absent.values():
+        for _, unreachable in sorted(absent.items()):
             if bear is None or not present:
                 raise unreachable
             bear(unreachable)
-        flows = tuple(_preview_flow(flow, metadata) for flow in present)
+        flows = tuple(_preview_flow(flow, metadata, config.places) for flow in present)
         _refuse_collisions(flows)
         _refuse_loops(config, flows)
         for flow, previewed in zip(present, flows, strict=True):
@@ -208,7 +211,9 @@ async def _polled(client: ClusterClient, flow: FlowConfig, source: Metadata) -> 
     return ""
 
 
-def _preview_flow(flow: FlowConfig, metadata: dict[str, Metadata]) -> FlowPreview:
+def _preview_flow(
+    flow: FlowConfig, metadata: dict[str, Metadata], places: Mapping[str, tuple[str, int]]
+) -> FlowPreview:
     source, target = metadata[flow.name.source].topics, metadata[flow.name.target].topics
     wanted = sorted(topic for topic in source if flow.selection.wants(topic))
     topics = []
@@ -216,7 +221,8 @@ def _preview_flow(flow: FlowConfig, metadata: dict[str, Metadata]) -> FlowPrevie
         name = flow.naming.remote_topic(flow.name.source, topic)
         partitions = len(source[topic].partitions)
         topics.append(TopicPreview(source=topic, target=name, partitions=partitions, exists=name in target))
-    return FlowPreview(flow=flow.name, topics=tuple(topics), left_out=len(source) - len(wanted))
+    left_out, idle = len(source) - len(wanted), tuple(idle_warnings(flow, sorted(source), places))
+    return FlowPreview(flow=flow.name, topics=tuple(topics), left_out=left_out, idle=idle)
 
 
 def _refuse_collisions(flows: Iterable[FlowPreview]) -> None:

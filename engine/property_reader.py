@@ -1,14 +1,17 @@
 """Typed reading of properties: every key that is asked for counts as honoured, every bad value names its line."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from engine.errors import ConfigError
 from engine.properties import Properties, Trap
 from engine.providers import Providers, Where, kind_of
 from engine.settings import ConfigWarning
+from policies.meant import has_quotes, is_quoted, unquoted, without_stars
+from policies.patterns import BadPattern
 
 _NUMBER = re.compile(r"[+-]?[0-9]+")
+_QUOTED = "quotes are part of the value; remove them"
 
 
 class PropertyReader:
@@ -16,7 +19,7 @@ class PropertyReader:
 
     def __init__(self, properties: Properties) -> None:
         self.file = properties.file
-        self.traps: tuple[Trap, ...] = properties.traps
+        self.traps: tuple[Trap, ...] = (*properties.traps, *_quoted(properties))
         self.warnings: list[ConfigWarning] = []
         self.notes: list[ConfigWarning] = []
         self._properties = properties
@@ -28,6 +31,14 @@ class PropertyReader:
         """Return all keys, in the order of the file."""
         return list(self._properties.entries)
 
+    def values(self) -> dict[str, str]:
+        """Return all values as they stand in the file: some may be secrets, so they go into no text."""
+        return {key: entry.value for key, entry in self._properties.entries.items()}
+
+    def read_keys(self) -> set[str]:
+        """Return every key that was asked for, set or not."""
+        return set(self._read)
+
     def unread(self) -> list[str]:
         """Return the keys nobody asked for."""
         return [key for key in self._properties.entries if key not in self._read]
@@ -36,7 +47,15 @@ class PropertyReader:
         """Make the error of a key; what a placeholder stands for may be a secret, so it is not repeated."""
         if self._has_placeholder(key):
             wrong = "what its placeholder stands for cannot be used"
+        elif is_quoted((self._properties.get(key) or "").strip()):
+            right = f"{_QUOTED}: {right}"
         return self.where(key).error(wrong, right)
+
+    def bad_pattern(self, key: str, bad: BadPattern) -> ConfigError:
+        """Make the error of a pattern that cannot be used, with what was meant where it is a file name's pattern."""
+        meant, right = without_stars(bad.pattern), "give Java regular expressions that match whole names"
+        known = meant != bad.pattern and not self._has_placeholder(key)
+        return self.error(key, str(bad), f"{right}, e.g. {meant}" if known else right)
 
     def warn(self, key: str, what: str) -> None:
         """Warn of something about a key, once."""
@@ -61,6 +80,10 @@ class PropertyReader:
         """Whether a key is set."""
         return key in self._properties.entries
 
+    def is_plain(self, key: str) -> bool:
+        """Whether a key is set, to something that holds no placeholder and so may be repeated in a text."""
+        return self.has(key) and not self._has_placeholder(key)
+
     def where(self, key: str) -> Where:
         """Return the place of a key."""
         return Where(self.file, self._properties.line(key), key)
@@ -84,6 +107,9 @@ class PropertyReader:
         if value is None:
             return list(default)
         found = [part.strip() for part in value.split(",") if part.strip()]
+        if has_quotes(found):
+            right = "remove them" if self._has_placeholder(key) else f"write {unquoted(found)}"
+            raise self.where(key).error("quotes are part of the value, and no name or address has any", right)
         if required and not found:
             raise self.error(key, "empty", required)
         return found
@@ -150,6 +176,13 @@ class PropertyReader:
 
     def _has_placeholder(self, key: str) -> bool:
         return "${" in (self._properties.get(key) or "")
+
+
+def _quoted(properties: Properties) -> Iterator[Trap]:
+    """Notice values in quotes, of which no text repeats any: they may be secrets."""
+    for key, entry in properties.entries.items():
+        if is_quoted(entry.value.strip()):
+            yield Trap(entry.line, key, _QUOTED)
 
 
 def _is_true(value: str | None) -> bool:

@@ -26,6 +26,19 @@ SECRET_KEYS = ("sasl.jaas.config", "ssl.key.password")
 """Those of them that may hold a password in clear."""
 
 _T = TypeVar("_T")
+_MODULE = re.compile(r"(?:[\w$]+\.)*(\w+)\s")
+_MODULES = {"PlainLoginModule": ("PLAIN",), "ScramLoginModule": ("SCRAM-SHA-256", "SCRAM-SHA-512")}
+_PACKAGES = {
+    "PlainLoginModule": "org.apache.kafka.common.security.plain.",
+    "ScramLoginModule": "org.apache.kafka.common.security.scram.",
+}
+_PEM_ENDINGS = (".pem", ".crt", ".cer", ".cert")
+_PKCS12_ENDINGS = (".p12", ".pfx", ".pkcs12")
+_CONVERSIONS = {
+    "JKS": "keytool -importkeystore -srckeystore STORE -destkeystore STORE.p12 -deststoretype PKCS12, then"
+    " openssl pkcs12 -in STORE.p12 -nodes -out STORE.pem",
+    "PKCS12": "openssl pkcs12 -in STORE -nodes -out STORE.pem",
+}
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 _JAAS_FIELD = re.compile(r"\b(username|password)\s*=\s*(?:\"((?:[^\"\\]|\\.)*)\"|'([^']*)'|([^\s;\"']+))")
@@ -39,6 +52,8 @@ def is_secret(key: str) -> bool:
 def check_security(cluster: ClusterConfig) -> None:
     """Refuse what cannot work, without resolving anything. Raises ConfigError; placeholders are judged when used."""
     _check(cluster, {key: value for key, value in cluster.security.items() if "${" not in value})
+    if _protocol(cluster.security).startswith("SASL"):
+        _check_login(cluster, cluster.security)
     if _protocol(cluster.security).startswith("SASL") and "sasl.jaas.config" not in cluster.security:
         raise _where(cluster, "sasl.jaas.config").error(
             "missing, and security.protocol asks for SASL",
@@ -61,6 +76,8 @@ def resolved_security(cluster: ClusterConfig) -> dict[str, str]:
         key: cluster.providers.resolve(value, _where(cluster, key)).strip() for key, value in cluster.security.items()
     }
     _check(cluster, security)
+    if _protocol(security).startswith("SASL"):
+        _check_login(cluster, security)
     return security
 
 
@@ -107,12 +124,41 @@ def _check(cluster: ClusterConfig, security: dict[str, str]) -> None:
             f"use {', '.join(_MECHANISMS)} (Kafka's default, GSSAPI, is not among them)",
         )
     for store in ("ssl.truststore", "ssl.keystore"):
-        kind = security.get(f"{store}.type", "JKS").strip().upper()
-        typed = f"{store}.type" in security or f"{store}.type" not in cluster.security
-        if f"{store}.location" in security and typed and kind != "PEM":
-            raise _where(cluster, f"{store}.type").error(
-                f"{kind} stores cannot be read", f"convert the store to PEM and set {store}.type=PEM"
-            )
+        if f"{store}.location" in security:
+            _check_store(cluster, security, store)
+
+
+def _check_store(cluster: ClusterConfig, security: dict[str, str], store: str) -> None:
+    """Refuse a store that is no PEM file; of one without a type, its place says what it is likely to be."""
+    kind = security.get(f"{store}.type", "JKS").strip().upper()
+    if kind == "PEM" or (f"{store}.type" in cluster.security and f"{store}.type" not in security):
+        return
+    if f"{store}.type" in security:
+        right = f"convert the store to PEM and set {store}.type=PEM; {_CONVERSIONS.get(kind, _CONVERSIONS['JKS'])}"
+        raise _where(cluster, f"{store}.type").error(f"{kind} stores cannot be read", right)
+    location, at = security[f"{store}.location"].strip().lower(), _where(cluster, f"{store}.location")
+    if location.endswith(_PEM_ENDINGS):
+        raise at.error(f"a PEM file by its name, but JKS as long as no {store}.type is set", f"set {store}.type=PEM")
+    kind = "PKCS12" if location.endswith(_PKCS12_ENDINGS) else "JKS"
+    right = f"convert the store to PEM and set {store}.type=PEM; {_CONVERSIONS[kind]}"
+    raise at.error(f"JKS stores cannot be read, and a store without {store}.type is one (Kafka's default)", right)
+
+
+def _check_login(cluster: ClusterConfig, security: dict[str, str]) -> None:
+    """Refuse a login that Kafka's clients refuse (JaasConfig), or that is for another mechanism."""
+    jaas, mechanism = security.get("sasl.jaas.config", "").strip(), _mechanism(security)
+    if jaas and not jaas.endswith((";", "}")):
+        raise _where(cluster, "sasl.jaas.config").error(
+            "has no ; at its end", "write one behind the last option, as Kafka's clients ask for"
+        )
+    module = _MODULE.match(jaas)
+    mechanisms = _MODULES.get(module[1]) if module else None
+    if mechanisms and "${" not in mechanism and mechanism not in mechanisms:
+        right = next((name for name, theirs in _MODULES.items() if mechanism in theirs), "the mechanism's own")
+        raise _where(cluster, "sasl.jaas.config").error(
+            f"{module and module[1]} logs in by {' or '.join(mechanisms)}, and sasl.mechanism is {mechanism}",
+            f"write {_PACKAGES.get(right, '')}{right} there, or set sasl.mechanism = {mechanisms[0]}",
+        )
 
 
 def login_of(cluster: ClusterConfig, security: dict[str, str]) -> tuple[str, str]:

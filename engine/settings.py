@@ -46,6 +46,11 @@ class ClusterConfig(msgspec.Struct, frozen=True):
     file: str = ""
     providers: Providers = Providers()
 
+    def bootstrap_place(self) -> str:
+        """Say where the addresses are set: file, line, key; empty where that is not known."""
+        key, line = self.places.get("bootstrap.servers", ("", 0))
+        return f"{self.file}:{line}: {key}" if key else ""
+
     def __repr__(self) -> str:
         return f"ClusterConfig({self.alias!r}, {self.bootstrap!r})"
 
@@ -221,6 +226,8 @@ class MirrorConfig(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     deployment_id: str
     notes: tuple[ConfigWarning, ...] = ()
+    places: dict[str, tuple[str, int]] = {}
+    """Where `topics` and `topics.exclude` of a flow are set, in plain text: `A->B.topics` -> (key, line)."""
     telemetry: TelemetryConfig = TelemetryConfig()
     storage: Storage | None = None
     """Where the audit trail is kept, and what Spark's jobs keep."""

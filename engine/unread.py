@@ -1,40 +1,88 @@
-"""Why a key has no effect, where that can be told: the mistakes people make in `mm2.properties`."""
+"""The keys that nobody asked for: refused, warned of, or named in one quiet line (policies/unread_keys.py judges)."""
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping
 
-_RENAMED = {"topics.blacklist": "topics.exclude", "groups.blacklist": "groups.exclude"}
-_RENAMED["config.properties.blacklist"] = "config.properties.exclude"
-_TOP_LEVEL_ONLY_IN_NAME = re.compile(r"(?:producer|consumer|admin)\.|offset\.flush\.|exactly\.once\.source\.support$")
-_FILTERS_OWN = ("use.defaults.from",)
-"""Read by a filter class, which sees what stands at a flow only."""
-_FLOW = re.compile(r"(?P<flow>.+->.+?)\.(?P<rest>(?:producer|enable)(?:\..+)?)")
-_BOOTSTRAP = re.compile(r"(?P<alias>.+)\.bootstrap\.servers")
+from engine.errors import ConfigError
+from engine.flow_keys import Layer
+from engine.property_reader import PropertyReader
+from engine.secrets import SECURITY_KEYS
+from engine.settings import ConfigWarning
+from policies.kafka_keys import Fate, Ruling
+from policies.model import FlowName
+from policies.unread_keys import Scene, judge
 
-
-def explain(key: str, aliases: Sequence[str]) -> str | None:
-    """Return why a key does nothing, in MM2 as here, and what to write; None where nothing is known of it."""
-    for old, new in _RENAMED.items():
-        if key == old or key.endswith(f".{old}"):
-            return f"ignored, as in Kafka 4.0 and newer; write {new}"
-    if key == "emit.heartbeats" or key.endswith(".emit.heartbeats"):
-        return "ignored, as in MM2; the key is emit.heartbeats.enabled"
-    if key in _FILTERS_OWN:
-        return f"reaches nothing at top level, as in MM2; write A->B.{key} for each flow"
-    if _TOP_LEVEL_ONLY_IN_NAME.match(key):
-        return f"reaches nothing at top level, as in MM2; write {aliases[0]}.{key}"
-    if (found := _BOOTSTRAP.fullmatch(key)) and "->" not in key:
-        return f"cluster {found['alias']!r} is not in clusters; add it there, or remove the line"
-    return _of_flow(key)
+SWITCH = "raymirror.unsupported"
+_REFUSED = (Fate.MISTYPED, Fate.UNSUPPORTED)
 
 
-def _of_flow(key: str) -> str | None:
-    found = _FLOW.fullmatch(key)
-    if found is None:
-        return None
-    flow, rest = found["flow"], found["rest"]
-    if rest == "enable":
-        return f"ignored, as in MM2; the key is {flow}.enabled"
-    if rest.startswith("producer.") and not rest.startswith("producer.override."):
-        return f"never reaches the producer of the data, as in MM2; write {flow}.producer.override{rest[8:]}"
-    return None
+def judge_unread(
+    reader: PropertyReader,
+    aliases: Iterable[str],
+    flows: Iterable[FlowName],
+    asked: Iterable[tuple[Layer, str]],
+    *,
+    accepted: bool,
+) -> list[ConfigWarning]:
+    """Return warnings of keys that were read by nobody, and note those that are not needed. Raises ConfigError.
+
+    `asked` is what a flow reads, by level; of a file that was `accepted` before nothing is refused, only warned of.
+    """
+    tolerant = _is_tolerant(reader) or accepted
+    scene = Scene(
+        aliases=tuple(aliases),
+        flows=tuple(flows),
+        values=reader.values(),
+        honoured=_honoured(reader, asked),
+        asked=frozenset(reader.read_keys()),
+    )
+    unread = sorted(reader.unread(), key=lambda key: reader.where(key).line)
+    rulings = {key: judge(key, scene) for key in unread}
+    refused = {key: ruling for key, ruling in rulings.items() if ruling.fate in _REFUSED}
+    if refused and not tolerant:
+        raise _refusal(reader, refused)
+    _note_needless(reader, rulings)
+    told = {key: ruling for key, ruling in rulings.items() if ruling.fate is not Fate.NEEDLESS}
+    return [ConfigWarning(reader.where(key).line, key, _text(ruling)) for key, ruling in told.items()]
+
+
+def _is_tolerant(reader: PropertyReader) -> bool:
+    text = reader.text(SWITCH, "refuse").lower()
+    if text not in ("refuse", "warn"):
+        raise reader.error(SWITCH, f"{text!r} is unknown", "write refuse or warn")
+    return text == "warn"
+
+
+def _honoured(reader: PropertyReader, asked: Iterable[tuple[Layer, str]]) -> dict[str, frozenset[str]]:
+    """Return the names of each level: those that a flow asks for, those of a cluster, and the rest."""
+    levels: dict[str, set[str]] = {"flow": {"enabled"}, "cluster": {"bootstrap.servers", *SECURITY_KEYS}}
+    for layer, name in asked:
+        levels.setdefault(layer.__name__, set()).add(name)
+    below = set().union(*levels.values())
+    levels["top"] = {key for key in reader.read_keys() if key not in below and "->" not in key}
+    return {level: frozenset(names) for level, names in levels.items()}
+
+
+def _text(ruling: Ruling) -> str:
+    return f"{ruling.why}; {ruling.right}" if ruling.right else ruling.why
+
+
+def _refusal(reader: PropertyReader, refused: Mapping[str, Ruling]) -> ConfigError:
+    """Name the first one, and the others behind it, so that a file is mended in one go."""
+    first, *others = refused
+    right = refused[first].right
+    for key in others:
+        right += f"; line {reader.where(key).line}: {key}: {_text(refused[key])}"
+    if any(ruling.fate is Fate.UNSUPPORTED for ruling in refused.values()):
+        right += f"; or set {SWITCH} = warn, which goes on without what is not supported"
+    return reader.where(first).error(refused[first].why, right)
+
+
+def _note_needless(reader: PropertyReader, rulings: Mapping[str, Ruling]) -> None:
+    """Note, in one line, what means nothing here, and why nothing is lost by that."""
+    reasons: dict[str, list[str]] = {}
+    for key, ruling in rulings.items():
+        if ruling.fate is Fate.NEEDLESS:
+            reasons.setdefault(ruling.why, []).append(key)
+    if reasons:
+        text = "; ".join(f"{', '.join(keys)} ({why})" for why, keys in reasons.items())
+        reader.notes.append(ConfigWarning(0, "not needed here, and nothing is lost", text))

@@ -5,6 +5,8 @@ from typing import Protocol
 HEARTBEATS = "heartbeats"
 DEFAULT_CLASS = "DefaultReplicationPolicy"
 IDENTITY_CLASS = "IdentityReplicationPolicy"
+_STRIMZI_IDENTITY = "io.strimzi.kafka.connect.mirror.IdentityReplicationPolicy"
+"""Strimzi's own of the time when Kafka had none (until 3.0), later a subclass of Kafka's."""
 _OWN_PREFIXES = ("mm2", "raymirror-")
 _PACKAGE = "org.apache.kafka.connect.mirror."
 
@@ -138,6 +140,6 @@ def naming_for(
     short = policy_class.removeprefix(_PACKAGE)
     if short == DEFAULT_CLASS:
         return DefaultNaming(separator, internal_separator=internal_separator)
-    if short == IDENTITY_CLASS:
+    if short == IDENTITY_CLASS or policy_class == _STRIMZI_IDENTITY:
         return IdentityNaming(source_alias, separator, internal_separator=internal_separator)
     raise ValueError(f"use {DEFAULT_CLASS} or {IDENTITY_CLASS}; custom Java classes cannot run here")

@@ -1,7 +1,7 @@
 """One answer out of many addresses: a broker that keeps silent delays the next one by a head start only."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
@@ -17,14 +17,14 @@ async def first_answer(addresses: Sequence[A], ask: Callable[[A], Awaitable[T]],
     Raises BrokerUnreachable, with every reason in the order in which they came, when none answers.
     """
     found: list[T] = []
-    reasons: list[str] = []
+    reasons: list[BrokerUnreachable | ConnectionLost] = []
     moved = asyncio.Event()
 
     async def one(address: A) -> None:
         try:
             found.append(await ask(address))
         except (BrokerUnreachable, ConnectionLost) as error:
-            reasons.append(str(error))
+            reasons.append(error)
         moved.set()
 
     async with asyncio.TaskGroup() as group:
@@ -44,4 +44,15 @@ async def first_answer(addresses: Sequence[A], ask: Callable[[A], Awaitable[T]],
             task.cancel()
     if found:
         return found[0]
-    raise BrokerUnreachable("any address", "; ".join(reasons))
+    raise BrokerUnreachable("any address", "; ".join(_once(reasons)))
+
+
+def _once(reasons: Sequence[BrokerUnreachable | ConnectionLost]) -> Iterator[str]:
+    """Say each reason once, with all the addresses that have it."""
+    addresses: dict[str, list[str]] = {}
+    for error in reasons:
+        named = type(error) is BrokerUnreachable
+        text = str(error).removeprefix(error.address) if named else str(error)
+        addresses.setdefault(text, []).extend([error.address] if named else [])
+    for text, names in addresses.items():
+        yield f"{', '.join(names)}{text}"

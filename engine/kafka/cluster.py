@@ -13,7 +13,7 @@ from aiokafka.protocol.api import Request
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 
 from engine.clock import now_s
-from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, OtherCluster
+from engine.errors import BrokerUnreachable, ClusterAway, ConnectionLost, KafkaRefusal, OtherCluster
 from engine.kafka.bootstrap import first_answer
 from engine.kafka.connection import Connection
 from engine.kafka.control import PATIENCE_S, SharedConnections
@@ -42,8 +42,12 @@ class ClusterClient:
     first one led to (`identity`).
     """
 
-    def __init__(self, alias: str, bootstrap: list[tuple[str, int]], options: HandshakeOptions) -> None:
+    def __init__(
+        self, alias: str, bootstrap: list[tuple[str, int]], options: HandshakeOptions, place: str = ""
+    ) -> None:
         self.alias = alias
+        self._place = place
+        """Where the addresses are set, for whoever reads that none answers."""
         self.identity = ClusterIdentity(alias)
         self._bootstrap = bootstrap
         self._options = options
@@ -64,7 +68,7 @@ class ClusterClient:
         """Held by whoever decodes an answer of a short read: one at a time, however many are read side by side."""
 
     async def open(self) -> Metadata:
-        """Find the brokers. Raises BrokerUnreachable naming every address tried and why, OtherCluster."""
+        """Find the brokers. Raises ClusterAway naming every address tried and why, OtherCluster."""
         others: list[OtherCluster] = []
 
         async def ask(address: tuple[str, int]) -> Metadata:
@@ -82,7 +86,7 @@ class ClusterClient:
         except BrokerUnreachable as error:
             if others:
                 raise others[0].again() from None
-            raise BrokerUnreachable(f"cluster {self.alias!r}", error.why) from None
+            raise ClusterAway(self._place, self.alias, error.why) from None
         self._shared.forgive()  # one answers, so another may
         return found
 

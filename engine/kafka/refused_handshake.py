@@ -1,5 +1,8 @@
 """Why a broker did not let us in, in words that say what would be right. aiokafka's own errors name neither."""
 
+import errno
+import re
+import socket
 import ssl
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -9,6 +12,12 @@ from aiokafka.protocol.admin import SaslHandShakeRequest
 
 from engine.kafka.security import HandshakeOptions
 
+_NUMBER = re.compile(r"\[Errno (\d+)\]")
+_NO_CONNECTION = {
+    errno.ECONNREFUSED: "the connection is refused: nothing listens on that port",
+    errno.EHOSTUNREACH: "no way leads to that host from here",
+    errno.ENETUNREACH: "no way leads to that network from here",
+}
 _OWN = "set ssl.keystore.type = PEM and ssl.keystore.location to a PEM file with its key and certificate"
 
 
@@ -51,7 +60,7 @@ def explain(error: BaseException, options: HandshakeOptions, mechanisms: Sequenc
     if isinstance(error, IllegalSaslStateError):
         words = "no login is taken there"
     elif not (isinstance(error, ConnectionResetError) or words.endswith(" closed")):
-        return words
+        return _plain(error) or words
     wanted = ""
     if options.security_protocol.endswith("SSL"):  # the broker's reason is often lost with the connection
         asks = (
@@ -59,6 +68,19 @@ def explain(error: BaseException, options: HandshakeOptions, mechanisms: Sequenc
         )
         wanted = f", or {asks} (ssl.keystore.location)"
     return f"{words}, during the handshake; does security.protocol = {options.security_protocol} fit this port{wanted}?"
+
+
+def _plain(error: BaseException) -> str:
+    """Say in plain words why no connection came about; empty where the error's own words are as good."""
+    if isinstance(error, TimeoutError):
+        return "no answer in time; is that address reachable from here, and does no firewall drop it?"
+    if isinstance(error, socket.gaierror):
+        return "no host of that name is known here"
+    numbers = {int(number) for number in _NUMBER.findall(str(error))}
+    for number, words in _NO_CONNECTION.items():
+        if numbers == {number}:  # a name with several addresses has one number for each
+            return words
+    return ""
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

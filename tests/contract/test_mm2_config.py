@@ -229,7 +229,7 @@ def test_the_place_that_wins_is_mm2s(java: Any, places: tuple[str, ...]) -> None
     found = mm2_source(java, configs)
     assert found is not None
     typed, worker = found
-    text = "".join(f"{key}={value}\n" for key, value in {**BASE, **configs}.items())
+    text = "".join(f"{key}={value}\n" for key, value in {**BASE, **configs, "raymirror.unsupported": "warn"}.items())
     ours = read_config(parse_properties(text, "f")).flow(FlowName("A", "B"))
     assert ours.topics == tuple(typed.getList("topics"))
     if {"topics.exclude", "A->B.topics.exclude"} & configs.keys():

@@ -154,7 +154,8 @@ def test_addresses_as_kafka_reads_them() -> None:
 def test_an_alias_that_begins_like_another() -> None:
     base = (
         "clusters = us, us-east, us.east\nbootstrap.servers = h:1\nus-east.bootstrap.servers = e:1\n"
-        "us.east.bootstrap.servers = d:1\nus->us-east.enabled = true\nus->us.east.topics = x\nus-east.topics = x\n"
+        "us.east.bootstrap.servers = d:1\nus->us-east.enabled = true\nus->us.east.topics = x\n"
+        "us-east.replication.factor = 3\n"
     )
     config = mirror("us.consumer.client.rack = r\nus-east->us.consumer.client.rack = q\n", base)
     assert {alias: cluster.bootstrap[0][0] for alias, cluster in config.clusters.items()} == {
@@ -164,7 +165,8 @@ def test_an_alias_that_begins_like_another() -> None:
     }
     (flow,) = config.flows
     assert (flow.name, flow.topics, flow.fetch.rack) == (FlowName("us", "us-east"), (".*",), "r")
-    assert [str(warning) for warning in config.warnings] == ["not honoured yet: us-east.topics"]
+    (warning,) = config.warnings
+    assert (warning.key, "reaches nothing under a cluster" in warning.what) == ("us-east.replication.factor", True)
 
 
 def test_aliases_that_hold_the_separator() -> None:
@@ -210,10 +212,11 @@ def test_isolation_differs_from_mm2_and_that_is_said_once() -> None:
     assert mirror("A.consumer.isolation.level = read_uncommitted\n").notes == ()
 
 
-def test_what_is_not_honoured_is_named_once() -> None:
-    config = mirror("metric.reporters = x\nA->B.sync.nothing = source\nforwarding.admin.class = x\n")
-    (warning,) = config.warnings
-    assert str(warning) == "not honoured yet: A->B.sync.nothing, forwarding.admin.class, metric.reporters"
+def test_what_nobody_reads_is_warned_of_with_its_line() -> None:
+    config = mirror("metric.reporters = x\nA->B.sync.nothing = source\n")
+    first, second = config.warnings
+    assert str(first).startswith("line 5: metric.reporters: Java classes that report metrics cannot run here")
+    assert str(second).startswith("line 6: A->B.sync.nothing: no key of MM2 or raymirror")
 
 
 @pytest.mark.parametrize(
@@ -249,7 +252,7 @@ BACK, FORTH = FlowName("B", "A"), FlowName("A", "B")
 def test_which_flows_are_on(extra: str, flows: list[FlowName], warns: str) -> None:
     config = mirror(extra)
     assert [flow.name for flow in config.flows] == flows
-    said = [warning.what for warning in config.warnings if warning.key != "not honoured yet"]
+    said = [warning.what for warning in config.warnings]
     assert [warns in what for what in said] == [True] * bool(warns)
 
 

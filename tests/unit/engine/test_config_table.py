@@ -25,6 +25,7 @@ NOT_OF_FLOWS = {
     ("top", "config.providers"),
     ("top", "config.providers.NAME.class"),
     ("top", "raymirror.deployment.id"),
+    ("top", "raymirror.unsupported"),
     ("top", "raymirror.metrics.port"),
     ("top", "raymirror.metrics.bind"),
     ("top", "raymirror.metrics.per.partition"),

@@ -123,8 +123,10 @@ def test_checks_of_the_values_name_the_line_of_the_tree() -> None:
     assert str(error).startswith("mirror.yaml:6: A->B.raymirror.copiers: 'many' is no number")
     error = refused(BASE + "  A->C: {enabled: true}\n")
     assert str(error).startswith("mirror.yaml:5: A->C.enabled: cluster 'C' is not in clusters")
-    (warning,) = config(BASE + "    topics.blacklist: x\n").warnings
-    assert (warning.line, warning.key) == (5, "A->B.topics.blacklist")
+    error = refused(BASE + "    topics.blacklist: x\n")
+    assert (error.line, error.key) == (5, "A->B.topics.blacklist")
+    (warning,) = config(BASE + "    emit.heartbeats: x\n").warnings
+    assert (warning.line, warning.key) == (5, "A->B.emit.heartbeats")
 
 
 @pytest.mark.parametrize("word", ["no", "NO", "y", "On", "off", "yes"])

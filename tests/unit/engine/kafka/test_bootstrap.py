@@ -45,3 +45,12 @@ async def test_with_a_head_start_the_first_is_asked_alone() -> None:
 async def test_where_none_answers_every_reason_is_told() -> None:
     with pytest.raises(BrokerUnreachable, match=r"refused; connection lost: b:1"):
         await first_answer(["refused", "lost"], Addresses().ask, head_start_s=60.0)
+
+
+async def test_a_reason_of_several_addresses_is_told_once() -> None:
+    async def ask(address: str) -> str:
+        raise BrokerUnreachable(address, "nothing listens there")
+
+    with pytest.raises(BrokerUnreachable) as caught:
+        await first_answer(["a:1", "b:1"], ask, head_start_s=60.0)
+    assert caught.value.why == "a:1, b:1: cannot connect: nothing listens there"

@@ -1,5 +1,6 @@
 """Why a broker did not let us in: what is wrong, and which setting would be right."""
 
+import socket
 import ssl
 from types import SimpleNamespace
 from typing import Any
@@ -52,12 +53,17 @@ def closed_by(words: str) -> KafkaConnectionError:
             "SSL fit this port, or does it not trust our certificate (ssl.keystore.location)?",
         ),
         (IllegalSaslStateError("x"), PLAIN, "no login is taken there, during the handshake; does security.protocol"),
-        (ConnectionRefusedError(111, "refused"), OPEN, "[Errno 111] refused"),
-        (TimeoutError(), OPEN, "TimeoutError"),
+        (ConnectionRefusedError(111, "refused"), OPEN, "the connection is refused: nothing listens on that port"),
+        (TimeoutError(), OPEN, "no answer in time"),
+        (OSError("Multiple exceptions: [Errno 111] x, [Errno 111] y"), OPEN, "nothing listens on that port"),
+        (OSError("Multiple exceptions: [Errno 111] x, [Errno 101] y"), OPEN, "Multiple exceptions"),
+        (OSError(113, "No route to host"), OPEN, "no way leads to that host from here"),
+        (socket.gaierror(-2, "Name or service not known"), OPEN, "no host of that name is known here"),
+        (OSError(24, "Too many open files"), OPEN, "Too many open files"),
     ],
     ids=[
         *("mechanism", "password", "authority", "1.3", "1.2", "not ours", "no TLS", "closed", "closed in TLS", "reset"),
-        *("no login", "refused", "silent"),
+        *("no login", "refused", "silent", "both refused", "two reasons", "no route", "no name", "no file"),
     ],
 )
 def test_it_says_what_would_be_right(error: Exception, options: HandshakeOptions, says: str) -> None:

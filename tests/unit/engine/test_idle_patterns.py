@@ -1,0 +1,93 @@
+"""Patterns that match no topic of the source, and quotes: what the reader of a configuration says of them."""
+
+import pytest
+
+from engine.config import read_config
+from engine.errors import ConfigError
+from engine.idle_patterns import idle_warnings
+from engine.mirror_yaml import parse_yaml
+from tests.unit.engine.config_files import mirror
+
+TOPICS = ["billing", "orders-1", "orders-2"]
+
+
+def told(extra: str) -> list[str]:
+    config = mirror(extra)
+    return [str(warning) for warning in idle_warnings(config.flows[0], TOPICS, config.places)]
+
+
+def test_a_pattern_that_matches_nothing_says_what_was_likely_meant() -> None:
+    assert told("A->B.topics = orders-*, biling, billing\n") == [
+        "line 5: A->B.topics: pattern 'orders-*' matches no topic of cluster 'A'; did you mean orders-.*?",
+        "line 5: A->B.topics: pattern 'biling' matches no topic of cluster 'A'; did you mean billing?",
+    ]
+    assert told("topics = later.*\n") == [
+        "line 5: topics: pattern 'later.*' matches no topic of cluster 'A'; a topic that comes is copied"
+    ]
+
+
+def test_an_exclusion_that_matches_nothing_is_told_where_something_near_it_matches() -> None:
+    assert told("topics.exclude = secret.*\n") == []
+    (warning,) = told("topics.exclude = billin\n")
+    assert "did you mean billin.*?" in warning
+
+
+def test_what_the_file_does_not_say_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAYMIRROR_TOPICS", "hidden")
+    assert told("") == []
+    assert told("topics = ${env:RAYMIRROR_TOPICS}\n") == []
+
+
+@pytest.mark.parametrize(
+    ("line", "right"),
+    [
+        ('A->B.topics = ".*"', "write .*"),
+        ('A->B.topics = "orders, billing"', "write orders,billing"),
+        ("A->B.topics.exclude = 'secret.*', x", "write secret.*,x"),
+        ('groups = "app-.*"', "write app-.*"),
+        ('B.bootstrap.servers = "b1:9092"', "write b1:9092"),
+        ('config.providers = "file"', "write file"),
+        ('A->B.topics = "${env:PATH}"', "remove them"),
+    ],
+)
+def test_a_list_in_quotes_is_refused(line: str, right: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        mirror(f"{line}\n")
+    assert (caught.value.line, caught.value.right) == (5, right)
+    assert caught.value.wrong == "quotes are part of the value, and no name or address has any"
+
+
+def test_aliases_in_quotes_are_refused() -> None:
+    with pytest.raises(ConfigError, match=r"mm2\.properties:1: clusters: quotes .*; write A,B"):
+        mirror("", 'clusters = "A, B"\n')
+
+
+@pytest.mark.parametrize("line", ['replication.factor = "3"', "sync.group.offsets.enabled = 'true'"])
+def test_an_error_of_a_value_in_quotes_names_them(line: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        mirror(f"{line}\n")
+    assert caught.value.right.startswith("quotes are part of the value; remove them: ")
+
+
+def test_quotes_around_any_other_value_are_noticed_and_not_repeated() -> None:
+    text = 'A.consumer.client.rack = "r1"\nB.ssl.key.password = \'hunter2\'\nA->B.my.own = "x"\n'
+    said = {warning.key: warning.what for warning in mirror(text).warnings if "quotes" in warning.what}
+    assert said.keys() == {"A.consumer.client.rack", "B.ssl.key.password", "A->B.my.own"}
+    assert set(said.values()) == {"quotes are part of the value; remove them"}
+    assert "hunter2" not in str(mirror(text).warnings)
+
+
+def test_quotes_within_quotes_of_a_tree_are_noticed() -> None:
+    tree = (
+        """{clusters: {A: {bootstrap.servers: "a:1"}, B: {bootstrap.servers: "b:1"}}, flows: {A->B: {enabled: true}}}"""
+    )
+    assert read_config(parse_yaml(tree, "mirror.yaml")).warnings == ()
+    with pytest.raises(ConfigError, match="quotes are part of the value"):
+        read_config(parse_yaml(tree.replace("enabled: true", "enabled: true, topics: '\".*\"'"), "mirror.yaml"))
+
+
+@pytest.mark.parametrize(("key", "pattern", "right"), [("topics", "*", ".*"), ("groups", "*app", ".*app")])
+def test_a_file_names_pattern_is_refused_with_the_regular_expression(key: str, pattern: str, right: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        mirror(f"A->B.{key} = {pattern}\n")
+    assert caught.value.right == f"give Java regular expressions that match whole names, e.g. {right}"
