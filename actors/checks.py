@@ -31,7 +31,11 @@ async def _prepare(
 ) -> tuple[MirrorConfig, tuple[FlowPreview, ...]]:
     flows = await preview(config, bear)
     more = await refuse_running_mm2(config, [flow.flow for flow in flows])
-    texts = [(flow, text) for flow in flows for text in (flow.unfenced_text(), flow.expiry_text(), *flow.unreachable)]
+    texts = [
+        (flow, text)
+        for flow in flows
+        for text in (flow.unfenced_text(), flow.expiry_text(), *flow.doubts, *flow.unreachable)
+    ]
     denied = [ConfigWarning(0, str(flow.flow), text) for flow, text in texts if text]
     return msgspec.structs.replace(config, warnings=(*config.warnings, *more, *denied)), flows
 

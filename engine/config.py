@@ -116,6 +116,7 @@ def _cluster(reader: PropertyReader, alias: str) -> ClusterConfig:
         bootstrap=bootstrap,
         security={name: reader.unresolved(where.key) or "" for name, where in places.items()},
         places={name: (where.key, where.line) for name, where in places.items()},
+        bootstrap_place=(key, reader.where(key).line),
         file=reader.file,
         providers=reader.providers,
     )

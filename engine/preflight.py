@@ -1,26 +1,25 @@
 """What can be known about a mirror before it starts: clusters, topics, permissions, collisions. Changes nothing."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 
 import msgspec
 
 from engine.clients import client_for
 from engine.core.commit_records import TOPIC as COMMITS_TOPIC
-from engine.core.map_blocks import map_topic
-from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, MirrorError
+from engine.creation_check import CreationCheck
+from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, NotReady
 from engine.flow.ports import LATEST
-from engine.kafka.admin import create_topic, producer_expiries_s
+from engine.kafka.admin import producer_expiries_s
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.faults import TRANSACTIONAL_ID_AUTHORIZATION_FAILED, error_name
 from engine.kafka.gateway import KafkaCluster
-from engine.kafka.internal_topics import MAP_CONFIGS, POSITIONS_CONFIGS, check_policy
 from engine.kafka.metadata import Metadata
 from engine.kafka.rights import missing_rights
 from engine.settings import FlowConfig, MirrorConfig
+from engine.shared_clusters import SharedClusters
 from engine.tasks import run_all
 from policies.model import FlowName, TopicPartition
-from policies.topology import colliding_targets, find_loop
 from policies.words import counted
 
 CLIENT_ID = "raymirror-check"
@@ -48,8 +47,15 @@ class FlowPreview(msgspec.Struct, frozen=True, kw_only=True):
     polled: str = ""
     unfenced: tuple[str, ...] = ()
     unread_expiry: tuple[int, ...] = ()
+    doubts: tuple[str, ...] = ()
+    """What does not keep the flow from running, and may not be meant."""
     unreachable: tuple[str, ...] = ()
     """Brokers of both clusters that cannot be connected to from here, each with why and what waits for it."""
+
+    @property
+    def copies(self) -> dict[str, str]:
+        """Source topics and what they are called on the target."""
+        return {topic.source: topic.target for topic in self.topics}
 
     def unfenced_text(self) -> str:
         """Say what lacks and what would be right; empty where nothing does."""
@@ -71,47 +77,15 @@ class FlowPreview(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class TopicCollision(MirrorError):
-    """Two flows would write one target topic."""
-
-    def __init__(self, cluster: str, topic: str, one: str, other: str) -> None:
-        super().__init__(cluster, topic, one, other)
-        self.cluster, self.topic, self.one, self.other = cluster, topic, one, other
-
-    def __str__(self) -> str:
-        return (
-            f"flows {self.one} and {self.other} would both write topic {self.topic!r} on cluster {self.cluster!r};"
-            " give one of them other topics, or DefaultReplicationPolicy"
-        )
-
-
-class TopicLoop(MirrorError):
-    """Flows would copy a topic round and round."""
-
-    def __init__(self, loop: str) -> None:
-        super().__init__(loop)
-        self.loop = loop
-
-    def __str__(self) -> str:
-        return f"{self.loop}; use DefaultReplicationPolicy for these flows, or topics that do not overlap"
-
-
-def _refuse_loops(config: MirrorConfig, flows: Iterable[FlowPreview]) -> None:
-    topics = sorted({topic.source for flow in flows for topic in flow.topics})
-    loop = find_loop([flow.selection for flow in config.flows], topics)
-    if loop is not None:
-        raise TopicLoop(str(loop))
-
-
 async def preview(
     config: MirrorConfig, bear: Callable[[BrokerUnreachable], None] | None = None
 ) -> tuple[FlowPreview, ...]:
     """Ask both clusters of every flow what would be copied.
 
-    `bear` is told of each cluster that does not answer, and its flows are left out, as long as one flow is left.
-    Raises BrokerUnreachable, KafkaRefusal (the target does not let us create what is missing, would forget positions,
-    or denies transactions to a flow in transactions), TopicCollision, TopicLoop, ConfigError (a placeholder that does
-    not resolve).
+    With `bear`, as for `run`: it is told of each cluster that does not answer, and its flows are left out, as long as
+    one flow is left; what keeps no flow from copying is among `doubts`. Without, everything that is wrong is raised.
+    Raises NotReady, BrokerUnreachable where that is all that is wrong, KafkaRefusal where a flow in transactions is
+    denied them, ConfigError (a placeholder that does not resolve).
     """
     async with AsyncExitStack() as stack:
         used = sorted({alias for flow in config.flows for alias in flow.name})
@@ -136,10 +110,18 @@ async def preview(
                 raise unreachable
             bear(unreachable)
         flows = tuple(_preview_flow(flow, metadata) for flow in present)
-        _refuse_collisions(flows)
-        _refuse_loops(config, flows)
-        for flow, previewed in zip(present, flows, strict=True):
-            await _try_creating(clients[flow.name.target], flow, previewed, metadata[flow.name.target])
+        shared = SharedClusters(config, present, metadata)
+        problems = [*shared.problems({one.flow: one.copies for one in flows})]
+        doubts: dict[FlowName, list[str]] = {one.flow: list(shared.doubts(one.flow)) for one in flows}
+        if not problems:  # what follows would be judged on the wrong cluster
+            for flow, previewed in zip(present, flows, strict=True):
+                check = CreationCheck(config, flow, clients, metadata)
+                problems += await check.problems(previewed.copies)
+                doubts[flow.name] += check.untried
+        if any(problem.stops or bear is None for problem in problems):
+            raise NotReady(*dict.fromkeys(problem.text for problem in problems))
+        for problem in problems:
+            doubts[problem.flow].append(problem.text)
         return tuple(
             [
                 msgspec.structs.replace(
@@ -148,6 +130,7 @@ async def preview(
                     unfenced=await _unfenced(clients[flow.name.target], flow),
                     unread_expiry=await _unread_expiry(clients[flow.name.target]),
                     unreachable=tuple(_unreachable(one, metadata, away)),
+                    doubts=tuple(doubts[one.flow]),
                 )
                 for flow, one in zip(present, flows, strict=True)
             ]
@@ -217,22 +200,3 @@ def _preview_flow(flow: FlowConfig, metadata: dict[str, Metadata]) -> FlowPrevie
         partitions = len(source[topic].partitions)
         topics.append(TopicPreview(source=topic, target=name, partitions=partitions, exists=name in target))
     return FlowPreview(flow=flow.name, topics=tuple(topics), left_out=len(source) - len(wanted))
-
-
-def _refuse_collisions(flows: Iterable[FlowPreview]) -> None:
-    wanted = {flow.flow: {topic.source: topic.target for topic in flow.topics} for flow in flows}
-    for cluster, topic, one, other in colliding_targets(wanted):
-        raise TopicCollision(cluster, topic, str(one), str(other))
-
-
-async def _try_creating(client: ClusterClient, flow: FlowConfig, previewed: FlowPreview, target: Metadata) -> None:
-    """Let the target judge, creating nothing, positions and map topic (or their policy) and the first missing other."""
-    for own, configs in ((flow.positions_topic, POSITIONS_CONFIGS), (map_topic(flow.name.source), MAP_CONFIGS)):
-        if own in target.topics:
-            await check_policy(client, own, configs)
-        else:
-            partitions, replicas = flow.positions_partitions, flow.positions_replication_factor
-            await create_topic(client, own, partitions, replicas, configs, validate_only=True)
-    missing = next((topic for topic in previewed.topics if not topic.exists), None)
-    if missing is not None:
-        await create_topic(client, missing.target, missing.partitions, flow.replication_factor, {}, validate_only=True)

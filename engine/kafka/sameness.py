@@ -1,0 +1,35 @@
+"""Refuses a flow whose aliases lead to one cluster: its topics would be copied onto or beside themselves."""
+
+from engine.core.same_cluster import ClusterFacts, Sameness, TopicFacts, Verdict, judge
+from engine.errors import SameCluster
+from engine.kafka.metadata import Metadata
+from engine.settings import FlowConfig
+from policies.shared_clusters import OneCluster
+
+
+def facts_of(metadata: Metadata) -> ClusterFacts:
+    """Return what tells clusters apart."""
+    return ClusterFacts(
+        cluster_id=metadata.cluster_id,
+        addresses=frozenset((broker.host.lower(), broker.port) for broker in metadata.brokers.values()),
+        topics={
+            name: TopicFacts(topic.topic_id, {number: one.leader_epoch for number, one in topic.partitions.items()})
+            for name, topic in metadata.topics.items()
+        },
+    )
+
+
+def within_one_cluster(flow: FlowConfig, source: Metadata, target: Metadata) -> bool:
+    """Return whether both aliases lead to one cluster, and the flow allows it. Raises SameCluster where it does not."""
+    verdict = judge(facts_of(source), facts_of(target))
+    if not is_one(flow, verdict):
+        return False
+    if flow.same_cluster is not OneCluster.ALLOW:
+        raise SameCluster(str(flow.name), flow.name.source, flow.name.target, verdict.why)
+    return True
+
+
+def is_one(flow: FlowConfig, verdict: Verdict) -> bool:
+    """Return whether a flow takes its clusters for one: ids alone do not count where it says so, addresses always."""
+    ignored = flow.same_cluster is OneCluster.IGNORE and not verdict.by_address
+    return verdict.sameness is Sameness.ONE and not ignored
