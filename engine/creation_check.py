@@ -11,14 +11,18 @@ from engine.kafka.admin import ConfigsOf, broker_configs, refusal_text
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.faults import AUTHORIZATION, NONE
 from engine.kafka.internal_topics import (
+    CHECKPOINTS_KEY,
     EVENTS_CONFIGS,
+    HEARTBEATS_KEY,
     INVALID_PARTITIONS,
     LAG_CONFIGS,
     MAP_CONFIGS,
     MM2_CONFIGS,
     POSITIONS_CONFIGS,
+    POSITIONS_KEY,
     PROGRESS_CONFIGS,
     STATE_CONFIGS,
+    SYNCS_KEY,
     check_partitions,
     check_policy,
     made_anew,
@@ -47,7 +51,6 @@ _RIGHT = {
 }
 _LEAVE_OUT = "change what the cluster says, or leave the topics out: topics.exclude"
 _SHOWN = 3
-_OWN = "offset.storage.replication.factor"
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -93,7 +96,7 @@ def own_topics(flow: FlowConfig, brokers: Mapping[str, int]) -> tuple[Planned, .
         Planned(
             cluster=target,
             topic=NewTopic(name=name, partitions=partitions, replicas=replicas, configs=configs),
-            setting=_OWN,
+            setting=POSITIONS_KEY,
             needed=needed,
         )
         for name, partitions, configs, needed in rows
@@ -104,16 +107,16 @@ def own_topics(flow: FlowConfig, brokers: Mapping[str, int]) -> tuple[Planned, .
 def _mm2_topics(flow: FlowConfig, brokers: Mapping[str, int]) -> Iterator[Planned]:
     groups, syncs = flow.groups, flow.syncs
     rows = [
-        (one.pair.target, one.topic, one.replication_factor, "heartbeats.topic.replication.factor")
+        (one.pair.target, one.topic, one.replication_factor, HEARTBEATS_KEY)
         for one in flow.heartbeats
         if one.pair == flow.name
     ]
     if groups.checkpoints:
         topic = flow.naming.checkpoints_topic(flow.name.source)
         replicas = groups.checkpoints_replication_factor
-        rows.append((flow.name.target, topic, replicas, "checkpoints.topic.replication.factor"))
+        rows.append((flow.name.target, topic, replicas, CHECKPOINTS_KEY))
     if syncs.enabled:
-        rows.append((syncs.cluster, syncs.topic, syncs.replication_factor, "offset-syncs.topic.replication.factor"))
+        rows.append((syncs.cluster, syncs.topic, syncs.replication_factor, SYNCS_KEY))
     for cluster, topic, asked, setting in rows:
         replicas = mm2_replicas(asked, brokers.get(cluster, 1))
         new = NewTopic(name=topic, partitions=1, replicas=replicas, configs=MM2_CONFIGS)
@@ -179,7 +182,7 @@ class CreationCheck:
     async def _planned_copies(self, copies: Mapping[str, str], found: list[Problem]) -> list[Planned]:
         """Return copies to be made or grown as `run` makes them; configs that cannot be read are a problem."""
         source, target = (self._metadata[alias].topics for alias in self._flow.name)
-        there = {one: len(target[name].partitions) if name in target else None for one, name in copies.items()}
+        there = {one: len(target[name].partitions) or None if name in target else None for one, name in copies.items()}
         configs: dict[str, dict[str, str]] = {}
         unread: dict[str, list[str]] = {}
         described = await ConfigsOf(self._clients[self._flow.name.source]).describe(
@@ -246,16 +249,18 @@ class CreationCheck:
 
     def _told(self, refused: Iterable[tuple[Planned, Refused]], *, nothing: bool) -> Iterator[Problem]:
         """One line for all topics that are refused for one reason, which one setting mends."""
-        alike: dict[tuple[str, str, Refused, int], list[Planned]] = {}
+        alike: dict[tuple[str, str, Refused, int, bool], list[Planned]] = {}
         for one, why in refused:
             setting = "" if why.code in AUTHORIZATION else one.setting
-            alike.setdefault((one.cluster, setting, why, one.topic.replicas if setting else 0), []).append(one)
-        for (cluster, setting, why, replicas), topics in alike.items():
+            replicas = one.topic.replicas if setting else 0
+            alike.setdefault((one.cluster, setting, why, replicas, one.grows), []).append(one)
+        for (cluster, setting, why, replicas, grows), topics in alike.items():
             stops = any(one.needed or (one.is_copy and nothing) for one in topics)
             named = _named([one.topic.name for one in topics])
             if not setting:
-                wrong = f"cluster {cluster!r} does not let us create {named}: {why.text}"
-                right = "grant Create on the cluster or on these topics to the user of this connection"
+                verb, right = ("add partitions to", "Alter") if grows else ("create", "Create")
+                wrong = f"cluster {cluster!r} does not let us {verb} {named}: {why.text}"
+                right = f"grant {right} on {'these topics' if grows else 'the cluster or on these topics'} to our user"
                 yield self._problem_of(cluster, wrong, right, stops=stops)
             elif why.code == _TOO_FEW:
                 wrong = f"{counted(replicas, 'replica')} of {named} on cluster {cluster!r}: {why.text}"
@@ -267,7 +272,7 @@ class CreationCheck:
                 right = f"the cluster has {counted(brokers, 'broker')}: give {brokers} or less, or -1 for its default"
                 yield self._problem(setting, wrong, right, stops)
             else:
-                verb = "adding partitions to" if topics[0].grows else "creating"
+                verb = "adding partitions to" if grows else "creating"
                 about_configs = why.code == _INVALID_CONFIG and topics[0].is_copy
                 place = "config.properties.exclude" if about_configs else "topics" if topics[0].is_copy else setting
                 wrong = f"{verb} {named} on cluster {cluster!r}: {why.text}"
@@ -275,7 +280,7 @@ class CreationCheck:
 
     def _problem(self, setting: str, wrong: str, right: str, stops: bool) -> Problem:
         key, line = self._flow.places.get(setting, (setting, 0))
-        unset = "" if line else " (not set, so this is the default)"
+        unset = " (not set: this is the default)" if not line and setting.endswith((".factor", ".partitions")) else ""
         return Problem(self._flow.name, str(ConfigError(self._config.file, line, f"{key}{unset}", wrong, right)), stops)
 
     def _problem_of(self, alias: str, wrong: str, right: str, *, stops: bool) -> Problem:

@@ -1,14 +1,14 @@
 """What can be known about a mirror before it starts: clusters, topics, permissions, collisions. Changes nothing."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 
 import msgspec
 
 from engine.clients import client_for
 from engine.core.commit_records import TOPIC as COMMITS_TOPIC
-from engine.creation_check import CreationCheck
-from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, NotReady
+from engine.creation_check import CreationCheck, Problem, at_cluster
+from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, MirrorError, NotReady
 from engine.flow.ports import LATEST
 from engine.kafka.admin import producer_expiries_s
 from engine.kafka.cluster import ClusterClient
@@ -84,8 +84,8 @@ async def preview(
 
     With `bear`, as for `run`: it is told of each cluster that does not answer, and its flows are left out, as long as
     one flow is left; what keeps no flow from copying is among `doubts`. Without, everything that is wrong is raised.
-    Raises NotReady, BrokerUnreachable where that is all that is wrong, KafkaRefusal where a flow in transactions is
-    denied them, ConfigError (a placeholder that does not resolve).
+    Raises NotReady, BrokerUnreachable where that is all that is wrong, ConfigError (a placeholder that does not
+    resolve).
     """
     async with AsyncExitStack() as stack:
         used = sorted({alias for flow in config.flows for alias in flow.name})
@@ -105,21 +105,16 @@ async def preview(
         await run_all(*map(ask, used))
         away = {alias: await clients[alias].unreachable(found.brokers) for alias, found in metadata.items()}
         present = [flow for flow in config.flows if not absent.keys() & set(flow.name)]
-        for unreachable in absent.values():
-            if bear is None or not present:
-                raise unreachable
-            bear(unreachable)
+        if bear is not None or not present:
+            for unreachable in absent.values():
+                if bear is None or not present:
+                    raise unreachable
+                bear(unreachable)
         flows = tuple(_preview_flow(flow, metadata) for flow in present)
-        shared = SharedClusters(config, present, metadata)
-        problems = [*shared.problems({one.flow: one.copies for one in flows})]
-        doubts: dict[FlowName, list[str]] = {one.flow: list(shared.doubts(one.flow)) for one in flows}
-        if not problems:  # what follows would be judged on the wrong cluster
-            for flow, previewed in zip(present, flows, strict=True):
-                check = CreationCheck(config, flow, clients, metadata)
-                problems += await check.problems(previewed.copies)
-                doubts[flow.name] += check.untried
-        if any(problem.stops or bear is None for problem in problems):
-            raise NotReady(*dict.fromkeys(problem.text for problem in problems))
+        problems, doubts = await _judge(config, present, flows, clients, metadata)
+        unfenced = {flow.name: await _unfenced(config, flow, clients[flow.name.target], problems) for flow in present}
+        if any(problem.stops or bear is None for problem in problems) or (absent and bear is None):
+            raise _not_ready(config, absent if bear is None else {}, problems)
         for problem in problems:
             doubts[problem.flow].append(problem.text)
         return tuple(
@@ -127,7 +122,7 @@ async def preview(
                 msgspec.structs.replace(
                     one,
                     polled=await _polled(clients[flow.name.source], flow, metadata[flow.name.source]),
-                    unfenced=await _unfenced(clients[flow.name.target], flow),
+                    unfenced=unfenced[flow.name],
                     unread_expiry=await _unread_expiry(clients[flow.name.target]),
                     unreachable=tuple(_unreachable(one, metadata, away)),
                     doubts=tuple(doubts[one.flow]),
@@ -135,6 +130,38 @@ async def preview(
                 for flow, one in zip(present, flows, strict=True)
             ]
         )
+
+
+async def _judge(
+    config: MirrorConfig,
+    present: Sequence[FlowConfig],
+    flows: Sequence[FlowPreview],
+    clients: Mapping[str, ClusterClient],
+    metadata: Mapping[str, Metadata],
+) -> tuple[list[Problem], dict[FlowName, list[str]]]:
+    """Return what is wrong with clusters that are one, and with topics that would be created; and doubts by flow."""
+    shared = SharedClusters(config, present, metadata)
+    problems = [*shared.problems({one.flow: one.copies for one in flows})]
+    doubts: dict[FlowName, list[str]] = {one.flow: list(shared.doubts(one.flow)) for one in flows}
+    misled = {problem.flow for problem in problems}
+    for flow, previewed in zip(present, flows, strict=True):
+        if flow.name in misled:
+            continue  # its topics would be judged on the wrong cluster
+        check = CreationCheck(config, flow, clients, metadata)
+        problems += await check.problems(previewed.copies)
+        doubts[flow.name] += check.untried
+    return problems, doubts
+
+
+def _not_ready(
+    config: MirrorConfig, absent: Mapping[str, BrokerUnreachable], problems: Sequence[Problem]
+) -> MirrorError:
+    """Make one error of all that is wrong; a cluster that is away is its own where nothing else is wrong."""
+    if len(absent) == 1 and not problems:
+        return next(iter(absent.values()))
+    right = "let it name brokers that answer from here"
+    away = [at_cluster(config, alias, str(why), right) for alias, why in sorted(absent.items())]
+    return NotReady(*away, *dict.fromkeys(problem.text for problem in problems))
 
 
 def _unreachable(flow: FlowPreview, metadata: dict[str, Metadata], away: dict[str, dict[int, str]]) -> Iterator[str]:
@@ -154,8 +181,10 @@ def _unreachable(flow: FlowPreview, metadata: dict[str, Metadata], away: dict[st
             )
 
 
-async def _unfenced(client: ClusterClient, flow: FlowConfig) -> tuple[str, ...]:
-    """Return what is not granted on transactional ids. Raises KafkaRefusal where the flow cannot do without."""
+async def _unfenced(
+    config: MirrorConfig, flow: FlowConfig, client: ClusterClient, problems: list[Problem]
+) -> tuple[str, ...]:
+    """Return what is not granted on transactional ids, among the problems where the flow cannot do without."""
     asked = f"raymirror.{flow.name}.check"
     try:
         missing = await missing_rights(client, asked)
@@ -164,7 +193,9 @@ async def _unfenced(client: ClusterClient, flow: FlowConfig) -> tuple[str, ...]:
     if missing and flow.commit_s:
         code = TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         where = f"{' and '.join(missing)} on transactional id {asked} on cluster {flow.name.target!r}"
-        raise KafkaRefusal(where, code, error_name(code), f"exactly-once mode needs it: {GRANT}")
+        wrong = f"{where}: {error_name(code)} ({code})"
+        text = at_cluster(config, flow.name.target, wrong, f"exactly-once mode needs it: {GRANT}")
+        problems.append(Problem(flow.name, text, stops=True))
     return missing
 
 

@@ -12,6 +12,11 @@ INVALID_PARTITIONS = 37
 _INVALID_CONFIG, _UNSUPPORTED_VERSION = 40, 35
 _MM2_REPLICAS = 3
 _HOUR_MS = 3_600_000
+POSITIONS_KEY = "offset.storage.replication.factor"
+"""The setting that all topics of our own have their replication factor from."""
+HEARTBEATS_KEY = "heartbeats.topic.replication.factor"
+CHECKPOINTS_KEY = "checkpoints.topic.replication.factor"
+SYNCS_KEY = "offset-syncs.topic.replication.factor"
 HEARD_S = 30.0
 """How long brokers may take to hear of a topic that the controller has: a broker that starts reads its metadata log."""
 
@@ -48,7 +53,7 @@ async def ensure_internal_topic(
     Raises KafkaRefusal saying what to change, and ConnectionLost where no broker knows a topic that is there.
     """
     found = await _partitions(client, topic)
-    if not found and await create_topic(client, topic, partitions, replication_factor, configs):
+    if not found and await create_topic(client, topic, partitions, replication_factor, configs, key=POSITIONS_KEY):
         return True
     attempt, give_up_at = 0, now_s() + HEARD_S
     while not found:  # the controller has it: brokers hear of it a little later
@@ -93,7 +98,7 @@ def mm2_replicas(asked: int, brokers: int) -> int:
     return asked or min(_MM2_REPLICAS, brokers)
 
 
-async def ensure_mm2_topic(client: ClusterClient, topic: str, replication_factor: int) -> None:
+async def ensure_mm2_topic(client: ClusterClient, topic: str, replication_factor: int, key: str) -> None:
     """Create a compacted topic of one partition for records of MM2's; one that is there stays as it is.
 
     `replication_factor` 0: MM2's three, or as many as there are brokers. May we not create it, or can the broker not,
@@ -104,7 +109,7 @@ async def ensure_mm2_topic(client: ClusterClient, topic: str, replication_factor
         return
     replicas = mm2_replicas(replication_factor, len(client.nodes))
     try:
-        await create_topic(client, topic, 1, replicas, MM2_CONFIGS)
+        await create_topic(client, topic, 1, replicas, MM2_CONFIGS, key=key)
     except KafkaRefusal as refusal:
         if refusal.code not in AUTHORIZATION and refusal.code != _UNSUPPORTED_VERSION:
             raise

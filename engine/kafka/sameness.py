@@ -2,6 +2,7 @@
 
 from engine.core.same_cluster import ClusterFacts, Sameness, TopicFacts, Verdict, judge
 from engine.errors import SameCluster
+from engine.kafka.cluster import ClusterClient
 from engine.kafka.metadata import Metadata
 from engine.settings import FlowConfig
 from policies.shared_clusters import OneCluster
@@ -27,6 +28,14 @@ def within_one_cluster(flow: FlowConfig, source: Metadata, target: Metadata) -> 
     if flow.same_cluster is not OneCluster.ALLOW:
         raise SameCluster(str(flow.name), flow.name.source, flow.name.target, verdict.why)
     return True
+
+
+async def refuse_one_cluster(flow: FlowConfig, source: ClusterClient, target: ClusterClient) -> bool:
+    """Compare clusters by all of their topics; return as `within_one_cluster` does, which see.
+
+    Raises SameCluster, ConnectionLost, BrokerUnreachable.
+    """
+    return within_one_cluster(flow, await source.metadata(None), await target.metadata(None))
 
 
 def is_one(flow: FlowConfig, verdict: Verdict) -> bool:

@@ -17,6 +17,8 @@ from engine.kafka.flow_clusters import check_clusters
 from engine.kafka.internal_topics import (
     MAP_CONFIGS,
     POSITIONS_CONFIGS,
+    POSITIONS_KEY,
+    SYNCS_KEY,
     check_partitions,
     check_policy,
     ensure_mm2_topic,
@@ -26,7 +28,7 @@ from engine.kafka.logs import oldest_timestamp_ms
 from engine.kafka.metadata import Metadata
 from engine.kafka.positions import read_positions
 from engine.kafka.renewal import Renewals
-from engine.kafka.sameness import within_one_cluster
+from engine.kafka.sameness import refuse_one_cluster, within_one_cluster
 from engine.settings import FlowConfig
 from policies.creation import COMPARED_CONFIGS, Create, Grow, compare, plan_topic
 from policies.model import LaneName, TopicPartition
@@ -73,7 +75,7 @@ class Topics:
         KafkaRefusal where positions or map topic do not fit.
         """
         if not self._knows_clusters:
-            await self._refuse_one_cluster()
+            self._within_one = await refuse_one_cluster(self._flow, self._source, self._target)
             self._knows_clusters = await check_clusters(self._flow, self._source, self._target)
         own = await self._ensure_own_topics()
         source = await self._source.metadata(None)
@@ -98,11 +100,6 @@ class Topics:
     def forget_epochs(self) -> None:
         """Read at the next look which epochs were used: somebody asks who did not give them out."""
         self._highest = None
-
-    async def _refuse_one_cluster(self) -> None:
-        """Compare the clusters by all of their topics, before anything is made. Raises SameCluster."""
-        source, target = await self._source.metadata(None), await self._target.metadata(None)
-        self._within_one = within_one_cluster(self._flow, source, target)
 
     def _wants(self, topic: str) -> bool:
         """Whether the flow copies a topic; within one cluster it leaves out what it would copy again and again."""
@@ -136,7 +133,7 @@ class Topics:
         for topic, configs in ((positions, POSITIONS_CONFIGS), (blocks, MAP_CONFIGS)):
             found = described.topics.get(topic)
             if found is None or not found.partitions:
-                await create_topic(self._target, topic, partitions, replicas, configs)
+                await create_topic(self._target, topic, partitions, replicas, configs, key=POSITIONS_KEY)
                 continue
             there = len(found.partitions)
             as_it_is = f"set offset.storage.partitions = {there}"
@@ -154,7 +151,7 @@ class Topics:
             return
         client = self._source if syncs.cluster == name.source else self._target
         try:
-            await ensure_mm2_topic(client, syncs.topic, syncs.replication_factor)
+            await ensure_mm2_topic(client, syncs.topic, syncs.replication_factor, SYNCS_KEY)
         except KafkaRefusal as refusal:
             if self._failed.get(syncs.topic) != str(refusal):
                 self._failed[syncs.topic] = str(refusal)

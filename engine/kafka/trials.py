@@ -1,6 +1,7 @@
 """Has a cluster judge topics that would be created or grown, creating nothing (`validateOnly`, KIP-4, KIP-195)."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 from aiokafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest
@@ -37,7 +38,7 @@ async def try_creating(client: ClusterClient, topics: Sequence[NewTopic]) -> dic
     """
     found: dict[str, Refused] = {}
     for part in _parts(topics):
-        specs = [(one.name, one.partitions, one.replicas, [], sorted(one.configs.items())) for one in part]
+        specs: list[Any] = [(one.name, one.partitions, one.replicas, [], sorted(one.configs.items())) for one in part]
         answer = await (await client.controller()).call(CreateTopicsRequest(specs, _TIMEOUT_MS, True))
         found |= _refusals(answer.topic_errors)
     return found
@@ -48,7 +49,7 @@ async def try_growing(client: ClusterClient, partitions: Mapping[str, int]) -> d
     found: dict[str, Refused] = {}
     topics = [NewTopic(name=name, partitions=count, replicas=-1) for name, count in partitions.items()]
     for part in _parts(topics):
-        specs = [(one.name, (one.partitions, None)) for one in part]
+        specs: list[Any] = [(one.name, (one.partitions, None)) for one in part]
         answer = await (await client.controller()).call(CreatePartitionsRequest(specs, _TIMEOUT_MS, True))
         found |= _refusals(answer.topic_errors)
     return found

@@ -13,8 +13,8 @@ from engine.core.events import TopicFailed
 from engine.core.same_cluster import ClusterFacts, Sameness, judge
 from engine.errors import SameCluster
 from engine.kafka.cluster import ClusterClient
-from engine.kafka.connection import HandshakeOptions
 from engine.kafka.sameness import facts_of
+from engine.kafka.security import HandshakeOptions
 from engine.properties import parse_properties
 from engine.runner import TopicKeeper
 from engine.settings import FlowConfig, MirrorConfig
