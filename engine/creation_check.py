@@ -30,6 +30,7 @@ from engine.kafka.internal_topics import (
 )
 from engine.kafka.metadata import Metadata
 from engine.kafka.trials import NewTopic, Refused, try_creating, try_growing
+from engine.room_check import lack_of_room
 from engine.sampling import PARTITIONS
 from engine.settings import FlowConfig, MirrorConfig
 from engine.state import events_topic, state_topic
@@ -135,8 +136,8 @@ class CreationCheck:
     ) -> None:
         self._config, self._flow, self._clients, self._metadata = config, flow, clients, metadata
         self._brokers = {alias: len(found.brokers) for alias, found in metadata.items()}
-        self.untried: list[str] = []
-        """What was not judged, and why."""
+        self.doubts: list[str] = []
+        """What was not judged, and why; and disks that are too small."""
 
     async def problems(self, copies: Mapping[str, str]) -> tuple[Problem, ...]:
         """Return everything that is refused; `copies` maps source topics to their target names.
@@ -146,13 +147,22 @@ class CreationCheck:
         own = own_topics(self._flow, self._brokers)
         found = await self._unfit([one for one in own if self._is_there(one)])
         planned = [one for one in own if not self._is_there(one)]
-        planned += await self._planned_copies(copies, found)
+        to_copy = await self._planned_copies(copies, found)
+        await self._look_for_room(copies, to_copy)
+        planned += to_copy
         refused: list[tuple[Planned, Refused]] = []
         for alias in dict.fromkeys(one.cluster for one in planned):
             here = [one for one in planned if one.cluster == alias]
             refused += await self._try(alias, here)
         nothing = bool(copies) and sum(one.is_copy and not one.grows for one, _ in refused) == len(copies)
         return (*found, *self._told(refused, nothing=nothing))
+
+    async def _look_for_room(self, copies: Mapping[str, str], to_copy: Sequence[Planned]) -> None:
+        source, target = (self._clients[alias] for alias in self._flow.name)
+        created = {one.topic.name: one.topic.partitions for one in to_copy if not one.grows}
+        missing = {topic: created[name] for topic, name in copies.items() if name in created}
+        lack = await lack_of_room(self._flow.name, source, target, missing, self._flow.replication_factor)
+        self.doubts += [lack] if lack else []
 
     def _is_there(self, planned: Planned) -> bool:
         described = self._metadata[planned.cluster].topics.get(planned.topic.name)
@@ -239,7 +249,7 @@ class CreationCheck:
                 untried.setdefault(answer.text, []).append(one.topic.name)
             elif not (one.lenient and answer.code in _NO_FAULT):
                 refused.append((one, answer))
-        self.untried += [
+        self.doubts += [
             f"cluster {alias!r} does not say now whether {_named(topics)} could be created: {why}"
             for why, topics in untried.items()
         ]

@@ -149,7 +149,7 @@ async def _judge(
             continue  # its topics would be judged on the wrong cluster
         check = CreationCheck(config, flow, clients, metadata)
         problems += await check.problems(previewed.copies)
-        doubts[flow.name] += check.untried
+        doubts[flow.name] += check.doubts
     return problems, doubts
 
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import shutil
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -13,12 +15,15 @@ from engine.core.events import TopicFailed
 from engine.core.same_cluster import ClusterFacts, Sameness, judge
 from engine.errors import SameCluster
 from engine.kafka.cluster import ClusterClient
+from engine.kafka.log_dirs import room, sizes
 from engine.kafka.sameness import facts_of
 from engine.kafka.security import HandshakeOptions
 from engine.properties import parse_properties
 from engine.runner import TopicKeeper
 from engine.settings import FlowConfig, MirrorConfig
+from policies.model import TopicPartition
 from tests.harness.admin import create_topics, delete_topic
+from tests.harness.load import numbered, produce
 from tests.integration.test_check_command import ask
 
 pytestmark = pytest.mark.integration
@@ -172,14 +177,54 @@ async def test_a_flow_that_may_stay_within_one_cluster_leaves_out_what_would_fee
     assert "would be copied too, and so on" in left_out.what
 
 
-async def _facts(cluster: Cluster) -> ClusterFacts:
+@asynccontextmanager
+async def _client(cluster: Cluster) -> AsyncIterator[ClusterClient]:
     host, port = cluster.bootstrap_servers.split(":")
     client = ClusterClient("any", [(host, int(port))], HandshakeOptions(client_id="test"))
     try:
         await client.open()
-        return facts_of(await client.metadata(None))
+        yield client
     finally:
         await client.close()
+
+
+async def _facts(cluster: Cluster) -> ClusterFacts:
+    async with _client(cluster) as client:
+        return facts_of(await client.metadata(None))
+
+
+def test_all_that_is_wrong_comes_at_once(source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path) -> None:
+    asyncio.run(create_topics(source_cluster, {"at-once": 1}))
+    lines = (
+        "clusters = here, there, nowhere",
+        f"here.bootstrap.servers = {source_cluster.bootstrap_servers}",
+        f"there.bootstrap.servers = {target_cluster.bootstrap_servers}",
+        "nowhere.bootstrap.servers = 127.0.0.1:1",
+        "here->there.enabled = true",
+        "here->nowhere.enabled = true",
+        "topics = at-once",
+        "replication.factor = 3",
+        "offset.storage.replication.factor = 2",
+    )
+    path = tmp_path / "mm2.properties"
+    path.write_text("\n".join(lines))
+    done = ask(tmp_path, "check", str(path))
+    assert done.returncode == 2, done.stdout
+    assert "raymirror check: 3 problems" in done.stderr
+    assert f"{path}:4: nowhere.bootstrap.servers: 127.0.0.1:1: cannot connect" in done.stderr
+    assert f"{path}:8: replication.factor: 3 replicas of topic here.at-once" in done.stderr
+    assert f"{path}:9: offset.storage.replication.factor: 2 replicas of topics mm2-offsets.here" in done.stderr
+
+
+async def test_brokers_tell_of_their_disks(source_cluster: Cluster) -> None:
+    await create_topics(source_cluster, {"on-disk": 2})
+    await produce(source_cluster, "on-disk", 0, numbered(100))
+    async with _client(source_cluster) as client:
+        assert (await room(client) or 0) > 0
+        found = await sizes(client, {"on-disk": 2, "not-there": 1})
+    assert found.keys() == {TopicPartition("on-disk", 0), TopicPartition("on-disk", 1)}
+    assert found[TopicPartition("on-disk", 0)] > 1_000
+    assert found[TopicPartition("on-disk", 1)] == 0
 
 
 def test_every_topic_that_run_would_create_is_tried(

@@ -37,6 +37,8 @@ class Stage:
         self.min_insync: dict[int, dict[str, str]] = {}
         self.tried: dict[str, NewTopic] = {}
         self.grown: dict[str, int] = {}
+        self.lack = ""
+        self.to_copy: list[object] = []
         self.check: CreationCheck
         stage = self
 
@@ -56,6 +58,10 @@ class Stage:
         async def broker_configs(_client: object, names: Sequence[str]) -> dict[int, dict[str, str]]:
             assert list(names) == ["min.insync.replicas"]
             return stage.min_insync
+
+        async def lack_of_room(*asked: object) -> str:
+            stage.to_copy.append(asked[3])
+            return stage.lack
 
         class ConfigsOf:
             def __init__(self, client: Any) -> None:
@@ -113,6 +119,8 @@ async def test_every_topic_is_tried_as_run_would_make_it(stage: Stage) -> None:
     assert stage.tried["A.t"].configs == {"retention.ms": "1000"}
     assert stage.tried["mm2-offsets.A.internal"].configs["cleanup.policy"] == "compact"
     assert stage.grown == {"A.u": 2}
+    assert stage.to_copy == [{"t": 3}]
+    assert stage.check.doubts == []
 
 
 def test_what_is_switched_off_is_not_made() -> None:
@@ -133,8 +141,9 @@ async def test_too_many_replicas_name_the_setting_and_no_right(stage: Stage) -> 
             " InvalidReplicationFactor: only 2; the cluster has 2 brokers: give 2 or less, or -1 for its default"
         ),
         (
-            "mm2.properties:6: checkpoints.topic.replication.factor: 5 replicas of topic A.checkpoints.internal on cluster"
-            " 'B': InvalidReplicationFactor: only 2; the cluster has 2 brokers: give 2 or less, or -1 for its default"
+            "mm2.properties:6: checkpoints.topic.replication.factor: 5 replicas of topic A.checkpoints.internal on"
+            " cluster 'B': InvalidReplicationFactor: only 2;"
+            " the cluster has 2 brokers: give 2 or less, or -1 for its default"
         ),
         (
             "mm2.properties:5: replication.factor: 4 replicas of topics A.t, A.u, A.v and 1 more on cluster 'B':"
@@ -210,7 +219,9 @@ async def test_topics_of_ours_that_are_there_are_judged_as_run_does(stage: Stage
 async def test_what_cannot_be_judged_now_is_no_problem(stage: Stage) -> None:
     stage.topics["A"] = {"t": 1}
     stage.refused = {"A.t": Refused(89, "ThrottlingQuotaExceeded")}
+    stage.lack = "no room"
     assert await stage.problems(mirror(), "t") == ()
-    assert stage.check.untried == [
-        "cluster 'B' does not say now whether topic A.t could be created: ThrottlingQuotaExceeded"
+    assert stage.check.doubts == [
+        "no room",
+        "cluster 'B' does not say now whether topic A.t could be created: ThrottlingQuotaExceeded",
     ]
