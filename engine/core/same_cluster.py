@@ -48,7 +48,7 @@ class ClusterFacts(msgspec.Struct, frozen=True):
     topics: Mapping[str, TopicFacts]
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class SamenessFinding(msgspec.Struct, frozen=True):
     """What is known, and what it is known by; no words for two clusters."""
 
     sameness: Sameness
@@ -57,16 +57,16 @@ class Verdict(msgspec.Struct, frozen=True):
     """Whether it is known by where brokers are, and not by ids, which copied disks have in common."""
 
 
-TWO = Verdict(Sameness.TWO)
+TWO = SamenessFinding(Sameness.TWO)
 
 
-def judge(one: ClusterFacts, other: ClusterFacts) -> Verdict:
+def judge(one: ClusterFacts, other: ClusterFacts) -> SamenessFinding:
     """Judge by the table above."""
     if one.cluster_id != other.cluster_id and one.cluster_id and other.cluster_id:
         return TWO
     if shared := one.addresses & other.addresses:
         host, port = min(shared)
-        return Verdict(Sameness.ONE, f"both have a broker at {host}:{port}", by_address=True)
+        return SamenessFinding(Sameness.ONE, f"both have a broker at {host}:{port}", by_address=True)
     named = [
         (name, topic, other.topics[name])
         for name, topic in one.topics.items()
@@ -77,10 +77,10 @@ def judge(one: ClusterFacts, other: ClusterFacts) -> Verdict:
         return _by_topics(same, all_alike=len(same) == len(named))
     if named or not one.cluster_id or not other.cluster_id:
         return TWO
-    return Verdict(Sameness.UNKNOWN, f"both name cluster id {one.cluster_id}, and have no topic in common")
+    return SamenessFinding(Sameness.UNKNOWN, f"both name cluster id {one.cluster_id}, and have no topic in common")
 
 
-def _by_topics(same: Mapping[str, tuple[TopicFacts, TopicFacts]], *, all_alike: bool) -> Verdict:
+def _by_topics(same: Mapping[str, tuple[TopicFacts, TopicFacts]], *, all_alike: bool) -> SamenessFinding:
     pairs = [
         (epoch, twin.epochs[partition])
         for topic, twin in same.values()
@@ -92,5 +92,7 @@ def _by_topics(same: Mapping[str, tuple[TopicFacts, TopicFacts]], *, all_alike: 
     more = f" and {counted(len(same) - 1, 'more topic')}" if len(same) > 1 else ""
     shown = f"topic {name!r}{more} of the same id {same[name][0].id}"
     if all_alike and 2 * unmoved > len(pairs):
-        return Verdict(Sameness.ONE, f"both have {shown}")
-    return Verdict(Sameness.UNKNOWN, f"both have {shown}, with other leaders, as a cluster made of copied disks has")
+        return SamenessFinding(Sameness.ONE, f"both have {shown}")
+    return SamenessFinding(
+        Sameness.UNKNOWN, f"both have {shown}, with other leaders, as a cluster made of copied disks has"
+    )

@@ -1,6 +1,6 @@
 """Refuses a flow whose aliases lead to one cluster: its topics would be copied onto or beside themselves."""
 
-from engine.core.same_cluster import ClusterFacts, Sameness, TopicFacts, Verdict, judge
+from engine.core.same_cluster import ClusterFacts, Sameness, SamenessFinding, TopicFacts, judge
 from engine.errors import SameCluster
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.metadata import Metadata
@@ -38,7 +38,7 @@ async def refuse_one_cluster(flow: FlowConfig, source: ClusterClient, target: Cl
     return within_one_cluster(flow, await source.metadata(None), await target.metadata(None))
 
 
-def is_one(flow: FlowConfig, verdict: Verdict) -> bool:
+def is_one(flow: FlowConfig, verdict: SamenessFinding) -> bool:
     """Return whether a flow takes its clusters for one: ids alone do not count where it says so, addresses always."""
     ignored = flow.same_cluster is OneCluster.IGNORE and not verdict.by_address
     return verdict.sameness is Sameness.ONE and not ignored
