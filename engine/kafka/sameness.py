@@ -1,28 +1,33 @@
 """Refuses a flow whose aliases lead to one cluster: its topics would be copied onto or beside themselves."""
 
+from collections.abc import Iterable
+
 from engine.core.same_cluster import ClusterFacts, Sameness, SamenessFinding, TopicFacts, judge
 from engine.errors import SameCluster
 from engine.kafka.cluster import ClusterClient
-from engine.kafka.metadata import Metadata
+from engine.kafka.metadata import Metadata, TopicMeta
 from engine.settings import FlowConfig
 from policies.shared_clusters import OneCluster
 
 
-def facts_of(metadata: Metadata) -> ClusterFacts:
-    """Return what tells clusters apart."""
+def facts_of(metadata: Metadata, names: Iterable[str] | None = None) -> ClusterFacts:
+    """Return what tells clusters apart, of all topics or of some that are there."""
     return ClusterFacts(
         cluster_id=metadata.cluster_id,
         addresses=frozenset((broker.host.lower(), broker.port) for broker in metadata.brokers.values()),
-        topics={
-            name: TopicFacts(topic.topic_id, {number: one.leader_epoch for number, one in topic.partitions.items()})
-            for name, topic in metadata.topics.items()
-        },
+        topics={name: _topic(metadata.topics[name]) for name in (metadata.topics if names is None else names)},
     )
+
+
+def _topic(meta: TopicMeta) -> TopicFacts:
+    return TopicFacts(meta.topic_id, {number: one.leader_epoch for number, one in meta.partitions.items()})
 
 
 def within_one_cluster(flow: FlowConfig, source: Metadata, target: Metadata) -> bool:
     """Return whether both aliases lead to one cluster, and the flow allows it. Raises SameCluster where it does not."""
-    verdict = judge(facts_of(source), facts_of(target))
+    # Only these can tell. Each round of discovery asks for all source topics and for two of the target.
+    both = source.topics.keys() & target.topics.keys()
+    verdict = judge(facts_of(source, both), facts_of(target, both))
     if not is_one(flow, verdict):
         return False
     if flow.same_cluster is not OneCluster.ALLOW:

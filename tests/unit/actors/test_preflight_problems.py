@@ -7,9 +7,10 @@ import pytest
 
 from actors import checks
 from engine import mm2_preflight
+from engine.creation_check import Problem
 from engine.errors import BrokerUnreachable, ConnectionLost, NotReady, SameCluster
 from engine.mm2_preflight import Mm2Runs, OtherConnector, refuse_running_mm2
-from engine.preflight import FlowPreview, Problem, _not_ready
+from engine.preflight import FlowPreview, _not_ready
 from engine.settings import FlowConfig, MirrorConfig
 from policies.model import FlowName
 from tests.unit.engine.config_files import mirror
