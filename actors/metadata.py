@@ -22,7 +22,7 @@ from actors.states import Desired
 from engine.core.config_report import ConfigReport
 from engine.core.events import AnyEvent, CopyDeleted, TopicCreated
 from engine.core.group_report import GroupsReport
-from engine.errors import MirrorError
+from engine.errors import MirrorError, SameCluster
 from engine.flow.audit import AuditFailed, AuditRow, discovered, new_run
 from engine.settings import FlowConfig
 from engine.tasks import join
@@ -201,7 +201,10 @@ class FlowWatch:
                 await self._rounds()
             except (MirrorError, OSError, TimeoutError) as failure:
                 self._failures += 1
-                if self._failures >= TOLD_AFTER:
+                if isinstance(failure, SameCluster):  # every record that is copied now is one more to copy
+                    serial = self._found.serial + bool(self._found.lanes)
+                    self._found = msgspec.structs.replace(self._found, serial=serial, lanes=(), failure=str(failure))
+                elif self._failures >= TOLD_AFTER:
                     self._found = msgspec.structs.replace(self._found, failure=str(failure))
                 await asyncio.sleep(RETRY_S[min(self._failures, len(RETRY_S)) - 1])
             finally:

@@ -25,6 +25,8 @@ NOT_OURS = (
     "groups",
     "mm2_group",
     "rpo_s",
+    "same_cluster",
+    "places",
 )
 """Fields of a flow that its copiers do not read."""
 

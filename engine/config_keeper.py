@@ -9,6 +9,7 @@ from engine.flow.audit import AuditTrail
 from engine.flow.config_rounds import ConfigRounds, RoundTerms
 from engine.flow.config_sync import ConfigSync, ConfigSyncTerms
 from engine.kafka.flow_clusters import check_clusters
+from engine.kafka.sameness import refuse_one_cluster
 from engine.kafka.settings import KafkaSettings
 from engine.keeper import Keeper
 from engine.settings import FlowConfig, MirrorConfig
@@ -58,4 +59,6 @@ class ConfigKeeper(Keeper[ConfigReport]):
 
     async def _prepare(self) -> None:
         """Refuse a cluster that is not the one that positions name."""
-        await check_clusters(self._flow, *self._clients)
+        source, target = self._clients
+        await refuse_one_cluster(self._flow, source, target)
+        await check_clusters(self._flow, source, target)

@@ -90,6 +90,46 @@ class ClusterAway(BrokerUnreachable):
         return f"{where}no broker of {self.address} answers: {self.why}"
 
 
+class SameCluster(MirrorError):
+    """Both aliases of a flow lead to one cluster: flow, source alias, target alias, what shows it."""
+
+    def __init__(self, flow: str, source: str, target: str, why: str) -> None:
+        super().__init__(flow, source, target, why)
+        self.flow, self.source, self.target, self.why = flow, source, target, why
+
+    @property
+    def wrong(self) -> str:
+        """Say what is wrong, without what would be right."""
+        return (
+            f"{self.source!r} and {self.target!r} lead to one cluster: {self.why}; flow {self.flow} would copy its"
+            " topics onto or beside themselves"
+        )
+
+    @property
+    def right(self) -> str:
+        """Say what would be right."""
+        return (
+            f"name the brokers of another cluster; to copy within one cluster on purpose, with prefixes, set"
+            f" {self.flow}.raymirror.same.cluster = allow (ignore: they are two, one made of the other's disks)"
+        )
+
+    def __str__(self) -> str:
+        return f"flow {self.flow}: {self.wrong}; {self.right}"
+
+
+class NotReady(MirrorError):
+    """Everything that keeps a configuration from running, a line each."""
+
+    def __init__(self, *problems: str) -> None:
+        super().__init__(*problems)
+        self.problems = problems
+
+    def __str__(self) -> str:
+        if len(self.problems) == 1:
+            return self.problems[0]
+        return "\n".join([f"{len(self.problems)} problems", *(f"  {one}" for one in self.problems)])
+
+
 class ConnectionLost(MirrorError):
     """A connection ended with requests unanswered: their outcome is unknown."""
 

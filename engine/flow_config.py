@@ -18,6 +18,7 @@ from policies.model import FlowName
 from policies.naming import DEFAULT_CLASS, DefaultNaming, naming_for
 from policies.patterns import BadPattern, PatternList
 from policies.selection import DEFAULT_EXCLUDE, DEFAULT_TOPICS, TopicSelection
+from policies.shared_clusters import OneCluster
 from policies.start import Start, StartRules, parse_reset, parse_rules
 from policies.topic_configs import EXCLUDED_CONFIGS
 from policies.topic_faults import FaultRules, OnGap, OnRenewal, TopicRule, parse_choices
@@ -29,6 +30,16 @@ _MOST_LONG = 2**63 - 1
 _SYNCS_TOPIC_KEYS = ("offset-syncs.topic.location", "offset-syncs.topic.replication.factor")
 _AS_MANY = 0
 """MM2's default of 3 replicas, or as many as the cluster has brokers, where it has fewer."""
+_CREATION_KEYS = (
+    "replication.factor",
+    "checkpoints.topic.replication.factor",
+    "heartbeats.topic.replication.factor",
+    "offset-syncs.topic.replication.factor",
+    "config.properties.exclude",
+    "raymirror.same.cluster",
+    "topics",
+)
+_STORAGE_KEYS = ("offset.storage.replication.factor", "offset.storage.partitions")
 _MOST_COPIERS = 10_000
 _DRAIN_S = 600
 _CALM_S = 900
@@ -99,7 +110,16 @@ class FlowReader:
             config_sync=read_config_sync(self._reader, keys),
             progress_s=float(self._number(keys.flow("raymirror.progress.interval.seconds"), self._samples_s(), 0)),
             rpo_s=float(self._number(keys.flow("raymirror.rpo.seconds"), 0, 0)),
+            same_cluster=OneCluster(
+                self._choice(keys.flow("raymirror.same.cluster"), tuple(one.value for one in OneCluster))
+            ),
+            places=self._places(),
         )
+
+    def _places(self) -> dict[str, tuple[str, int]]:
+        found = {name: self.keys.flow(name) for name in _CREATION_KEYS}
+        found |= {name: self.keys.storage(name) for name in _STORAGE_KEYS}
+        return {name: (key, self._reader.where(key).line) for name, key in found.items()}
 
     def _samples_s(self) -> int:
         """How often samples are written unless the file says so: where Spark makes a history of them, else never."""

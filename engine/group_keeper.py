@@ -10,7 +10,8 @@ from engine.flow.group_keeper import GroupRounds, GroupTerms
 from engine.kafka.flow_clusters import check_clusters
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups import KafkaGroups
-from engine.kafka.internal_topics import ensure_mm2_topic
+from engine.kafka.internal_topics import CHECKPOINTS_KEY, ensure_mm2_topic
+from engine.kafka.sameness import refuse_one_cluster
 from engine.keeper import Keeper
 from engine.maps import translations_of
 from engine.settings import FlowConfig, MirrorConfig
@@ -68,9 +69,11 @@ class GroupKeeper(Keeper[GroupsReport]):
     async def _prepare(self) -> None:
         """Make the topic where it is missing, and read it; not on a cluster that is not the one that positions name."""
         source, target = self._clients
+        await refuse_one_cluster(self._flow, source, target)
         await check_clusters(self._flow, source, target)
         if self._flow.groups.checkpoints:
-            await ensure_mm2_topic(target, self._topic, self._flow.groups.checkpoints_replication_factor)
+            replicas = self._flow.groups.checkpoints_replication_factor
+            await ensure_mm2_topic(target, self._topic, replicas, CHECKPOINTS_KEY)
         await self._rounds.open()
 
     async def close(self) -> None:

@@ -8,7 +8,7 @@ from engine.core.events import AnyEvent, Mm2TopicFailed
 from engine.errors import ConfigError
 from engine.flow.heartbeats import Heartbeats
 from engine.kafka.gateway import KafkaCluster
-from engine.kafka.internal_topics import ensure_mm2_topic
+from engine.kafka.internal_topics import HEARTBEATS_KEY, ensure_mm2_topic
 from engine.settings import FlowConfig, HeartbeatConfig, MirrorConfig
 
 
@@ -38,7 +38,7 @@ class HeartbeatKeeper:
 
         async def ready() -> None:
             await client.open()
-            await ensure_mm2_topic(client, heartbeat.topic, heartbeat.replication_factor)
+            await ensure_mm2_topic(client, heartbeat.topic, heartbeat.replication_factor, HEARTBEATS_KEY)
 
         beats = Heartbeats(
             heartbeat.pair,

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from engine.clients import client_for
-from engine.errors import BrokerUnreachable, ConnectionLost, MirrorError
+from engine.errors import BrokerUnreachable, ConnectionLost, MirrorError, NotReady
 from engine.flow.mm2_presence import mm2_presence
 from engine.flow.stored_positions import PositionsFound, Writer, stored_positions, writer_of
 from engine.kafka.gateway import KafkaCluster
@@ -49,14 +49,23 @@ class OtherConnector(MirrorError):
 async def refuse_running_mm2(config: MirrorConfig, flows: Iterable[FlowName]) -> tuple[ConfigWarning, ...]:
     """Look for MM2 at some flows of a configuration; return what is to be known before they begin.
 
-    A flow that is ours already only gets a warning. Raises Mm2Runs, OtherConnector, BrokerUnreachable, ConnectionLost,
-    KafkaRefusal.
+    A flow that is ours already only gets a warning. Raises Mm2Runs, OtherConnector, NotReady with several of them,
+    BrokerUnreachable, ConnectionLost, KafkaRefusal.
     """
     found: list[ConfigWarning] = []
+    refused: list[Mm2Runs | OtherConnector] = []
     for flow in flows:
-        what = await _look(config, config.flow(flow))
+        try:
+            what = await _look(config, config.flow(flow))
+        except (Mm2Runs, OtherConnector) as one:
+            refused.append(one)
+            continue
         if what:
             found.append(ConfigWarning(0, str(flow), what))
+    if len(refused) > 1:
+        raise NotReady(*map(str, refused))
+    if refused:
+        raise refused[0]
     return tuple(found)
 
 

@@ -1,27 +1,26 @@
 """What can be known about a mirror before it starts: clusters, topics, permissions, collisions. Changes nothing."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 
 import msgspec
 
 from engine.clients import client_for
 from engine.core.commit_records import TOPIC as COMMITS_TOPIC
-from engine.core.map_blocks import map_topic
-from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, MirrorError
+from engine.creation_check import CreationCheck, Problem, at_cluster
+from engine.errors import BrokerUnreachable, ClusterAway, ConnectionLost, KafkaRefusal, MirrorError, NotReady
 from engine.flow.ports import LATEST
 from engine.idle_patterns import idle_warnings
-from engine.kafka.admin import create_topic, producer_expiries_s
+from engine.kafka.admin import producer_expiries_s
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.faults import TRANSACTIONAL_ID_AUTHORIZATION_FAILED, error_name
 from engine.kafka.gateway import KafkaCluster
-from engine.kafka.internal_topics import MAP_CONFIGS, POSITIONS_CONFIGS, check_policy
 from engine.kafka.metadata import Metadata
 from engine.kafka.rights import missing_rights
 from engine.settings import ConfigWarning, FlowConfig, MirrorConfig
+from engine.shared_clusters import SharedClusters
 from engine.tasks import run_all
 from policies.model import FlowName, TopicPartition
-from policies.topology import colliding_targets, find_loop
 from policies.words import counted
 
 CLIENT_ID = "raymirror-check"
@@ -49,10 +48,17 @@ class FlowPreview(msgspec.Struct, frozen=True, kw_only=True):
     polled: str = ""
     unfenced: tuple[str, ...] = ()
     unread_expiry: tuple[int, ...] = ()
+    doubts: tuple[str, ...] = ()
+    """What does not keep the flow from running, and may not be meant."""
     unreachable: tuple[str, ...] = ()
     """Brokers of both clusters that cannot be connected to from here, each with why and what waits for it."""
     idle: tuple[ConfigWarning, ...] = ()
     """Patterns of `topics` that match no topic of the source that may be copied, and what was likely meant."""
+
+    @property
+    def copies(self) -> dict[str, str]:
+        """Source topics and what they are called on the target."""
+        return {topic.source: topic.target for topic in self.topics}
 
     def unfenced_text(self) -> str:
         """Say what lacks and what would be right; empty where nothing does."""
@@ -74,47 +80,15 @@ class FlowPreview(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class TopicCollision(MirrorError):
-    """Two flows would write one target topic."""
-
-    def __init__(self, cluster: str, topic: str, one: str, other: str) -> None:
-        super().__init__(cluster, topic, one, other)
-        self.cluster, self.topic, self.one, self.other = cluster, topic, one, other
-
-    def __str__(self) -> str:
-        return (
-            f"flows {self.one} and {self.other} would both write topic {self.topic!r} on cluster {self.cluster!r};"
-            " give one of them other topics, or DefaultReplicationPolicy"
-        )
-
-
-class TopicLoop(MirrorError):
-    """Flows would copy a topic round and round."""
-
-    def __init__(self, loop: str) -> None:
-        super().__init__(loop)
-        self.loop = loop
-
-    def __str__(self) -> str:
-        return f"{self.loop}; use DefaultReplicationPolicy for these flows, or topics that do not overlap"
-
-
-def _refuse_loops(config: MirrorConfig, flows: Iterable[FlowPreview]) -> None:
-    topics = sorted({topic.source for flow in flows for topic in flow.topics})
-    loop = find_loop([flow.selection for flow in config.flows], topics)
-    if loop is not None:
-        raise TopicLoop(str(loop))
-
-
 async def preview(
     config: MirrorConfig, bear: Callable[[BrokerUnreachable], None] | None = None
 ) -> tuple[FlowPreview, ...]:
     """Ask both clusters of every flow what would be copied.
 
-    `bear` is told of each cluster that does not answer, and its flows are left out, as long as one flow is left.
-    Raises ClusterAway, KafkaRefusal (the target does not let us create what is missing, would forget positions,
-    or denies transactions to a flow in transactions), TopicCollision, TopicLoop, ConfigError (a placeholder that does
-    not resolve).
+    With `bear`, as for `run`: it is told of each cluster that does not answer, and its flows are left out, as long as
+    one flow is left; what keeps no flow from copying is among `doubts`. Without, everything that is wrong is raised.
+    Raises NotReady, ClusterAway where that is all that is wrong, ConfigError (a placeholder that does not
+    resolve).
     """
     async with AsyncExitStack() as stack:
         used = sorted({alias for flow in config.flows for alias in flow.name})
@@ -134,27 +108,66 @@ async def preview(
         await run_all(*map(ask, used))
         away = {alias: await clients[alias].unreachable(found.brokers) for alias, found in metadata.items()}
         present = [flow for flow in config.flows if not absent.keys() & set(flow.name)]
-        for _, unreachable in sorted(absent.items()):
-            if bear is None or not present:
-                raise unreachable
-            bear(unreachable)
+        if bear is not None or not present:
+            for unreachable in absent.values():
+                if bear is None or not present:
+                    raise unreachable
+                bear(unreachable)
         flows = tuple(_preview_flow(flow, metadata, config.places) for flow in present)
-        _refuse_collisions(flows)
-        _refuse_loops(config, flows)
-        for flow, previewed in zip(present, flows, strict=True):
-            await _try_creating(clients[flow.name.target], flow, previewed, metadata[flow.name.target])
+        problems, doubts = await _judge(config, present, flows, clients, metadata)
+        unfenced = {flow.name: await _unfenced(config, flow, clients[flow.name.target], problems) for flow in present}
+        if any(problem.stops or bear is None for problem in problems) or (absent and bear is None):
+            raise _not_ready(config, absent if bear is None else {}, problems)
+        for problem in problems:
+            doubts[problem.flow].append(problem.text)
         return tuple(
             [
                 msgspec.structs.replace(
                     one,
                     polled=await _polled(clients[flow.name.source], flow, metadata[flow.name.source]),
-                    unfenced=await _unfenced(clients[flow.name.target], flow),
+                    unfenced=unfenced[flow.name],
                     unread_expiry=await _unread_expiry(clients[flow.name.target]),
                     unreachable=tuple(_unreachable(one, metadata, away)),
+                    doubts=tuple(doubts[one.flow]),
                 )
                 for flow, one in zip(present, flows, strict=True)
             ]
         )
+
+
+async def _judge(
+    config: MirrorConfig,
+    present: Sequence[FlowConfig],
+    flows: Sequence[FlowPreview],
+    clients: Mapping[str, ClusterClient],
+    metadata: Mapping[str, Metadata],
+) -> tuple[list[Problem], dict[FlowName, list[str]]]:
+    """Return what is wrong with clusters that are one, and with topics that would be created; and doubts by flow."""
+    shared = SharedClusters(config, present, metadata)
+    problems = [*shared.problems({one.flow: one.copies for one in flows})]
+    doubts: dict[FlowName, list[str]] = {one.flow: list(shared.doubts(one.flow)) for one in flows}
+    misled = {problem.flow for problem in problems}
+    for flow, previewed in zip(present, flows, strict=True):
+        if flow.name in misled:
+            continue  # its topics would be judged on the wrong cluster
+        check = CreationCheck(config, flow, clients, metadata)
+        problems += await check.problems(previewed.copies)
+        doubts[flow.name] += check.doubts
+    return problems, doubts
+
+
+def _not_ready(
+    config: MirrorConfig, absent: Mapping[str, BrokerUnreachable], problems: Sequence[Problem]
+) -> MirrorError:
+    """Make one error of all that is wrong; a cluster that is away is its own where nothing else is wrong."""
+    if len(absent) == 1 and not problems:
+        return next(iter(absent.values()))
+    right = "let it name brokers that answer from here"
+    away = [
+        str(why) if isinstance(why, ClusterAway) else at_cluster(config, alias, str(why), right)
+        for alias, why in sorted(absent.items())
+    ]
+    return NotReady(*away, *dict.fromkeys(problem.text for problem in problems))
 
 
 def _unreachable(flow: FlowPreview, metadata: dict[str, Metadata], away: dict[str, dict[int, str]]) -> Iterator[str]:
@@ -174,8 +187,10 @@ def _unreachable(flow: FlowPreview, metadata: dict[str, Metadata], away: dict[st
             )
 
 
-async def _unfenced(client: ClusterClient, flow: FlowConfig) -> tuple[str, ...]:
-    """Return what is not granted on transactional ids. Raises KafkaRefusal where the flow cannot do without."""
+async def _unfenced(
+    config: MirrorConfig, flow: FlowConfig, client: ClusterClient, problems: list[Problem]
+) -> tuple[str, ...]:
+    """Return what is not granted on transactional ids, among the problems where the flow cannot do without."""
     asked = f"raymirror.{flow.name}.check"
     try:
         missing = await missing_rights(client, asked)
@@ -184,7 +199,9 @@ async def _unfenced(client: ClusterClient, flow: FlowConfig) -> tuple[str, ...]:
     if missing and flow.commit_s:
         code = TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         where = f"{' and '.join(missing)} on transactional id {asked} on cluster {flow.name.target!r}"
-        raise KafkaRefusal(where, code, error_name(code), f"exactly-once mode needs it: {GRANT}")
+        wrong = f"{where}: {error_name(code)} ({code})"
+        text = at_cluster(config, flow.name.target, wrong, f"exactly-once mode needs it: {GRANT}")
+        problems.append(Problem(flow.name, text, stops=True))
     return missing
 
 
@@ -223,22 +240,3 @@ def _preview_flow(
         topics.append(TopicPreview(source=topic, target=name, partitions=partitions, exists=name in target))
     left_out, idle = len(source) - len(wanted), tuple(idle_warnings(flow, sorted(source), places))
     return FlowPreview(flow=flow.name, topics=tuple(topics), left_out=left_out, idle=idle)
-
-
-def _refuse_collisions(flows: Iterable[FlowPreview]) -> None:
-    wanted = {flow.flow: {topic.source: topic.target for topic in flow.topics} for flow in flows}
-    for cluster, topic, one, other in colliding_targets(wanted):
-        raise TopicCollision(cluster, topic, str(one), str(other))
-
-
-async def _try_creating(client: ClusterClient, flow: FlowConfig, previewed: FlowPreview, target: Metadata) -> None:
-    """Let the target judge, creating nothing, positions and map topic (or their policy) and the first missing other."""
-    for own, configs in ((flow.positions_topic, POSITIONS_CONFIGS), (map_topic(flow.name.source), MAP_CONFIGS)):
-        if own in target.topics:
-            await check_policy(client, own, configs)
-        else:
-            partitions, replicas = flow.positions_partitions, flow.positions_replication_factor
-            await create_topic(client, own, partitions, replicas, configs, validate_only=True)
-    missing = next((topic for topic in previewed.topics if not topic.exists), None)
-    if missing is not None:
-        await create_topic(client, missing.target, missing.partitions, flow.replication_factor, {}, validate_only=True)

@@ -14,6 +14,7 @@ from policies.model import FlowName
 from policies.naming import DefaultNaming
 from policies.patterns import PatternList
 from policies.selection import TopicSelection
+from policies.shared_clusters import OneCluster
 from policies.start import StartRules
 from policies.topic_configs import ConfigRules
 from policies.topic_faults import FaultRules
@@ -161,6 +162,9 @@ class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
     """How often copiers write progress samples; 0: never."""
     rpo_s: float = 0.0
     """How many seconds of records a loss of the source may cost, as the history is judged by; 0: not said."""
+    same_cluster: OneCluster = OneCluster.REFUSE
+    places: dict[str, tuple[str, int]] = {}
+    """Key and line (0: not set) of settings that clusters may refuse, by the setting's name."""
 
     @property
     def config_rules(self) -> ConfigRules:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import msgspec
 
 from engine.clients import client_for
-from engine.errors import KafkaRefusal
+from engine.errors import KafkaRefusal, NotReady
 from engine.flow.mm2_presence import Mm2Presence, mm2_presence
 from engine.flow.starts import StartResolver
 from engine.flow.stored_positions import Stored, stored_positions
@@ -53,7 +53,7 @@ async def survey_flow(
 ) -> FlowSurvey:
     """Survey one flow; `begun` is told how many lanes it has, `done` is called for each.
 
-    Raises BrokerUnreachable, ConnectionLost, TopicCollision, TopicLoop, ConfigError (a placeholder).
+    Raises BrokerUnreachable, ConnectionLost, ConfigError (a placeholder).
     """
     obstacles = await _obstacles(config, flow)
     source, target = (client_for(config.clusters[alias], CLIENT_ID) for alias in flow.name)
@@ -89,6 +89,8 @@ async def _obstacles(config: MirrorConfig, flow: FlowConfig) -> list[str]:
     """Ask what `check` asks, of this flow alone; a refusal is told, not raised."""
     try:
         await preview(msgspec.structs.replace(config, flows=(flow,)))
+    except NotReady as refused:
+        return list(refused.problems)
     except KafkaRefusal as refusal:
         return [str(refusal)]
     return []

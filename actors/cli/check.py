@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check and tell. Raises ConfigError, BrokerUnreachable, KafkaRefusal, TopicCollision: exit code 2."""
+    """Check and tell. Raises ConfigError, BrokerUnreachable, KafkaRefusal, NotReady: exit code 2."""
     config, flows = prepare(args.config)
     for warning in config.warnings:
         print(f"warning: {args.config}: {worded(str(warning), args.config)}", file=sys.stderr)

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Look and tell. Raises ConfigError, BrokerUnreachable, ConnectionLost, TopicCollision, TopicLoop: exit code 2."""
+    """Look and tell. Raises ConfigError, BrokerUnreachable, ConnectionLost: exit code 2."""
     config = load_config(args.config)
     flows = asyncio.run(survey(config))
     if args.json:

@@ -17,12 +17,13 @@ from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.settings_port import REQUESTS_AT_ONCE, TOPICS_AT_ONCE
 from engine.kafka import admin_codec as codec
 from engine.kafka.cluster import ClusterClient
-from engine.kafka.faults import NONE, TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PARTITION, error_name
+from engine.kafka.faults import AUTHORIZATION, NONE, TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PARTITION, error_name
 from engine.parts import parts
 from engine.tasks import run_all
 from policies.topic_configs import ConfigEntry
 
 _BROKER_RESOURCE = 4
+_INVALID_REPLICATION_FACTOR = 38
 _TIMEOUT_MS = 30_000
 _TIMEOUT_S = 60.0
 _BROKER_S = 5.0
@@ -146,18 +147,30 @@ async def create_topic(
     replication_factor: int,
     configs: dict[str, str],
     *,
-    validate_only: bool = False,
+    key: str = "replication.factor",
 ) -> bool:
-    """Create a topic; False where it exists already. Raises KafkaRefusal with the broker's own words."""
+    """Create a topic; False where it exists already. `key` is the setting that its replication factor comes from.
+
+    Raises KafkaRefusal with the broker's own words.
+    """
     spec: tuple[Any, ...] = (topic, partitions, replication_factor, [], sorted(configs.items()))
-    answer = await (await client.controller()).call(CreateTopicsRequest([spec], _TIMEOUT_MS, validate_only))
+    answer = await (await client.controller()).call(CreateTopicsRequest([spec], _TIMEOUT_MS, False))
     _, code, message = answer.topic_errors[0]
     if code == TOPIC_ALREADY_EXISTS:
         return False
     if code != NONE:
-        right = f"Create on topic {topic}, and a replication factor the cluster can hold (asked: {replication_factor})"
-        raise _refused(f"creating topic {topic} on cluster {client.alias!r}", code, message, right)
+        asked = f"creating topic {topic} on cluster {client.alias!r}"
+        raise KafkaRefusal(
+            asked, code, refusal_text(code, message), _right_to_create(client, topic, code, replication_factor, key)
+        )
     return True
+
+
+def _right_to_create(client: ClusterClient, topic: str, code: int, replicas: int, key: str) -> str:
+    """Say what would be right by what was refused: too many replicas must not sound like a missing right."""
+    if code == _INVALID_REPLICATION_FACTOR:
+        return f"set {key} to at most the number of the cluster's brokers, {len(client.nodes)} (asked: {replicas})"
+    return f"needed: Create on topic {topic}" if code in AUTHORIZATION else ""
 
 
 async def delete_topic(client: ClusterClient, topic: str) -> None:

@@ -51,8 +51,7 @@ def _once(reasons: Sequence[BrokerUnreachable | ConnectionLost]) -> Iterator[str
     """Say each reason once, with all the addresses that have it."""
     addresses: dict[str, list[str]] = {}
     for error in reasons:
-        named = type(error) is BrokerUnreachable
-        text = str(error).removeprefix(error.address) if named else str(error)
-        addresses.setdefault(text, []).extend([error.address] if named else [])
+        address = error.address if type(error) is BrokerUnreachable else ""
+        addresses.setdefault(str(error).removeprefix(address), []).extend([address] if address else [])
     for text, names in addresses.items():
         yield f"{', '.join(names)}{text}"

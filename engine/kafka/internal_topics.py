@@ -8,9 +8,15 @@ from engine.kafka.faults import AUTHORIZATION, UNKNOWN_TOPIC_OR_PARTITION
 from policies.words import counted
 
 _POLICY = "cleanup.policy"
-_INVALID_CONFIG, _INVALID_PARTITIONS, _UNSUPPORTED_VERSION = 40, 37, 35
+INVALID_PARTITIONS = 37
+_INVALID_CONFIG, _UNSUPPORTED_VERSION = 40, 35
 _MM2_REPLICAS = 3
 _HOUR_MS = 3_600_000
+POSITIONS_KEY = "offset.storage.replication.factor"
+"""The setting that all topics of our own have their replication factor from."""
+HEARTBEATS_KEY = "heartbeats.topic.replication.factor"
+CHECKPOINTS_KEY = "checkpoints.topic.replication.factor"
+SYNCS_KEY = "offset-syncs.topic.replication.factor"
 HEARD_S = 30.0
 """How long brokers may take to hear of a topic that the controller has: a broker that starts reads its metadata log."""
 
@@ -36,6 +42,7 @@ beside the copiers' own, so that one whose clock is wrong is noticed."""
 LAG_CONFIGS = {_POLICY: "compact", "segment.ms": str(_HOUR_MS)}
 """Every lane is written anew every few seconds; the cleaner leaves the active segment alone, so it is a short one."""
 MAP_CONFIGS = {_POLICY: "compact", "segment.bytes": str(16 << 20)}
+MM2_CONFIGS = {_POLICY: "compact"}
 
 
 async def ensure_internal_topic(
@@ -46,7 +53,7 @@ async def ensure_internal_topic(
     Raises KafkaRefusal saying what to change, and ConnectionLost where no broker knows a topic that is there.
     """
     found = await _partitions(client, topic)
-    if not found and await create_topic(client, topic, partitions, replication_factor, configs):
+    if not found and await create_topic(client, topic, partitions, replication_factor, configs, key=POSITIONS_KEY):
         return True
     attempt, give_up_at = 0, now_s() + HEARD_S
     while not found:  # the controller has it: brokers hear of it a little later
@@ -75,7 +82,7 @@ def check_partitions(client: ClusterClient, topic: str, found: int, partitions: 
     """Refuse a topic of another number of partitions. Raises KafkaRefusal with what would be `right`."""
     if found != partitions:
         what = f"has {counted(found, 'partition')}, needed is {partitions}"
-        raise KafkaRefusal(f"topic {topic} on cluster {client.alias!r}", _INVALID_PARTITIONS, what, right)
+        raise KafkaRefusal(f"topic {topic} on cluster {client.alias!r}", INVALID_PARTITIONS, what, right)
 
 
 async def check_policy(client: ClusterClient, topic: str, configs: dict[str, str]) -> None:
@@ -86,7 +93,12 @@ async def check_policy(client: ClusterClient, topic: str, configs: dict[str, str
         raise KafkaRefusal(where, _INVALID_CONFIG, f"has {_POLICY}={policy}", f"set {_POLICY}={wanted} on the topic")
 
 
-async def ensure_mm2_topic(client: ClusterClient, topic: str, replication_factor: int) -> None:
+def mm2_replicas(asked: int, brokers: int) -> int:
+    """Return how many replicas a topic of MM2's gets; 0 asked: MM2's three, or as many as there are brokers."""
+    return asked or min(_MM2_REPLICAS, brokers)
+
+
+async def ensure_mm2_topic(client: ClusterClient, topic: str, replication_factor: int, key: str) -> None:
     """Create a compacted topic of one partition for records of MM2's; one that is there stays as it is.
 
     `replication_factor` 0: MM2's three, or as many as there are brokers. May we not create it, or can the broker not,
@@ -95,9 +107,9 @@ async def ensure_mm2_topic(client: ClusterClient, topic: str, replication_factor
     found = (await client.metadata([topic])).topics.get(topic)
     if found is not None and found.partitions:
         return
-    replicas = replication_factor or min(_MM2_REPLICAS, len(client.nodes))
+    replicas = mm2_replicas(replication_factor, len(client.nodes))
     try:
-        await create_topic(client, topic, 1, replicas, {_POLICY: "compact"})
+        await create_topic(client, topic, 1, replicas, MM2_CONFIGS, key=key)
     except KafkaRefusal as refusal:
         if refusal.code not in AUTHORIZATION and refusal.code != _UNSUPPORTED_VERSION:
             raise

@@ -17,6 +17,8 @@ from engine.kafka.flow_clusters import check_clusters
 from engine.kafka.internal_topics import (
     MAP_CONFIGS,
     POSITIONS_CONFIGS,
+    POSITIONS_KEY,
+    SYNCS_KEY,
     check_partitions,
     check_policy,
     ensure_mm2_topic,
@@ -26,9 +28,11 @@ from engine.kafka.logs import oldest_timestamp_ms
 from engine.kafka.metadata import Metadata
 from engine.kafka.positions import read_positions
 from engine.kafka.renewal import Renewals
+from engine.kafka.sameness import refuse_one_cluster, within_one_cluster
 from engine.settings import FlowConfig
 from policies.creation import COMPARED_CONFIGS, Create, Grow, compare, plan_topic
 from policies.model import LaneName, TopicPartition
+from policies.shared_clusters import feeds_itself
 from policies.topic_configs import ConfigEntry, wanted_configs
 
 
@@ -40,6 +44,8 @@ class Topics:
         self._source = source
         self._target = target
         self._knows_clusters = False
+        self._within_one = False
+        """Whether both aliases lead to one cluster, which the flow allows then."""
         self._highest: int | None = None
         self._checked: dict[str, UUID] = {}
         self._compared: set[str] = set()
@@ -64,13 +70,16 @@ class Topics:
     async def step(self) -> Discovery:
         """Look once.
 
-        Raises ConnectionLost, BrokerUnreachable; OtherCluster where a cluster is not the one that positions name;
+        Raises ConnectionLost, BrokerUnreachable; OtherCluster where a cluster is not the one that positions name,
+        SameCluster where both are one;
         KafkaRefusal where positions or map topic do not fit.
         """
         if not self._knows_clusters:
+            self._within_one = await refuse_one_cluster(self._flow, self._source, self._target)
             self._knows_clusters = await check_clusters(self._flow, self._source, self._target)
-        await self._ensure_own_topics()
+        own = await self._ensure_own_topics()
         source = await self._source.metadata(None)
+        self._within_one |= within_one_cluster(self._flow, source, own)
         await self._ensure_syncs_topic()
         topics = sorted(topic for topic, meta in source.topics.items() if not meta.is_internal and self._wants(topic))
         target = await self._target.metadata([self._remote(topic) for topic in topics])
@@ -93,7 +102,17 @@ class Topics:
         self._highest = None
 
     def _wants(self, topic: str) -> bool:
-        return self._flow.selection.wants(topic)
+        """Whether the flow copies a topic; within one cluster it leaves out what it would copy again and again."""
+        selection = self._flow.selection
+        if not selection.wants(topic):
+            return False
+        if not (self._within_one and feeds_itself(selection, topic)):
+            return True
+        if topic not in self._failed:
+            what = f"within one cluster its copy {self._remote(topic)} would be copied too, and so on: it is left out"
+            self._failed[topic] = what
+            self._untold.append(TopicFailed(flow=self._flow.name, topic=topic, what=what))
+        return False
 
     def _remote(self, topic: str) -> str:
         return self._flow.naming.remote_topic(self._flow.name.source, topic)
@@ -102,7 +121,7 @@ class Topics:
         remote = self._remote(topic)
         return [LaneName(TopicPartition(topic, p), TopicPartition(remote, p)) for p in range(partitions)]
 
-    async def _ensure_own_topics(self) -> None:
+    async def _ensure_own_topics(self) -> Metadata:
         """Positions and map: blocks lie on the partition of the same number as the lane's position, so both are alike.
 
         One question a round tells whether they are there; the policy is looked at once for each topic id.
@@ -114,7 +133,7 @@ class Topics:
         for topic, configs in ((positions, POSITIONS_CONFIGS), (blocks, MAP_CONFIGS)):
             found = described.topics.get(topic)
             if found is None or not found.partitions:
-                await create_topic(self._target, topic, partitions, replicas, configs)
+                await create_topic(self._target, topic, partitions, replicas, configs, key=POSITIONS_KEY)
                 continue
             there = len(found.partitions)
             as_it_is = f"set offset.storage.partitions = {there}"
@@ -123,6 +142,7 @@ class Topics:
             if self._checked.get(topic) != found.topic_id:
                 await check_policy(self._target, topic, configs)
                 self._checked[topic] = found.topic_id
+        return described
 
     async def _ensure_syncs_topic(self) -> None:
         """Make the offset-syncs topic, on whichever cluster it is, anew where it was deleted; copying does not wait."""
@@ -131,7 +151,7 @@ class Topics:
             return
         client = self._source if syncs.cluster == name.source else self._target
         try:
-            await ensure_mm2_topic(client, syncs.topic, syncs.replication_factor)
+            await ensure_mm2_topic(client, syncs.topic, syncs.replication_factor, SYNCS_KEY)
         except KafkaRefusal as refusal:
             if self._failed.get(syncs.topic) != str(refusal):
                 self._failed[syncs.topic] = str(refusal)

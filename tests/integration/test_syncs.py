@@ -110,7 +110,7 @@ async def test_a_topic_that_may_not_be_made_is_taken_to_be_there(guarded_cluster
     client = cluster_client("guarded", guarded_cluster.bootstrap_servers)
     await client.open()
     try:
-        await ensure_mm2_topic(client, "heartbeats", 1)
+        await ensure_mm2_topic(client, "heartbeats", 1, "a.key")
         assert not (await client.metadata(["heartbeats"])).topics["heartbeats"].partitions
     finally:
         await client.close()
@@ -120,7 +120,7 @@ async def test_topics_are_made_as_mm2_makes_them(target_cluster: Cluster) -> Non
     client = cluster_client("b", target_cluster.bootstrap_servers)
     await client.open()
     try:
-        await ensure_mm2_topic(client, "made-for-mm2", 0)
+        await ensure_mm2_topic(client, "made-for-mm2", 0, "a.key")
         async with asyncio.timeout(60):
             while not (found := (await client.metadata(["made-for-mm2"])).topics["made-for-mm2"]).partitions:  # noqa: ASYNC110 - a broker hears of it later
                 await asyncio.sleep(0.05)
@@ -128,9 +128,11 @@ async def test_topics_are_made_as_mm2_makes_them(target_cluster: Cluster) -> Non
         assert len(found.partitions[0].replicas) == 1
         configs = (await describe_topic_configs(client, ["made-for-mm2"]))["made-for-mm2"]
         assert configs["cleanup.policy"].value == "compact"
-        await ensure_mm2_topic(client, "made-for-mm2", 3)  # it is there: as it is, it stays
-        with pytest.raises(KafkaRefusal, match="creating topic more-replicas-for-mm2"):
-            await ensure_mm2_topic(client, "more-replicas-for-mm2", 3)
+        await ensure_mm2_topic(client, "made-for-mm2", 3, "a.key")  # it is there: as it is, it stays
+        with pytest.raises(
+            KafkaRefusal, match=r"creating topic more-replicas-for-mm2 .*set a\.key to at most .*\(asked: 3\)"
+        ):
+            await ensure_mm2_topic(client, "more-replicas-for-mm2", 3, "a.key")
     finally:
         await client.close()
 
@@ -141,7 +143,7 @@ async def test_heartbeats_go_on_in_a_topic_that_was_made_anew(target_cluster: Cl
 
     async def ready() -> None:
         await client.open()
-        await ensure_mm2_topic(client, topic, 0)
+        await ensure_mm2_topic(client, topic, 0, "a.key")
 
     async def has_records() -> bool:
         with contextlib.suppress(ConnectionLost):  # a broker that has not heard of the new topic yet

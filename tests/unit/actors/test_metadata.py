@@ -17,7 +17,7 @@ from engine.core.config_events import AclsRest
 from engine.core.config_report import ConfigReport
 from engine.core.events import AnyEvent, Event, GroupNotSynced, TopicCreated
 from engine.core.group_report import GroupsReport
-from engine.errors import FlowHeld, KafkaRefusal, MirrorError
+from engine.errors import FlowHeld, KafkaRefusal, MirrorError, SameCluster
 from engine.state import DESIRED, DesiredState, Key, Quarantine, SetState, Value, quarantine_key, set_key
 from policies.model import LaneName
 from tests.unit.actors.fakes import FLOW, lanes
@@ -208,6 +208,14 @@ async def test_a_failed_round_is_told_and_the_keeper_opened_again(monkeypatch: p
     assert keeper.opened == 5
     assert keeper.closed == 4
     assert set(seen) <= {"", "source: no answer"}
+
+
+async def test_nothing_is_copied_any_more_where_both_clusters_turn_out_to_be_one() -> None:
+    one = SameCluster("A->B", "A", "B", "both have a broker at b:1")
+    shell, _ = make(Seen(lanes("t", 1), (), 4), one)
+    before = await look(shell, lambda found: bool(found.lanes))
+    after = await look(shell, lambda found: "lead to one cluster" in found.failure)
+    assert (after.serial, after.lanes, after.highest_epoch) == (before.serial + 1, (), 4)
 
 
 async def test_a_bug_reaches_the_caller() -> None:

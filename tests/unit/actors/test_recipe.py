@@ -34,7 +34,14 @@ def test_every_process_finds_the_same(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "extra", ["topics = x\n", "topics.exclude = y\n", "tasks.max = 4\n", "refresh.topics.interval.seconds = 9\n"]
+    "extra",
+    [
+        "topics = x\n",
+        "topics.exclude = y\n",
+        "tasks.max = 4\n",
+        "refresh.topics.interval.seconds = 9\n",
+        "\nreplication.factor = 2\n",
+    ],
 )
 def test_what_copiers_do_not_read_does_not_replace_them(tmp_path: Path, extra: str) -> None:
     assert recipe(tmp_path, extra) == recipe(tmp_path)

@@ -7,6 +7,7 @@ import pytest
 
 from engine.settings import FlowConfig, HeartbeatConfig, SyncsConfig
 from policies.naming import IdentityNaming
+from policies.shared_clusters import OneCluster
 from policies.start import Earliest, Latest
 from policies.topic_faults import OnGap, OnRenewal
 from tests.unit.engine.config_files import flow
@@ -96,6 +97,13 @@ KEYS: list[Row] = [
     ("raymirror.target.drain.seconds", FLOW, ("60", "90"), lambda found: found.target_drain_s, (60.0, 90.0)),
     ("raymirror.shrink.after.seconds", FLOW, ("60", "90"), lambda found: found.shrink_after_s, (60.0, 90.0)),
     ("raymirror.progress.interval.seconds", FLOW, ("5", "7"), lambda found: found.progress_s, (5.0, 7.0)),
+    (
+        "raymirror.same.cluster",
+        FLOW,
+        ("allow", "ignore"),
+        lambda found: found.same_cluster,
+        (OneCluster.ALLOW, OneCluster.IGNORE),
+    ),
     ("raymirror.rpo.seconds", FLOW, ("30", "60"), lambda found: found.rpo_s, (30.0, 60.0)),
     (
         "raymirror.copier.memory.bytes",
@@ -268,6 +276,7 @@ def test_every_setting_of_a_flow_is_in_the_table() -> None:
         "naming",
         "groups",
         "config_sync",
+        "places",
     } == {
         "topics",
         "topics_exclude",
@@ -297,6 +306,7 @@ def test_every_setting_of_a_flow_is_in_the_table() -> None:
         "faults",
         "syncs",
         "heartbeats",
+        "same_cluster",
     }
     assert {"enabled", "cluster", "topic", "lag_max", "replication_factor"} == set(SyncsConfig.__struct_fields__)
     assert {"pair", "topic", "every_s", "replication_factor"} == set(HeartbeatConfig.__struct_fields__)

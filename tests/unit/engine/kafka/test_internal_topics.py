@@ -29,7 +29,8 @@ class Client:
 
 @pytest.fixture(autouse=True)
 def made_by_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def exists(*_: object) -> bool:
+    async def exists(*_: object, key: str) -> bool:
+        assert key == "offset.storage.replication.factor"
         return False
 
     async def policy(*_: object) -> str:
