@@ -1,36 +1,75 @@
 """A mirror followed by this process: started or joined, shown, and drained when nobody follows it any more."""
 
+import errno
 import sys
-from contextlib import redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 
 from actors import launch
 from actors.cli import exits
-from actors.follow import follow, leave, stop_signals
+from actors.connect import RayConnection
+from actors.ending import LOST, STDOUT, drop_lost_output, mute
+from actors.follow import Asked, follow, leave, stop_signals
 from actors.status import MirrorStatus
-from actors.view import open_view
+from actors.view import View, open_view
 
 
 def run_here(plan: launch.LaunchPlan, *, json: bool, detach: bool) -> int:
     """Run until the mirror has stopped or a signal came. Exit code 0 after a drain, 1 if it was not in order."""
     connection = launch.connect(plan)
     in_order = False
-    try:
-        with (
-            stop_signals() as asked,
-            open_view(json=json) as view,
-            launch.launched(connection, plan, view.say) as mirror,
-        ):
-            status = follow(mirror, view, asked, _has_started if detach else None)
-            if status is not None and status.phase == "stopped":
-                in_order = not status.refused
-            else:
-                in_order = detach or leave(mirror, plan.spec.drain_s, view)
-    finally:
-        if not in_order and connection.logs is not None:
-            print(f"the logs of Ray and of the copiers are in {connection.logs}", file=sys.stderr)
-        with redirect_stdout(sys.stderr):  # Ray prints what it has held back: no line of JSON
-            connection.close(keep_logs=not in_order)
+    with stop_signals() as asked:  # over the end of Ray too: a closed terminal often signals twice
+        try:
+            with open_view(json=json) as seen, launch.launched(connection, plan, seen.say) as mirror:
+                view = LastingView(seen, asked)
+                status = follow(mirror, view, asked, _has_started if detach else None)
+                if status is not None and status.phase == "stopped":
+                    in_order = not status.refused
+                else:
+                    in_order = detach or leave(mirror, plan.spec.drain_s, view)
+        finally:
+            _disconnect(connection, in_order=in_order)
     return exits.OK if in_order else exits.FAILED
+
+
+class LastingView:
+    """A view that outlasts its terminal, so that a mirror never ends without a drain because a line was not printed.
+
+    A closed terminal: the mirror goes on without showing anything (where a signal came too, that ends it). A pipe
+    whose reader has ended: nobody follows the mirror any more, so it is asked to end, in order.
+    """
+
+    def __init__(self, view: View, asked: Asked) -> None:
+        self._view, self._asked = view, asked
+
+    def show(self, status: MirrorStatus) -> None:
+        """Show it to whoever is there."""
+        with self._outlasting():
+            self._view.show(status)
+
+    def say(self, text: str) -> None:
+        """Say it to whoever is there."""
+        with self._outlasting():
+            self._view.say(text)
+
+    @contextmanager
+    def _outlasting(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if error.errno not in LOST:
+                raise
+            drop_lost_output()
+            if error.errno == errno.EPIPE:
+                mute(STDOUT)
+                self._asked.set()
+
+
+def _disconnect(connection: RayConnection, *, in_order: bool) -> None:
+    if not in_order and connection.logs is not None:
+        print(f"the logs of Ray and of the copiers are in {connection.logs}", file=sys.stderr)
+    with redirect_stdout(sys.stderr):  # Ray prints what it has held back: no line of JSON
+        connection.close(keep_logs=not in_order)
 
 
 def _has_started(status: MirrorStatus) -> bool:

@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import Final
 
 from actors.cli import exits
+from actors.ending import Ended, ended_by_signals
 from actors.session import NoMirror
 from deploy.local.errors import ClusterError
 from engine.errors import MirrorError
@@ -58,11 +59,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if argv is None else argv)
     asked = build_parser(words[0] if words else None).parse_args(words)
     try:
-        return int(asked.run(asked))
+        with ended_by_signals():
+            return int(asked.run(asked))
     except (MirrorError, ClusterError) as error:
         config = getattr(asked, "config", None)
         print(f"raymirror {words[0]}: {worded(str(error), config) if config else error}", file=sys.stderr)
         return exit_code(error)
+    except Ended as ended:
+        return ended.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
 

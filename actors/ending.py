@@ -1,0 +1,98 @@
+"""Ends of a command that come from outside: a closed terminal (SIGHUP), SIGTERM, output that nobody can read any more.
+
+A signal that this process was started to ignore (`nohup`) stays ignored.
+"""
+
+import errno
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Final
+
+STDOUT: Final = 1
+STDERR: Final = 2
+LOST: Final = (errno.EIO, errno.EPIPE)
+"""What a write says to a terminal that was closed, and to a pipe whose reader has ended."""
+
+
+class Ended(KeyboardInterrupt):
+    """A signal asked for the end of a command that may be broken off at any point."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code by which shells know a program that a signal ended."""
+        return 128 + self.number
+
+
+def is_ignored(number: int) -> bool:
+    """Whether this process was started to ignore a signal."""
+    return signal.getsignal(number) is signal.SIG_IGN
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Raise Ended at the first SIGHUP or SIGTERM, so that folders and processes of the command are cleared away.
+
+    Later ones change nothing: the clearing is bounded. Off the main thread, which alone hears signals, this does
+    nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        came.append(number)
+        drop_lost_output()
+        if len(came) == 1:
+            raise Ended(number)
+
+    before = {
+        number: signal.signal(number, end) for number in (signal.SIGHUP, signal.SIGTERM) if not is_ignored(number)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def hangup_held() -> Iterator[None]:
+    """Have processes that are started meanwhile ignore SIGHUP; one that comes here is delivered afterwards.
+
+    The kernel sends it to every process of a closed terminal, so Ray's own would end before the mirror has drained.
+    Blocking alone would do for them, but not for a JVM, which unblocks it unless it is ignored. Linux keeps a blocked
+    signal pending although it is ignored at that moment.
+    """
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    handler = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+def drop_lost_output() -> None:
+    """Send what is still printed nowhere, where its terminal was closed: writing there fails from then on."""
+    for descriptor in (STDOUT, STDERR):
+        try:
+            os.write(descriptor, b"")
+        except OSError as error:
+            if error.errno == errno.EIO:
+                mute(descriptor)
+
+
+def mute(descriptor: int) -> None:
+    """Send what is written to a descriptor nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)
