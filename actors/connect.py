@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from actors.crashes import ROTATION
 from actors.ending import hangup_held
 from actors.session import process_start
 from engine.clock import wall_ms
@@ -34,7 +35,7 @@ UNWATCHED = {
     "RAY_task_events_report_interval_ms": "0",
 }
 """A local Ray has no dashboard: nobody reads what its processes would count for one."""
-ROTATED = {"RAY_ROTATION_MAX_BYTES": str(4 * 1024 * 1024), "RAY_ROTATION_BACKUP_COUNT": "2"}
+ROTATED = {ROTATION: str(4 * 1024 * 1024), "RAY_ROTATION_BACKUP_COUNT": "2"}
 """Log files of Ray's own processes: without these, 512 MiB each and five older ones (Ray 2.60, `LOGGING_ROTATE_BYTES`),
 and what workers print is not bounded at all.
 """

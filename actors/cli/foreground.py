@@ -3,10 +3,12 @@
 import errno
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stdout
+from pathlib import Path
 
 from actors import launch
 from actors.cli import exits
+from actors.cli.output_file import OutputFile
 from actors.connect import RayConnection
 from actors.ending import LOST, STDOUT, drop_lost_output, mute
 from actors.follow import Asked, follow, leave, stop_signals
@@ -14,14 +16,23 @@ from actors.status import MirrorStatus
 from actors.view import View, open_view
 
 
-def run_here(plan: launch.LaunchPlan, *, json: bool, detach: bool) -> int:
-    """Run until the mirror has stopped or a signal came. Exit code 0 after a drain, 1 if it was not in order."""
+def run_here(plan: launch.LaunchPlan, *, json: bool, detach: bool, log_file: Path | None = None) -> int:
+    """Run until the mirror has stopped or a signal came. Exit code 0 after a drain, 1 if it was not in order.
+
+    `log_file` gets what is printed, bounded in size.
+    """
+    with ExitStack() as stack:
+        output = stack.enter_context(OutputFile(log_file)) if log_file is not None else None
+        return _run(plan, json=json, detach=detach, output=output)
+
+
+def _run(plan: launch.LaunchPlan, *, json: bool, detach: bool, output: OutputFile | None) -> int:
     connection = launch.connect(plan)
     in_order = False
     with stop_signals() as asked:  # over the end of Ray too: a closed terminal often signals twice
         try:
             with open_view(json=json) as seen, launch.launched(connection, plan, seen.say) as mirror:
-                view = LastingView(seen, asked)
+                view = LastingView(seen, asked, output)
                 status = follow(mirror, view, asked, _has_started if detach else None)
                 if status is not None and status.phase == "stopped":
                     in_order = not status.refused
@@ -39,8 +50,8 @@ class LastingView:
     whose reader has ended: nobody follows the mirror any more, so it is asked to end, in order.
     """
 
-    def __init__(self, view: View, asked: Asked) -> None:
-        self._view, self._asked = view, asked
+    def __init__(self, view: View, asked: Asked, output: OutputFile | None = None) -> None:
+        self._view, self._asked, self._output = view, asked, output
 
     def show(self, status: MirrorStatus) -> None:
         """Show it to whoever is there."""
@@ -56,6 +67,8 @@ class LastingView:
     def _outlasting(self) -> Iterator[None]:
         try:
             yield
+            if self._output is not None:
+                self._output.turn()
         except OSError as error:
             if error.errno not in LOST:
                 raise
