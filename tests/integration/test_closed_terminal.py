@@ -3,6 +3,7 @@
 import asyncio
 import os
 import pty
+import signal
 import subprocess
 import sys
 import time
@@ -89,3 +90,18 @@ def test_a_closed_terminal_drains_the_mirror_and_leaves_nothing(
         assert not psutil.wait_procs(children, timeout=DEADLINE_S)[1]
     assert same(source_cluster, target_cluster, TOPIC)
     assert shell("status").returncode == 3
+
+
+def test_a_terminal_that_is_closed_while_ray_starts_leaves_nothing(
+    source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path
+) -> None:
+    shell = Shell(tmp_path)
+    config = write_config(tmp_path, source_cluster, target_cluster, "nothing-yet")
+    with ray_temp_folder() as temp:
+        shell.env["TMPDIR"] = temp
+        terminal = Terminal(shell, "run", str(config))
+        terminal.until_printed(lambda _: any(Path(temp).glob("ray-*/session_latest")))
+        children = terminal.process.children(recursive=True)
+        assert terminal.close() == 128 + signal.SIGHUP
+        assert not list(Path(temp).glob("ray-*"))
+        assert not psutil.wait_procs(children, timeout=DEADLINE_S)[1]
