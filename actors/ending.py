@@ -70,8 +70,10 @@ def hangup_held() -> Iterator[None]:
 
     The kernel sends it to every process of a closed terminal, so Ray's own would end before the mirror has drained.
     Blocking alone would do for them, but not for a JVM, which unblocks it unless it is ignored. Linux keeps a blocked
-    signal pending although it is ignored at that moment.
+    signal pending although it is ignored at that moment, but another thread that does not block it may take it away:
+    so this also looks whether the terminal is still there.
     """
+    had_terminal = has_terminal()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     handler = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
@@ -79,6 +81,17 @@ def hangup_held() -> Iterator[None]:
     finally:
         signal.signal(signal.SIGHUP, handler)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    if had_terminal and not has_terminal():
+        signal.raise_signal(signal.SIGHUP)
+
+
+def has_terminal() -> bool:
+    """Whether this process has a controlling terminal."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 def drop_lost_output() -> None:

@@ -59,7 +59,11 @@ class Terminal:
         """Close it; wait for the end of the command; its exit code."""
         os.close(self._slave)  # before the command has opened it too, the terminal would count as closed
         os.close(self._master)
-        return self._process.wait(DEADLINE_S)
+        try:
+            return self._process.wait(DEADLINE_S)
+        except subprocess.TimeoutExpired:
+            self._process.terminate()
+            raise
 
 
 _LEAD = """
