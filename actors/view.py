@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from actors.colours import SEVERITY, STATE, count_text, state_text
 from actors.lagging import seconds_text
 from actors.spark.status import SparkState
 from actors.status import EventLine, FlowStatus, MirrorStatus
@@ -21,7 +22,6 @@ from policies.words import counted
 PLAIN_EVERY_S = 5.0
 EVENTS_SHOWN = 8
 MIB = 1024 * 1024
-COLOURS = {"info": "dim", "warning": "yellow", "error": "bold red"}
 
 
 class View(Protocol):
@@ -207,14 +207,19 @@ def behind_text(flow: FlowStatus, at_ms: int) -> str:
 def render(status: MirrorStatus) -> RenderableType:
     """Draw a status as a table of flows and the last events."""
     title = f"{status.namespace}  {status.phase}  {status.up_s:,.0f} s  {counted(len(status.copiers), 'copier')}"
-    parts: list[RenderableType] = [Text(title, style="bold"), flows_table(status)]
-    parts += [Text(f"{flow.flow}: waiting for {flow.waiting_for}") for flow in status.flows if flow.waiting_for]
+    head = Text(title, style="bold")
+    head.highlight_words([f"  {status.phase}  "], style=STATE.get(status.phase, ""))
+    parts: list[RenderableType] = [head, flows_table(status)]
+    waits = STATE["starting"]
+    parts += [
+        Text(f"{flow.flow}: waiting for {flow.waiting_for}", style=waits) for flow in status.flows if flow.waiting_for
+    ]
     for say in (groups_text, configs_text):
         parts += [Text(f"{flow.flow}: {text}") for flow in status.flows if (text := say(flow))]
     parts += [Text(f"{flow.flow}: {text}") for flow in status.flows if (text := proof_text(status, flow.flow))]
     parts += [Text(text)] if (text := spark_text(status)) else []
     parts += [
-        Text(f"{event.severity}: {event.flow}: {event.text}", style=COLOURS.get(event.severity, ""))
+        Text(f"{event.severity}: {event.flow}: {event.text}", style=SEVERITY.get(event.severity, ""))
         for event in status.events[-EVENTS_SHOWN:]
     ]
     return Group(*parts)
@@ -232,7 +237,7 @@ def flows_table(status: MirrorStatus) -> Table:
         paused = f" ({counted(len(flow.paused_topics), 'topic')} paused)" if flow.paused_topics else ""
         table.add_row(
             flow.flow,
-            f"{flow.desired}{paused}",
+            state_text("paused" if paused else flow.desired, f"{flow.desired}{paused}"),
             str(flow.topics),
             str(flow.lanes),
             lag_text(flow),
@@ -240,6 +245,6 @@ def flows_table(status: MirrorStatus) -> Table:
             f"{flow.records:,}",
             f"{flow.records_per_s:,.0f}",
             f"{flow.bytes_per_s / MIB:.1f}",
-            Text(str(flow.errors), style="bold red" if flow.errors else ""),
+            count_text(flow.errors, STATE["failed"]),
         )
     return table

@@ -18,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties or mirror.yaml")
     parser.add_argument("--address", help="Ray cluster, HOST:PORT (default: RAY_ADDRESS, else a local Ray)")
-    parser.add_argument("--name", help="name of the mirror (default: made of its flows)")
+    parser.add_argument("--name", "--mirror", metavar="NAME", help="name of the mirror (default: made of its flows)")
     parser.add_argument("--json", action="store_true", help="print one JSON status per second instead of a table")
     parser.add_argument("--detach", action="store_true", help="leave it running in the background and return")
     parser.add_argument(

@@ -7,6 +7,7 @@ import time
 from actors.cli import exits
 from actors.cli.asking import add_place_arguments, running_mirror
 from actors.cli.commanding import warn_unremembered
+from actors.cli.flags import add_json_argument, say
 from actors.session import process_start
 from actors.states import Command
 from engine.errors import MirrorError
@@ -18,6 +19,7 @@ POLL_S = 0.1
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_place_arguments(parser)
+    add_json_argument(parser)
     parser.add_argument("--timeout", type=float, default=40.0, metavar="SECONDS", help="how long to wait (default: 40)")
 
 
@@ -48,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
     if place.pid and not _gone(place.pid, place.pid_start, args.timeout):
         print(f"process {place.pid} still runs after {args.timeout:.0f} s; see: raymirror status", file=sys.stderr)
         return exits.FAILED
-    print("stopped")
+    say(args, "stopped", command="stop", done=True, unremembered=status.unremembered)
     return warn_unremembered(status)
 
 
