@@ -4,8 +4,10 @@ from typing import Final
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError
 
 from actors.demo.topics import create_topics
+from engine.errors import MirrorError
 
 TOPICS: Final = {"orders": 3, "clicks": 1}
 """Partitions of each."""
@@ -16,16 +18,32 @@ READ: Final = 100
 """Records of each partition of `orders` that the group has read."""
 
 
+class SampleFailed(MirrorError):
+    """The clusters run, and the sample could not be made on the source."""
+
+    exit_code = 1
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+    def __str__(self) -> str:
+        return f"the clusters run, but the sample is not made: {self.cause}; fresh clusters: raymirror cluster down"
+
+
 async def make_sample(bootstrap: str) -> str:
     """Make the topics, write their records, commit for the group; topics that are there are left as they are.
 
-    Says what was done. Raises aiokafka's errors, LookupError.
+    Says what was done. Raises SampleFailed.
     """
-    if there := await _topics_of(bootstrap) & TOPICS.keys():
-        return f"no sample made: the source has {', '.join(sorted(there))}"
-    await create_topics(bootstrap, TOPICS)
-    await _write(bootstrap)
-    await _commit(bootstrap)
+    try:
+        if there := await _topics_of(bootstrap) & TOPICS.keys():
+            return f"no sample made: the source has {', '.join(sorted(there))}"
+        await create_topics(bootstrap, TOPICS)
+        await _write(bootstrap)
+        await _commit(bootstrap)
+    except (KafkaError, LookupError) as error:
+        raise SampleFailed(str(error)) from error
     return f"sample on the source: topics {' and '.join(TOPICS)} of {RECORDS:,} records each, consumer group {GROUP}"
 
 

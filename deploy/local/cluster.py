@@ -98,10 +98,15 @@ class Cluster:
         see all brokers of the cluster, which must run. Raises ClusterError.
         """
         raise_open_files()
-        for broker in dead:
-            broker.launch(self.heap_mib)
-        for broker in dead:
-            broker.wait_ready(alive=len(self.brokers))
+        try:
+            for broker in dead:
+                broker.launch(self.heap_mib)
+            for broker in dead:
+                broker.wait_ready(alive=len(self.brokers))
+        except BaseException:
+            for broker in dead:
+                broker.kill()
+            raise
 
     def tool(self, main_class: str, *args: str, timeout_s: float = 120.0, heap_mib: int = 512) -> str:
         """Run one of Kafka's programs, e.g. `kafka.tools.DumpLogSegments`; its output, or ClusterError if it fails."""

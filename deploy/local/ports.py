@@ -29,7 +29,7 @@ def pick_ports(count: int) -> list[int]:
 def first_free(choices: Sequence[Sequence[int]], count: int) -> list[int]:
     """The first of these lists of ports that is long enough and on which nothing listens; else ports by chance."""
     for choice in choices:
-        if len(choice) >= count and all(is_free(port) for port in choice[:count]):
+        if len(choice) >= count and all(port and is_free(port) for port in choice[:count]):
             return list(choice[:count])
     return pick_ports(count)
 

@@ -101,15 +101,17 @@ def cluster_of(record: ClusterRecord) -> Cluster:
     return Cluster(record.name, Path(record.folder), brokers=len(record.brokers), ports=ports)
 
 
-def revive_recorded(records: Sequence[ClusterRecord]) -> tuple[ClusterRecord, ...]:
-    """Start the recorded brokers that have ended, with their data; give the records as they are then.
-
-    Raises ClusterError.
-    """
-    return tuple(_revived(record) for record in records)
+def revive_recorded(records: Sequence[ClusterRecord]) -> None:
+    """Start the recorded brokers that have ended, with their data; write down what runs then. Raises ClusterError."""
+    now = list(records)
+    for at, record in enumerate(records):
+        now[at] = _revived(record)
+        write_records(now)  # after each cluster: nothing may run that `down` does not know of
 
 
 def _revived(record: ClusterRecord) -> ClusterRecord:
+    if not Path(record.folder).is_dir():
+        raise ClusterError(f"cluster {record.name} cannot start again", f"its folder {record.folder} is gone")
     cluster = cluster_of(record)
     dead = [one for one, told in zip(cluster.brokers, record.brokers, strict=True) if living_process(told) is None]
     cluster.revive(dead)
