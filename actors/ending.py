@@ -16,6 +16,8 @@ STDOUT: Final = 1
 STDERR: Final = 2
 LOST: Final = (errno.EIO, errno.EPIPE)
 """What a write says to a terminal that was closed, and to a pipe whose reader has ended."""
+FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+"""What a write says to a disk that is full."""
 
 
 class Ended(KeyboardInterrupt):
@@ -102,6 +104,13 @@ def drop_lost_output() -> None:
         except OSError as error:
             if error.errno == errno.EIO:
                 mute(descriptor)
+
+
+def drop_unread_pipe() -> None:
+    """Send standard output nowhere, whose pipe nobody reads any more, and standard error too where it is the same."""
+    if os.path.sameopenfile(STDOUT, STDERR):
+        mute(STDERR)
+    mute(STDOUT)
 
 
 def mute(descriptor: int) -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 
 from actors import launch
 from actors.cli import exits
+from actors.cli.housekeeping import Housekeeping
 from actors.cli.output_file import OutputFile
 from actors.connect import RayConnection
-from actors.ending import LOST, STDOUT, drop_lost_output, mute
+from actors.ending import FULL, LOST, drop_lost_output, drop_unread_pipe
 from actors.follow import Asked, follow, leave, stop_signals
 from actors.status import MirrorStatus
 from actors.view import View, open_view
@@ -31,13 +32,14 @@ def _run(plan: launch.LaunchPlan, *, json: bool, detach: bool, output: OutputFil
     in_order = False
     with stop_signals() as asked:  # over the end of Ray too: a closed terminal often signals twice
         try:
-            with open_view(json=json) as seen, launch.launched(connection, plan, seen.say) as mirror:
-                view = LastingView(seen, asked, output)
-                status = follow(mirror, view, asked, _has_started if detach else None)
-                if status is not None and status.phase == "stopped":
-                    in_order = not status.refused
-                else:
-                    in_order = detach or leave(mirror, plan.spec.drain_s, view)
+            with open_view(json=json) as seen:
+                view = LastingView(seen, asked, Housekeeping(output, connection.logs))
+                with launch.launched(connection, plan, view.say) as mirror:
+                    status = follow(mirror, view, asked, _has_started if detach else None)
+                    if status is not None and status.phase == "stopped":
+                        in_order = not status.refused
+                    else:
+                        in_order = detach or leave(mirror, plan.spec.drain_s, view)
         finally:
             _disconnect(connection, in_order=in_order)
     return exits.OK if in_order else exits.FAILED
@@ -46,12 +48,12 @@ def _run(plan: launch.LaunchPlan, *, json: bool, detach: bool, output: OutputFil
 class LastingView:
     """A view that outlasts its terminal, so that a mirror never ends without a drain because a line was not printed.
 
-    A closed terminal: the mirror goes on without showing anything (where a signal came too, that ends it). A pipe
-    whose reader has ended: nobody follows the mirror any more, so it is asked to end, in order.
+    A full disk: lines are lost. A closed terminal: the mirror goes on without showing anything (where a signal came too,
+    that ends it). A pipe whose reader has ended: nobody follows the mirror any more, so it is asked to end, in order.
     """
 
-    def __init__(self, view: View, asked: Asked, output: OutputFile | None = None) -> None:
-        self._view, self._asked, self._output = view, asked, output
+    def __init__(self, view: View, asked: Asked, housekeeping: Housekeeping | None = None) -> None:
+        self._view, self._asked, self._housekeeping = view, asked, housekeeping
 
     def show(self, status: MirrorStatus) -> None:
         """Show it to whoever is there."""
@@ -67,22 +69,24 @@ class LastingView:
     def _outlasting(self) -> Iterator[None]:
         try:
             yield
-            if self._output is not None:
-                self._output.turn()
+            if self._housekeeping is not None:
+                self._housekeeping.look()
         except OSError as error:
+            if error.errno in FULL:
+                return  # the line is lost; the next one, a second later, may have room
             if error.errno not in LOST:
                 raise
             drop_lost_output()
             if error.errno == errno.EPIPE:
-                mute(STDOUT)
+                drop_unread_pipe()
                 self._asked.set()
 
 
 def _disconnect(connection: RayConnection, *, in_order: bool) -> None:
-    if not in_order and connection.logs is not None:
-        print(f"the logs of Ray and of the copiers are in {connection.logs}", file=sys.stderr)
     with redirect_stdout(sys.stderr):  # Ray prints what it has held back: no line of JSON
         connection.close(keep_logs=not in_order)
+    if not in_order and connection.logs is not None:
+        print(f"the logs of Ray and of the copiers are in {connection.logs}", file=sys.stderr)
 
 
 def _has_started(status: MirrorStatus) -> bool:

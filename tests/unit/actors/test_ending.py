@@ -142,20 +142,38 @@ class Lost:
         raise OSError(self.number, os.strerror(self.number))
 
 
-@pytest.mark.parametrize(("number", "ends"), [(errno.EIO, False), (errno.EPIPE, True)])
+@pytest.mark.parametrize(("number", "ends"), [(errno.EIO, False), (errno.ENOSPC, False), (errno.EPIPE, True)])
 def test_a_mirror_outlasts_who_reads_it(number: int, ends: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    muted: list[int] = []
-    monkeypatch.setattr("actors.cli.foreground.mute", muted.append)
+    dropped: list[bool] = []
+    monkeypatch.setattr("actors.cli.foreground.drop_unread_pipe", lambda: dropped.append(True))
     asked = Asked()
     view = LastingView(Lost(number), asked)
     view.say("anybody there?")
     assert asked.wait(0.0) == ends
-    assert muted == ([ending.STDOUT] if ends else [])
+    assert dropped == ([True] if ends else [])
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_what_is_printed_to_a_pipe_that_nobody_reads_goes_nowhere(shared: bool) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = python(
+        "import os, sys\n"
+        "from actors.ending import drop_unread_pipe\n"
+        "drop_unread_pipe()\n"
+        "print('nowhere', flush=True)\n"
+        "print('error', file=sys.stderr, flush=True)\n",
+        stdout=write,
+        stderr=write if shared else subprocess.PIPE,
+        capture_output=False,
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, None if shared else "error\n")
 
 
 def test_another_failure_of_a_view_is_not_hidden() -> None:
-    with pytest.raises(OSError, match="No space"):
-        LastingView(Lost(errno.ENOSPC), Asked()).say("x")
+    with pytest.raises(OSError, match="Bad file"):
+        LastingView(Lost(errno.EBADF), Asked()).say("x")
 
 
 FULL = """
