@@ -159,8 +159,8 @@ def configs_text(flow: FlowStatus) -> str:
     if report is None or not (report.at_ms or report.trouble):
         return ""
     parts = [f"{counted(report.topics, 'topic')} compared", counted(report.changes, "change")]
-    for count, what in ((report.conflicts, "conflicts (raymirror plan shows them)"), (report.failures, "failures")):
-        parts += [f"{count:,} {what}"] if count else []
+    parts += [f"{counted(report.conflicts, 'conflict')} (see raymirror plan)"] if report.conflicts else []
+    parts += [counted(report.failures, "failure")] if report.failures else []
     return "configs and ACLs: " + ", ".join([*parts, report.trouble] if report.trouble else parts)
 
 

@@ -48,8 +48,8 @@ def _run(plan: launch.LaunchPlan, *, json: bool, detach: bool, output: OutputFil
 class LastingView:
     """A view that outlasts its terminal, so that a mirror never ends without a drain because a line was not printed.
 
-    A full disk: lines are lost. A closed terminal: the mirror goes on without showing anything (where a signal came too,
-    that ends it). A pipe whose reader has ended: nobody follows the mirror any more, so it is asked to end, in order.
+    A full disk: lines are lost. A closed terminal: the mirror goes on without showing anything (where a signal came
+    too, that ends it). A pipe whose reader has ended: nobody follows the mirror, so it is asked to end, in order.
     """
 
     def __init__(self, view: View, asked: Asked, housekeeping: Housekeeping | None = None) -> None:
