@@ -15,6 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from actors.crashes import ROTATION
+from actors.ending import hangup_held
 from actors.session import process_start
 from engine.clock import wall_ms
 from engine.errors import MirrorError
@@ -33,6 +35,10 @@ UNWATCHED = {
     "RAY_task_events_report_interval_ms": "0",
 }
 """A local Ray has no dashboard: nobody reads what its processes would count for one."""
+ROTATED = {ROTATION: str(4 * 1024 * 1024), "RAY_ROTATION_BACKUP_COUNT": "2"}
+"""Log files of Ray's own processes: without these, 512 MiB each and five older ones (Ray 2.60, `LOGGING_ROTATE_BYTES`),
+and what workers print is not bounded at all.
+"""
 UNMINDED = {"RAY_memory_monitor_refresh_ms": "0"}
 """Where a machine's memory is nearly full, Ray's monitor ends actors, whoever filled it: it was seen to end supervisor
 and metadata actor, of 70 MiB each, for what others took. What a mirror takes is bounded, so that mends nothing.
@@ -139,7 +145,7 @@ def start_local(
     what the machine has, for actors that ask for it (0: what Ray finds free); in `folder`, if its path is short.
     `resources`: what else its one node is said to have.
     """
-    for name, value in {**UNWATCHED, **UNMINDED}.items():
+    for name, value in {**UNWATCHED, **UNMINDED, **ROTATED}.items():
         os.environ.setdefault(name, value)
     ray = _import_ray(token=True)
     base = str(folder) if folder is not None else tempfile.gettempdir()
@@ -147,6 +153,18 @@ def start_local(
     remove_old_sessions(home)
     temp = Path(tempfile.mkdtemp(prefix=SESSION_PREFIX, dir=home))
     mark_session(temp)
+    connection = RayConnection(ray, "", temp)
+    try:
+        with hangup_held():
+            _init(ray, temp, cpus, memory, resources)
+        connection.address = ray.get_runtime_context().gcs_address
+    except BaseException as error:  # a signal too: no process and no folder is left behind
+        connection.close(keep_logs=isinstance(error, RayNotStarted))
+        raise
+    return connection
+
+
+def _init(ray: Any, temp: Path, cpus: int, memory: int, resources: Mapping[str, float]) -> None:
     for attempt in range(1, STARTS + 1):
         try:
             ray.init(
@@ -160,12 +178,11 @@ def start_local(
                 _temp_dir=str(temp),
                 _memory=memory + _physical_bytes() if memory else None,
             )
-            break
+            return
         except Exception as error:  # Ray raises a plain one
             if "timed out during startup" not in str(error) or attempt == STARTS:
                 raise RayNotStarted(str(error).partition("\n")[0], str(temp)) from error
             ray.shutdown()
-    return RayConnection(ray, ray.get_runtime_context().gcs_address, temp)
 
 
 def _physical_bytes() -> int:

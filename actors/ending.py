@@ -1,58 +1,120 @@
-"""Notes on this machine that a mirror of its own Ray ends, and how it ended: so that commands say it at once.
+"""Ends of a command that come from outside: a closed terminal (SIGHUP), SIGTERM, output that nobody can read any more.
 
-Who asks a Ray that is being taken down waits for half a minute and learns nothing. `run` knows better: it notes that
-its mirror ends as soon as it sees that, and how it stood when it had ended. Of a Ray cluster that goes on nothing is
-noted before the mirror has stopped: until then others may follow it.
+A signal that this process was started to ignore (`nohup`) stays ignored.
 """
 
+import errno
 import os
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import Final
 
-from actors import session
-from actors.status import MirrorStatus
-from actors.view import flow_line
-from engine.clock import wall_ms
+STDOUT: Final = 1
+STDERR: Final = 2
+LOST: Final = (errno.EIO, errno.EPIPE)
+"""What a write says to a terminal that was closed, and to a pipe whose reader has ended."""
+FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+"""What a write says to a disk that is full."""
 
 
-class EndNotes:
-    """What `run` notes of its mirror's end; `local`: its Ray ends with this process.
+class Ended(KeyboardInterrupt):
+    """A signal asked for the end of a command that may be broken off at any point."""
 
-    The mirror ends as well where nothing can be noted: `warn` hears why.
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code by which shells know a program that a signal ended."""
+        return 128 + self.number
+
+
+def is_ignored(number: int) -> bool:
+    """Whether this process was started to ignore a signal."""
+    return signal.getsignal(number) is signal.SIG_IGN
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Raise Ended at the first SIGHUP or SIGTERM, so that folders and processes of the command are cleared away.
+
+    Later ones change nothing: the clearing is bounded. Off the main thread, which alone hears signals, this does
+    nothing.
     """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    came: list[int] = []
 
-    def __init__(self, namespace: str, config_path: str, *, local: bool, warn: Callable[[str], None]) -> None:
-        self._namespace, self._config_path, self._local, self._warn = namespace, config_path, local, warn
-        self._said = ""
-        self._ending = self._stopped = False
+    def end(number: int, _frame: FrameType | None) -> None:
+        came.append(number)
+        drop_lost_output()
+        if len(came) == 1:
+            raise Ended(number)
 
-    def hear(self, status: MirrorStatus) -> None:
-        """Take a status; note the end once it has begun."""
-        self._said = "; ".join(flow_line(flow, status.at_ms) for flow in status.flows)
-        self._stopped = status.phase == "stopped"
-        if status.phase in session.ENDING_PHASES:
-            self.ends()
+    before = {
+        number: signal.signal(number, end) for number in (signal.SIGHUP, signal.SIGTERM) if not is_ignored(number)
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
-    def ends(self) -> None:
-        """The mirror ends: from now on it takes no commands."""
-        if self._local and not self._ending:
-            self._ending = True
-            self._note(lambda: session.note_ending(self._namespace, os.getpid(), wall_ms(), self._said, os.environ))
 
-    def ended(self, *, in_order: bool) -> None:
-        """This process follows the mirror no more: note how it ended, if it has, or ends with this process."""
-        if not (self._local or self._stopped):
-            return
-        ended = session.Ended(
-            namespace=self._namespace,
-            config_path=self._config_path,
-            at_ms=wall_ms(),
-            in_order=in_order,
-            said=self._said,
-        )
-        self._note(lambda: session.note_ended(ended, os.environ))
+@contextmanager
+def hangup_held() -> Iterator[None]:
+    """Have processes that are started meanwhile ignore SIGHUP; one that comes here is delivered afterwards.
 
-    def _note(self, write: Callable[[], None]) -> None:
+    The kernel sends it to every process of a closed terminal, so Ray's own would end before the mirror has drained.
+    Blocking alone would do for them, but not for a JVM, which unblocks it unless it is ignored. Linux keeps a blocked
+    signal pending although it is ignored at that moment, but another thread that does not block it may take it away:
+    so this also looks whether the terminal is still there.
+    """
+    had_terminal = has_terminal()
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    handler = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGHUP, handler)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+    if had_terminal and not has_terminal():
+        signal.raise_signal(signal.SIGHUP)
+
+
+def has_terminal() -> bool:
+    """Whether this process has a controlling terminal."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
+def drop_lost_output() -> None:
+    """Send what is still printed nowhere, where its terminal was closed: writing there fails from then on."""
+    for descriptor in (STDOUT, STDERR):
         try:
-            write()
+            os.write(descriptor, b"")
         except OSError as error:
-            self._warn(f"mirror {self._namespace}: its end cannot be noted in {session.folder(os.environ)}: {error}")
+            if error.errno == errno.EIO:
+                mute(descriptor)
+
+
+def drop_unread_pipe() -> None:
+    """Send standard output nowhere, whose pipe nobody reads any more, and standard error too where it is the same."""
+    if os.path.sameopenfile(STDOUT, STDERR):
+        mute(STDERR)
+    mute(STDOUT)
+
+
+def mute(descriptor: int) -> None:
+    """Send what is written to a descriptor nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)

@@ -149,8 +149,8 @@ class FailedOver(Event, frozen=True, kw_only=True, tag="failed_over"):
         if self.outcome.undrained:
             left += f" in {self.outcome.undrained} of {counted(self.outcome.partitions, 'partition')}"
         return (
-            f"failed over: the flow is stopped with {left} not copied; not on the target where they stand on the"
-            f" source: {unequal} of {counted(groups, 'consumer group')}; to copy again: raymirror resume '{self.flow}'"
+            f"failed over: the flow is stopped with {left} not copied; consumer groups not exactly as on"
+            f" the source: {unequal:,} of {groups:,}; to copy again: raymirror resume '{self.flow}'"
         )
 
 

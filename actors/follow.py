@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from types import FrameType
 
+from actors.ending import drop_lost_output, is_ignored
 from actors.mirror import Mirror, MirrorLost
 from actors.status import MirrorStatus
 from actors.view import View
@@ -47,16 +48,21 @@ class Asked:
 
 @contextmanager
 def stop_signals() -> Iterator[Asked]:
-    """Turn SIGTERM and Ctrl-C into a flag. After `ray.init`, which takes SIGTERM for itself; main thread only.
+    """Turn SIGTERM, Ctrl-C and SIGHUP (the terminal was closed) into a flag. After `ray.init`, which takes SIGTERM for
+    itself; main thread only.
 
     A second signal while the first is being obeyed changes nothing: the drain is bounded.
     """
     asked = Asked()
 
     def ask(_number: int, _frame: FrameType | None) -> None:
+        drop_lost_output()
         asked.set()
 
-    before = {number: signal.signal(number, ask) for number in (signal.SIGTERM, signal.SIGINT)}
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    if not is_ignored(signal.SIGHUP):
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, ask) for number in numbers}
     try:
         yield asked
     finally:

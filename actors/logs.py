@@ -29,6 +29,7 @@ from typing import Any, Final
 import msgspec
 
 from actors import session
+from actors.crashes import keep_crash_stack
 from actors.folding import Folded, Folding
 from engine.clock import now_s
 from engine.core.events import Event
@@ -231,6 +232,7 @@ def setup_logging(namespace: str, role: str, *, flow: str = "", env: Mapping[str
 
     `flow`: the one that all lines of this process are of, in a copier.
     """
+    keep_crash_stack()
     wanted = log_folder(namespace, env) / f"{_UNSAFE.sub('_', role)}.{os.getpid()}{SUFFIX}"
     inner, path = _open(wanted)
     inner.setFormatter(JsonLines(role, flow))

@@ -12,6 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from actors.colours import SEVERITY, STATE, count_text, state_text
 from actors.lagging import UNKNOWN, seconds_text
 from actors.spark.status import SparkState
 from actors.status import EventLine, FlowStatus, MirrorStatus
@@ -21,7 +22,6 @@ from policies.words import counted
 PLAIN_EVERY_S = 5.0
 EVENTS_SHOWN = 8
 MIB = 1024 * 1024
-COLOURS = {"info": "dim", "warning": "yellow", "error": "bold red"}
 
 
 class View(Protocol):
@@ -159,8 +159,8 @@ def configs_text(flow: FlowStatus) -> str:
     if report is None or not (report.at_ms or report.trouble):
         return ""
     parts = [f"{counted(report.topics, 'topic')} compared", counted(report.changes, "change")]
-    for count, what in ((report.conflicts, "conflicts (raymirror plan shows them)"), (report.failures, "failures")):
-        parts += [f"{count:,} {what}"] if count else []
+    parts += [f"{counted(report.conflicts, 'conflict')} (see raymirror plan)"] if report.conflicts else []
+    parts += [counted(report.failures, "failure")] if report.failures else []
     return "configs and ACLs: " + ", ".join([*parts, report.trouble] if report.trouble else parts)
 
 
@@ -230,14 +230,19 @@ def behind_text(flow: FlowStatus, at_ms: int) -> str:
 def render(status: MirrorStatus) -> RenderableType:
     """Draw a status as a table of flows and the last events."""
     title = f"{status.namespace}  {status.phase}  {status.up_s:,.0f} s  {counted(len(status.copiers), 'copier')}"
-    parts: list[RenderableType] = [Text(title, style="bold"), flows_table(status)]
-    parts += [Text(f"{flow.flow}: waiting for {flow.waiting_for}") for flow in status.flows if flow.waiting_for]
+    head = Text(title, style="bold")
+    head.highlight_words([f"  {status.phase}  "], style=STATE.get(status.phase, ""))
+    parts: list[RenderableType] = [head, flows_table(status)]
+    waits = STATE["starting"]
+    parts += [
+        Text(f"{flow.flow}: waiting for {flow.waiting_for}", style=waits) for flow in status.flows if flow.waiting_for
+    ]
     for say in (unknown_text, groups_text, configs_text):
         parts += [Text(f"{flow.flow}: {text}") for flow in status.flows if (text := say(flow))]
     parts += [Text(f"{flow.flow}: {text}") for flow in status.flows if (text := proof_text(status, flow.flow))]
     parts += [Text(text)] if (text := spark_text(status)) else []
     parts += [
-        Text(f"{event.severity}: {event.flow}: {event.text}", style=COLOURS.get(event.severity, ""))
+        Text(f"{event.severity}: {event.flow}: {event.text}", style=SEVERITY.get(event.severity, ""))
         for event in status.events[-EVENTS_SHOWN:]
     ]
     return Group(*parts)
@@ -255,14 +260,14 @@ def flows_table(status: MirrorStatus) -> Table:
         paused = f" ({counted(len(flow.paused_topics), 'topic')} paused)" if flow.paused_topics else ""
         table.add_row(
             flow.flow,
-            f"{flow.desired}{paused}",
+            state_text("paused" if paused else flow.desired, f"{flow.desired}{paused}"),
             str(flow.topics),
             str(flow.lanes),
             *_lag_cells(flow, status.at_ms),
             f"{flow.records:,}",
             f"{flow.records_per_s:,.0f}",
             f"{flow.bytes_per_s / MIB:.1f}",
-            Text(str(flow.errors), style="bold red" if flow.errors else ""),
+            count_text(flow.errors, STATE["failed"]),
         )
     return table
 

@@ -13,7 +13,9 @@ from engine.clock import wall_ms
 def add_place_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare how the mirror is found."""
     parser.add_argument("--address", help="its Ray cluster, HOST:PORT (default: RAY_ADDRESS, else the state file)")
-    parser.add_argument("--mirror", metavar="NAME", help="name of the mirror, where several are running")
+    parser.add_argument(
+        "--mirror", "--name", dest="mirror", metavar="NAME", help="name of the mirror, where several are running"
+    )
 
 
 @contextmanager

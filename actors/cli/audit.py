@@ -9,12 +9,14 @@ from rich.console import Console
 from rich.table import Table
 
 from actors.cli import exits
+from actors.cli.flags import add_flow_argument
 from actors.cli.questions import BadQuestion
 from actors.instants import clock_text, instant_ms
 from engine.clock import wall_ms
 from engine.config import load_config
 from engine.flow.audit import DONE, AuditRow
 from engine.jobs.audit_store import audit_store
+from policies.words import counted
 
 HELP = "show what was changed on the copies, by whom, when and why"
 WIDE = 400  # columns where the output is no terminal, so that nothing is cut
@@ -25,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties")
     parser.add_argument("topic", nargs="?", metavar="TOPIC", help="by its name on either side; default: everything")
     parser.add_argument("--since", metavar="TIME", help="30s, 10m, 2h, 1d ago, or an instant; default: from the start")
-    parser.add_argument("--flow", metavar="FLOW", help="SOURCE->TARGET (quote it); default: every flow")
+    add_flow_argument(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
     parser.epilog = "exit codes: 0 fine, also where nothing was changed; 2 bad input, or a storage that cannot be read"
 
@@ -66,7 +68,7 @@ def what_of(row: AuditRow) -> str:
     """Say a change in a few words."""
     match row.change:
         case "create_topic":
-            return f"topic made: {row.after}" + (f" {row.name}" if row.name else "")
+            return f"topic made: {_made(row.name, row.after)}"
         case "grow_topic":
             return f"{row.name} {row.before} -> {row.after}"
         case "set_config":
@@ -79,3 +81,10 @@ def what_of(row: AuditRow) -> str:
             return f"conflict: {row.name}"
         case _:
             return row.change.replace("_", " ")
+
+
+def _made(what: str, value: str) -> str:
+    """What discovery made has its number of partitions, what `apply` made a whole sentence."""
+    if what == "partitions" and value.isdecimal():
+        return counted(int(value), "partition")
+    return f"{value} {what}".rstrip()

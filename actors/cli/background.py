@@ -26,17 +26,17 @@ class NotStarted(MirrorError):
         return f"the mirror did not start in the background: {self.what}; see {self.log}"
 
 
-def run_in_background(config: Path, namespace: str) -> str:
+def run_in_background(config: Path, namespace: str, log_file: Path | None = None) -> str:
     """Start `raymirror run` without this terminal, wait until its mirror can be asked, say where it is.
 
     Raises NotStarted.
     """
     name = namespace.removeprefix(session.PREFIX)
-    log = session.folder(os.environ) / f"{namespace}.log"
+    log = log_file.absolute() if log_file else session.folder(os.environ) / f"{namespace}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as out:
+    with log.open("ab") as out:  # what is printed before the process takes the file itself
         child = subprocess.Popen(
-            [sys.executable, "-m", "actors", "run", str(config.resolve()), "--name", name],
+            [sys.executable, "-m", "actors", "run", str(config.resolve()), "--name", name, "--log-file", str(log)],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,

@@ -9,6 +9,7 @@ from rich.table import Table
 
 from actors.checks import prepare
 from actors.cli import exits
+from actors.cli.flags import add_json_argument, say_facts
 from engine.file_kind import worded
 from engine.preflight import FlowPreview
 from policies.words import counted
@@ -20,6 +21,7 @@ TOPICS_SHOWN = 20
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties or mirror.yaml")
+    add_json_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -27,6 +29,9 @@ def run(args: argparse.Namespace) -> int:
     config, flows = prepare(args.config)
     for warning in config.warnings:
         print(f"warning: {args.config}: {worded(str(warning), args.config)}", file=sys.stderr)
+    if args.json:
+        say_facts(args, config=str(args.config), ready=True, warnings=config.warnings, notes=config.notes, flows=flows)
+        return exits.OK
     for note in config.notes:
         print(f"note: {args.config}: {note}")
     for flow in flows:

@@ -4,12 +4,14 @@ import argparse
 import sys
 
 from actors.cli import exits
+from actors.cli.flags import add_flow_argument, add_json_argument, say
 from actors.status import MirrorStatus
 
 
 def add_scope_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what the command is about."""
-    parser.add_argument("flow", nargs="?", metavar="FLOW", help="SOURCE->TARGET (quote it); default: every flow")
+    add_flow_argument(parser)
+    add_json_argument(parser)
     parser.add_argument(
         "--topics", nargs="+", default=(), metavar="TOPIC", help="source topics; default: all of the flow"
     )
@@ -18,6 +20,13 @@ def add_scope_arguments(parser: argparse.ArgumentParser) -> None:
 def scope_of(args: argparse.Namespace) -> str:
     """Say what the command is about."""
     return ", ".join(args.topics) or args.flow or "every flow"
+
+
+def say_done(args: argparse.Namespace, command: str, status: MirrorStatus) -> int:
+    """Say what was done; the exit code, by whether it is remembered."""
+    facts = {"flow": args.flow, "topics": args.topics, "done": True, "unremembered": status.unremembered}
+    say(args, f"{command}: {scope_of(args)}", command=command, **facts)
+    return warn_unremembered(status)
 
 
 def warn_unremembered(status: MirrorStatus) -> int:

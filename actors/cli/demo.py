@@ -1,11 +1,13 @@
 """`raymirror demo`: two real clusters, real load, a live mirror, and a proof of its copy."""
 
 import argparse
+import sys
 import time
 
 from rich.console import Console
 
 from actors.cli import exits
+from actors.cli.flags import add_json_argument, say_facts
 
 HELP = "two real clusters, a live mirror, a proof of the copy"
 
@@ -13,6 +15,7 @@ HELP = "two real clusters, a live mirror, a proof of the copy"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("--keep", action="store_true", help="keep the clusters' data and logs")
+    add_json_argument(parser, "print one JSON object, with every partition; what happens goes to standard error")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -23,8 +26,12 @@ def run(args: argparse.Namespace) -> int:
     from actors.view import open_view
 
     began_at = time.monotonic()
-    with open_view(json=False) as view, open_stage(view.say, args.keep) as stage:
+    out = sys.stderr if args.json else sys.stdout
+    with open_view(json=False, out=out) as view, open_stage(view.say, args.keep) as stage:
         outcome = play(stage, view)
-    Console().print(verdict_table(outcome))
-    print(total_line(outcome, time.monotonic() - began_at))
+    if args.json:
+        say_facts(args, whole=outcome.is_whole, partitions=outcome.verdicts, copy_s=outcome.copy_s)
+    else:
+        Console().print(verdict_table(outcome))
+        print(total_line(outcome, time.monotonic() - began_at))
     return exits.OK if outcome.is_whole else exits.FAILED

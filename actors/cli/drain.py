@@ -10,6 +10,7 @@ import time
 
 from actors.cli import exits
 from actors.cli.asking import add_place_arguments, running_mirror
+from actors.cli.flags import add_json_argument, say, say_facts
 from policies.words import counted
 
 HELP = "move the copiers of a node elsewhere, before the node goes away"
@@ -27,6 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="how long to wait for the last copier (default: 50)",
     )
+    add_json_argument(parser)
     add_place_arguments(parser)
 
 
@@ -42,7 +44,8 @@ def run(args: argparse.Namespace) -> int:
                     f"{counted(left, 'copier')} on node {node} after {args.timeout:.0f} s; see: raymirror status",
                     file=sys.stderr,
                 )
+                say_facts(args, command="drain", node=node, done=False, copiers=left)
                 return exits.FAILED
             time.sleep(POLL_S)
-    print(f"node {node} has no copiers")
+    say(args, f"node {node} has no copiers", command="drain", node=node, done=True, copiers=0)
     return exits.OK

@@ -7,6 +7,8 @@ import msgspec
 
 from actors.cli import exits
 from actors.cli.asking import add_place_arguments, running_mirror
+from actors.cli.flags import add_flow_argument
+from actors.colours import print_severity
 from actors.instants import clock_text, instant_ms
 from actors.status import EventLine
 from engine.clock import wall_ms
@@ -17,7 +19,7 @@ SEVERITIES = ("info", "warning", "error")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("flow", nargs="?", metavar="FLOW", help="SOURCE->TARGET (quote it); default: every flow")
+    add_flow_argument(parser)
     parser.add_argument(
         "--since", metavar="TIME", help="30s, 10m, 2h, 1d ago, or an instant; default: all that is kept"
     )
@@ -32,8 +34,10 @@ def run(args: argparse.Namespace) -> int:
     with running_mirror(args) as (mirror, _):
         events = mirror.status().events
     for event in chosen(events, args.flow, since_ms, args.severity):
-        line = msgspec.json.encode(event).decode() if args.json else event_line(event)
-        sys.stdout.write(line + "\n")
+        if args.json:
+            sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
+        else:
+            print_severity(event.severity, event_line(event))
     return exits.OK
 
 

@@ -17,6 +17,7 @@ from actors.cli import exits
 from actors.cli.asking import add_place_arguments, running_mirror
 from actors.cli.draining import Budget, drain, lanes_of
 from actors.cli.failover_tables import show_back, show_outcome
+from actors.cli.flags import add_needed_flow_argument
 from actors.cli.stillness import comes_to_rest, until
 from actors.events import Outcome
 from actors.mirror import Mirror, MirrorLost
@@ -91,7 +92,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("flow", metavar="FLOW", help="SOURCE->TARGET (quote it)")
+    add_needed_flow_argument(parser)
     parser.add_argument("--config", type=Path, metavar="CONFIG", help="default: the running mirror's")
     parser.add_argument("--now", action="store_true", help="stop at the point reached, without copying what is left")
     parser.add_argument("--no-commit", action="store_true", help="commit nothing for groups, only say how they stand")

@@ -43,8 +43,15 @@ def show_outcome(
     for group, why in standing.not_synced.items():
         print(f"group {group}: not mirrored: {why}")
     short = len({stand.group for stand in unequal} | standing.failed.keys())
-    asked = counted(groups, "consumer group")
-    print(f"{asked}: {groups - short} stand on the target exactly where they stood, {short} do not")
+    print(groups_line(groups, short))
+
+
+def groups_line(groups: int, short: int) -> str:
+    """Sum up: of so many consumer groups, `short` are not equal."""
+    if not groups:
+        return "no consumer groups"
+    what = counted(groups, "consumer group")
+    return f"{what}: {groups - short:,} exactly as on the source, {short:,} not"
 
 
 def drain_table(left: Sequence[PartitionDrain]) -> Table:

@@ -1,48 +1,114 @@
 """A mirror followed by this process: started or joined, shown, and drained when nobody follows it any more."""
 
+import errno
 import sys
-from contextlib import redirect_stdout
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, redirect_stdout
+from pathlib import Path
 
 from actors import launch
 from actors.cli import exits
-from actors.ending import EndNotes
-from actors.follow import follow, leave, stop_signals
+from actors.cli.housekeeping import Housekeeping
+from actors.cli.output_file import OutputFile
+from actors.connect import RayConnection
+from actors.end_notes import EndNotes
+from actors.ending import FULL, LOST, drop_lost_output, drop_unread_pipe
+from actors.follow import Asked, follow, leave, stop_signals
+from actors.mirror import Mirror
 from actors.status import MirrorStatus
-from actors.view import open_view
+from actors.view import View, open_view
 
 
-def run_here(plan: launch.LaunchPlan, *, json: bool, detach: bool) -> int:
-    """Run until the mirror has stopped or a signal came. Exit code 0 after a drain, 1 if it was not in order."""
+def run_here(plan: launch.LaunchPlan, *, json: bool, detach: bool, log_file: Path | None = None) -> int:
+    """Run until the mirror has stopped or a signal came. Exit code 0 after a drain, 1 if it was not in order.
+
+    `log_file` gets what is printed, bounded in size.
+    """
+    with ExitStack() as stack:
+        output = stack.enter_context(OutputFile(log_file)) if log_file is not None else None
+        return _run(plan, json=json, detach=detach, output=output)
+
+
+def _run(plan: launch.LaunchPlan, *, json: bool, detach: bool, output: OutputFile | None) -> int:
     connection = launch.connect(plan)
     in_order = False
-    try:
-        with (
-            stop_signals() as asked,
-            open_view(json=json) as view,
-            launch.launched(connection, plan, view.say) as mirror,
-        ):
-            notes = EndNotes(plan.spec.namespace, plan.spec.config.path, local=connection.local, warn=_warn)
-            try:
-                status = follow(mirror, view, asked, _has_started if detach else None, notes.hear)
-                if status is not None and status.phase == "stopped":
-                    in_order = not status.refused
-                elif detach:
-                    in_order = True
-                else:
-                    notes.ends()
-                    in_order = leave(mirror, plan.spec.drain_s, view)
-            finally:
-                notes.ended(in_order=in_order)
-    finally:
-        if not in_order and connection.logs is not None:
-            print(f"the logs of Ray and of the copiers are in {connection.logs}", file=sys.stderr)
-        with redirect_stdout(sys.stderr):  # Ray prints what it has held back: no line of JSON
-            connection.close(keep_logs=not in_order)
+    with stop_signals() as asked:  # over the end of Ray too: a closed terminal often signals twice
+        try:
+            with open_view(json=json) as seen:
+                view = LastingView(seen, asked, Housekeeping(output, connection.logs))
+                with launch.launched(connection, plan, view.say) as mirror:
+                    in_order = _follow_to_end(plan, connection, mirror, view, asked, detach=detach)
+        finally:
+            _disconnect(connection, in_order=in_order)
     return exits.OK if in_order else exits.FAILED
+
+
+def _follow_to_end(
+    plan: launch.LaunchPlan, connection: RayConnection, mirror: Mirror, view: View, asked: Asked, *, detach: bool
+) -> bool:
+    """Follow the mirror until it has ended, or this process leaves it; note how it ended. Say whether in order."""
+    notes = EndNotes(plan.spec.namespace, plan.spec.config.path, local=connection.local, warn=_warn)
+    in_order = False
+    try:
+        status = follow(mirror, view, asked, _has_started if detach else None, notes.hear)
+        if status is not None and status.phase == "stopped":
+            in_order = not status.refused
+        elif detach:
+            in_order = True
+        else:
+            notes.ends()
+            in_order = leave(mirror, plan.spec.drain_s, view)
+    finally:
+        notes.ended(in_order=in_order)
+    return in_order
 
 
 def _warn(text: str) -> None:
     print(f"warning: {text}", file=sys.stderr)
+
+
+class LastingView:
+    """A view that outlasts its terminal, so that a mirror never ends without a drain because a line was not printed.
+
+    A full disk: lines are lost. A closed terminal: the mirror goes on without showing anything (where a signal came
+    too, that ends it). A pipe whose reader has ended: nobody follows the mirror, so it is asked to end, in order.
+    """
+
+    def __init__(self, view: View, asked: Asked, housekeeping: Housekeeping | None = None) -> None:
+        self._view, self._asked, self._housekeeping = view, asked, housekeeping
+
+    def show(self, status: MirrorStatus) -> None:
+        """Show it to whoever is there."""
+        with self._outlasting():
+            self._view.show(status)
+
+    def say(self, text: str) -> None:
+        """Say it to whoever is there."""
+        with self._outlasting():
+            self._view.say(text)
+
+    @contextmanager
+    def _outlasting(self) -> Iterator[None]:
+        try:
+            yield
+            if self._housekeeping is not None:
+                self._housekeeping.look()
+        except OSError as error:
+            if error.errno in FULL:
+                return  # the line is lost; the next one, a second later, may have room
+            if error.errno not in LOST:
+                raise
+            drop_lost_output()
+            if error.errno == errno.EPIPE:
+                drop_unread_pipe()
+                self._asked.set()
+
+
+def _disconnect(connection: RayConnection, *, in_order: bool) -> None:
+    with redirect_stdout(sys.stderr):  # Ray prints what it has held back: no line of JSON
+        connection.close(keep_logs=not in_order)
+    if not in_order and connection.logs is not None:
+        print(f"the logs of Ray and of the copiers are in {connection.logs}", file=sys.stderr)
 
 
 def _has_started(status: MirrorStatus) -> bool:

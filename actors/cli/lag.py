@@ -9,8 +9,10 @@ from rich.table import Table
 
 from actors.cli import exits
 from actors.cli.asking import add_place_arguments, running_mirror
+from actors.cli.flags import add_flow_argument
 from actors.cli.history import add_history_arguments, find_place, read_summary
 from actors.cli.history_tables import history_tables
+from actors.colours import state_text
 from actors.instants import instant_ms
 from actors.lagging import LagRow, bytes_text, lag_rows, records_text, seconds_text
 from actors.supervisor import UnknownFlow
@@ -21,8 +23,10 @@ HELP = "show how far behind every partition is, and why it is not moving"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("flow", nargs="?", metavar="FLOW", help="SOURCE->TARGET (quote it); default: every flow")
-    parser.add_argument("--topic", nargs="+", default=(), metavar="TOPIC", help="source topics; default: all")
+    add_flow_argument(parser)
+    parser.add_argument(
+        "--topic", "--topics", nargs="+", default=(), metavar="TOPIC", help="source topics; default: all"
+    )
     parser.add_argument("--behind", action="store_true", help="only partitions that are behind, or do not move")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--history", action="store_true", help="how it was, out of the history that Spark keeps")
@@ -88,7 +92,7 @@ def table(rows: list[LagRow]) -> Table:
             bytes_text(row.lag_bytes),
             seconds_text(row.lag_seconds),
             *(("-" if row.proven_to is None else f"{row.proven_to:,}",) if is_proven else ()),
-            row.state,
+            state_text(row.state),
             row.owner or "-",
             row.why,
         )

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from actors.cli import exits
+from actors.cli.flags import add_flow_argument
 from actors.instants import instant_ms
 from actors.log_files import LEVELS, LogLine, LogReader, Wanted, find_logs, line_text
 from engine.clock import wall_ms
@@ -20,13 +21,15 @@ POLL_S = 0.5
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("--flow", metavar="FLOW", help="SOURCE->TARGET (quote it); default: every flow")
+    add_flow_argument(parser)
     parser.add_argument("--level", choices=LEVELS, default="info", help="this and graver ones (info)")
     parser.add_argument("--since", metavar="TIME", help="30s, 10m, 2h or 1d ago, or an instant")
     parser.add_argument("--lines", type=int, default=200, metavar="N", help="at most so many, the latest (200; 0: all)")
     parser.add_argument("--follow", action="store_true", help="go on with what comes, until interrupted")
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
-    parser.add_argument("--mirror", metavar="NAME", help="name of the mirror, where there are several")
+    parser.add_argument(
+        "--mirror", "--name", dest="mirror", metavar="NAME", help="name of the mirror, where there are several"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

@@ -5,12 +5,16 @@ for is imported, so `raymirror cluster` starts in a blink and never imports Ray 
 """
 
 import argparse
+import platform
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 from actors.cli import exits
+from actors.cli.flags import refuse_no_flow
+from actors.ending import Ended, ended_by_signals
 from actors.session import NoMirror
 from deploy.local.errors import ClusterError
 from engine.errors import MirrorError
@@ -45,6 +49,8 @@ COMMANDS: Final = {
     ),
     "failover": ("actors.cli.failover", "end the copying of a flow and have its consumer groups stand on the target"),
     "stop": ("actors.cli.stop", "drain a running mirror and end it"),
+    "completion": ("actors.cli.completion", "print a script that completes raymirror's words in a shell"),
+    "help": ("actors.cli.help", "show how a command is used"),
 }
 
 EXIT_CODES = (
@@ -56,13 +62,18 @@ EXIT_CODES = (
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; an error that was raised on purpose becomes one line."""
     words = list(sys.argv[1:] if argv is None else argv)
-    asked = build_parser(words[0] if words else None).parse_args(words)
+    parser = build_parser(words[0] if words else None)
+    asked = parser.parse_args(words)
+    refuse_no_flow(parser, asked)
     try:
-        return int(asked.run(asked))
+        with ended_by_signals():
+            return int(asked.run(asked))
     except (MirrorError, ClusterError) as error:
         config = getattr(asked, "config", None)
         print(f"raymirror {words[0]}: {worded(str(error), config) if config else error}", file=sys.stderr)
         return exit_code(error)
+    except Ended as ended:
+        return ended.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
 
@@ -78,13 +89,34 @@ def exit_code(error: MirrorError | ClusterError) -> int:
     return int(getattr(error, "exit_code", usual))
 
 
-def build_parser(command: str | None) -> argparse.ArgumentParser:
-    """The parser, with the named command's own arguments; the other commands show their help line only."""
+class _Version(argparse.Action):
+    """Prints the version and ends; it is read only then."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_words: object) -> None:
+        print(version_text())
+        parser.exit()
+
+
+def version_text() -> str:
+    """Say which raymirror this is, with what a report of a fault should name too."""
+    return f"raymirror {_installed('raymirror')} (Python {platform.python_version()}, Ray {_installed('ray')})"
+
+
+def _installed(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "that is not installed"
+
+
+def build_parser(*commands: str | None) -> argparse.ArgumentParser:
+    """The parser, with the named commands' own arguments; the other commands show their help line only."""
     parser = argparse.ArgumentParser(prog="raymirror", description="Keep Kafka clusters in step.", epilog=EXIT_CODES)
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and end")
     subparsers = parser.add_subparsers(metavar="COMMAND", required=True)
     for name, (module_name, help_text) in COMMANDS.items():
         subparser = subparsers.add_parser(name, help=help_text, description=f"{help_text[0].upper()}{help_text[1:]}.")
-        if name == command:
+        if name in commands:
             module = import_module(module_name)
             subparser.set_defaults(run=module.run)
             module.add_arguments(subparser)

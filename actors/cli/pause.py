@@ -5,7 +5,8 @@ import sys
 
 from actors.cli import exits
 from actors.cli.asking import add_place_arguments, running_mirror
-from actors.cli.commanding import add_scope_arguments, scope_of, warn_unremembered
+from actors.cli.commanding import add_scope_arguments, say_done, scope_of
+from actors.cli.flags import say_facts
 from actors.cli.stillness import at_work, comes_to_rest
 from actors.states import Command
 
@@ -46,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
             sep="\n",
             file=sys.stderr,
         )
+        waits = {str(lane.lane): lane.reason or lane.state for lane in moving}
+        say_facts(args, command="pause", flow=args.flow, topics=topics, done=False, moving=waits)
         return exits.FAILED
-    print(f"pause: {scope_of(args)}")
-    return warn_unremembered(status)
+    return say_done(args, "pause", status)

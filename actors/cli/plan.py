@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from actors.cli import exits
+from actors.cli.flags import add_flow_argument
 from actors.cli.questions import BadQuestion
 from engine.config import load_config
 from engine.config_keeper import config_sync
@@ -37,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_scope_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `plan` and `apply` have in common."""
     parser.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties or mirror.yaml")
-    parser.add_argument("--flow", metavar="FLOW", help="SOURCE->TARGET (quote it); default: every flow")
+    add_flow_argument(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 

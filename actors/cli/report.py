@@ -5,10 +5,12 @@ import sys
 from pathlib import Path
 
 from actors.cli import exits
+from actors.cli.flags import add_flow_argument, add_json_argument, say
 from actors.cli.history import add_history_arguments, find_place, read_summary
 from actors.instants import clock_text, instant_ms
 from engine.clock import wall_ms
 from engine.errors import MirrorError
+from policies.words import counted
 
 HELP = "write lag, latency, throughput and breaches of the last hours as an HTML page"
 _OUTPUT = Path("raymirror-report.html")
@@ -27,12 +29,15 @@ class PageNotWritten(MirrorError):
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("flow", nargs="?", metavar="FLOW", help="SOURCE->TARGET (quote it); default: every flow")
+    add_flow_argument(parser)
+    add_json_argument(parser)
     parser.add_argument("--since", default="24h", metavar="TIME", help="30m, 24h, 7d ago, or an instant (24h)")
     parser.add_argument(
         "-o", "--output", type=Path, default=_OUTPUT, metavar="FILE", help=f"the page to write ({_OUTPUT})"
     )
-    parser.add_argument("--mirror", metavar="NAME", help="name of the mirror, where several are running")
+    parser.add_argument(
+        "--mirror", "--name", dest="mirror", metavar="NAME", help="name of the mirror, where several are running"
+    )
     add_history_arguments(parser)
 
 
@@ -48,7 +53,14 @@ def run(args: argparse.Namespace) -> int:
     summary = read_summary(place, since_ms, now_ms, args.flow, most_topics=MOST_TOPICS)
     write(args.output, page(summary, place.rpo_s, now_ms))
     flows, topics, breaches = len(summary.topic_numbers), sum(summary.topic_numbers.values()), len(summary.breaches)
-    print(f"{args.output}: flows: {flows:,}, topics: {topics:,}, breaches of an objective: {breaches:,}")
+    say(
+        args,
+        f"{args.output}: {counted(flows, 'flow')}, {counted(topics, 'topic')}, breaches of an objective: {breaches:,}",
+        output=str(args.output),
+        flows=flows,
+        topics=topics,
+        breaches=breaches,
+    )
     if has_anything(summary):
         return exits.OK
     what = args.flow or "any flow"

@@ -4,13 +4,15 @@ import argparse
 
 from actors.cli import exits
 from actors.cli.asking import add_place_arguments, running_mirror
+from actors.cli.flags import add_json_argument, add_needed_flow_argument, say
 
 HELP = "replace the copiers of a flow, one by one"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("flow", metavar="FLOW", help="SOURCE->TARGET (quote it)")
+    add_needed_flow_argument(parser)
+    add_json_argument(parser)
     add_place_arguments(parser)
 
 
@@ -18,5 +20,5 @@ def run(args: argparse.Namespace) -> int:
     """Say it. Raises NoMirror, UnknownFlow."""
     with running_mirror(args) as (mirror, _):
         mirror.restart(args.flow)
-    print(f"restart: {args.flow}; follow it with: raymirror status")
+    say(args, f"restart: {args.flow}; follow it with: raymirror status", command="restart", flow=args.flow)
     return exits.OK

@@ -3,7 +3,7 @@
 import argparse
 
 from actors.cli.asking import add_place_arguments, running_mirror
-from actors.cli.commanding import add_scope_arguments, scope_of, warn_unremembered
+from actors.cli.commanding import add_scope_arguments, say_done
 from actors.states import Command
 
 HELP = "copy again after a pause; wakes partitions that had stopped on their own"
@@ -22,5 +22,4 @@ def run(args: argparse.Namespace) -> int:
     """
     with running_mirror(args) as (mirror, _):
         status = mirror.command(Command.RESUME, args.flow, tuple(args.topics))
-    print(f"resume: {scope_of(args)}")
-    return warn_unremembered(status)
+    return say_done(args, "resume", status)

@@ -18,9 +18,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties or mirror.yaml")
     parser.add_argument("--address", help="Ray cluster, HOST:PORT (default: RAY_ADDRESS, else a local Ray)")
-    parser.add_argument("--name", help="name of the mirror (default: made of its flows)")
+    parser.add_argument("--name", "--mirror", metavar="NAME", help="name of the mirror (default: made of its flows)")
     parser.add_argument("--json", action="store_true", help="print one JSON status per second instead of a table")
     parser.add_argument("--detach", action="store_true", help="leave it running in the background and return")
+    parser.add_argument(
+        "--log-file", type=Path, metavar="FILE", help="print into this file; full (2 MiB), it is renamed FILE.1, FILE.2"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -38,11 +41,11 @@ def run(args: argparse.Namespace) -> int:
     if args.detach and not plan.address:
         from actors.cli.background import run_in_background
 
-        print(run_in_background(args.config, plan.spec.namespace))
+        print(run_in_background(args.config, plan.spec.namespace, args.log_file))
         return exits.OK
     from actors.cli.foreground import run_here
 
-    return run_here(plan, json=args.json, detach=args.detach)
+    return run_here(plan, json=args.json, detach=args.detach, log_file=args.log_file)
 
 
 def _bear(absent: BrokerUnreachable) -> None:

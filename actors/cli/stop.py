@@ -8,6 +8,7 @@ import time
 from actors.cli import exits
 from actors.cli.asking import add_place_arguments, running_mirror
 from actors.cli.commanding import warn_unremembered
+from actors.cli.flags import add_json_argument, say
 from actors.session import MirrorEnds, MirrorPlace, process_start, refuse_ended
 from actors.states import Command
 from engine.clock import wall_ms
@@ -20,6 +21,7 @@ POLL_S = 0.1
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_place_arguments(parser)
+    add_json_argument(parser)
     parser.add_argument("--timeout", type=float, default=40.0, metavar="SECONDS", help="how long to wait (default: 40)")
 
 
@@ -31,7 +33,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         return stop(args)
     except MirrorEnds as ends:
-        return wait_gone(ends.place, args.timeout)
+        return _gone_in_time(args, ends.place)
 
 
 def stop(args: argparse.Namespace) -> int:
@@ -56,16 +58,16 @@ def stop(args: argparse.Namespace) -> int:
                 return exits.FAILED
             status = mirror.status()
             mirror.kill()
-    code = wait_gone(place, args.timeout)
+    code = _gone_in_time(args, place, unremembered=status.unremembered)
     return warn_unremembered(status) if code == exits.OK else code
 
 
-def wait_gone(place: MirrorPlace, timeout_s: float) -> int:
-    """Wait until the `run` process that has the mirror has ended, if it is one of this machine; give the exit code."""
-    if place.pid and not _gone(place.pid, place.pid_start, timeout_s):
-        print(f"process {place.pid} still runs after {timeout_s:.0f} s; see: raymirror status", file=sys.stderr)
+def _gone_in_time(args: argparse.Namespace, place: MirrorPlace, **facts: object) -> int:
+    """Wait until the `run` process that has the mirror has ended, if it is one of this machine, and say so."""
+    if place.pid and not _gone(place.pid, place.pid_start, args.timeout):
+        print(f"process {place.pid} still runs after {args.timeout:.0f} s; see: raymirror status", file=sys.stderr)
         return exits.FAILED
-    print("stopped")
+    say(args, "stopped", command="stop", done=True, **facts)
     return exits.OK
 
 

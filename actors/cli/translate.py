@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from actors.cli import exits
+from actors.cli.flags import add_flow_argument
 from actors.cli.questions import BadQuestion
 from engine.clock import now_s, pause
 from engine.config import load_config
@@ -27,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("group", metavar="GROUP", help="the consumer group's id")
     parser.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties or mirror.yaml")
-    parser.add_argument("--flow", metavar="FLOW", help="SOURCE->TARGET (quote it), where there are several")
+    add_flow_argument(parser, "needed where there are several")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
         "--apply",

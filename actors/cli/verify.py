@@ -13,6 +13,7 @@ from rich.table import Table
 
 from actors.cli import exits
 from actors.cli.asking import add_place_arguments
+from actors.cli.flags import add_flow_argument
 from actors.cli.plan import chosen, console
 from actors.cli.proving import Place, Tell
 from actors.instants import instant_ms
@@ -31,7 +32,7 @@ SHOWN = 20
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties or mirror.yaml")
-    parser.add_argument("--flow", metavar="FLOW", help="SOURCE->TARGET (quote it); default: every flow")
+    add_flow_argument(parser)
     parser.add_argument("--topics", metavar="PATTERNS", help="source topics: patterns as in the file, by commas")
     parser.add_argument("--from", dest="since", metavar="TIME", help="records from then on: 2h (ago), or an instant")
     parser.add_argument("--to", dest="until", metavar="TIME", help="records before then; default: all that is copied")

@@ -25,7 +25,8 @@ class Cluster:
 
     `overrides` are broker properties that win over the defaults of settings.py, `own` those of single brokers by node
     id (from 1 on), which win over both; `log_levels` are levels of Kafka's loggers by name; `classpath` has the jars of
-    another release. Not thread-safe; start several clusters side by side with `start_clusters`.
+    another release; `ports` are two of each broker, for clients and for controllers, in order of brokers (default: free
+    ones by chance). Not thread-safe; start several clusters side by side with `start_clusters`.
     """
 
     def __init__(
@@ -39,6 +40,7 @@ class Cluster:
         log_levels: Mapping[str, str] | None = None,
         heap_mib: int = BROKER_HEAP_MIB,
         classpath: str = "",
+        ports: Sequence[int] = (),
     ) -> None:
         if not 1 <= brokers <= MOST_BROKERS:
             raise ValueError(f"a cluster has 1 to {MOST_BROKERS} brokers, not {brokers}")
@@ -48,7 +50,7 @@ class Cluster:
         self.own = {node_id: dict(properties) for node_id, properties in (own or {}).items()}
         self.heap_mib = heap_mib
         self.cluster_id = new_cluster_id()
-        ports = pick_ports(2 * brokers)
+        ports = ports or pick_ports(2 * brokers)
         addresses = [
             BrokerAddress(node_id=number + 1, port=ports[2 * number], controller_port=ports[2 * number + 1])
             for number in range(brokers)
@@ -90,6 +92,21 @@ class Cluster:
         """Start one stopped or killed broker again and wait until it sees the others that run."""
         running = sum(1 for one in self.brokers if one.pid is not None and one is not broker)
         broker.start(alive=running + 1, heap_mib=self.heap_mib)
+
+    def revive(self, dead: Sequence[Broker]) -> None:
+        """Start brokers that another process had started and that have ended, on their ports and data; wait until they
+        see all brokers of the cluster, which must run. Raises ClusterError.
+        """
+        raise_open_files()
+        try:
+            for broker in dead:
+                broker.launch(self.heap_mib)
+            for broker in dead:
+                broker.wait_ready(alive=len(self.brokers))
+        except BaseException:
+            for broker in dead:
+                broker.kill()
+            raise
 
     def tool(self, main_class: str, *args: str, timeout_s: float = 120.0, heap_mib: int = 512) -> str:
         """Run one of Kafka's programs, e.g. `kafka.tools.DumpLogSegments`; its output, or ClusterError if it fails."""

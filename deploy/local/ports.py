@@ -2,6 +2,7 @@
 
 import random
 import socket
+from collections.abc import Sequence
 from contextlib import ExitStack
 
 from deploy.local.errors import ClusterError
@@ -23,6 +24,14 @@ def pick_ports(count: int) -> list[int]:
             if len(picked) == count:
                 return picked
     raise ClusterError(f"no {count} free ports", f"1000 tried between {LOWEST} and {HIGHEST} on {HOST}")
+
+
+def first_free(choices: Sequence[Sequence[int]], count: int) -> list[int]:
+    """The first of these lists of ports that is long enough and on which nothing listens; else ports by chance."""
+    for choice in choices:
+        if len(choice) >= count and all(port and is_free(port) for port in choice[:count]):
+            return list(choice[:count])
+    return pick_ports(count)
 
 
 def is_free(port: int) -> bool:

@@ -3,12 +3,13 @@
 <state>/raymirror/clusters.json     what runs; removed after the last broker ended
 <state>/raymirror/clusters/<name>/  configuration, data and logs
 <state>/raymirror/clusters.lock     held by `up` and `down`
+<state>/raymirror/cluster-ports.json  on which ports clusters listened last; kept by `down`
 """
 
 import contextlib
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -25,6 +26,7 @@ class BrokerRecord(msgspec.Struct, frozen=True, kw_only=True):
 
     node_id: int
     port: int
+    controller_port: int = 0
     pid: int
     started_at: float
     log_file: str
@@ -72,12 +74,49 @@ def read_records() -> tuple[ClusterRecord, ...]:
         raise ClusterError(f"{_state_file()} is not a state file of raymirror", str(error)) from error
 
 
-def write_records(clusters: list[Cluster]) -> None:
-    """Write down running clusters, atomically."""
-    records = [record_of(cluster) for cluster in clusters]
-    part = _state_file().with_suffix(".part")
-    part.write_bytes(msgspec.json.format(msgspec.json.encode(records)))
-    part.replace(_state_file())
+def write_records(records: Sequence[ClusterRecord]) -> None:
+    """Write down running clusters and their ports, atomically."""
+    _write(_state_file(), records)
+    _write(
+        _ports_file(), {record.name: [port for one in record.brokers for port in ports_of(one)] for record in records}
+    )
+
+
+def read_ports() -> dict[str, list[int]]:
+    """The ports of each cluster that was up last, in order of brokers; empty if nobody knows."""
+    try:
+        return msgspec.json.decode(_ports_file().read_bytes(), type=dict[str, list[int]])
+    except (FileNotFoundError, msgspec.DecodeError):
+        return {}
+
+
+def ports_of(record: BrokerRecord) -> tuple[int, int]:
+    """The port for clients and the one for controllers."""
+    return record.port, record.controller_port
+
+
+def cluster_of(record: ClusterRecord) -> Cluster:
+    """The cluster of a record, to start its dead brokers again."""
+    ports = [port for broker in record.brokers for port in ports_of(broker)]
+    return Cluster(record.name, Path(record.folder), brokers=len(record.brokers), ports=ports)
+
+
+def revive_recorded(records: Sequence[ClusterRecord]) -> None:
+    """Start the recorded brokers that have ended, with their data; write down what runs then. Raises ClusterError."""
+    now = list(records)
+    for at, record in enumerate(records):
+        now[at] = _revived(record)
+        write_records(now)  # after each cluster: nothing may run that `down` does not know of
+
+
+def _revived(record: ClusterRecord) -> ClusterRecord:
+    if not Path(record.folder).is_dir():
+        raise ClusterError(f"cluster {record.name} cannot start again", f"its folder {record.folder} is gone")
+    cluster = cluster_of(record)
+    dead = [one for one, told in zip(cluster.brokers, record.brokers, strict=True) if living_process(told) is None]
+    cluster.revive(dead)
+    new = {broker.node_id: _record_of_broker(broker) for broker in dead}
+    return msgspec.structs.replace(record, brokers=tuple(new.get(told.node_id, told) for told in record.brokers))
 
 
 def forget_records() -> None:
@@ -124,10 +163,21 @@ def _record_of_broker(broker: Broker) -> BrokerRecord:
     return BrokerRecord(
         node_id=broker.node_id,
         port=broker.port,
+        controller_port=broker.address.controller_port,
         pid=pid,
         started_at=psutil.Process(pid).create_time(),
         log_file=str(broker.log_file),
     )
+
+
+def _write(path: Path, value: object) -> None:
+    part = path.with_suffix(".part")
+    part.write_bytes(msgspec.json.format(msgspec.json.encode(value)))
+    part.replace(path)
+
+
+def _ports_file() -> Path:
+    return state_folder() / "cluster-ports.json"
 
 
 def _state_file() -> Path:

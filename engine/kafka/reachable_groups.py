@@ -6,6 +6,7 @@ from engine.errors import ConnectionLost
 from engine.flow.ports import GroupListing, Listed
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.groups import KafkaGroups
+from policies.words import counted
 
 _COMMITS = "__consumer_offsets"
 
@@ -30,7 +31,7 @@ class ReachableGroups(KafkaGroups):
         commits = metadata.topics.get(_COMMITS)
         unled = sum(one.leader < 0 for one in commits.partitions.values()) if commits is not None else 0
         if unled:
-            self.missing[f"{unled} partitions of {_COMMITS} of cluster {alias!r}"] = "no leader"
+            self.missing[f"{counted(unled, 'partition')} of {_COMMITS} of cluster {alias!r}"] = "no leader"
         return Listed(listed.groups)
 
     async def _list_at(self, node: int) -> list[GroupListing]:

@@ -16,6 +16,8 @@ from deploy.local import probe
 from deploy.local.cluster import Cluster
 from deploy.local.errors import ClusterError
 from deploy.local.ports import HOST
+from deploy.local.tools import run_tool
+from tests.harness.shell import ROOT
 
 pytestmark = pytest.mark.integration
 
@@ -31,7 +33,11 @@ def produce(cluster: Cluster, topic: str, records: int) -> None:
 
 
 def end_offsets(cluster: Cluster, topic: str) -> dict[str, int]:
-    answer = cluster.tool(OFFSETS, "--bootstrap-server", cluster.bootstrap_servers, "--topic", topic)
+    return end_offsets_of(cluster.bootstrap_servers, topic)
+
+
+def end_offsets_of(servers: str, topic: str) -> dict[str, int]:
+    answer = run_tool(OFFSETS, "--bootstrap-server", servers, "--topic", topic)
     return {line.rpartition(":")[0]: int(line.rpartition(":")[2]) for line in answer.splitlines()}
 
 
@@ -120,14 +126,16 @@ def wait_dead(pid: int) -> None:
 
 def raymirror(*words: str, path: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "actors.cli.main", *words]
-    environment = {**os.environ, "PATH": path}
-    return subprocess.run(command, capture_output=True, text=True, timeout=180, env=environment, check=False)
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=180, env=environment, check=False, cwd=Path(path)
+    )
 
 
 def test_the_clusters_go_up_and_down_from_any_shell_without_a_java_of_the_system(tmp_path: Path) -> None:
     no_java = str(tmp_path)
     assert raymirror("cluster", "status", path=no_java).returncode == 3
-    up = raymirror("cluster", "up", path=no_java)
+    up = raymirror("cluster", "up", "--sample", path=no_java)
     try:
         assert up.returncode == 0, up.stderr
         shown = json.loads(raymirror("cluster", "status", "--json", path=no_java).stdout)
@@ -137,7 +145,20 @@ def test_the_clusters_go_up_and_down_from_any_shell_without_a_java_of_the_system
         assert "already up" in raymirror("cluster", "up", path=no_java).stdout
         os.kill(pids[0], signal.SIGKILL)
         wait_dead(pids[0])
-        assert raymirror("cluster", "status", path=no_java).returncode == 1
+        dead = raymirror("cluster", "status", path=no_java)
+        assert dead.returncode == 1
+        assert "dead" in dead.stdout
+        assert "raymirror cluster up" in dead.stdout
+        again = raymirror("cluster", "up", path=no_java)
+        assert again.returncode == 0, again.stderr
+        assert "1 dead broker started again" in again.stdout
+        after = json.loads(raymirror("cluster", "status", "--json", path=no_java).stdout)["clusters"]
+        assert [one["bootstrap_servers"] for one in after] == [one["bootstrap_servers"] for one in shown["clusters"]]
+        pids = [broker["pid"] for cluster in after for broker in cluster["brokers"]]
+        server = after[0]["bootstrap_servers"]
+        assert sum(end_offsets_of(server, "orders|clicks").values()) == 2000
+        config = (tmp_path / "mm2.properties").read_text()
+        assert all(one["bootstrap_servers"] in config for one in after)
     finally:
         down = raymirror("cluster", "down", path=no_java)
     assert down.returncode == 0, down.stderr

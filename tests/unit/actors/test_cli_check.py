@@ -1,8 +1,13 @@
 """What `raymirror check` prints of a flow."""
 
+import json
+from pathlib import Path
+
 import pytest
 
+from actors.cli import check, main
 from actors.cli.check import show
+from engine.config import load_config
 from engine.preflight import FlowPreview, TopicPreview
 from policies.model import FlowName
 
@@ -35,3 +40,19 @@ def test_brokers_that_do_not_say_how_long_they_remember_producers_are_named() ->
     text = FlowPreview(flow=FLOW, topics=(), left_out=0, unread_expiry=(1, 3)).expiry_text()
     assert "producer.id.expiration.ms may not be read of 2 brokers of cluster 'B' (1, 3)" in text
     assert "grant DescribeConfigs on the cluster" in text
+
+
+def test_json_is_one_object(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mm2.properties"
+    path.write_text(
+        "clusters = A, B\nA.bootstrap.servers = 127.0.0.1:1\nB.bootstrap.servers = 127.0.0.1:2\n"
+        "A->B.enabled = true\nA->B.topics = t\n"
+    )
+    flow = FlowPreview(flow=FLOW, topics=(TOPIC,), left_out=0)
+    monkeypatch.setattr(check, "prepare", lambda config: (load_config(config), (flow,)))
+    assert main.main(["check", str(path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["ready"] is True
+    assert [topic["target"] for topic in found["flows"][0]["topics"]] == ["A.t"]

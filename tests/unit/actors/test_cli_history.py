@@ -111,7 +111,7 @@ def test_a_configuration_without_storage_is_named(storage: Path, capsys: pytest.
 def test_report_writes_one_page(storage: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "report.html"
     assert main.main(["report", "--since", "1h", "--config", str(configured(storage)), "-o", str(out)]) == 0
-    assert "flows: 1, topics: 3, breaches of an objective: 1" in capsys.readouterr().out
+    assert "1 flow, 3 topics, breaches of an objective: 1" in capsys.readouterr().out
     assert out.read_text().startswith("<!DOCTYPE html>")
     assert [path.name for path in tmp_path.glob("*report*")] == ["report.html"]
 

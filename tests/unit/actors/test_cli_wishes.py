@@ -58,7 +58,7 @@ def meet(monkeypatch: pytest.MonkeyPatch, module: Any, mirror: FakeMirror) -> No
     monkeypatch.setattr(module, "running_mirror", running_mirror)
 
 
-ARGS = argparse.Namespace(flow=None, topics=(), timeout=0.0)
+ARGS = argparse.Namespace(flow=None, topics=(), timeout=0.0, json=False)
 
 
 def test_what_is_remembered_is_done(

@@ -1,201 +1,213 @@
-"""What `run` notes of its mirror's end, for commands that come meanwhile and later."""
+"""What a closed terminal, SIGTERM and lost output do to a command."""
 
-import argparse
+import errno
 import os
-from collections.abc import Callable
+import pty
+import signal
+import subprocess
+import sys
+import threading
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import msgspec
 import pytest
 
-from actors import connect, mirror, session
-from actors.cli import asking, exits, failover, stop
-from actors.connect import RayUnreachable
-from actors.ending import EndNotes
-from actors.follow import follow
-from actors.mirror import MirrorLost
-from actors.session import MirrorEnds, MirrorPlace, NoMirror, StateFile
-from actors.status import MirrorStatus
-from tests.unit.actors.fakes import Clock, FakeFleet
-from tests.unit.actors.mirrors import started
+from actors import ending
+from actors.cli import main
+from actors.cli.foreground import LastingView
+from actors.cli.output_file import NoOutputFile, OutputFile
+from actors.follow import Asked, stop_signals
+from tests.harness.shell import ROOT
+from tests.unit.actors.test_cli_main import command
 
-ARGS = argparse.Namespace(address=None, mirror=None, timeout=0.0)
-NAME = "raymirror-one"
+DEADLINE_S = 60.0
 
 
-@pytest.fixture
-def status(fleet: FakeFleet, clock: Clock) -> MirrorStatus:
-    return started(fleet, clock).status()
-
-
-def own() -> StateFile:
-    """Say of a mirror that this very process has it."""
-    pid = os.getpid()
-    return StateFile(
-        address="h:1",
-        namespace=NAME,
-        pid=pid,
-        pid_start=session.process_start(pid) or 0,
-        version="0",
-        config_path="mm2.properties",
-        config_digest="d",
-        local=True,
+def python(code: str, **words: Any) -> subprocess.CompletedProcess[str]:
+    """Run a program of its own: these tests bend signals and standard output."""
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+        cwd=ROOT,
+        **({"capture_output": True} | words),
     )
 
 
-@pytest.fixture
-def place() -> MirrorPlace:
-    session.write(own(), os.environ)
-    return session.find(None, None, os.environ)
-
-
-def notes_of(*, local: bool = True, warn: Callable[[str], None] = pytest.fail) -> EndNotes:
-    return EndNotes(NAME, "mm2.properties", local=local, warn=warn)
-
-
-def refused(place: MirrorPlace) -> str:
-    """Say what is known of the end; empty where the mirror goes on."""
-    try:
-        session.refuse_ended(place, 0, os.environ)
-    except NoMirror as none:
-        return f"{type(none).__name__}: {none}"
-    return ""
-
-
-@pytest.mark.parametrize("phase", ["draining", "stopped"])
-def test_a_mirror_of_its_own_ray_ends_once_it_drains(status: MirrorStatus, place: MirrorPlace, phase: str) -> None:
-    notes = notes_of()
-    notes.hear(status)
-    assert not refused(place)
-    notes.hear(msgspec.structs.replace(status, phase=phase))
-    notes.ends()  # once is enough
-    assert refused(place).startswith("MirrorEnds: mirror one has been ending")
-    assert "A->B running, 2 topics, 3 partitions" in refused(place)
-    notes.ended(in_order=True)
-    session.remove(NAME, os.getpid(), os.environ)
-    assert "mirror one ended" in refused(place)
-    assert "A->B running" in refused(place)
-
-
-def test_a_mirror_on_a_ray_cluster_has_ended_when_it_has_stopped(status: MirrorStatus, place: MirrorPlace) -> None:
-    notes = notes_of(local=False)
-    notes.hear(msgspec.structs.replace(status, phase="draining"))
-    notes.ended(in_order=True)  # others follow it
-    session.remove(NAME, os.getpid(), os.environ)
-    assert "process" in refused(place)
-    notes.hear(msgspec.structs.replace(status, phase="stopped"))
-    notes.ended(in_order=False)
-    assert "mirror one ended not in order" in refused(place)
-
-
-def test_an_end_that_cannot_be_noted_is_an_end_all_the_same(
-    place: MirrorPlace, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
+def test_a_command_that_a_signal_ends_clears_away_and_says_so_by_its_exit_code(
+    number: signal.Signals, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    warned: list[str] = []
-    notes = notes_of(warn=warned.append)
+    cleared = []
 
-    def full(_path: Path, _note: object) -> None:
-        raise OSError(28, "No space left on device")
+    def work(_args: object) -> int:
+        try:
+            signal.raise_signal(number)
+        finally:
+            signal.raise_signal(number)  # the second one breaks nothing off
+            cleared.append(True)
+        return 0
 
-    monkeypatch.setattr(session, "_put", full)
-    notes.ends()
-    notes.ended(in_order=True)
-    assert not refused(place)
-    assert [("cannot be noted in" in text, "No space left" in text) for text in warned] == [(True, True)] * 2
-
-
-def found(monkeypatch: pytest.MonkeyPatch, failure: Exception | None = None) -> list[str]:
-    """Have a Ray that answers, or does not; give what is asked of it."""
-    asked: list[str] = []
-
-    def attach(address: str, *, local: bool) -> Any:
-        asked.append(address)
-        if failure is not None:
-            notes_of(local=local).ends()
-            raise failure
-        return SimpleNamespace(close=lambda: asked.append("close"))
-
-    monkeypatch.setattr(connect, "attach", attach)
-    monkeypatch.setattr(mirror, "join", lambda _connection, _place: "mirror")
-    return asked
+    before = signal.getsignal(number)
+    command(monkeypatch, 0)
+    monkeypatch.setattr(sys.modules["tried_command"], "run", work)
+    assert main.main(["try"]) == 128 + number
+    assert cleared == [True]
+    assert signal.getsignal(number) == before
+    assert capsys.readouterr().err == ""
 
 
-def test_a_mirror_that_ends_is_not_asked(place: MirrorPlace, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = found(monkeypatch)
-    with asking.running_mirror(ARGS) as (handle, where):
-        assert str(handle) == "mirror"
-        assert where == place
-    assert asked == ["h:1", "close"]
-    notes_of().ends()
-    with pytest.raises(MirrorEnds), asking.running_mirror(ARGS):
-        pytest.fail("it ends")
-    assert asked == ["h:1", "close"]
+def test_a_signal_that_nohup_ignores_stays_ignored() -> None:
+    done = python(
+        "import signal\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
+        "from actors.ending import ended_by_signals\n"
+        "from actors.follow import stop_signals\n"
+        "with ended_by_signals():\n"
+        "    signal.raise_signal(signal.SIGHUP)\n"
+        "with stop_signals() as asked:\n"
+        "    signal.raise_signal(signal.SIGHUP)\n"
+        "    print(asked.wait(0.0))\n"
+    )
+    assert (done.stdout, done.returncode) == ("False\n", 0), done.stderr
 
 
-def test_a_mirror_that_ended_while_it_was_asked_says_so_and_not_that_it_does_not_answer(
-    place: MirrorPlace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found(monkeypatch, RayUnreachable("h:1", "refused"))
-    with pytest.raises(MirrorEnds), asking.running_mirror(ARGS):
-        pytest.fail("it ends")
-    session.write(own(), os.environ)
-    found(monkeypatch)
-    with pytest.raises(MirrorLost), asking.running_mirror(ARGS):
-        raise MirrorLost(NAME, "no answer in 15 s")
-    with pytest.raises(MirrorEnds), asking.running_mirror(ARGS):
-        _end_and_lose()
-    assert failover.is_noted(place)
+def test_a_hangup_asks_for_the_end() -> None:
+    with stop_signals() as asked:
+        signal.raise_signal(signal.SIGHUP)
+        assert asked.wait(DEADLINE_S)
 
 
-def _end_and_lose() -> None:
-    notes_of().ends()
-    raise MirrorLost(NAME, "ActorDiedError")
+def test_processes_that_are_started_meanwhile_ignore_a_hangup_and_it_is_delivered_afterwards() -> None:
+    done = python(
+        "import os, signal, subprocess, sys\n"
+        "from actors.ending import hangup_held\n"
+        "came = []\n"
+        "signal.signal(signal.SIGHUP, lambda *_: came.append(1))\n"
+        "with hangup_held():\n"
+        "    os.kill(os.getpid(), signal.SIGHUP)\n"
+        "    code = 'import signal; print(signal.getsignal(signal.SIGHUP) is signal.SIG_IGN)'\n"
+        "    subprocess.run([sys.executable, '-c', code], check=True)\n"
+        "    assert not came\n"
+        "print(came)\n"
+    )
+    assert done.stdout == "True\n[1]\n", done.stderr
 
 
-def test_a_ray_that_does_not_answer_is_no_mirror(place: MirrorPlace, monkeypatch: pytest.MonkeyPatch) -> None:
-    def attach(address: str, *, local: bool) -> Any:
-        raise RayUnreachable(address, f"refused, local={local}")
+def test_off_the_main_thread_signals_are_left_alone() -> None:
+    found = []
 
-    monkeypatch.setattr(connect, "attach", attach)
-    with pytest.raises(NoMirror, match="refused, local=True"), asking.running_mirror(ARGS):
-        pytest.fail("nobody answers")
-    assert not failover.is_noted(place)
+    def work() -> None:
+        with ending.ended_by_signals():
+            found.append(signal.getsignal(signal.SIGHUP))
 
-
-def test_stop_waits_for_a_mirror_that_ends_already(
-    place: MirrorPlace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    asked = found(monkeypatch)
-    notes_of().ends()
-    assert stop.run(ARGS) == exits.FAILED  # it is this process, which goes on
-    assert f"process {place.pid} still runs" in capsys.readouterr().err
-    monkeypatch.setattr(stop, "process_start", lambda _pid: None)
-    assert stop.run(ARGS) == exits.OK
-    assert capsys.readouterr().out == "stopped\n"
-    assert asked == []
+    before = signal.getsignal(signal.SIGHUP)
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(DEADLINE_S)
+    assert found == [before]
 
 
-def test_a_mirror_ends_with_its_last_flow(status: MirrorStatus) -> None:
-    def lost() -> MirrorStatus:
-        raise MirrorLost(NAME, "it has ended")
+def test_what_is_printed_to_a_closed_terminal_goes_nowhere() -> None:
+    master, slave = pty.openpty()
+    os.close(master)
+    done = python(
+        "import sys\n"
+        "from actors.ending import drop_lost_output\n"
+        "try:\n"
+        "    print('lost', flush=True)\n"
+        "except OSError as error:\n"
+        "    print(error.errno, file=sys.stderr)\n"
+        "drop_lost_output()\n"
+        "print('nowhere', flush=True)\n",
+        stdout=slave,
+        stderr=subprocess.PIPE,
+        capture_output=False,
+    )
+    os.close(slave)
+    assert (done.returncode, done.stderr) == (0, f"{errno.EIO}\n")
 
-    for answer, ends in (
-        (lambda: status, False),
-        (lambda: msgspec.structs.replace(status, phase="draining"), True),
-        (lost, True),
-    ):
-        handle: Any = SimpleNamespace(status=answer)
-        assert failover.mirror_ends(handle) is ends
+
+class Lost:
+    """A view whose output cannot be written."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def show(self, _status: object) -> None:
+        raise OSError(self.number, os.strerror(self.number))
+
+    def say(self, _text: str) -> None:
+        raise OSError(self.number, os.strerror(self.number))
 
 
-def test_who_follows_hears_every_status(status: MirrorStatus) -> None:
-    stopped = msgspec.structs.replace(status, phase="stopped")
-    answers, heard, shown = iter((status, stopped)), list[MirrorStatus](), list[tuple[str, int]]()
-    handle: Any = SimpleNamespace(follow=lambda: next(answers))
-    view: Any = SimpleNamespace(show=lambda one: shown.append((one.phase, len(heard))))
-    asked: Any = SimpleNamespace(wait=lambda _timeout_s: False)
-    assert follow(handle, view, asked, hear=heard.append) is stopped
-    assert heard == [status, stopped]
-    assert shown == [("running", 1), ("stopped", 2)]  # what is noted of the end is not held up by a terminal
+@pytest.mark.parametrize(("number", "ends"), [(errno.EIO, False), (errno.ENOSPC, False), (errno.EPIPE, True)])
+def test_a_mirror_outlasts_who_reads_it(number: int, ends: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    dropped: list[bool] = []
+    monkeypatch.setattr("actors.cli.foreground.drop_unread_pipe", lambda: dropped.append(True))
+    asked = Asked()
+    view = LastingView(Lost(number), asked)
+    view.say("anybody there?")
+    assert asked.wait(0.0) == ends
+    assert dropped == ([True] if ends else [])
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_what_is_printed_to_a_pipe_that_nobody_reads_goes_nowhere(shared: bool) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = python(
+        "import os, sys\n"
+        "from actors.ending import drop_unread_pipe\n"
+        "drop_unread_pipe()\n"
+        "print('nowhere', flush=True)\n"
+        "print('error', file=sys.stderr, flush=True)\n",
+        stdout=write,
+        stderr=write if shared else subprocess.PIPE,
+        capture_output=False,
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, None if shared else "error\n")
+
+
+def test_another_failure_of_a_view_is_not_hidden() -> None:
+    with pytest.raises(OSError, match="Bad file"):
+        LastingView(Lost(errno.EBADF), Asked()).say("x")
+
+
+FULL = """
+import sys
+from pathlib import Path
+from actors.cli.output_file import OutputFile
+
+with OutputFile(Path(sys.argv[1]), most_bytes=100, old_files=2) as output:
+    for number in range(6):
+        print(f"{number}" * 60, flush=True)
+        print(f"error {number}", file=sys.stderr, flush=True)
+        output.turn()
+print("afterwards")
+"""
+
+
+def test_a_full_output_file_is_renamed_and_two_old_ones_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "mirror.log"
+    done = subprocess.run(
+        [sys.executable, "-c", FULL, str(path)],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+        check=False,
+        cwd=ROOT,
+    )
+    assert (done.stdout, done.stderr) == ("afterwards\n", "")
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["mirror.log", "mirror.log.1", "mirror.log.2"]
+    assert path.read_text() == ""
+    assert path.stat().st_mode & 0o777 == 0o600
+    lines = (tmp_path / "mirror.log.2").read_text() + (tmp_path / "mirror.log.1").read_text()
+    assert [line for line in lines.splitlines() if "error" in line] == [f"error {number}" for number in (2, 3, 4, 5)]
+
+
+def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(NoOutputFile, match="cannot be written"):
+        OutputFile(tmp_path / "nowhere" / "mirror.log")

@@ -69,7 +69,7 @@ def test_a_flow_that_failed_over_ends_alone_and_may_come_back(fleet: FakeFleet, 
     assert (status.phase, status.desired) == ("running", Desired.RUNNING)
     assert fleet.kept[-1].state is Desired.STOPPED
     (told,) = [event for event in fleet.told if isinstance(event, FailedOver)]
-    assert "with 0 records not copied; not on the target where they stand on the source: 1 of 3 consumer" in told.text()
+    assert "with 0 records not copied; consumer groups not exactly as on the source: 1 of 3" in told.text()
     supervisor.command(Command.RESUME)
     assert supervisor.status().flows[0].desired is Desired.STOPPED, "it was said to all"
     supervisor.command(Command.RESUME, str(FLOW))

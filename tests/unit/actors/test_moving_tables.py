@@ -73,7 +73,7 @@ def test_a_failover_tells_what_is_left(capsys: pytest.CaptureFixture[str]) -> No
     assert "and 1 more partition;" in said
     assert "group denied: no right" in said
     assert "group shared: not mirrored: share group" in said
-    assert "60 consumer groups: 8 stand on the target exactly where they stood, 52 do not" in said
+    assert "60 consumer groups: 8 exactly as on the source, 52 not" in said
     outcome = failover.outcome_of(tuple(rows), standing)
     assert (outcome.records, outcome.unequal, outcome.partitions, outcome.undrained) == (-1, 52, 2, 1)
     assert failover.outcome_of(tuple(rows[:1]), standing).records == 0

@@ -71,7 +71,7 @@ class Slow(FakeMirror):
 
 
 def arguments(timeout: float) -> argparse.Namespace:
-    return argparse.Namespace(flow=None, topics=(), timeout=timeout)
+    return argparse.Namespace(flow=None, topics=(), timeout=timeout, json=False)
 
 
 def test_pause_returns_when_it_is_so(

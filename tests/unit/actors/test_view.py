@@ -221,12 +221,21 @@ def test_configs_say_what_was_done_and_what_is_left() -> None:
     assert configs_text(quiet) == "configs and ACLs: 1,200 topics compared, 3 changes"
     loud = msgspec.structs.replace(report, conflicts=2, failures=1, trouble="connection lost: b:1")
     of = msgspec.structs.replace(flow(), configs=loud)
-    assert configs_text(of).endswith(
-        "3 changes, 2 conflicts (raymirror plan shows them), 1 failures, connection lost: b:1"
-    )
+    assert configs_text(of).endswith("3 changes, 2 conflicts (see raymirror plan), 1 failure, connection lost: b:1")
     out = io.StringIO()
     Console(file=out, width=400).print(render(status(of=of)))
     assert "A->B: configs and ACLs: 1,200 topics" in out.getvalue()
+
+
+def test_a_state_has_the_colour_of_its_meaning() -> None:
+    out = io.StringIO()
+    waiting = flow(waiting_for="patience")
+    Console(file=out, width=400, force_terminal=True, color_system="standard").print(render(status(of=waiting)))
+    drawn = out.getvalue()
+    assert "\x1b[33mrunning (1 topic paused)" in drawn
+    assert "\x1b[1;31m" in drawn  # a stopped partition
+    assert "\x1b[33mA->B: waiting for patience" in drawn
+    assert "\x1b[1;32m  running  " in drawn  # the mirror itself
 
 
 def test_spark_is_told_where_it_is_on() -> None:

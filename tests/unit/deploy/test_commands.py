@@ -1,5 +1,6 @@
 """Every command that a file of deploy/ runs or tells a reader to run is one that there is, with arguments it takes."""
 
+import configparser
 import re
 import shlex
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from actors import follow, launch
 from actors.cli.main import COMMANDS, build_parser
 
 CLONE = Path(__file__).parents[3]
@@ -49,3 +51,17 @@ def test_a_command_that_is_not_there_would_be_seen() -> None:
     assert "empty" not in COMMANDS
     with pytest.raises(SystemExit):
         build_parser("drain").parse_args(["drain", "--nodes", "this"])
+
+
+def test_the_service_starts_and_drains_the_mirror() -> None:
+    """SIGTERM reaches the command alone, and its drain has the time that it may take."""
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment, method-assign] # systemd's keys have capitals
+    unit.read(DEPLOY / "systemd" / "raymirror@.service")
+    service = unit["Service"]
+    words = shlex.split(service["ExecStart"].replace("%i", "orders"))
+    args = build_parser("run").parse_args(words[1:])
+    assert (args.config, args.name) == (Path("/etc/raymirror/orders.properties"), "orders")
+    assert Path(words[0]).parent == Path("/opt/raymirror/venv/bin")
+    assert service["KillMode"] == "mixed"
+    assert float(service["TimeoutStopSec"]) > launch.DRAIN_S + follow.DRAIN_MARGIN_S + 20

@@ -1,13 +1,16 @@
 """What one shell writes down and another reads."""
 
 import os
+import socket
 from pathlib import Path
 
 import psutil
 import pytest
 
 from deploy.local import state
+from deploy.local.broker import Broker
 from deploy.local.errors import ClusterError
+from deploy.local.ports import HOST, first_free, is_free
 from deploy.local.state import BrokerRecord, ClusterRecord
 
 
@@ -55,3 +58,55 @@ def test_two_commands_at_once_are_refused() -> None:
         state.locked_state(),
     ):
         pass
+
+
+def cluster_record(folder: Path, *brokers: BrokerRecord) -> ClusterRecord:
+    return ClusterRecord(name="source", bootstrap_servers="", folder=str(folder), brokers=brokers)
+
+
+def test_ports_outlast_the_clusters() -> None:
+    assert state.read_ports() == {}
+    state.state_folder().mkdir(parents=True)
+    one = BrokerRecord(node_id=1, port=21001, controller_port=21002, pid=1, started_at=0.0, log_file="")
+    state.write_records([cluster_record(Path("/nowhere"), one)])
+    state.forget_records()
+    assert state.read_records() == ()
+    assert state.read_ports() == {"source": [21001, 21002]}
+
+
+def test_the_first_ports_that_are_free_are_taken() -> None:
+    with socket.socket() as taken:
+        taken.bind((HOST, 0))
+        taken.listen(1)
+        port = taken.getsockname()[1]
+        free = first_free([], 2)
+        assert all(is_free(one) for one in free)
+        assert first_free([[port, free[0]], [free[0]], free], 2) == free
+        assert port not in first_free([[port, free[0]], [0, 0]], 2)
+
+
+def test_only_dead_brokers_are_started_again_on_their_ports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    me = psutil.Process()
+    launched: list[tuple[int, int, int]] = []
+
+    def launch(self: Broker, _heap_mib: int) -> None:
+        launched.append((self.node_id, self.port, self.address.controller_port))
+
+    monkeypatch.setattr(Broker, "launch", launch)
+    monkeypatch.setattr(Broker, "wait_ready", lambda _self, alive: launched.append((alive, 0, 0)))
+    monkeypatch.setattr(Broker, "pid", property(lambda _self: me.pid))
+    alive = BrokerRecord(
+        node_id=1, port=21001, controller_port=21002, pid=me.pid, started_at=me.create_time(), log_file="a"
+    )
+    dead = BrokerRecord(node_id=2, port=21003, controller_port=21004, pid=me.pid, started_at=0.0, log_file="b")
+    state.state_folder().mkdir(parents=True)
+    state.revive_recorded([cluster_record(tmp_path, alive, dead)])
+    assert launched == [(2, 21003, 21004), (2, 0, 0)]
+    (now,) = state.read_records()
+    assert now.brokers[0] == alive
+    assert state.living_process(now.brokers[1]) is not None
+
+
+def test_clusters_whose_folder_is_gone_are_not_started_again(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match="gone"):
+        state.revive_recorded([cluster_record(tmp_path / "gone", record(1, 0.0))])

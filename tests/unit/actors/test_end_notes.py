@@ -1,0 +1,201 @@
+"""What `run` notes of its mirror's end, for commands that come meanwhile and later."""
+
+import argparse
+import os
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from actors import connect, mirror, session
+from actors.cli import asking, exits, failover, stop
+from actors.connect import RayUnreachable
+from actors.end_notes import EndNotes
+from actors.follow import follow
+from actors.mirror import MirrorLost
+from actors.session import MirrorEnds, MirrorPlace, NoMirror, StateFile
+from actors.status import MirrorStatus
+from tests.unit.actors.fakes import Clock, FakeFleet
+from tests.unit.actors.mirrors import started
+
+ARGS = argparse.Namespace(address=None, mirror=None, timeout=0.0)
+NAME = "raymirror-one"
+
+
+@pytest.fixture
+def status(fleet: FakeFleet, clock: Clock) -> MirrorStatus:
+    return started(fleet, clock).status()
+
+
+def own() -> StateFile:
+    """Say of a mirror that this very process has it."""
+    pid = os.getpid()
+    return StateFile(
+        address="h:1",
+        namespace=NAME,
+        pid=pid,
+        pid_start=session.process_start(pid) or 0,
+        version="0",
+        config_path="mm2.properties",
+        config_digest="d",
+        local=True,
+    )
+
+
+@pytest.fixture
+def place() -> MirrorPlace:
+    session.write(own(), os.environ)
+    return session.find(None, None, os.environ)
+
+
+def notes_of(*, local: bool = True, warn: Callable[[str], None] = pytest.fail) -> EndNotes:
+    return EndNotes(NAME, "mm2.properties", local=local, warn=warn)
+
+
+def refused(place: MirrorPlace) -> str:
+    """Say what is known of the end; empty where the mirror goes on."""
+    try:
+        session.refuse_ended(place, 0, os.environ)
+    except NoMirror as none:
+        return f"{type(none).__name__}: {none}"
+    return ""
+
+
+@pytest.mark.parametrize("phase", ["draining", "stopped"])
+def test_a_mirror_of_its_own_ray_ends_once_it_drains(status: MirrorStatus, place: MirrorPlace, phase: str) -> None:
+    notes = notes_of()
+    notes.hear(status)
+    assert not refused(place)
+    notes.hear(msgspec.structs.replace(status, phase=phase))
+    notes.ends()  # once is enough
+    assert refused(place).startswith("MirrorEnds: mirror one has been ending")
+    assert "A->B running, 2 topics, 3 partitions" in refused(place)
+    notes.ended(in_order=True)
+    session.remove(NAME, os.getpid(), os.environ)
+    assert "mirror one ended" in refused(place)
+    assert "A->B running" in refused(place)
+
+
+def test_a_mirror_on_a_ray_cluster_has_ended_when_it_has_stopped(status: MirrorStatus, place: MirrorPlace) -> None:
+    notes = notes_of(local=False)
+    notes.hear(msgspec.structs.replace(status, phase="draining"))
+    notes.ended(in_order=True)  # others follow it
+    session.remove(NAME, os.getpid(), os.environ)
+    assert "process" in refused(place)
+    notes.hear(msgspec.structs.replace(status, phase="stopped"))
+    notes.ended(in_order=False)
+    assert "mirror one ended not in order" in refused(place)
+
+
+def test_an_end_that_cannot_be_noted_is_an_end_all_the_same(
+    place: MirrorPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    warned: list[str] = []
+    notes = notes_of(warn=warned.append)
+
+    def full(_path: Path, _note: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(session, "_put", full)
+    notes.ends()
+    notes.ended(in_order=True)
+    assert not refused(place)
+    assert [("cannot be noted in" in text, "No space left" in text) for text in warned] == [(True, True)] * 2
+
+
+def found(monkeypatch: pytest.MonkeyPatch, failure: Exception | None = None) -> list[str]:
+    """Have a Ray that answers, or does not; give what is asked of it."""
+    asked: list[str] = []
+
+    def attach(address: str, *, local: bool) -> Any:
+        asked.append(address)
+        if failure is not None:
+            notes_of(local=local).ends()
+            raise failure
+        return SimpleNamespace(close=lambda: asked.append("close"))
+
+    monkeypatch.setattr(connect, "attach", attach)
+    monkeypatch.setattr(mirror, "join", lambda _connection, _place: "mirror")
+    return asked
+
+
+def test_a_mirror_that_ends_is_not_asked(place: MirrorPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = found(monkeypatch)
+    with asking.running_mirror(ARGS) as (handle, where):
+        assert str(handle) == "mirror"
+        assert where == place
+    assert asked == ["h:1", "close"]
+    notes_of().ends()
+    with pytest.raises(MirrorEnds), asking.running_mirror(ARGS):
+        pytest.fail("it ends")
+    assert asked == ["h:1", "close"]
+
+
+def test_a_mirror_that_ended_while_it_was_asked_says_so_and_not_that_it_does_not_answer(
+    place: MirrorPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found(monkeypatch, RayUnreachable("h:1", "refused"))
+    with pytest.raises(MirrorEnds), asking.running_mirror(ARGS):
+        pytest.fail("it ends")
+    session.write(own(), os.environ)
+    found(monkeypatch)
+    with pytest.raises(MirrorLost), asking.running_mirror(ARGS):
+        raise MirrorLost(NAME, "no answer in 15 s")
+    with pytest.raises(MirrorEnds), asking.running_mirror(ARGS):
+        _end_and_lose()
+    assert failover.is_noted(place)
+
+
+def _end_and_lose() -> None:
+    notes_of().ends()
+    raise MirrorLost(NAME, "ActorDiedError")
+
+
+def test_a_ray_that_does_not_answer_is_no_mirror(place: MirrorPlace, monkeypatch: pytest.MonkeyPatch) -> None:
+    def attach(address: str, *, local: bool) -> Any:
+        raise RayUnreachable(address, f"refused, local={local}")
+
+    monkeypatch.setattr(connect, "attach", attach)
+    with pytest.raises(NoMirror, match="refused, local=True"), asking.running_mirror(ARGS):
+        pytest.fail("nobody answers")
+    assert not failover.is_noted(place)
+
+
+def test_stop_waits_for_a_mirror_that_ends_already(
+    place: MirrorPlace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = found(monkeypatch)
+    notes_of().ends()
+    assert stop.run(ARGS) == exits.FAILED  # it is this process, which goes on
+    assert f"process {place.pid} still runs" in capsys.readouterr().err
+    monkeypatch.setattr(stop, "process_start", lambda _pid: None)
+    assert stop.run(ARGS) == exits.OK
+    assert capsys.readouterr().out == "stopped\n"
+    assert asked == []
+
+
+def test_a_mirror_ends_with_its_last_flow(status: MirrorStatus) -> None:
+    def lost() -> MirrorStatus:
+        raise MirrorLost(NAME, "it has ended")
+
+    for answer, ends in (
+        (lambda: status, False),
+        (lambda: msgspec.structs.replace(status, phase="draining"), True),
+        (lost, True),
+    ):
+        handle: Any = SimpleNamespace(status=answer)
+        assert failover.mirror_ends(handle) is ends
+
+
+def test_who_follows_hears_every_status(status: MirrorStatus) -> None:
+    stopped = msgspec.structs.replace(status, phase="stopped")
+    answers, heard, shown = iter((status, stopped)), list[MirrorStatus](), list[tuple[str, int]]()
+    handle: Any = SimpleNamespace(follow=lambda: next(answers))
+    view: Any = SimpleNamespace(show=lambda one: shown.append((one.phase, len(heard))))
+    asked: Any = SimpleNamespace(wait=lambda _timeout_s: False)
+    assert follow(handle, view, asked, hear=heard.append) is stopped
+    assert heard == [status, stopped]
+    assert shown == [("running", 1), ("stopped", 2)]  # what is noted of the end is not held up by a terminal
