@@ -4,6 +4,7 @@ import argparse
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from actors import session
 from actors.mirror import Mirror
@@ -13,6 +14,26 @@ def add_place_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare how the mirror is found."""
     parser.add_argument("--address", help="its Ray cluster, HOST:PORT (default: RAY_ADDRESS, else the state file)")
     parser.add_argument("--mirror", metavar="NAME", help="name of the mirror, where several are running")
+
+
+def add_config_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare the configuration whose targets are asked where no mirror runs."""
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="where no mirror runs, say what the targets of this configuration hold, and from when; exit code 3",
+    )
+
+
+class NoConfigGiven(session.NoMirror):
+    """No mirror runs, and without a configuration nobody knows which target to ask."""
+
+    def __str__(self) -> str:
+        return (
+            f"no running mirror found ({self.looked}); start one with: raymirror run CONFIG; or let this command work"
+            " from what the target holds, without mirror and source: --config FILE"
+        )
 
 
 @contextmanager
