@@ -124,6 +124,22 @@ def ask(world: Rayless, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     return Ask(world, capsys)
 
 
+def test_translate_answers_by_the_last_checkpoints(ask: Ask, began_ms: int) -> None:
+    code, found = ask.json("translate", "dead-g", ask.config)
+    assert (code, found["source_state"]) == (4, "unknown")
+    assert found["source"]
+    assert [(row["topic"], row["partition"], row["source_offset"], row["stored"]) for row in found["rows"]] == [
+        (TOPIC, 0, 120, -1),
+        (TOPIC, 1, 40, -1),
+    ]
+    assert all(row["target_offset"] >= 0 and row["as_of_ms"] > began_ms for row in found["rows"])
+    code, _, errors = ask("translate", "nobody", ask.config)
+    assert (code, "no checkpoint" in errors) == (2, True), errors
+    code, found = ask.json("translate", "dead-g", ask.config, "--apply")
+    assert code == 4
+    assert all(row["stored"] == row["target_offset"] for row in found["rows"])
+
+
 async def test_a_failover_is_refused_while_a_mirror_elsewhere_has_the_flow(
     ask: Ask, world: Rayless, target_cluster: Cluster
 ) -> None:
