@@ -8,6 +8,8 @@ from pathlib import Path
 
 from actors import session
 from actors.mirror import Mirror
+from actors.status import MirrorStatus
+from engine.config import load_config
 
 
 def add_place_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,6 +36,16 @@ class NoConfigGiven(session.NoMirror):
             f"no running mirror found ({self.looked}); start one with: raymirror run CONFIG; or let this command work"
             " from what the target holds, without mirror and source: --config FILE"
         )
+
+
+def is_of_others(args: argparse.Namespace, status: MirrorStatus) -> str:
+    """Say why the mirror that was found is none of the configuration that was given; empty where it is, or none was."""
+    if args.config is None or args.address or args.mirror:
+        return ""
+    there = {flow.flow for flow in status.flows}
+    if any(str(flow.name) in there for flow in load_config(args.config).flows):
+        return ""
+    return f"the mirror that runs here copies {' and '.join(sorted(there))}"
 
 
 @contextmanager

@@ -124,6 +124,30 @@ def ask(world: Rayless, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.
     return Ask(world, capsys)
 
 
+def test_status_lag_and_events_tell_what_the_target_has(ask: Ask, began_ms: int) -> None:
+    code, found = ask.json("status", "--config", ask.config)
+    assert (code, found["running"]) == (3, False)
+    (flow,) = found["flows"]
+    assert (flow["flow"], flow["desired"], flow["owner"]["mirror"]) == (FLOW, "running", "raymirror-m")
+    assert (flow["owner"]["released"], flow["groups"]) == (True, 1)
+    assert began_ms < flow["owner"]["at_ms"] <= found["at_ms"]
+    assert [(one["topic"], one["source_next"], one["lag_records"]) for one in flow["partitions"]] == [
+        (TOPIC, RECORDS, None)
+    ] * 2
+    code, out, errors = ask("status", "--config", ask.config)
+    assert (code, "no mirror runs" in errors) == (3, True), errors
+    assert "as of" in out
+    code, found = ask.json("lag", "--config", ask.config)
+    rows = found["partitions"]
+    assert (code, [(row["partition"], row["source_next"], row["lag_records"]) for row in rows]) == (
+        3,
+        [(0, RECORDS, None), (1, RECORDS, None)],
+    )
+    assert all(row["as_of_ms"] > began_ms and "not known" in row["why"] for row in rows)
+    code, out, _ = ask("events", "--config", ask.config)
+    assert (code, "the last words" in out) == (3, True), out
+
+
 def test_translate_answers_by_the_last_checkpoints(ask: Ask, began_ms: int) -> None:
     code, found = ask.json("translate", "dead-g", ask.config)
     assert (code, found["source_state"]) == (4, "unknown")
@@ -175,5 +199,7 @@ async def test_a_failover_moves_the_groups(ask: Ask, target_cluster: Cluster, be
         read = [one.value.strip() for one in records if one.partition == partition]
         assert read == [b"v%d" % number for number in range(first, RECORDS)]
     assert b"failed_over" in b"".join([key or b"" for key in await event_keys(target_cluster)])
+    code, found = await asyncio.to_thread(ask.json, "status", "--config", ask.config)
+    assert (code, found["flows"][0]["desired"]) == (3, "stopped")
     code, out, _ = await asyncio.to_thread(ask, "failover", FLOW, "--config", ask.config)  # again
     assert (code, "no mirror" in out) == (4, True), out
