@@ -33,8 +33,8 @@ class NothingKnown(MirrorError):
     def __str__(self) -> str:
         return (
             f"topic {self.topic} on cluster {self.target!r} has no position that raymirror wrote for flow {self.flow}:"
-            " it was never copied by this name, so there is nothing to stop or to translate; check the flow's name and"
-            f" where {self.target}.bootstrap.servers leads"
+            " it was never copied by this name, or we may not describe the topic; check the flow's name, where"
+            f" {self.target}.bootstrap.servers leads, and that Describe and Read are granted on the topic"
         )
 
 
@@ -78,11 +78,17 @@ async def last_known(
 ) -> LastKnown:
     """Read the positions of the topics that a flow copies, as far as the target's brokers answer.
 
-    `partitions`: how many the topic has. Raises ConnectionLost, BrokerUnreachable where none of them can be read,
-    OtherCluster, KafkaRefusal.
+    `partitions`: how many the topic should have, which counts only where one of them is away. Raises ConnectionLost,
+    BrokerUnreachable where none of them can be read, OtherCluster, KafkaRefusal.
     """
-    led = await target.leaders([TopicPartition(topic, number) for number in range(partitions)])
-    records, unread = await _read(target, topic, sorted(one.partition for one in led))
+    unread: dict[str, str] = {}
+    try:
+        records = await target.read_stamped(topic)
+    except OtherCluster:
+        raise
+    except (BrokerUnreachable, ConnectionLost):
+        led = await target.leaders([TopicPartition(topic, number) for number in range(partitions)])
+        records, unread = await _those_that_answer(target, topic, sorted(one.partition for one in led))
     stamps: dict[bytes | None, int] = {record.key: record.timestamp for record in records}
     at_ms = {lane: stamp for key, stamp in stamps.items() if (lane := keys.decode(key)) is not None}
     stored = decode_positions(((record.key, record.value) for record in records), keys)
@@ -94,8 +100,8 @@ async def last_known(
     return LastKnown(lanes=tuple(lane for lane in lanes if lane is not None), unread=unread)
 
 
-async def _read(target: Cluster, topic: str, partitions: list[int]) -> tuple[list[Record], dict[str, str]]:
-    """Read what can be read; a partition whose broker is away hides only its own."""
+async def _those_that_answer(target: Cluster, topic: str, partitions: list[int]) -> tuple[list[Record], dict[str, str]]:
+    """Read partition by partition: one whose broker is away hides only its own."""
     found: dict[int, list[Record]] = {}
     failed: dict[int, BrokerUnreachable | ConnectionLost] = {}
     at_once = asyncio.Semaphore(_AT_ONCE)
