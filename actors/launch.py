@@ -45,12 +45,16 @@ def code_version() -> str:
         return "0+clone"
 
 
+def usual_name(config: MirrorConfig) -> str:
+    """Name the mirror of a configuration where nobody gives it a name: by its flows."""
+    return "_".join(f"{flow.name.source}-{flow.name.target}" for flow in config.flows)
+
+
 def plan_launch(
     path: Path, config: MirrorConfig, *, address: str | None, name: str | None = None, detached: bool = False
 ) -> LaunchPlan:
     """Decide what to launch: address given, else RAY_ADDRESS (which every Ray job has), else local. Raises OSError."""
-    flows = "_".join(f"{flow.name.source}-{flow.name.target}" for flow in config.flows)
-    namespace = session.namespace_of(name or flows)
+    namespace = session.namespace_of(name or usual_name(config))
     executors, heap = (config.spark.executors if config.spark.on else 0), config.spark.memory_bytes
     return LaunchPlan(
         spec=MirrorSpec(

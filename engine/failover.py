@@ -13,6 +13,7 @@ from engine.core.drain import Ends
 from engine.errors import BrokerUnreachable, ConnectionLost, OtherCluster
 from engine.flow.checkpoints import CheckpointLog
 from engine.flow.group_commits import GroupCommits
+from engine.flow.last_known import LastKnown, last_known, stored_state
 from engine.flow.standing import GroupStands, Standing, stand_by_checkpoints
 from engine.flow.stored_positions import stored_positions
 from engine.flow.translations import Translations
@@ -21,18 +22,17 @@ from engine.kafka.flow_clusters import check_clusters
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups import KafkaGroups
 from engine.kafka.partition_ends import BROKER_WITHIN_S, known_ends, partition_ends
+from engine.kafka.reach import SOURCE_WITHIN_S, open_source
 from engine.kafka.reachable_groups import ReachableGroups
 from engine.maps import maps_of
 from engine.settings import FlowConfig, MirrorConfig
+from engine.state import Key, Value
 from policies.model import TopicPartition
 
 CLIENT_ID = "raymirror-failover"
-SOURCE_WITHIN_S = 10.0
-"""A source that does not answer for so long is taken for gone."""
 LOOK_S = 10.0
 """The last look at the groups has so long at least, however little of the time is left."""
 _AGAIN_S = 0.25
-_GONE = (BrokerUnreachable, ConnectionLost, OSError, TimeoutError)
 
 
 class Failover:
@@ -60,13 +60,7 @@ class Failover:
         try:
             await target.open()
             await check_clusters(self._flow, None, target)
-            try:
-                async with asyncio.timeout(SOURCE_WITHIN_S):
-                    await source.open()
-            except _GONE as gone:
-                self.gone = str(gone) or f"no answer within {SOURCE_WITHIN_S:.0f} s"
-            else:
-                self.gone = await self._other_source()
+            self.gone = await open_source(source) or await self._other_source()
         except BaseException:
             await self._close()
             raise
@@ -99,6 +93,33 @@ class Failover:
     async def ends_of(self, lanes: Collection[TopicPartition]) -> Ends:
         """Ask where some partitions of the source end now; in bounded time."""
         return await known_ends(self._clients[0], lanes, BROKER_WITHIN_S)
+
+    async def stored(self) -> LastKnown:
+        """Read how far every partition was copied: for a flow that no mirror copies.
+
+        While the source answers, newer offset syncs count too. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal.
+        """
+        flow = self._flow
+        found = await last_known(
+            self._target, flow.positions_topic, flow.positions_partitions, flow.position_keys, flow.selection
+        )
+        if self.gone:
+            return found
+        await self._maps.follow()
+        heads = {lane.lane: self._maps.head(lane.lane) for lane in found.lanes if lane.ours}
+        return msgspec.structs.replace(
+            found,
+            lanes=tuple(
+                msgspec.structs.replace(lane, source_next=max(lane.source_next, head.source_next))
+                if (head := heads.get(lane.lane)) is not None
+                else lane
+                for lane in found.lanes
+            ),
+        )
+
+    async def state(self) -> dict[Key, Value]:
+        """Read the durable state of the flow. Raises what `stored_state` raises."""
+        return await stored_state(self._target, self._flow.name)
 
     async def hold(
         self, timeout_s: float, *, commit: bool, undrained: Mapping[TopicPartition, str], gone: str = ""

@@ -1,9 +1,10 @@
 """One group translated by hand: where it stands on both sides, and a commit on the target where that is asked for.
 
-In a process of its own, without Ray: it reads what copiers wrote, and writes nothing but commits.
+In a process of its own, without Ray: it reads what copiers wrote, and writes nothing but commits. Where the source does
+not answer, the group's last checkpoints say where it stood, and since when.
 """
 
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -11,18 +12,23 @@ import msgspec
 
 from engine.clients import client_for
 from engine.errors import MirrorError
+from engine.flow.checkpoints import CheckpointLog
 from engine.flow.group_commits import GroupCommits
+from engine.flow.last_known import last_known
 from engine.flow.ports import Answers, Offsets
 from engine.flow.translations import Place
 from engine.kafka.flow_clusters import check_clusters
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups import KafkaGroups
+from engine.kafka.reach import open_source
 from engine.maps import translations_of
 from engine.settings import FlowConfig, MirrorConfig
 from policies.groups import GroupState
 from policies.model import TopicPartition
 
 CLIENT_ID = "raymirror-translate"
+CHECKPOINT = "last checkpoint"
+"""How an offset is known while the source does not answer."""
 T = TypeVar("T")
 
 
@@ -35,6 +41,20 @@ class UnknownGroup(MirrorError):
 
     def __str__(self) -> str:
         return f"group {self.group!r} has neither members nor commits on cluster {self.cluster!r}; check its name"
+
+
+class NoCheckpoint(MirrorError):
+    """A group of which the target was never told, while the source does not answer: group, topic, target, why."""
+
+    def __init__(self, group: str, topic: str, target: str, why: str) -> None:
+        super().__init__(group, topic, target, why)
+        self.group, self.topic, self.target, self.why = group, topic, target, why
+
+    def __str__(self) -> str:
+        return (
+            f"the source does not answer ({self.why}), and topic {self.topic} on cluster {self.target!r} has no"
+            f" checkpoint of group {self.group!r}: nobody knows where it stood; check its name"
+        )
 
 
 class GroupFailed(MirrorError):
@@ -55,6 +75,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     `stored` is what the target has for the group, -1 for nothing; `mirrored` is false where the flow leaves it out, and
     `exact` where only a place before the true one is known, from MM2's syncs: some records would be read again.
+    `as_of_ms`: when the checkpoint was told that both offsets are of (Unix time), -1 where the source was asked.
     """
 
     topic: str
@@ -67,6 +88,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     stored: int = -1
     mirrored: bool = True
     exact: bool = True
+    as_of_ms: int = -1
 
     @property
     def equal(self) -> bool:
@@ -75,13 +97,17 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Translated(msgspec.Struct, frozen=True, kw_only=True):
-    """A group at one moment; `source_state` and `target_state` say whether it has members there."""
+    """A group at one moment; `source_state` and `target_state` say whether it has members there.
+
+    `source`: why the source could not be asked, so that its offsets are those of the last checkpoints.
+    """
 
     flow: str
     group: str
     source_state: str
     target_state: str
     rows: tuple[Row, ...]
+    source: str = ""
 
     @property
     def answered(self) -> bool:
@@ -102,7 +128,7 @@ class Translated(msgspec.Struct, frozen=True, kw_only=True):
 class GroupDesk:
     """One group of one flow, over connections of its own, as an async context.
 
-    Raises BrokerUnreachable, OtherCluster.
+    Raises BrokerUnreachable where the target does not answer, OtherCluster; a source that does not answer is `gone`.
     """
 
     def __init__(
@@ -119,12 +145,17 @@ class GroupDesk:
         self._source, self._target = (KafkaGroups(client) for client in self._clients)
         self._translations = translations_of(flow, source, target)
         self._commits = GroupCommits(flow.name, self._target, self._translations, backwards=backwards)
+        self._cluster = target
+        self._log = CheckpointLog(target, flow.naming.checkpoints_topic(flow.name.source), flow.request_timeout_s)
+        self.gone = ""
+        """Why the source cannot be asked; empty where it can."""
 
     async def __aenter__(self) -> Self:
         try:
-            for client in self._clients:
-                await client.open()
-            await check_clusters(self._flow, *self._clients)
+            source, target = self._clients
+            await target.open()
+            self.gone = await open_source(source)
+            await check_clusters(self._flow, None if self.gone else source, target)
         except BaseException:
             await self._close()
             raise
@@ -136,23 +167,24 @@ class GroupDesk:
         await self._close()
 
     async def _close(self) -> None:
+        await self._log.close()
         for client in self._clients:
             await client.close()
 
     async def look(self, *, apply: bool = False, stable: bool = False) -> Translated:
         """Translate the group as it stands now; `apply` commits on the target first, where that may be done.
 
-        Raises UnknownGroup, GroupFailed, ConnectionLost, BrokerUnreachable.
+        Raises UnknownGroup, NoCheckpoint, GroupFailed, ConnectionLost, BrokerUnreachable.
         """
+        if self.gone:
+            return await self._look_back(apply=apply)
         state = await self._ask(self._source.states([self._group]))
         commits = await self._ask(self._source.offsets([self._group], stable=stable))
         if state is GroupState.ABSENT and not commits:
             raise UnknownGroup(self._group, self._flow.name.source)
         places = await self._translations.places({self._group: commits})
         if apply:
-            failed = await self._commits.commit(places)
-            if failed:
-                raise GroupFailed(self._group, failed[self._group])
+            await self._commit(places[self._group])
         stored = await self._ask(self._target.offsets([self._group]))
         there = await self._ask(self._target.states([self._group]))
         return Translated(
@@ -162,6 +194,60 @@ class GroupDesk:
             target_state=there.value,
             rows=self._rows(commits, {place.lane: place for place in places[self._group]}, stored),
         )
+
+    async def _look_back(self, *, apply: bool) -> Translated:
+        """Say where the group stood by its last checkpoints; commit that where it is asked for."""
+        flow = self._flow
+        await self._log.read_stamped()
+        told = self._log.told.get(self._group)
+        if not told:
+            topic = flow.naming.checkpoints_topic(flow.name.source)
+            raise NoCheckpoint(self._group, topic, flow.name.target, self.gone)
+        positions = await last_known(
+            self._cluster, flow.positions_topic, flow.positions_partitions, flow.position_keys, flow.selection
+        )
+        lanes = {one.target: one.lane for one in positions.lanes}
+        places = [
+            Place(lanes[where], where, one.source, one.target, CHECKPOINT, one.metadata)
+            for where, one in sorted(told.items())
+            if where in lanes
+        ]
+        if apply:
+            await self._commit(places)
+        stored = await self._ask(self._target.offsets([self._group]))
+        there = await self._ask(self._target.states([self._group]))
+        stamps = self._log.stamps
+        rows = [
+            msgspec.structs.replace(
+                _row(place, stored), exact=False, as_of_ms=stamps.get((self._group, place.target), -1)
+            )
+            for place in places
+        ]
+        left = [
+            Row(
+                topic=where.topic,
+                partition=where.partition,
+                source_offset=one.source,
+                why_not="a topic of the target that the flow copies nothing to",
+                mirrored=False,
+                as_of_ms=stamps.get((self._group, where), -1),
+            )
+            for where, one in sorted(told.items())
+            if where not in lanes
+        ]
+        return Translated(
+            flow=str(flow.name),
+            group=self._group,
+            source_state="unknown",
+            target_state=there.value,
+            rows=(*rows, *left),
+            source=self.gone,
+        )
+
+    async def _commit(self, places: Sequence[Place]) -> None:
+        failed = await self._commits.commit({self._group: places})
+        if failed:
+            raise GroupFailed(self._group, failed[self._group])
 
     async def _ask(self, asked: Coroutine[Any, Any, Answers[T]]) -> T:
         answers = await asked

@@ -4,10 +4,13 @@ import argparse
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from actors import session
 from actors.mirror import Mirror
+from actors.status import MirrorStatus
 from engine.clock import wall_ms
+from engine.config import load_config
 
 
 def add_place_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,6 +19,36 @@ def add_place_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--mirror", "--name", dest="mirror", metavar="NAME", help="name of the mirror, where several are running"
     )
+
+
+def add_config_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare the configuration whose targets are asked where no mirror runs."""
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="where no mirror runs, say what the targets of this configuration hold, and from when; exit code 3",
+    )
+
+
+class NoConfigGiven(session.NoMirror):
+    """No mirror runs, and without a configuration nobody knows which target to ask."""
+
+    def __str__(self) -> str:
+        return (
+            f"no running mirror found ({self.looked}); start one with: raymirror run CONFIG; or let this command work"
+            " from what the target holds, without mirror and source: --config FILE"
+        )
+
+
+def is_of_others(args: argparse.Namespace, status: MirrorStatus) -> str:
+    """Say why the mirror that was found is none of the configuration that was given; empty where it is, or none was."""
+    if args.config is None or args.address or args.mirror:
+        return ""
+    there = {flow.flow for flow in status.flows}
+    if any(str(flow.name) in there for flow in load_config(args.config).flows):
+        return ""
+    return f"the mirror that runs here copies {' and '.join(sorted(there))}"
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`raymirror events`: what has happened in a running mirror."""
+"""`raymirror events`: what has happened in a running mirror; without one, what its targets hold."""
 
 import argparse
 import sys
@@ -6,10 +6,12 @@ import sys
 import msgspec
 
 from actors.cli import exits
-from actors.cli.asking import add_place_arguments, running_mirror
+from actors.cli.alone import events_alone
+from actors.cli.asking import NoConfigGiven, add_config_argument, add_place_arguments, is_of_others, running_mirror
 from actors.cli.flags import add_flow_argument
 from actors.colours import print_severity
 from actors.instants import clock_text, instant_ms
+from actors.session import NoMirror
 from actors.status import EventLine
 from engine.clock import wall_ms
 
@@ -26,19 +28,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--severity", choices=SEVERITIES, default="info", help="this and graver ones (info)")
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
     add_place_arguments(parser)
+    add_config_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ask once and print. Raises NoMirror, BadInstant."""
+    """Ask once and print. Raises NoConfigGiven, BadInstant, ConfigError, UnknownFlow."""
     since_ms = instant_ms(args.since, wall_ms()) if args.since else 0
-    with running_mirror(args) as (mirror, _):
-        events = mirror.status().events
+    code, why = exits.OK, ""
+    events: tuple[EventLine, ...] = ()
+    try:
+        with running_mirror(args) as (mirror, _):
+            status = mirror.status()
+    except NoMirror as none:
+        if args.config is None:
+            raise NoConfigGiven(none.looked) from none
+        why = none.looked
+    else:
+        events, why = status.events, is_of_others(args, status)
+    if why:
+        found, code = events_alone(args, why, since_ms)
+        events = tuple(event for flow in found.flows for event in flow.events or ())
     for event in chosen(events, args.flow, since_ms, args.severity):
         if args.json:
             sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
         else:
             print_severity(event.severity, event_line(event))
-    return exits.OK
+    return code
 
 
 def chosen(events: tuple[EventLine, ...], flow: str | None, since_ms: int, severity: str) -> list[EventLine]:

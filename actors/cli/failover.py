@@ -2,34 +2,37 @@
 
 drain what can be drained (or stop at the point reached) -> pause -> hold the groups until equal -> stop, with an event
 -> say what is left, partition by partition
+
+Where no mirror runs, `failover_alone` does it from what the target holds.
 """
 
 import argparse
 import asyncio
 import os
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
 
 from actors import session
 from actors.cli import exits
-from actors.cli.asking import add_place_arguments, running_mirror
+from actors.cli.asking import NoConfigGiven, add_place_arguments, running_mirror
 from actors.cli.draining import Budget, drain, lanes_of
-from actors.cli.failover_tables import show_back, show_outcome
+from actors.cli.failover_alone import fail_over_alone
+from actors.cli.failover_outcome import Result, outcome_of
+from actors.cli.failover_tables import show_alone, show_back, show_outcome
 from actors.cli.flags import add_needed_flow_argument
 from actors.cli.stillness import comes_to_rest, until
-from actors.events import Outcome
 from actors.mirror import Mirror, MirrorLost
 from actors.states import Command
 from actors.supervisor import UnknownFlow
 from engine.clock import wall_ms
 from engine.config import load_config
-from engine.core.drain import Ends, PartitionDrain, absent_lanes, judged, records_left, undrained
-from engine.core.rpo import TopicRpo, rpo_of
+from engine.core.drain import Ends, absent_lanes, judged, undrained
+from engine.core.rpo import rpo_of
 from engine.errors import MirrorError
 from engine.failover import Failover
-from engine.flow.standing import Standing
 from engine.flow.way_back import BackRow
 from engine.settings import FlowConfig, MirrorConfig
 
@@ -41,7 +44,7 @@ NOTED_S = 10.0
 
 
 class NoConfig(MirrorError):
-    """The way back was asked for, and neither a running mirror nor the arguments name a configuration."""
+    """Neither a running mirror nor the arguments name a configuration."""
 
     def __str__(self) -> str:
         return "no running mirror that names its configuration; give it: --config FILE"
@@ -63,37 +66,15 @@ class Unfinished(MirrorError):
         )
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What a failover found and left; `source`: why the source tells nothing at all."""
-
-    flow: str
-    source: str
-    partitions: tuple[PartitionDrain, ...]
-    rpo: tuple[TopicRpo, ...]
-    standing: Standing
-    stopped: bool
-
-    @property
-    def drained(self) -> bool:
-        """Whether all that the source holds is on the target: known of every partition, none left out."""
-        return not self.source and not undrained(self.partitions)
-
-    @property
-    def exit_code(self) -> int:
-        """What a script is told."""
-        if not self.stopped:
-            return exits.FAILED
-        return exits.OK if self.drained and self.standing.equal else exits.NOT_EQUAL
-
-    def as_json(self) -> dict[str, object]:
-        """Return it with what follows from it."""
-        return {**msgspec.to_builtins(self), "drained": self.drained, "equal": self.standing.equal}
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_needed_flow_argument(parser)
-    parser.add_argument("--config", type=Path, metavar="CONFIG", help="default: the running mirror's")
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="CONFIG",
+        help="default: the running mirror's; without a mirror it says which target to ask",
+    )
     parser.add_argument("--now", action="store_true", help="stop at the point reached, without copying what is left")
     parser.add_argument("--no-commit", action="store_true", help="commit nothing for groups, only say how they stand")
     parser.add_argument(
@@ -112,8 +93,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "exit codes: 0 the flow is stopped, every partition is drained and every group is equal (with --back:"
         " translated, and committed where asked), 4 it is stopped and some partition is not drained, or some group not"
-        " equal: which and why is printed, 1 the flow did not stop in time, or is paused, 2 bad input, 3 no mirror"
-        " running"
+        " equal: which and why is printed, 1 the flow did not stop in time, or is paused, or the failover did not"
+        " finish, 2 bad input, or a mirror elsewhere has the flow, 3 no mirror running, and no --config; with --config"
+        " and no mirror the flow is failed over from what its target holds, whether the source answers or not"
     )
 
 
@@ -121,22 +103,52 @@ def run(args: argparse.Namespace) -> int:
     """Do it and tell. Raises NoMirror, UnknownFlow, ConfigError, NoConfig, BrokerUnreachable, MirrorLost."""
     if args.back:
         return back(args)
-    with running_mirror(args) as (mirror, place):
-        status = mirror.status()
-        names = tuple(flow.flow for flow in status.flows)
-        if args.flow not in names:
-            raise UnknownFlow(args.flow, names)
-        config = load_config(args.config or Path(status.config_path))
-        result = asyncio.run(fail_over(mirror, config, chosen(config, args.flow), args))
-        if result.stopped and place.pid and not is_noted(place) and mirror_ends(mirror):
-            until(NOTED_S, lambda: is_noted(place))  # whoever asks next is told at once that it ends
+    result = with_mirror(args)
     if args.json:
         print(msgspec.json.encode(result.as_json()).decode())
     else:
+        if result.without_mirror:
+            show_alone(result)
         show_outcome(result.rpo, result.partitions, result.standing, gone=result.source)
     if not result.stopped:
         print(f"raymirror failover: {args.flow} still stops; see: raymirror status", file=sys.stderr)
     return result.exit_code
+
+
+def with_mirror(args: argparse.Namespace) -> Result:
+    """Fail over the flow of the mirror that runs; with `--config` and none that has it, from what the target holds."""
+    with ExitStack() as stack:
+        mirror, why = None, ""
+        try:
+            mirror, place = stack.enter_context(running_mirror(args))
+        except session.NoMirror as none:
+            if args.config is None:
+                raise NoConfigGiven(none.looked) from none
+            why = none.looked
+        if mirror is None:
+            return alone(args, why)
+        status = mirror.status()
+        names = tuple(flow.flow for flow in status.flows)
+        if args.flow not in names:
+            if args.config is None:
+                raise UnknownFlow(args.flow, names)
+            return alone(args, f"the mirror that runs here copies {' and '.join(names)}")
+        config = load_config(args.config or Path(status.config_path))
+        result = asyncio.run(fail_over(mirror, config, chosen(config, args.flow), args))
+        if result.stopped and place.pid and not is_noted(place) and mirror_ends(mirror):
+            until(NOTED_S, lambda: is_noted(place))  # whoever asks next is told at once that it ends
+        return result
+
+
+def alone(args: argparse.Namespace, why: str) -> Result:
+    """Fail over without a mirror; `why` none takes part. Raises what `fail_over_alone` raises, UnknownFlow."""
+    config = load_config(args.config)
+    flow = chosen(config, args.flow)
+    commit = not args.no_commit
+    print(f"raymirror failover: no mirror of {flow.name} runs ({why}); its target is asked", file=sys.stderr)
+    return asyncio.run(
+        fail_over_alone(config, flow, why=why, mirror=args.mirror, timeout_s=args.timeout, commit=commit)
+    )
 
 
 def chosen(config: MirrorConfig, name: str) -> FlowConfig:
@@ -197,17 +209,6 @@ def is_noted(place: session.MirrorPlace) -> bool:
     except session.NoMirror:
         return True
     return False
-
-
-def outcome_of(partitions: tuple[PartitionDrain, ...], standing: Standing) -> Outcome:
-    """Sum up for the event."""
-    return Outcome(
-        records=records_left(partitions),
-        groups=standing.groups,
-        unequal=len({stand.group for stand in standing.unequal} | standing.failed.keys()),
-        partitions=len(partitions),
-        undrained=len(undrained(partitions)),
-    )
 
 
 # --- the way back --------------------------------------------------------------------------------------------

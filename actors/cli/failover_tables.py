@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console
 from rich.table import Table
 
+from actors.cli.failover_outcome import Result
+from actors.instants import clock_text
 from engine.core.drain import PartitionDrain
 from engine.core.rpo import TopicRpo
 from engine.flow.standing import Standing
@@ -54,15 +56,36 @@ def groups_line(groups: int, short: int) -> str:
     return f"{what}: {groups - short:,} exactly as on the source, {short:,} not"
 
 
+def show_alone(result: Result) -> None:
+    """Print what a failover without a mirror knows, and from when: nothing was drained, positions are the last ones."""
+    seen = f"the last one was seen at {clock_text(result.mirror_seen_ms)}" if result.mirror_seen_ms >= 0 else "never"
+    print(
+        f"no mirror runs: judged by what the target holds; when a mirror had the flow: {seen}; everything below"
+        ' "copied up to" is on the target, and more may be'
+    )
+    if result.event_unsaid:
+        print(f"no event tells of this failover: {result.event_unsaid}")
+    for partition, why in result.unread.items():
+        print(f"{partition} cannot be read, so partitions may be missing below: {why}")
+    Console(width=None if sys.stdout.isatty() else WIDE).print(drain_table(result.partitions[:ROWS]))
+    if len(result.partitions) > ROWS:
+        print(f"and {counted(len(result.partitions) - ROWS, 'more partition')}; all of them with --json")
+
+
 def drain_table(left: Sequence[PartitionDrain]) -> Table:
     """Draw the partitions that are not drained."""
     table = Table(box=None, pad_edge=False)
     table.add_column("partition")
     for name in ("copied up to", "source ends at"):
         table.add_column(name, justify="right")
+    is_dated = any(row.as_of_ms >= 0 for row in left)
+    if is_dated:
+        table.add_column("as of")
     table.add_column("not drained because")
     for row in left:
-        table.add_row(f"{row.topic}-{row.partition}", _offset(row.source_next), _offset(row.source_end), row.why)
+        dated = (as_of(row.as_of_ms),) if is_dated else ()
+        offsets = _offset(row.source_next), _offset(row.source_end)
+        table.add_row(f"{row.topic}-{row.partition}", *offsets, *dated, row.why)
     return table
 
 
@@ -91,10 +114,14 @@ def stand_table(standing: Standing) -> Table:
         table.add_column(name)
     for name in ("source offset", "is on the target", "committed there"):
         table.add_column(name, justify="right")
+    is_dated = any(one.as_of_ms >= 0 for one in standing.unequal)
+    if is_dated:
+        table.add_column("as of")
     table.add_column("not equal because")
     for one in standing.unequal[:ROWS]:
         offsets = [one.source_offset, one.target_offset, one.stored]
-        table.add_row(one.group, f"{one.topic}-{one.partition}", *map(_offset, offsets), one.why)
+        dated = (as_of(one.as_of_ms),) if is_dated else ()
+        table.add_row(one.group, f"{one.topic}-{one.partition}", *map(_offset, offsets), *dated, one.why)
     return table
 
 
@@ -119,6 +146,11 @@ def show_back(rows: Sequence[BackRow], failed: Mapping[str, str]) -> None:
     Console(width=None if sys.stdout.isatty() else WIDE).print(table)
     for group, why in failed.items():
         print(f"group {group}: {why}")
+
+
+def as_of(at_ms: int) -> str:
+    """Say when something was written that is shown; `-` where that is not known, or it is of now."""
+    return "-" if at_ms < 0 else clock_text(at_ms)
 
 
 def _offset(offset: int) -> str:

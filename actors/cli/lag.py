@@ -8,13 +8,15 @@ from rich.console import Console
 from rich.table import Table
 
 from actors.cli import exits
-from actors.cli.asking import add_place_arguments, running_mirror
+from actors.cli.alone import lag_alone
+from actors.cli.asking import NoConfigGiven, add_place_arguments, is_of_others, running_mirror
 from actors.cli.flags import add_flow_argument
 from actors.cli.history import add_history_arguments, find_place, read_summary
 from actors.cli.history_tables import history_tables
 from actors.colours import state_text
 from actors.instants import instant_ms
 from actors.lagging import LagRow, bytes_text, lag_rows, records_text, seconds_text
+from actors.session import NoMirror
 from actors.supervisor import UnknownFlow
 from engine.clock import wall_ms
 
@@ -35,14 +37,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_history_arguments(parser)
     add_place_arguments(parser)
+    parser.epilog = (
+        "where no mirror runs, --config FILE shows how far each partition was copied by its last position, and asks the"
+        " source where it ends; exit code 3"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ask once and print. Raises NoMirror, UnknownFlow; of the history, what `history` raises."""
+    """Ask once and print. Raises NoConfigGiven, UnknownFlow, ConfigError; of the history, what `history` raises."""
     if args.history:
         return history(args)
-    with running_mirror(args) as (mirror, _):
-        status = mirror.status(lanes=True)
+    try:
+        with running_mirror(args) as (mirror, _):
+            status = mirror.status(lanes=True)
+    except NoMirror as none:
+        if args.config is None:
+            raise NoConfigGiven(none.looked) from none
+        return lag_alone(args, none.looked)
+    if why := is_of_others(args, status):
+        return lag_alone(args, why)
     names = tuple(flow.flow for flow in status.flows)
     if args.flow is not None and args.flow not in names:
         raise UnknownFlow(args.flow, names)

@@ -1,4 +1,4 @@
-"""`raymirror status`: how a running mirror is."""
+"""`raymirror status`: how a running mirror is; without one, what its targets hold."""
 
 import argparse
 import sys
@@ -7,8 +7,10 @@ import msgspec
 from rich.console import Console
 
 from actors.cli import exits
-from actors.cli.asking import add_place_arguments, running_mirror
+from actors.cli.alone import status_alone
+from actors.cli.asking import NoConfigGiven, add_config_argument, add_place_arguments, is_of_others, running_mirror
 from actors.conditions import FIGURES, Condition, parse_condition
+from actors.session import NoMirror
 from actors.status import MirrorStatus
 from actors.view import render
 
@@ -18,6 +20,7 @@ HELP = "show how a running mirror is"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_place_arguments(parser)
+    add_config_argument(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object, with every partition")
     parser.add_argument(
         "--fail-if",
@@ -30,10 +33,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ask once and print. Raises NoMirror, BadCondition."""
+    """Ask once and print. Raises NoConfigGiven, BadCondition, ConfigError."""
     conditions = [parse_condition(text) for text in args.fail_if]
-    with running_mirror(args) as (mirror, _):
-        status = mirror.status(lanes=args.json)
+    try:
+        with running_mirror(args) as (mirror, _):
+            status = mirror.status(lanes=args.json)
+    except NoMirror as none:
+        if args.config is None:
+            raise NoConfigGiven(none.looked) from none
+        return status_alone(args, none.looked)
+    if why := is_of_others(args, status):
+        return status_alone(args, why)
     if args.json:
         print(msgspec.json.encode(status).decode())
     else:

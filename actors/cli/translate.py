@@ -12,6 +12,7 @@ from rich.table import Table
 from actors.cli import exits
 from actors.cli.flags import add_flow_argument
 from actors.cli.questions import BadQuestion
+from actors.instants import clock_text
 from engine.clock import now_s, pause
 from engine.config import load_config
 from engine.errors import BrokerUnreachable, ConnectionLost
@@ -46,7 +47,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout", type=float, default=60.0, metavar="SECONDS", help="how long to wait for that (default: 60)"
     )
-    parser.epilog = "exit codes: 0 every offset has an answer (and is committed, where asked), 1 not, 2 bad input"
+    parser.epilog = (
+        "exit codes: 0 every offset has an answer (and is committed, where asked), 1 not, 2 bad input, 4 as 0, but the"
+        " source does not answer: the offsets are those of the group's last checkpoints; no mirror need run"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -62,6 +66,10 @@ def run(args: argparse.Namespace) -> int:
         raise BadQuestion("--backwards says how to commit, and nothing is committed", "add --apply")
     found = asyncio.run(translate(config, flow, args))
     show(found, json=args.json)
+    if found.source:
+        print(f"raymirror translate: {by_checkpoints(found, apply=args.apply)}", file=sys.stderr)
+        done = found.answered and (found.equal or not args.apply)
+        return exits.NOT_EQUAL if done else exits.FAILED
     wanted_equal = args.apply or args.hold_until_equal
     if found.answered and (found.equal or not wanted_equal) and (found.exact or not args.hold_until_equal):
         return exits.OK
@@ -85,6 +93,8 @@ async def translate(config: MirrorConfig, flow: FlowConfig, args: argparse.Names
     hold: bool = args.hold_until_equal
     found: Translated | None = None
     async with GroupDesk(config, flow, args.group, backwards=args.backwards) as desk:
+        if hold and desk.gone:
+            raise BrokerUnreachable(f"cluster {flow.name.source!r}", f"{desk.gone}; without it nothing can be equal")
         while True:
             try:
                 found = await desk.look(apply=args.apply, stable=hold)
@@ -95,6 +105,17 @@ async def translate(config: MirrorConfig, flow: FlowConfig, args: argparse.Names
                 if not hold or (found.equal and found.exact) or now_s() >= give_up_at_s:
                     return found
             await pause(_AGAIN_S)
+
+
+def by_checkpoints(found: Translated, *, apply: bool) -> str:
+    """Say what an answer without the source is worth."""
+    least_ms = min((row.as_of_ms for row in found.rows if row.as_of_ms >= 0), default=-1)
+    since = f" (the oldest of {clock_text(least_ms)})" if least_ms >= 0 else ""
+    short = f"; {why_not(found)}" if apply and not found.equal else ""
+    return (
+        f"the source does not answer ({found.source}): these are the group's last checkpoints{since}; what it committed"
+        f" since is not known{short}"
+    )
 
 
 def why_not(found: Translated) -> str:
@@ -132,6 +153,8 @@ def table(found: Translated) -> Table:
         drawn.add_column(name, justify="right", no_wrap=True)
     for name in ("how", "why not"):
         drawn.add_column(name)
+    if found.source:
+        drawn.add_column("as of")
     for row in found.rows:
         drawn.add_row(
             f"{row.topic}-{row.partition}",
@@ -141,5 +164,6 @@ def table(found: Translated) -> Table:
             str(row.stored) if row.stored >= 0 else "-",
             row.how or "-",
             row.why_not,
+            *(("-" if row.as_of_ms < 0 else clock_text(row.as_of_ms),) if found.source else ()),
         )
     return drawn

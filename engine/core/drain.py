@@ -48,6 +48,7 @@ class PartitionDrain(msgspec.Struct, frozen=True, kw_only=True):
     """One source partition after a failover. Offsets are next offsets; -1 where nobody knows.
 
     `records`: source offsets that are not on the target; `why`: why it is not drained, empty where it is.
+    `as_of_ms`: when the stored position was written that says so (Unix time); -1 where a running mirror does.
     """
 
     topic: str
@@ -57,6 +58,7 @@ class PartitionDrain(msgspec.Struct, frozen=True, kw_only=True):
     source_end: int
     records: int
     why: str = ""
+    as_of_ms: int = -1
 
 
 def absent_lanes(known: Iterable[LaneProgress], ends: Ends) -> list[LaneProgress]:

@@ -4,7 +4,7 @@ Nothing is withdrawn by a tombstone, because MM2's readers fail on a record with
 out to be too high is written again, lower.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from engine.clock import pause
 from engine.core.mm2_records import Checkpoint, MalformedRecord, decode_checkpoint, encode_checkpoint
@@ -36,6 +36,8 @@ class CheckpointLog:
         self._topic = topic
         self._writer = PartitionWriter(cluster, TopicPartition(topic, 0), request_timeout_s)
         self.told: dict[str, dict[TopicPartition, Told]] = {}
+        self.stamps: dict[tuple[str, TopicPartition], int] = {}
+        """When each was told (Unix time, ms), where that was asked for."""
         self.malformed = 0
         """Records of the topic that are no checkpoints."""
         self.trouble = ""
@@ -43,9 +45,17 @@ class CheckpointLog:
 
     async def read(self) -> None:
         """Read the topic to its end. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""
-        self.told, self.malformed = {}, 0
+        await self._read((key, value, -1) for key, value in await self._cluster.read_records(self._topic))
+
+    async def read_stamped(self) -> None:
+        """Read as `read` does, and keep when each was told: for whoever cannot ask the source. Raises as `read`."""
+        records = await self._cluster.read_stamped(self._topic)
+        await self._read((record.key, record.value, record.timestamp) for record in records)
+
+    async def _read(self, records: Iterable[tuple[bytes | None, bytes | None, int]]) -> None:
+        self.told, self.stamps, self.malformed = {}, {}, 0
         met: dict[TopicPartition, TopicPartition] = {}
-        for number, (key, value) in enumerate(await self._cluster.read_records(self._topic)):
+        for number, (key, value, at_ms) in enumerate(records):
             if number % _BREATH == 0:
                 await pause(0.0)
             try:
@@ -55,7 +65,10 @@ class CheckpointLog:
                 continue
             where = TopicPartition(one.topic, one.partition)
             told = Told(one.source_offset, one.target_offset, one.metadata)
-            self.told.setdefault(one.group, {})[met.setdefault(where, where)] = told
+            where = met.setdefault(where, where)
+            self.told.setdefault(one.group, {})[where] = told
+            if at_ms >= 0:
+                self.stamps[one.group, where] = at_ms
 
     async def tell(self, news: Sequence[News], at_ms: int) -> int:
         """Write checkpoints, stamped with when their groups were read; return how many were acknowledged.

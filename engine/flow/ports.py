@@ -239,6 +239,9 @@ class Cluster(Protocol):
         `since_ms`: from the first record on that is as young.
         """
 
+    async def read_stamped(self, topic: str, partitions: Collection[int] | None = None) -> list[Record]:
+        """Read as `read_records` does; the records come with their timestamps."""
+
     def read_log(
         self, partition: TopicPartition, first: int, end: int, *, committed: bool
     ) -> AsyncIterator[list[Record]]:

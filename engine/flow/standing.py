@@ -21,7 +21,10 @@ _FAILURES = (BrokerUnreachable, ConnectionLost, KafkaRefusal)
 
 
 class Stand(msgspec.Struct, frozen=True, kw_only=True):
-    """One partition of a group; offsets are -1 where there is none, `why` says why it is not equal."""
+    """One partition of a group; offsets are -1 where there is none, `why` says why it is not equal.
+
+    `as_of_ms`: when its checkpoint was told (Unix time) where it stands by that; -1 where the source was asked.
+    """
 
     group: str
     topic: str
@@ -30,6 +33,7 @@ class Stand(msgspec.Struct, frozen=True, kw_only=True):
     target_offset: int
     stored: int
     why: str = ""
+    as_of_ms: int = -1
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
@@ -182,7 +186,7 @@ async def stand_by_checkpoints(
 
     `of` says for which groups it does not. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal: of the target.
     """
-    await log.read()
+    await log.read_stamped()
     told = {group: rows for group, rows in log.told.items() if of(group) and selection.why_not(group) is None}
     states, stored = await target.states(list(told)), await target.offsets(list(told))
     failed = states.failed | stored.failed
@@ -194,7 +198,7 @@ async def stand_by_checkpoints(
     there = await target.offsets(list(told))
     failed |= there.failed
     stands = [
-        _last(group, where, one, there.found[group], states.found[group])
+        _last(group, where, one, there.found[group], states.found[group], log.stamps.get((group, where), -1))
         for group, rows in told.items()
         if group in there.found and group in states.found
         for where, one in sorted(rows.items())
@@ -219,7 +223,7 @@ async def _commit_checkpoints(target: Groups, group: str, told: Mapping[TopicPar
     return "; ".join(f"commit of {where}: {why}" for where, why in list(refused.items())[:3])
 
 
-def _last(group: str, where: TopicPartition, told: Told, there: Offsets, state: GroupState) -> Stand:
+def _last(group: str, where: TopicPartition, told: Told, there: Offsets, state: GroupState, at_ms: int) -> Stand:
     stored = there[where][0] if where in there else -1
     return Stand(
         group=group,
@@ -229,4 +233,5 @@ def _last(group: str, where: TopicPartition, told: Told, there: Offsets, state: 
         target_offset=told.target,
         stored=stored,
         why=_why(told.target, "", stored, state) or LAST_CHECKPOINT,
+        as_of_ms=at_ms,
     )

@@ -133,6 +133,10 @@ class KafkaCluster:
         """Read a small topic."""
         return await logs.read_topic(self._client, topic, partitions, since_ms)
 
+    async def read_stamped(self, topic: str, partitions: Collection[int] | None = None) -> list[Record]:
+        """Read a small topic, with the timestamps."""
+        return await logs.read_topic_records(self._client, topic, partitions)
+
     def read_log(
         self, partition: TopicPartition, first: int, end: int, *, committed: bool
     ) -> AsyncIterator[list[Record]]:

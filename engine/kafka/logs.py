@@ -200,6 +200,13 @@ async def read_topic(
     To the high watermark: an open transaction of one lane hides nothing of the others. Raises as `Cluster` says.
     `since_ms`: from the first record on that is as young.
     """
+    return [(record.key, record.value) for record in await read_topic_records(client, topic, wanted, since_ms)]
+
+
+async def read_topic_records(
+    client: ClusterClient, topic: str, wanted: Collection[int] | None = None, since_ms: int = EARLIEST
+) -> list[Record]:
+    """Read as `read_topic` does; the records come with their offsets and timestamps."""
     log = await _Log.of(client, topic)
     partitions = [one for one in log.partitions(topic) if wanted is None or one.partition in wanted]
     ends: dict[TopicPartition, int] = {}
@@ -209,7 +216,7 @@ async def read_topic(
         into.update(await list_offsets(client, partitions, at))
 
     await run_all(ask(ends, LATEST), ask(starts, since_ms))
-    records: dict[TopicPartition, list[tuple[bytes | None, bytes | None]]] = {}
+    records: dict[TopicPartition, list[Record]] = {}
     at_once = asyncio.Semaphore(_AT_ONCE)
 
     async def read(partition: TopicPartition) -> None:
@@ -258,7 +265,7 @@ async def read_log(
 
 async def _from_start(
     client: ClusterClient, log: _Log, partition: TopicPartition, start: int, end: int
-) -> list[tuple[bytes | None, bytes | None]]:
+) -> list[Record]:
     """Read a partition; where its first records go while it is read, from the first one on that is left."""
     while True:
         try:
@@ -270,9 +277,7 @@ async def _from_start(
             start = later
 
 
-async def _read_partition(
-    log: _Log, partition: TopicPartition, offset: int, end: int
-) -> list[tuple[bytes | None, bytes | None]]:
+async def _read_partition(log: _Log, partition: TopicPartition, offset: int, end: int) -> list[Record]:
     read: list[_Batch] = []
     fates, turns = Fates(), Turns()
     while offset < end:
@@ -284,10 +289,10 @@ async def _read_partition(
         if not batches or batches[-1].header.next_offset <= offset:
             break
         offset = batches[-1].header.next_offset
-    records: list[tuple[bytes | None, bytes | None]] = []
+    records: list[Record] = []
     for batch in read:
         if fates.of(batch.header.base_offset) is Fate.COMMITTED:
-            records += [(record.key, record.value) for record in batch.records]
+            records += batch.records
         await turns.rest()
     return records
 

@@ -261,19 +261,26 @@ class FakeCluster:
     async def read_records(
         self, topic: str, partitions: Collection[int] | None = None, since_ms: int = EARLIEST
     ) -> list[tuple[bytes | None, bytes | None]]:
-        wanted = [
+        wanted = self._of(topic, partitions)
+        self.fail("read records", [])
+        found: list[tuple[bytes | None, bytes | None]] = []
+        for one in wanted:
+            records = self.targets[one].records()
+            first = next((at for at, one in enumerate(records) if one.timestamp >= since_ms), len(records))
+            found += [(one.key, one.value) for one in records[first:]]
+        return found
+
+    async def read_stamped(self, topic: str, partitions: Collection[int] | None = None) -> list[Record]:
+        wanted = self._of(topic, partitions)
+        self.fail("read records", wanted)
+        return [record for one in wanted for record in self.targets[one].records()]
+
+    def _of(self, topic: str, partitions: Collection[int] | None) -> list[TopicPartition]:
+        return [
             one
             for one in sorted(self.targets)
             if one.topic == topic and (partitions is None or one.partition in partitions)
         ]
-        logs = [self.targets[one] for one in wanted]
-        self.fail("read records", [])
-        found: list[tuple[bytes | None, bytes | None]] = []
-        for log in logs:
-            records = log.records()
-            first = next((at for at, one in enumerate(records) if one.timestamp >= since_ms), len(records))
-            found += [(one.key, one.value) for one in records[first:]]
-        return found
 
     async def read_log(
         self, partition: TopicPartition, first: int, end: int, *, committed: bool

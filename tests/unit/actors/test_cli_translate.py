@@ -6,6 +6,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Self
 
+import msgspec
 import pytest
 
 from actors.cli import exits, main, translate
@@ -32,6 +33,7 @@ class Desk:
 
     script: ClassVar[list[Translated | Exception]] = []
     asked: ClassVar[list[dict[str, bool]]] = []
+    gone: ClassVar[str] = ""
 
     def __init__(self, *_made_of: object, backwards: bool) -> None:
         self.backwards = backwards
@@ -124,6 +126,48 @@ def test_a_broker_that_stays_away_is_said(config: str, capsys: pytest.CaptureFix
     assert ask(config) == exits.UNUSABLE
     assert capsys.readouterr().err.count("connection lost: b:1") == 2
     assert len(Desk.asked) == 2
+
+
+def looked_back(*rows: Row, **changes: Any) -> Translated:
+    """The last checkpoints of a group whose source does not answer."""
+    found = [
+        msgspec.structs.replace(one, exact=False, as_of_ms=1_700_000_000_000, how="last checkpoint") for one in rows
+    ]
+    return msgspec.structs.replace(translated(*found, **changes), source_state="unknown", source="a:1 refused")
+
+
+@pytest.mark.parametrize(
+    ("found", "words", "code", "complaint"),
+    [
+        (looked_back(row(5, 7)), (), exits.NOT_EQUAL, "last checkpoints (the oldest of 2023-11-14T22:13:20Z)"),
+        (looked_back(row(5, 7, 7)), ("--apply",), exits.NOT_EQUAL, "what it committed since is not known"),
+        (looked_back(row(5, 7, 9)), ("--apply",), exits.FAILED, "elsewhere on the target: 1 of 1 partition"),
+        (looked_back(), (), exits.NOT_EQUAL, "last checkpoints; what"),
+    ],
+)
+def test_without_the_source_the_last_checkpoints_answer(
+    found: Translated,
+    words: tuple[str, ...],
+    code: int,
+    complaint: str,
+    config: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Desk.script.append(found)
+    assert ask(config, *words) == code
+    said = capsys.readouterr()
+    assert "the source does not answer (a:1 refused)" in said.err
+    assert complaint in said.err
+    assert ("2023-11-14T22:13:20Z" in said.out) == bool(found.rows)
+
+
+def test_nothing_is_held_equal_to_a_source_that_does_not_answer(
+    config: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Desk, "gone", "a:1 refused")
+    assert ask(config, "--hold-until-equal") == exits.UNUSABLE
+    assert "a:1 refused; without it nothing can be equal" in capsys.readouterr().err
+    assert Desk.asked == []
 
 
 def test_what_is_asked_for_reaches_the_desk(config: str) -> None:

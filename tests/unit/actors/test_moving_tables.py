@@ -3,7 +3,7 @@
 import pytest
 from rich.console import Console
 
-from actors.cli import exits, failover, takeover
+from actors.cli import exits, failover, failover_outcome, takeover
 from actors.cli.failover_tables import show_back, show_outcome
 from engine.core.drain import PartitionDrain
 from engine.core.rpo import TopicRpo
@@ -74,9 +74,9 @@ def test_a_failover_tells_what_is_left(capsys: pytest.CaptureFixture[str]) -> No
     assert "group denied: no right" in said
     assert "group shared: not mirrored: share group" in said
     assert "60 consumer groups: 8 exactly as on the source, 52 not" in said
-    outcome = failover.outcome_of(tuple(rows), standing)
+    outcome = failover_outcome.outcome_of(tuple(rows), standing)
     assert (outcome.records, outcome.unequal, outcome.partitions, outcome.undrained) == (-1, 52, 2, 1)
-    assert failover.outcome_of(tuple(rows[:1]), standing).records == 0
+    assert failover_outcome.outcome_of(tuple(rows[:1]), standing).records == 0
 
 
 def row(partition: int, records: int, why: str = "") -> PartitionDrain:
@@ -97,10 +97,10 @@ def test_a_failover_that_did_not_drain_names_each_partition(capsys: pytest.Captu
     assert "broker 2 of cluster 'a': connection refused; consumer groups that it coordinates" in said
 
 
-def result(*rows: PartitionDrain, why: str = "", **changes: object) -> failover.Result:
+def result(*rows: PartitionDrain, why: str = "", **changes: object) -> failover_outcome.Result:
     standing = Standing(groups=1, stands=(stand("g", why),))
     blank = {"flow": "A->B", "source": "", "partitions": rows, "rpo": (), "standing": standing, "stopped": True}
-    return failover.Result(**{**blank, **changes})  # type: ignore[arg-type]
+    return failover_outcome.Result(**{**blank, **changes})  # type: ignore[arg-type]
 
 
 def test_the_exit_code_says_whether_everything_is_on_the_target() -> None:

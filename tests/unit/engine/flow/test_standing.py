@@ -98,7 +98,7 @@ def told(world: World, *checkpoints: tuple[str, int, int]) -> CheckpointLog:
     log = world.cluster.target(CHECKPOINTS)
     for group, source, target in checkpoints:
         key, value = encode_checkpoint(Checkpoint(group, COPY.topic, COPY.partition, source, target, "m"))
-        log.append(bytes(encode_batch([Record(0, 0, key, value)], 0)))
+        log.append(bytes(encode_batch([Record(0, source, key, value)], 0)))
     return CheckpointLog(world.cluster, CHECKPOINTS, 1.0)
 
 
@@ -108,6 +108,7 @@ async def test_the_last_checkpoints_are_committed_and_nobody_says_equal(world: W
     assert world.target.commits == [("g", {COPY: (120, "m")})]
     (stand,) = standing.stands
     assert (stand.stored, stand.target_offset, stand.why) == (120, 120, LAST_CHECKPOINT)
+    assert stand.as_of_ms == 20, "when its last checkpoint was told"
     assert not standing.equal
     await stand_by_checkpoints(SELECTION, log, world.target, commit=True)
     assert len(world.target.commits) == 1, "nothing is left to commit"

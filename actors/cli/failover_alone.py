@@ -1,0 +1,185 @@
+"""A failover of a flow that no mirror copies: from what its target holds, as the flow's owner for that while.
+
+read positions -> take the flow -> read them again -> judge -> hold the groups -> "stopped", with an event -> give back
+"""
+
+import asyncio
+import os
+import socket
+import sys
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+
+import msgspec
+
+from actors import session
+from actors.cli import exits
+from actors.cli.draining import Budget
+from actors.cli.failover_outcome import Result, outcome_of
+from actors.events import KINDS, FailedOver
+from actors.launch import code_version, usual_name
+from engine.clock import wall_ms
+from engine.core.drain import Ends, PartitionDrain, absent_lanes, judged, undrained
+from engine.core.events import Event
+from engine.core.progress import LaneProgress
+from engine.core.rpo import rpo_of
+from engine.errors import MirrorError
+from engine.event_keeper import EventKeeper
+from engine.failover import Failover
+from engine.flow.last_known import LastKnown, NothingKnown
+from engine.flow.state_terms import StateTerms
+from engine.holding import held
+from engine.settings import FlowConfig, MirrorConfig
+from engine.state import DESIRED, Deployment, DesiredState, Holder, Key, Value, owner_of
+from engine.state_keeper import StateKeeper
+from policies.model import TopicPartition
+
+EVENT_S = 10.0
+"""For the event of the failover to be written; it is worth no longer wait."""
+
+
+class NotFinished(MirrorError):
+    """A failover without a mirror that failed on its way: which flow, and why."""
+
+    exit_code = exits.FAILED
+
+    def __init__(self, flow: str, why: str) -> None:
+        super().__init__(flow, why)
+        self.flow, self.why = flow, why
+
+    def __str__(self) -> str:
+        return (
+            f"{self.why}; the failover of {self.flow} is not finished: some groups may be committed on the target"
+            " already, and the flow is not marked as stopped; ask for the failover again"
+        )
+
+
+async def fail_over_alone(
+    config: MirrorConfig,
+    flow: FlowConfig,
+    *,
+    why: str,
+    mirror: str | None,
+    timeout_s: float,
+    commit: bool,
+) -> Result:
+    """Judge, hold the groups and stop the flow; `why` no mirror takes part, and the name that one would have.
+
+    Raises NothingKnown, FlowHeld, BrokerUnreachable, KafkaRefusal before anything is written; NotFinished.
+    """
+    name = session.namespace_of(mirror or usual_name(config))
+    async with Failover(config, flow) as asked:
+        before = owner_of(await asked.state())
+        if not (await asked.stored()).ours:
+            raise NothingKnown(str(flow.name), flow.positions_topic, flow.name.target)
+        if before is not None and not before.released:
+            most_s = StateTerms(flow=flow.name, topic="").dead_after_s
+            print(
+                f"raymirror failover: {before} has not given the flow back; a sign of life of it is waited for,"
+                f" {most_s:.0f} s at most",
+                file=sys.stderr,
+            )
+        async with _held(config, flow, name) as keeper:
+            budget = Budget(timeout_s)
+            found = await asked.stored()
+            lanes, ends = await _lanes(asked, found)
+            partitions = _dated(judged(lanes, {}, Ends(), ends), found)
+            standing = await asked.hold(budget.left_s, commit=commit, undrained=undrained(partitions), gone=ends.gone)
+            await keeper.put({DESIRED: _stopped(keeper.load())})
+            outcome = outcome_of(partitions, standing)
+            unsaid = await _write_down(config, flow, FailedOver(flow=flow.name, outcome=outcome))
+    return Result(
+        flow=str(flow.name),
+        source=ends.gone,
+        partitions=partitions,
+        rpo=rpo_of(lanes, ends.ends, wall_ms()),
+        standing=standing,
+        stopped=True,
+        without_mirror=why,
+        mirror_seen_ms=before.at_ms if before is not None else -1,
+        unread=found.unread,
+        event_unsaid=unsaid,
+    )
+
+
+async def _lanes(asked: Failover, found: LastKnown) -> tuple[list[LaneProgress], Ends]:
+    """Return every partition that has a position, or that the source lists, and where the source ends."""
+    lanes = [one.progress() for one in found.lanes]
+    ends = await asked.ends([lane.lane for lane in lanes])
+    return lanes + absent_lanes(lanes, ends), ends
+
+
+def _dated(partitions: tuple[PartitionDrain, ...], found: LastKnown) -> tuple[PartitionDrain, ...]:
+    """Say of each partition when the position was written that it is judged by."""
+    stamps = {one.lane: one.at_ms for one in found.lanes}
+    return tuple(
+        msgspec.structs.replace(row, as_of_ms=stamps.get(TopicPartition(row.topic, row.partition), -1))
+        for row in partitions
+    )
+
+
+def _holder(config: MirrorConfig, mirror: str) -> Holder:
+    """Return who takes the flow: a deployment of this machine's, at a start of its own."""
+    return Holder(
+        deployment_id=config.deployment_id or session.deployment_id(os.environ),
+        instance_id=uuid.uuid4().hex,
+        mirror=f"{mirror} (failover)",
+        version=code_version(),
+        where=socket.gethostname(),
+    )
+
+
+def _known_dead(mirror: str) -> Callable[[Deployment], bool]:
+    """Return what knows an owner whose `run` process has died on this machine: no sign of life is waited for then."""
+    dead = session.dead_instance(mirror, os.environ)
+    return lambda owner: bool(dead) and owner.instance_id == dead
+
+
+def _stopped(entries: Mapping[Key, Value]) -> DesiredState:
+    """Return what a failover leaves as wanted; a later `run` copies again."""
+    before = entries.get(DESIRED)
+    paused = before.paused_topics if isinstance(before, DesiredState) else ()
+    return DesiredState(
+        state="stopped", paused_topics=paused, who=f"raymirror failover on {socket.gethostname()}", at_ms=wall_ms()
+    )
+
+
+async def _write_down(config: MirrorConfig, flow: FlowConfig, event: Event) -> str:
+    """Append an event to the flow's topic; return why it is not written, empty where it is."""
+    keeper = EventKeeper(config, flow, KINDS)
+    keeper.append([event])
+    try:
+        async with asyncio.TaskGroup() as group:
+            writing = group.create_task(keeper.run())
+            try:
+                async with asyncio.timeout(EVENT_S):
+                    await keeper.flush()
+            except TimeoutError:
+                return keeper.trouble or f"no answer within {EVENT_S:.0f} s"
+            finally:
+                writing.cancel()
+    finally:
+        await keeper.close()
+    return keeper.trouble if keeper.dropped else ""
+
+
+@asynccontextmanager
+async def _held(config: MirrorConfig, flow: FlowConfig, mirror: str) -> AsyncIterator[StateKeeper]:
+    """Have the flow while the block runs; what ends the block on its way becomes a sentence that says what it leaves.
+
+    Raises what `held` raises before the flow is ours, then NotFinished.
+    """
+    is_ours = False
+    try:
+        async with held(config, flow, _holder(config, mirror), _known_dead(mirror)) as keeper:
+            is_ours = True
+            yield keeper
+    except MirrorError as failure:
+        if not is_ours:
+            raise
+        raise NotFinished(str(flow.name), str(failure)) from failure
+    except asyncio.CancelledError:
+        if is_ours:
+            print(NotFinished(str(flow.name), "interrupted"), file=sys.stderr)
+        raise

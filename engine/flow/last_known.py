@@ -1,0 +1,147 @@
+"""What a target's topics say of a flow, whoever runs or does not: positions with their age, and the durable state.
+
+For commands that have neither a mirror nor a source to ask. Nothing here writes.
+"""
+
+import asyncio
+
+import msgspec
+
+from engine.core.position import ForeignPosition, Position
+from engine.core.position_keys import PositionKeys
+from engine.core.progress import LaneProgress, unowned
+from engine.errors import BrokerUnreachable, ConnectionLost, MirrorError, OtherCluster
+from engine.flow.ports import Cluster
+from engine.flow.stored_positions import Stored, Unreadable, decode_positions
+from engine.state import Key, StateCodec, Value, state_topic
+from engine.tasks import run_all
+from engine.wire.record import Record
+from policies.model import FlowName, LaneName, TopicPartition
+from policies.selection import TopicSelection
+
+NO_MIRROR = "no mirror runs that could copy it"
+_AT_ONCE = 8
+
+
+class NothingKnown(MirrorError):
+    """A flow of which the target holds nothing that raymirror wrote: flow, topic of positions, target."""
+
+    def __init__(self, flow: str, topic: str, target: str) -> None:
+        super().__init__(flow, topic, target)
+        self.flow, self.topic, self.target = flow, topic, target
+
+    def __str__(self) -> str:
+        return (
+            f"topic {self.topic} on cluster {self.target!r} has no position that raymirror wrote for flow {self.flow}:"
+            " it was never copied by this name, or we may not describe the topic; check the flow's name, where"
+            f" {self.target}.bootstrap.servers leads, and that Describe and Read are granted on the topic"
+        )
+
+
+class KnownLane(msgspec.Struct, frozen=True, kw_only=True):
+    """One source partition by its last stored position, which was written at `at_ms` (Unix time; -1: not said).
+
+    `source_next` is the next source offset: everything below it is on the target, and more may be. -1 where the
+    position is none that we read: `why` says so then. `ours`: raymirror wrote it, not MM2.
+    """
+
+    lane: TopicPartition
+    target: TopicPartition
+    source_next: int
+    at_ms: int
+    ours: bool
+    why: str = ""
+
+    def progress(self) -> LaneProgress:
+        """Return it as a lane that nobody copies."""
+        idle = unowned(LaneName(self.lane, self.target), "", -1, self.why or NO_MIRROR)
+        return msgspec.structs.replace(idle, source_next=self.source_next)
+
+
+class LastKnown(msgspec.Struct, frozen=True, kw_only=True):
+    """The positions of a flow; `unread`: partitions of their topic that could not be read, and why.
+
+    What lanes those hold nobody knows: more partitions may be copied than are listed.
+    """
+
+    lanes: tuple[KnownLane, ...]
+    unread: dict[str, str] = {}
+
+    @property
+    def ours(self) -> bool:
+        """Whether raymirror wrote any of them."""
+        return any(lane.ours for lane in self.lanes)
+
+
+async def last_known(
+    target: Cluster, topic: str, partitions: int, keys: PositionKeys, selection: TopicSelection
+) -> LastKnown:
+    """Read the positions of the topics that a flow copies, as far as the target's brokers answer.
+
+    `partitions`: how many the topic should have, which counts only where one of them is away. Raises ConnectionLost,
+    BrokerUnreachable where none of them can be read, OtherCluster, KafkaRefusal.
+    """
+    unread: dict[str, str] = {}
+    try:
+        records = await target.read_stamped(topic)
+    except OtherCluster:
+        raise
+    except (BrokerUnreachable, ConnectionLost):
+        led = await target.leaders([TopicPartition(topic, number) for number in range(partitions)])
+        records, unread = await _those_that_answer(target, topic, sorted(one.partition for one in led))
+    stamps: dict[bytes | None, int] = {record.key: record.timestamp for record in records}
+    at_ms = {lane: stamp for key, stamp in stamps.items() if (lane := keys.decode(key)) is not None}
+    stored = decode_positions(((record.key, record.value) for record in records), keys)
+    lanes = [
+        _known(lane, TopicPartition(selection.target_topic(lane.topic), lane.partition), one, at_ms[lane])
+        for lane, one in sorted(stored.items())
+        if selection.wants(lane.topic)
+    ]
+    return LastKnown(lanes=tuple(lane for lane in lanes if lane is not None), unread=unread)
+
+
+async def _those_that_answer(target: Cluster, topic: str, partitions: list[int]) -> tuple[list[Record], dict[str, str]]:
+    """Read partition by partition: one whose broker is away hides only its own."""
+    found: dict[int, list[Record]] = {}
+    failed: dict[int, BrokerUnreachable | ConnectionLost] = {}
+    at_once = asyncio.Semaphore(_AT_ONCE)
+
+    async def read(partition: int) -> None:
+        async with at_once:
+            try:
+                found[partition] = await target.read_stamped(topic, {partition})
+            except OtherCluster:
+                raise
+            except (BrokerUnreachable, ConnectionLost) as failure:
+                failed[partition] = failure
+
+    await run_all(*(read(partition) for partition in partitions))
+    if failed and not found:
+        raise failed[min(failed)]
+    unread = {f"{topic}-{partition}": str(failure) for partition, failure in sorted(failed.items())}
+    return [record for partition in partitions for record in found.get(partition, ())], unread
+
+
+def _known(lane: TopicPartition, target: TopicPartition, stored: Stored, at_ms: int) -> KnownLane | None:
+    """Return what a stored position tells; nothing for a tombstone."""
+    match stored:
+        case None:
+            return None
+        case Position():
+            return KnownLane(lane=lane, target=target, source_next=stored.source_next, at_ms=at_ms, ours=True)
+        case ForeignPosition():
+            return KnownLane(lane=lane, target=target, source_next=stored.offset + 1, at_ms=at_ms, ours=False)
+        case Unreadable():
+            why = f"its position cannot be read: {stored.reason}"
+            return KnownLane(lane=lane, target=target, source_next=-1, at_ms=at_ms, ours=True, why=why)
+
+
+async def stored_state(target: Cluster, flow: FlowName) -> dict[Key, Value]:
+    """Read the durable state of a flow, without taking it; nothing where its topic is not there.
+
+    Raises ConnectionLost, BrokerUnreachable, KafkaRefusal, NewerFormat, StateUnreadable.
+    """
+    topic = state_topic(flow.source)
+    if not await target.leaders([TopicPartition(topic, 0)]):
+        return {}
+    return StateCodec(flow, topic).decode(await target.read_records(topic))
