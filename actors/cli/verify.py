@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from actors.cli import exits
@@ -109,7 +109,13 @@ def terms_of(flow: FlowConfig, args: argparse.Namespace, now_ms: int) -> ProofTe
 @contextmanager
 def bar(quiet: bool) -> Iterator[Tell]:
     """Show progress where somebody looks."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        SpinnerColumn(),  # Spark tells how far it is after each wave, of up to 2,000,000 offsets
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     err = Console(stderr=True)
     with Progress(*columns, console=err, transient=True, disable=quiet or not err.is_terminal) as drawn:
         task = drawn.add_task("source offsets", total=None)

@@ -14,7 +14,7 @@ from typing import Any
 
 from engine.jobs import proof_rules as rules
 from engine.jobs.proof_logs import Batches, Log, OpenLogs
-from engine.jobs.proof_place import LaneRow, Row, Stretch, asked, ignore
+from engine.jobs.proof_place import LaneRow, Row, Stretch, ignore, read_plan
 from engine.jobs.proof_plan import Lane, Piece
 from engine.jobs.proof_terms import TooMuch
 from engine.tasks import run_all
@@ -71,7 +71,7 @@ class LocalPlace:
         """
         while self._made:
             self._sql.execute(f"DROP TABLE {self._made.pop()}")
-        both = asked(self._lanes, found, ends)
+        both = read_plan(self._lanes, found, ends)
         source = self._contents(both.ours, is_target=False)
         target = self._contents(both.theirs, is_target=True)
         asyncio.run(self._read((both.here, both.there), (source, target), advance))

@@ -24,7 +24,7 @@ def ignore(_offsets: int) -> None:
     """Hear how far a reading is, and do nothing."""
 
 
-class Place(Protocol[Table]):
+class ProofPlace(Protocol[Table]):
     """A place of tables of one kind."""
 
     dialect: Dialect
@@ -72,7 +72,7 @@ class Place(Protocol[Table]):
         """Have a table computed once, while it is asked for several times."""
 
 
-class Asked(NamedTuple):
+class ReadPlan(NamedTuple):
     """What is to be read of both sides for some pieces, which lane each partition is, and the runs of their maps."""
 
     here: dict[TopicPartition, Stretch]
@@ -82,10 +82,10 @@ class Asked(NamedTuple):
     runs: dict[str, Offsets]
 
 
-def asked(lanes: Sequence[Lane], found: Sequence[Piece], ends: Mapping[int, Stretch]) -> Asked:
+def read_plan(lanes: Sequence[Lane], found: Sequence[Piece], ends: Mapping[int, Stretch]) -> ReadPlan:
     """Lay out the reading of pieces, up to the ends given per lane (source, target), within what logs hold."""
     widths, columns = buckets(found)
-    made = Asked({}, {}, [], [], columns)
+    made = ReadPlan({}, {}, [], [], columns)
     for one, (lane, base, width) in zip(found, widths, strict=True):
         (source, target), stamped = lanes[lane].name, int(lanes[lane].stamped)
         made.here[source] = _within(one.source_from, ends[lane][0], lanes[lane].source_bounds)

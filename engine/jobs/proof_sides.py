@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from engine.jobs import proof_frames as frames
 from engine.jobs import proof_rules as rules
-from engine.jobs.proof_place import Row, Stretch, asked, ignore
+from engine.jobs.proof_place import Row, Stretch, ignore, read_plan
 from engine.jobs.proof_plan import Lane, Piece
 from engine.jobs.session import SHUFFLE_PARTITIONS
 
@@ -68,7 +68,7 @@ class SparkPlace:
         `few`: what is made of them has few rows, so it is shuffled into few tasks, not as many as they are read by.
         `advance` hears nothing: Spark reads when a table is fetched.
         """
-        both = asked(self._lanes, found, ends)
+        both = read_plan(self._lanes, found, ends)
         self._shuffle(0 if few else max(self._tasks(both.here), self._tasks(both.there)))
         source = self._read(self._sides.source, both.here, committed=self._sides.committed)
         target = self._read(self._sides.target, both.there, committed=True)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from engine.clock import now_s, wall_ms
 from engine.jobs.proof_look import Looked, Wanted, eyes
-from engine.jobs.proof_place import Place, Table
+from engine.jobs.proof_place import ProofPlace, Table
 from engine.jobs.proof_plan import Lane
 from engine.jobs.proof_terms import (
     Difference,
@@ -50,7 +50,7 @@ def offsets_of(lanes: Sequence[Lane]) -> int:
 
 
 def compare(
-    place: Place[Table],
+    place: ProofPlace[Table],
     where: Where,
     terms: ProofTerms,
     config: MirrorConfig,

@@ -8,7 +8,7 @@ import msgspec
 from engine.clock import now_s
 from engine.jobs import proof_rules as rules
 from engine.jobs.proof_align import Content, Found, Pair, align, gone
-from engine.jobs.proof_place import Place, Row, Stretch, Table
+from engine.jobs.proof_place import ProofPlace, Row, Stretch, Table
 from engine.jobs.proof_plan import Lane, Piece, expected, piece_of, waves
 from engine.jobs.proof_terms import Kind, ProofStopped, ProofTerms
 from engine.jobs.share import Share
@@ -47,7 +47,7 @@ class Prover(Generic[Table]):
 
     def __init__(
         self,
-        place: Place[Table],
+        place: ProofPlace[Table],
         terms: ProofTerms,
         lanes: Sequence[Lane],
         tell: Callable[[int, int], None] = lambda _done, _found: None,

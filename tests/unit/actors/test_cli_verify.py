@@ -1,6 +1,8 @@
 """`raymirror verify` with made-up proofs: what it asks for, where, what it prints, what the exit code says."""
 
 import contextlib
+import functools
+import io
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -9,8 +11,9 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from rich.console import Console
 
-from actors.cli import exits, main, proving
+from actors.cli import exits, main, proving, verify
 from actors.cli.lending import NoSpark
 from actors.cli.proof_choice import MOST_BYTES, MOST_OFFSETS
 from engine.jobs.proof_terms import (
@@ -325,3 +328,12 @@ def test_what_only_spark_can_do_is_no_proof_without_it(stage: Stage, capsys: pyt
     assert stage.run("--spark", "never", "--cores", "2") == exits.UNUSABLE
     assert "--spark never, and --cores asks for a Spark; leave one of them out" in capsys.readouterr().err
     assert stage.asked == []
+
+
+def test_the_bar_moves_with_each_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = io.StringIO()
+    monkeypatch.setattr(verify, "Console", functools.partial(Console, file=drawn, force_terminal=True, width=120))
+    with verify.bar(quiet=False) as tell:
+        for done in (500, 1_000, 1_100):
+            tell(Progress(done=done, total=1_100, differences=0))
+    assert "1100/1100" in drawn.getvalue()
