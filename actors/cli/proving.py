@@ -13,7 +13,7 @@ from actors.cli.lending import LentSpark, NoSpark, lent_spark
 from actors.cli.proof_choice import MOST_BYTES, Choice, before_look, by_size
 from deploy.local.jars import spark_jar_paths
 from deploy.local.java import find_spark_java
-from engine.errors import BatchTooLarge
+from engine.errors import BatchTooLarge, BrokerUnreachable, ConfigError, ConnectionLost
 from engine.jobs.proof_terms import (
     TASK_RECORDS_BESIDE,
     Progress,
@@ -57,9 +57,13 @@ class Place:
                     raise
                 choice = Choice("spark", str(too_much))
         say(f"proving {terms.flow} on Spark: {choice.why}")
+        return replace(self._on_spark().prove(terms, tell), why=choice.why)
+
+    def _on_spark(self) -> "_Spark":
+        """Raises NoMirror, SeveralMirrors where a mirror was asked for."""
         if self._spark is None:
             self._spark = _Spark(self._args, self._config, self._storage, self._stack)
-        return replace(self._spark.prove(terms, tell), why=choice.why)
+        return self._spark
 
     def _chosen(self, terms: ProofTerms) -> tuple[Choice, "LocalProof | None"]:
         """Choose, and look at both clusters unless Spark is chosen without that."""
@@ -72,6 +76,14 @@ class Place:
             if choice is not None:
                 raise
             return Choice("spark", str(unreadable)), None
+        except (
+            BrokerUnreachable,
+            ConnectionLost,
+            ConfigError,
+        ) as away:  # the mirror may see more, and know its secrets
+            if choice is not None or not self._on_spark().is_lent:
+                raise
+            return Choice("spark", f"this process cannot look at both clusters ({away})"), None
         choice = choice or by_size(local.offsets)
         return choice, local if choice.where == "process" else None
 
@@ -85,7 +97,13 @@ class _Spark:
         self._config, self._storage, self._stack = config, storage, stack
         self._cores = args.cores or os.cpu_count() or 1
         self._own: Any = None
+        self._why_own = ""
         self._lent = self._borrow(args)
+
+    @property
+    def is_lent(self) -> bool:
+        """Whether it is a mirror's."""
+        return self._lent is not None
 
     def _borrow(self, args: argparse.Namespace) -> LentSpark | None:
         """Raises NoMirror, SeveralMirrors where a mirror was asked for."""
@@ -96,7 +114,7 @@ class _Spark:
                 raise NoSpark("a mirror's Spark keeps its proofs in the storage of its file only")
             lent = self._stack.enter_context(lent_spark(args))
         except NoSpark as why:
-            say(f"a Spark of this command's own: {why}")
+            self._why_own = str(why)
             return None
         say(f"proving on the Spark of mirror {lent.name}")
         return lent
@@ -107,9 +125,9 @@ class _Spark:
             try:
                 return self._lent.prove(replace(terms, task_records=TASK_RECORDS_BESIDE), tell)
             except NoSpark as why:
-                say(f"a Spark of this command's own: {why}")
-                self._lent = None
+                self._why_own, self._lent = str(why), None
         if self._own is None:
+            say(f"a Spark of this command's own: {self._why_own}")
             self._own = self._stack.enter_context(started(self._cores))
         return prove(self._own, self._config, terms, self._storage, tell)
 

@@ -16,6 +16,7 @@ from rich.console import Console
 from actors.cli import exits, main, proving, verify
 from actors.cli.lending import NoSpark
 from actors.cli.proof_choice import MOST_BYTES, MOST_OFFSETS
+from engine.errors import BrokerUnreachable
 from engine.jobs.proof_terms import (
     TASK_RECORDS_BESIDE,
     Difference,
@@ -63,7 +64,7 @@ class Stage:
         self.cores: list[int] = []
         self.nothing = False
         self.offsets = MOST_OFFSETS + 1
-        self.unreadable = self.too_much = False
+        self.unreadable = self.too_much = self.away = False
         self.most_bytes: list[int] = []
         monkeypatch.setattr(proving, "started", self.started)
         monkeypatch.setattr(proving, "prove", self.prove)
@@ -96,6 +97,8 @@ class Stage:
     def looked(self, terms: ProofTerms, _config: Any, storage: Storage | None) -> "Looked":
         if self.nothing:
             raise NothingToProve(str(terms.flow), "no map")
+        if self.away:
+            raise BrokerUnreachable("10.0.0.1:9092", "no route")
         if self.unreadable:
             raise ProofStorageUnreadable("s3a://kept", "no credentials")
         return Looked(self, terms, storage)
@@ -313,6 +316,23 @@ def test_a_storage_that_only_spark_reads_is_for_spark(stage: Stage, capsys: pyte
     assert "on Spark: s3a://kept cannot be read or written from this process" in capsys.readouterr().err
     assert stage.run("--spark", "never") == exits.UNUSABLE
     assert "s3a://kept cannot be read or written from this process" in capsys.readouterr().err
+
+
+def test_clusters_that_only_the_mirror_reaches_are_for_its_spark(
+    stage: Stage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.away = True
+    assert stage.run() == exits.UNUSABLE
+    said = capsys.readouterr().err
+    assert "no route" in said
+    assert "Spark" not in said, "none is started to find the same"
+    monkeypatch.setattr(proving, "lent_spark", lambda _args: contextlib.nullcontext(Lent(stage)))
+    assert stage.run() == exits.OK
+    assert (
+        "on Spark: this process cannot look at both clusters (10.0.0.1:9092: cannot connect: no route)"
+        in capsys.readouterr().err
+    )
+    assert stage.run("--spark", "never") == exits.UNUSABLE
 
 
 def test_spark_always_and_never(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
