@@ -6,6 +6,8 @@ import os
 import statistics
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -44,16 +46,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cores", type=int, default=os.cpu_count(), help="of the local Spark")
 
 
-def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Copy a backlog with raymirror, prove it some times, and return the JSON object. Raises BenchError."""
-    mib = args.mib or (_QUICK_MIB if args.quick else _DEFAULT_MIB)
+@contextmanager
+def copied(mib: int, partitions: int) -> Iterator[Job]:
+    """Copy so many MiB of records, uncompressed, with raymirror between two clusters, which are there meanwhile."""
     with tempfile.TemporaryDirectory(prefix="raymirror-bench-") as name:
         folder = Path(name)
         source, target = Cluster("source", folder / "source"), Cluster("target", folder / "target")
         try:
             start_clusters(source, target)
-            asyncio.run(create_topic(source.bootstrap_servers, _TOPIC, args.partitions))
-            backlog = fill(source, LZ4, _TOPIC, partitions=args.partitions, mib=mib, folder=folder)
+            asyncio.run(create_topic(source.bootstrap_servers, _TOPIC, partitions))
+            backlog = fill(source, LZ4, _TOPIC, partitions=partitions, mib=mib, folder=folder)
             job = Job(
                 backlog=backlog,
                 source=source.bootstrap_servers,
@@ -63,10 +65,17 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
             )
             job.folder.mkdir()
             run_system(_ALIAS, raymirror.launch(job), job)
-            runs = _proofs(job, args.cores, 1 if args.quick else args.repeats)
+            yield job
         finally:
             source.stop()
             target.stop()
+
+
+def run(args: argparse.Namespace) -> dict[str, Any]:
+    """Copy a backlog with raymirror, prove it some times, and return the JSON object. Raises BenchError."""
+    mib = args.mib or (_QUICK_MIB if args.quick else _DEFAULT_MIB)
+    with copied(mib, args.partitions) as job:
+        runs = _proofs(job, args.cores, 1 if args.quick else args.repeats)
     figures = {field: float(f"{statistics.median(one[field] for one in runs):.4g}") for field in runs[0]}
     print("raymirror ", "  ".join(f"{field} {value:g}" for field, value in figures.items()))
     return {
@@ -74,7 +83,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         "systems": {"raymirror": figures},
         "ratios": {},
         "cores": args.cores,
-        "wire_mib": round(backlog.wire_bytes / _MIB, 1),
+        "wire_mib": round(job.backlog.wire_bytes / _MIB, 1),
         "runs": runs,
         "quick": args.quick,
         "machine": machine(),

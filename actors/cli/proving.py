@@ -1,26 +1,95 @@
-"""Where a proof runs: on the Spark of the mirror that runs with the same file, else on one of the command's own."""
+"""Where a proof runs: in this process, on the Spark of the mirror with the same file, or on the command's own."""
 
 import argparse
 import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
 from actors.cli.lending import LentSpark, NoSpark, lent_spark
+from actors.cli.proof_choice import MOST_BYTES, Choice, before_look, by_size
 from deploy.local.jars import spark_jar_paths
 from deploy.local.java import find_spark_java
-from engine.jobs.proof_terms import TASK_RECORDS_BESIDE, Progress, ProofReport, ProofTerms
+from engine.errors import BatchTooLarge, BrokerUnreachable, ConfigError, ConnectionLost
+from engine.jobs.proof_terms import (
+    TASK_RECORDS_BESIDE,
+    Progress,
+    ProofReport,
+    ProofStorageUnreadable,
+    ProofTerms,
+    TooMuch,
+)
 from engine.jobs.storage import Storage
 from engine.settings import MirrorConfig
+
+if TYPE_CHECKING:
+    from engine.jobs.proof_here import LocalProof
 
 Tell = Callable[[Progress], None]
 
 
 class Place:
-    """A Spark for the proofs of one command; says which it is, on standard error. Close what it opens with `stack`."""
+    """A place for the proofs of one command; says which it is, on standard error. Close what it opens with `stack`."""
+
+    def __init__(
+        self, args: argparse.Namespace, config: MirrorConfig, storage: Storage | None, stack: ExitStack
+    ) -> None:
+        """Choose as far as arguments decide. Raises BadQuestion."""
+        self._args, self._config, self._storage, self._stack = args, config, storage, stack
+        self._choice = before_look(args.spark, _asks_for_spark(args), here_lacks())
+        self._spark: _Spark | None = None
+
+    def prove(self, terms: ProofTerms, tell: Tell) -> ProofReport:
+        """Prove one flow where it is chosen.
+
+        Raises NothingToProve, ProofFailed, ConfigError, BrokerUnreachable, ConnectionLost, NoMirror, MirrorLost.
+        """
+        choice, local = self._chosen(terms)
+        if local is not None:
+            say(f"proving {terms.flow} in this process, without Spark: {choice.why}")
+            try:
+                return replace(local.run(tell, *(() if self._choice else (MOST_BYTES,))), why=choice.why)
+            except (TooMuch, BatchTooLarge) as too_much:
+                if self._choice is not None:
+                    raise
+                choice = Choice("spark", str(too_much))
+        say(f"proving {terms.flow} on Spark: {choice.why}")
+        return replace(self._on_spark().prove(terms, tell), why=choice.why)
+
+    def _on_spark(self) -> "_Spark":
+        """Raises NoMirror, SeveralMirrors where a mirror was asked for."""
+        if self._spark is None:
+            self._spark = _Spark(self._args, self._config, self._storage, self._stack)
+        return self._spark
+
+    def _chosen(self, terms: ProofTerms) -> tuple[Choice, "LocalProof | None"]:
+        """Choose, and look at both clusters unless Spark is chosen without that."""
+        choice = self._choice
+        if choice is not None and choice.where == "spark":
+            return choice, None
+        try:
+            local = looked(terms, self._config, self._storage)
+        except ProofStorageUnreadable as unreadable:
+            if choice is not None:
+                raise
+            return Choice("spark", str(unreadable)), None
+        except (
+            BrokerUnreachable,
+            ConnectionLost,
+            ConfigError,
+        ) as away:  # the mirror may see more, and know its secrets
+            if choice is not None or not self._on_spark().is_lent:
+                raise
+            return Choice("spark", f"this process cannot look at both clusters ({away})"), None
+        choice = choice or by_size(local.offsets)
+        return choice, local if choice.where == "process" else None
+
+
+class _Spark:
+    """The Spark of a mirror that runs, else one of the command's own."""
 
     def __init__(
         self, args: argparse.Namespace, config: MirrorConfig, storage: Storage | None, stack: ExitStack
@@ -28,7 +97,13 @@ class Place:
         self._config, self._storage, self._stack = config, storage, stack
         self._cores = args.cores or os.cpu_count() or 1
         self._own: Any = None
+        self._why_own = ""
         self._lent = self._borrow(args)
+
+    @property
+    def is_lent(self) -> bool:
+        """Whether it is a mirror's."""
+        return self._lent is not None
 
     def _borrow(self, args: argparse.Namespace) -> LentSpark | None:
         """Raises NoMirror, SeveralMirrors where a mirror was asked for."""
@@ -39,7 +114,7 @@ class Place:
                 raise NoSpark("a mirror's Spark keeps its proofs in the storage of its file only")
             lent = self._stack.enter_context(lent_spark(args))
         except NoSpark as why:
-            say(f"a Spark of this command's own: {why}")
+            self._why_own = str(why)
             return None
         say(f"proving on the Spark of mirror {lent.name}")
         return lent
@@ -50,11 +125,30 @@ class Place:
             try:
                 return self._lent.prove(replace(terms, task_records=TASK_RECORDS_BESIDE), tell)
             except NoSpark as why:
-                say(f"a Spark of this command's own: {why}")
-                self._lent = None
+                self._why_own, self._lent = str(why), None
         if self._own is None:
+            say(f"a Spark of this command's own: {self._why_own}")
             self._own = self._stack.enter_context(started(self._cores))
         return prove(self._own, self._config, terms, self._storage, tell)
+
+
+def _asks_for_spark(args: argparse.Namespace) -> str:
+    asked = {"--cores": args.cores, "--address": args.address, "--mirror": args.mirror}
+    return next((name for name, value in asked.items() if value), "")
+
+
+def here_lacks() -> str:
+    """Say what this process has not that a proof in it needs; empty if it has all."""
+    from engine.jobs.proof_here import lacks  # imports numpy and pyarrow, which help does without
+
+    return lacks()
+
+
+def looked(terms: ProofTerms, config: MirrorConfig, storage: Storage | None) -> "LocalProof":
+    """Look at both clusters of a flow. Raises as LocalProof does."""
+    from engine.jobs.proof_here import LocalProof  # as above
+
+    return LocalProof(terms, config, storage)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""`raymirror verify CONFIG`: prove that the copy is whole, record by record, on Spark."""
+"""`raymirror verify CONFIG`: prove that the copy is whole, record by record, on Spark or, if it is small, without."""
 
 import argparse
 import sys
@@ -8,13 +8,14 @@ from pathlib import Path
 
 import msgspec
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from actors.cli import exits
 from actors.cli.asking import add_place_arguments
 from actors.cli.flags import add_flow_argument
 from actors.cli.plan import chosen, console
+from actors.cli.proof_choice import MOST_OFFSETS, WISHES
 from actors.cli.proving import Place, Tell
 from actors.instants import instant_ms
 from engine.clock import wall_ms
@@ -43,6 +44,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="where proofs are kept and what is proven is remembered; default: raymirror.storage of the file",
     )
     parser.add_argument(
+        "--spark",
+        choices=WISHES,
+        default="auto",
+        help=f"compare on Spark: auto (from {MOST_OFFSETS + 1:,} source offsets of a flow on; fewer in this process),"
+        " always or never (auto)",
+    )
+    parser.add_argument(
         "--cores",
         type=int,
         metavar="N",
@@ -59,7 +67,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Prove and tell.
 
-    Raises ConfigError, BadQuestion, BadInstant, BadStorage, BrokerUnreachable, ProofFailed, NoMirror, MirrorLost.
+    Raises ConfigError, BadQuestion, BadInstant, BadStorage, BrokerUnreachable, ConnectionLost, ProofFailed,
+    ProofStorageUnreadable, NoMirror, MirrorLost.
     """
     config = load_config(args.config)
     flows = chosen(config, args.flow)
@@ -101,7 +110,13 @@ def terms_of(flow: FlowConfig, args: argparse.Namespace, now_ms: int) -> ProofTe
 @contextmanager
 def bar(quiet: bool) -> Iterator[Tell]:
     """Show progress where somebody looks."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    columns = (
+        SpinnerColumn(),  # Spark tells how far it is after each wave, of up to 2,000,000 offsets
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
     err = Console(stderr=True)
     with Progress(*columns, console=err, transient=True, disable=quiet or not err.is_terminal) as drawn:
         task = drawn.add_task("source offsets", total=None)

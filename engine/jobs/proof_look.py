@@ -41,6 +41,8 @@ class Looked(NamedTuple):
     lanes: list[Lane]
     begun: list[LaneReport]
     unproven: list[LaneReport]
+    began_ms: int = 0
+    took_s: float = 0.0
 
 
 class Wanted(NamedTuple):

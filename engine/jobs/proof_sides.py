@@ -1,6 +1,7 @@
-"""Both sides of a proof as they are read from their clusters: pieces in, records with their places out."""
+"""Spark as the place of a proof: both sides are read from their clusters by its connector, and compared in its JVMs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -8,7 +9,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from engine.jobs import proof_frames as frames
-from engine.jobs.proof_plan import Lane, Piece, buckets
+from engine.jobs import proof_rules as rules
+from engine.jobs.proof_place import Row, Stretch, ignore, read_plan
+from engine.jobs.proof_plan import Lane, Piece
 from engine.jobs.session import SHUFFLE_PARTITIONS
 
 TASK_S = 2.0
@@ -16,7 +19,6 @@ TASK_S = 2.0
 _LEAST_TASK, _MOST_TASK = 1_000, 1_000_000
 _FIRST_KIND = "avro,csv,json,orc,parquet,text"
 """What Spark reads by its first interface, without Kafka: it would turn every record into objects and back again."""
-Stretch = tuple[int, int]
 
 
 class Sides(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,12 +32,16 @@ class Sides(msgspec.Struct, frozen=True, kw_only=True):
         return "Sides()"  # options hold passwords
 
 
-class Reader:
+class SparkPlace:
     """Reads lanes of both sides, by a session of its own, in tasks of two seconds; the first are of `task_records`."""
 
+    dialect = frames.DIALECT
+
     def __init__(self, spark: SparkSession, sides: Sides, lanes: Sequence[Lane], task_records: int) -> None:
-        spark.conf.set("spark.sql.sources.useV1SourceList", _FIRST_KIND)
-        self._spark, self._sides, self._lanes = spark, sides, lanes
+        # a session of its own: how many partitions a shuffle has is nobody else's business
+        self._spark = spark.newSession()
+        self._spark.conf.set("spark.sql.sources.useV1SourceList", _FIRST_KIND)
+        self._sides, self._lanes = sides, lanes
         self.cores = self._all_cores = max(1, spark.sparkContext.defaultParallelism)
         self._task_records = task_records
 
@@ -50,34 +56,59 @@ class Reader:
             self._task_records = int(min(max(per_task, _LEAST_TASK), _MOST_TASK))
 
     def records(
-        self, found: Sequence[Piece], ends: Mapping[int, Stretch], shuffled: int = 0
+        self,
+        found: Sequence[Piece],
+        ends: Mapping[int, Stretch],
+        *,
+        few: bool = False,
+        advance: Callable[[int], None] = ignore,
     ) -> tuple[DataFrame, DataFrame]:
         """Read pieces on both sides, up to the ends given per lane (source, target), each record with its place.
 
-        They are `shuffled` into so many tasks, 0: as many as they are read by.
+        `few`: what is made of them has few rows, so it is shuffled into few tasks, not as many as they are read by.
+        `advance` hears nothing: Spark reads when a table is fetched.
         """
-        lanes = self._lanes
-        here = {
-            lanes[one.lane].name.source: _within(one.source_from, ends[one.lane][0], lanes[one.lane].source_bounds)
-            for one in found
-        }
-        there = {
-            lanes[one.lane].name.target: _within(one.target_from, ends[one.lane][1], lanes[one.lane].target_bounds)
-            for one in found
-        }
-        widths, columns = buckets(found)
-        ours, theirs = list[frames.LaneRow](), list[frames.LaneRow]()
-        for lane, base, width in widths:
-            name, stamped = lanes[lane].name, int(lanes[lane].stamped)
-            ours.append((*name.source, lane, 0, 1, stamped))
-            theirs.append((*name.target, lane, base, width, stamped))
-        self._shuffle(shuffled or max(self._tasks(here), self._tasks(there)))
-        source = self._read(self._sides.source, here, committed=self._sides.committed)
-        target = self._read(self._sides.target, there, committed=True)
-        source = frames.contents(source, frames.lanes_table(self._spark, ours), is_target=False)
-        target = frames.contents(target, frames.lanes_table(self._spark, theirs), is_target=True)
-        runs = frames.runs_table(self._spark, columns)
-        return source.withColumn("at", F.col("offset")), frames.placed(target, runs)
+        both = read_plan(self._lanes, found, ends)
+        self._shuffle(0 if few else max(self._tasks(both.here), self._tasks(both.there)))
+        source = self._read(self._sides.source, both.here, committed=self._sides.committed)
+        target = self._read(self._sides.target, both.there, committed=True)
+        ours, theirs = (frames.lanes_table(self._spark, rows) for rows in (both.ours, both.theirs))
+        source = self.query(rules.contents(self.dialect, is_target=False), records=source, lanes=ours)
+        target = self.query(rules.contents(self.dialect, is_target=True), records=target, lanes=theirs)
+        runs = frames.runs_table(self._spark, both.runs)
+        return self.query(rules.at_source(), source=source), self.query(rules.placed(), target=target, runs=runs)
+
+    def table(self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> DataFrame:
+        """Make a table of whole numbers and truths, of one row at least."""
+        return self._spark.createDataFrame(list(rows), list(columns))
+
+    def query(self, text: str, **tables: DataFrame) -> DataFrame:
+        """Run a text of `proof_rules` on tables."""
+        named: dict[str, Any] = {**tables}
+        return self._spark.sql(text, **named)
+
+    def rows(self, table: DataFrame) -> list[Row]:
+        """Fetch a table."""
+        return table.collect()
+
+    def sides(self, source: DataFrame, target: DataFrame, text: str, most_tasks: int) -> list[tuple[int, Row]]:
+        """Run a text on the `records` of both sides, and fetch its rows with the number of their side.
+
+        Both at once, or with `most_tasks` one after the other in so many tasks.
+        """
+        both = [side.coalesce(most_tasks) if most_tasks else side for side in (source, target)]
+        made = [self.query(text, records=side).withColumn("side", F.lit(number)) for number, side in enumerate(both)]
+        jobs = made if most_tasks else [made[0].unionByName(made[1])]
+        return [(row["side"], row) for job in jobs for row in job.collect()]
+
+    @contextmanager
+    def kept(self, table: DataFrame) -> Iterator[DataFrame]:
+        """Have a table computed once, while it is asked for several times."""
+        persisted = table.persist()
+        try:
+            yield persisted
+        finally:
+            persisted.unpersist()
 
     def _read(self, options: Mapping[str, str], intervals: Mapping[Any, Stretch], *, committed: bool) -> DataFrame:
         tasks = self._tasks(intervals)
@@ -90,8 +121,3 @@ class Reader:
     def _shuffle(self, tasks: int) -> None:
         """Have what comes be shuffled into so many tasks at least; Spark makes fewer of small ones."""
         self._spark.conf.set("spark.sql.shuffle.partitions", str(max(tasks, SHUFFLE_PARTITIONS)))
-
-
-def _within(start: int, end: int, bounds: Stretch) -> Stretch:
-    low = min(max(start, bounds[0]), bounds[1])
-    return low, max(low, min(end, bounds[1]))

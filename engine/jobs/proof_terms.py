@@ -1,6 +1,7 @@
 """What a proof of copy is asked, and what it answers. Imports no pyspark."""
 
 import enum
+from typing import Literal
 
 import msgspec
 
@@ -114,6 +115,10 @@ class LaneReport(msgspec.Struct, frozen=True, kw_only=True):
         return self.verdict is Verdict.UNPROVEN and self.unmapped == 0
 
 
+Where = Literal["spark", "process"]
+"""Where both sides are compared: by Spark's tasks, or in the process of the command."""
+
+
 class ProofReport(msgspec.Struct, frozen=True, kw_only=True):
     """One proof: all its lanes, and the first differences; `stored` is the folder of its tables, empty for none."""
 
@@ -122,11 +127,14 @@ class ProofReport(msgspec.Struct, frozen=True, kw_only=True):
     began_ms: int
     took_s: float
     read_s: float
-    """Of it in Spark's jobs."""
+    """Of it to read and compare both sides."""
     cores: int
     lanes: tuple[LaneReport, ...]
     differences: tuple[Difference, ...]
     stored: str = ""
+    where: Where = "spark"
+    why: str = ""
+    """Why it was proven there, as `verify` chose."""
 
     @property
     def found(self) -> int:
@@ -177,6 +185,28 @@ class ProofFailed(MirrorError):
 
     def __str__(self) -> str:
         return f"{self.what}; {self.right}"
+
+
+class TooMuch(MirrorError):
+    """A proof in one process has read more than it may: so many bytes."""
+
+    def __init__(self, most_bytes: int) -> None:
+        super().__init__(most_bytes)
+        self.most_bytes = most_bytes
+
+    def __str__(self) -> str:
+        return f"both sides hold more than {self.most_bytes // 2**20:,} MiB"
+
+
+class ProofStorageUnreadable(MirrorError):
+    """The storage of proofs cannot be read or written from this process: where, and why."""
+
+    def __init__(self, where: str, why: str) -> None:
+        super().__init__(where, why)
+        self.where, self.why = where, why
+
+    def __str__(self) -> str:
+        return f"{self.where} cannot be read or written from this process ({self.why}); mend that, or have Spark do it"
 
 
 class ProofStopped(MirrorError):

@@ -1,19 +1,16 @@
 """A proof at work: wave after wave, first a digest per range, then a closer look where two digests differ."""
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Generic
 
 import msgspec
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F
-from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 
 from engine.clock import now_s
-from engine.jobs import proof_frames as frames
+from engine.jobs import proof_rules as rules
 from engine.jobs.proof_align import Content, Found, Pair, align, gone
+from engine.jobs.proof_place import ProofPlace, Row, Stretch, Table
 from engine.jobs.proof_plan import Lane, Piece, expected, piece_of, waves
-from engine.jobs.proof_sides import Reader, Sides, Stretch
 from engine.jobs.proof_terms import Kind, ProofStopped, ProofTerms
-from engine.jobs.session import SHUFFLE_PARTITIONS
 from engine.jobs.share import Share
 
 AROUND = 5_000
@@ -22,14 +19,6 @@ MOST_ROUNDS = 8
 """Closer looks per wave; the stretches of a lane that are left then are looked at as one."""
 TURN_RECORDS = 500_000
 """Source offsets that one task reads where only so many run beside streams: some seconds, too."""
-
-COMPACTING = StructType(
-    [
-        StructField("c_lane", LongType()),
-        StructField("source_compacts", BooleanType()),
-        StructField("target_compacts", BooleanType()),
-    ]
-)
 
 
 class Tally(msgspec.Struct, kw_only=True):
@@ -49,38 +38,37 @@ class Tally(msgspec.Struct, kw_only=True):
         return sum(one.records for one in self.found) + self.more
 
 
-class Prover:
-    """Compares lanes on Spark; `tell` is called after each wave with the source offsets done and differences found.
+class Prover(Generic[Table]):
+    """Compares lanes at a place; `tell` is called with the source offsets done and differences found.
 
+    It is called after each wave, and as a place reads, if that tells.
     `share`: what it may have of the cores, a wave at a time; without one, all.
     """
 
     def __init__(
         self,
-        spark: SparkSession,
-        sides: Sides,
+        place: ProofPlace[Table],
         terms: ProofTerms,
         lanes: Sequence[Lane],
         tell: Callable[[int, int], None] = lambda _done, _found: None,
         stopped: Callable[[], bool] = lambda: False,
         share: Share | None = None,
     ) -> None:
-        # a session of its own: how many partitions a shuffle has is nobody else's business
-        self._spark, self._terms, self._lanes = spark.newSession(), terms, lanes
-        self._reader = Reader(self._spark, sides, lanes, terms.task_records)
+        self._place, self._terms, self._lanes = place, terms, lanes
         self._tell, self._stopped, self._share = tell, stopped, share or Share(streams=False)
         self.tallies = [Tally() for _ in lanes]
-        self.read_s = 0.0
+        self.read_s, self._done = 0.0, 0
 
     @property
     def cores(self) -> int:
         """How many tasks run at a time."""
-        return self._reader.cores
+        return self._place.cores
 
     def run(self) -> None:
         """Prove all lanes. Raises ProofStopped."""
-        terms, done, most_tasks = self._terms, 0, self._share.most_tasks
+        terms, most_tasks = self._terms, self._share.most_tasks
         records = min(terms.wave_records, most_tasks * TURN_RECORDS or terms.wave_records)
+        done = 0
         for wave in waves(self._lanes, records, terms.wave_runs, terms.wave_lanes):
             with self._share.turn:
                 if self._stopped():
@@ -89,18 +77,24 @@ class Prover:
                 self._wave(wave)
                 self.read_s += now_s() - began_s
             done += sum(piece.offsets for piece in wave)
-            self._tell(done, sum(one.differences for one in self.tallies))
+            self._done = done
+            self._advance(0)
+
+    def _advance(self, offsets: int) -> None:
+        """Tell how far it is, with so many more source offsets read."""
+        self._done += offsets
+        self._tell(self._done, sum(one.differences for one in self.tallies))
 
     # --- a digest per range ----------------------------------------------------------------------------------
 
     def _wave(self, wave: Sequence[Piece]) -> None:
         began_s, most_tasks = now_s(), self._share.most_tasks
-        self._reader.share(most_tasks)
+        self._place.share(most_tasks)
         rows = self._digests(wave, most_tasks)
-        self._reader.measured(sum(one["records"] for one in rows), now_s() - began_s)
+        self._place.measured(sum(one["records"] for _, one in rows), now_s() - began_s)
         bad: dict[int, list[Stretch]] = {}
         for piece in wave:
-            ours, theirs = ([row for row in rows if (row["lane"], row["side"]) == (piece.lane, n)] for n in (0, 1))
+            ours, theirs = ([row for side, row in rows if (row["lane"], side) == (piece.lane, n)] for n in (0, 1))
             tally = self.tallies[piece.lane]
             tally.records += sum(row["records"] for row in ours)
             tally.payload_bytes += sum(row["bytes"] for row in ours)
@@ -112,29 +106,26 @@ class Prover:
             self._look_into({lane: bad[lane].pop(0) for lane in some})
             bad = {lane: stretches for lane, stretches in bad.items() if stretches}
 
-    def _digests(self, wave: Sequence[Piece], most_tasks: int) -> list[Row]:
-        """Make the digests of both sides: at once, or one after the other in so many tasks at a time."""
-        ends = {piece.lane: (piece.source_to, piece.target_to) for piece in wave}
-        source, target = self._reader.records(wave, ends, shuffled=SHUFFLE_PARTITIONS)  # digests of ranges are few
-        steps = self._spark.createDataFrame([(piece.lane, piece.source_from) for piece in wave], frames.STEPS)
-        sides = [frames.ranged(side, steps, self._terms.range_records) for side in (source, target)]
-        if most_tasks:
-            sides = [side.coalesce(most_tasks) for side in sides]
-        both = [frames.digests(side).withColumn("side", F.lit(number)) for number, side in enumerate(sides)]
-        jobs = both if most_tasks else [both[0].unionByName(both[1])]
-        return [row for job in jobs for row in job.collect()]
+    def _digests(self, wave: Sequence[Piece], most_tasks: int) -> list[tuple[int, Row]]:
+        """Make the digests of both sides, each with the number of its side."""
+        place, ends = self._place, {piece.lane: (piece.source_to, piece.target_to) for piece in wave}
+        source, target = place.records(wave, ends, few=True, advance=self._advance)
+        steps = place.table(rules.STEPS, [(piece.lane, piece.source_from) for piece in wave])
+        ranged = rules.ranged(self._terms.range_records)
+        ours, theirs = (place.query(ranged, records=side, steps=steps) for side in (source, target))
+        return place.sides(ours, theirs, rules.digests(place.dialect), most_tasks)
 
     def _differing(self, piece: Piece, ours: Sequence[Row], theirs: Sequence[Row]) -> set[int]:
         """Return the numbers of the ranges that are not alike, or of which the source has less than the map knows."""
         size = self._terms.range_records
         one, other = ({row["range"]: (row["records"], row["d1"], row["d2"]) for row in rows} for rows in (ours, theirs))
-        other.pop(frames.NO_RANGE, None)
+        other.pop(rules.NO_RANGE, None)
         bad = {number for number in one.keys() | other.keys() if one.get(number) != other.get(number)}
         if not self._lanes[piece.lane].compacts:  # Spark passes over what it cannot read, and both logs may be cut
             counts = {number: records for number, (records, _, _) in one.items()}
             bad |= {number for number, count in enumerate(expected(piece, size)) if counts.get(number, 0) < count}
         for row in theirs:
-            if row["range"] == frames.NO_RANGE:  # somebody else's records: between two of ours
+            if row["range"] == rules.NO_RANGE:  # somebody else's records: between two of ours
                 first = piece.runs.source_before(row["first"], piece.source_from)
                 last = min(piece.runs.source_of(row["last"], piece.source_to), piece.source_to - 1)
                 bad |= set(range((first - piece.source_from) // size, (last - piece.source_from) // size + 1))
@@ -168,37 +159,37 @@ class Prover:
             )
             ends[number] = (lane.source_bounds[1], lane.target_bounds[1]) if lane.compacts else (high, beside[1])
             windows.append((number, low, high, *beside, first, last))
-        source, target = self._reader.records(wide, ends)
-        window = F.broadcast(self._spark.createDataFrame(windows, frames.WINDOWS))
-        left = frames.paired(frames.inside(source, window, "s"), frames.inside(target, window, "t"))
-        compacting = [
-            (n, self._lanes[n].source_compacts, self._lanes[n].target_compacts)
-            for n in stretches
-            if self._lanes[n].compacts
-        ]
+        source, target = self._place.records(wide, ends)
+        rows = self._unlike(source, target, windows, list(stretches))
         share = self._terms.most_looked_into
-        if compacting:
-            # Such a stretch may be wide; elsewhere what is equal is needed too, to tell what is out of order.
-            lanes = [n for n, _, _ in compacting]
-            left = left.where(~F.col("equal") | ~F.col("lane").isin(lanes))
-            table = self._spark.createDataFrame(compacting, COMPACTING)
-            left = frames.superseded(left, frames.latest(source, target), table).persist()
-            try:
-                self._count_excused(left, window)
-                rows = frames.first_of(left, share).collect()
-            finally:
-                left.unpersist()
-        else:
-            rows = frames.first_of(left.withColumn("excused", F.lit(False)), share).collect()
         for number, core in cores.items():
             mine = [row for row in rows if row["lane"] == number]
             self._judge(core, mine, cut=sum(row["at"] is not None for row in mine) == share)
 
-    def _count_excused(self, left: DataFrame, window: DataFrame) -> None:
-        inside = (F.col("at") >= F.col("core_from")) & (F.col("at") < F.col("core_to"))
-        excused = left.where("excused").join(window, F.col("lane") == F.col("w_lane")).where(inside)
-        for row in excused.groupBy("lane").count().collect():
-            self.tallies[row["lane"]].not_comparable += row["count"]
+    def _unlike(self, source: Table, target: Table, windows: Sequence[tuple[int, ...]], lanes: list[int]) -> list[Row]:
+        """Pair the records of both sides; where a log compacts, leave out what is equal or excused, which is counted.
+
+        Such a stretch may be wide; elsewhere what is equal is needed too, to tell what is out of order.
+        """
+        place, first = self._place, rules.first_of(self._terms.most_looked_into)
+        window = place.table(rules.WINDOWS, windows)
+        ours = place.query(rules.inside("s"), records=source, windows=window)
+        theirs = place.query(rules.inside("t"), records=target, windows=window)
+        left = place.query(rules.paired(), source=ours, target=theirs)
+        compacting = [
+            (n, self._lanes[n].source_compacts, self._lanes[n].target_compacts)
+            for n in lanes
+            if self._lanes[n].compacts
+        ]
+        if not compacting:
+            return place.rows(place.query(first, left=place.query(rules.unexcused(), left=left)))
+        table = place.table(rules.COMPACTING, compacting)
+        left = place.query(rules.unequal(), left=left, compacting=table)
+        last = place.query(rules.latest(), source=source, target=target)
+        with place.kept(place.query(rules.superseded(), left=left, last=last, compacting=table)) as judged:
+            for row in place.rows(place.query(rules.excused(), left=judged, windows=window)):
+                self.tallies[row["lane"]].not_comparable += row["excused"]
+            return place.rows(place.query(first, left=judged))
 
     def _judge(self, core: Piece, rows: Sequence[Row], *, cut: bool) -> None:
         lane, tally = self._lanes[core.lane], self.tallies[core.lane]
@@ -234,7 +225,7 @@ def _pair(row: Row) -> Pair:
 def _content(row: Row, side: str) -> Content | None:
     if row[f"{side}_offset"] is None:
         return None
-    return Content(*(row[f"{side}_{name}"] for name in ("h1", "h2", *frames.FIELDS)))
+    return Content(*(row[f"{side}_{name}"] for name in ("h1", "h2", *rules.FIELDS)))
 
 
 def _counts(one: Found, source: Stretch, target: Stretch) -> bool:

@@ -5,7 +5,7 @@ answer is decoded a millisecond at a time, and one answer at a time; what is lar
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterator
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator
 from uuid import UUID
 
 import msgspec
@@ -36,6 +36,10 @@ _SMALL_BYTES, _SMALL_INFLATED_BYTES = 16 * 1024, 128 * 1024
 """A batch no larger, which inflates to no more, is inflated on the loop: that takes less than going to a thread."""
 _TERMS = FetchTerms(max_wait_s=0.0, min_bytes=0, max_bytes=4 * _PARTITION_BYTES, read_committed=False)
 _COMMITTED = FetchTerms(max_wait_s=0.0, min_bytes=0, max_bytes=4 * _PARTITION_BYTES, read_committed=True)
+
+
+_WAIT_S = 2.0
+"""How long a broker may take to find what is there: records in tiered storage are in no answer at once."""
 
 
 class _Batch(msgspec.Struct, frozen=True, gc=False):
@@ -245,22 +249,50 @@ async def read_log(
     terms, offset, turns = _COMMITTED if committed else _TERMS, first, Turns()
     while offset < end:
         found, batches = await log.batches(partition, offset, end, terms, inflated_bytes)
-        aborted, some = AbortedTransactions(found.aborted), list[Record]()
-        for batch in batches:
-            if batch.control is not None:
-                aborted.on_control(batch.header, batch.control)
-            elif not aborted.is_aborted(batch.header):
-                for at in range(0, len(batch.records), _A_FEW):
-                    some += batch.records[at : at + _A_FEW]
-                    if len(some) >= _A_FEW:
-                        yield some
-                        some = []
-                        await turns.rest()  # what the reader did with them counts
+        some = list[Record]()
+        for batch in _readable(found, batches):
+            for at in range(0, len(batch.records), _A_FEW):
+                some += batch.records[at : at + _A_FEW]
+                if len(some) >= _A_FEW:
+                    yield some
+                    some = []
+                    await turns.rest()  # what the reader did with them counts
         if some:
             yield some
         if not batches or batches[-1].header.next_offset <= offset:
             break
         offset = batches[-1].header.next_offset
+
+
+async def read_batches(
+    client: ClusterClient,
+    partition: TopicPartition,
+    first: int,
+    end: int,
+    *,
+    committed: bool,
+    inflated_bytes: int = MAX_INFLATED_BYTES,
+) -> tuple[int, list[tuple[BatchHeader, tuple[Record, ...]]]]:
+    """Read one answer of a log from offset `first` up to `end`: the offset behind it, and its batches with records.
+
+    Control batches have none, nor with `committed` have those of aborted transactions. The offset is `first` where the
+    log gives nothing more. Raises as `read_log` does.
+    """
+    log = await _Log.of(client, partition.topic)
+    terms = msgspec.structs.replace(_COMMITTED if committed else _TERMS, max_wait_s=_WAIT_S, min_bytes=1)
+    found, batches = await log.batches(partition, first, end, terms, inflated_bytes)
+    behind = max(first, batches[-1].header.next_offset) if batches else first
+    return behind, [(batch.header, batch.records) for batch in _readable(found, batches)]
+
+
+def _readable(found: Slice, batches: Iterable[_Batch]) -> Iterator[_Batch]:
+    """Leave out control batches, and those that the answer says are aborted: none where it has uncommitted ones."""
+    aborted = AbortedTransactions(found.aborted)
+    for batch in batches:
+        if batch.control is not None:
+            aborted.on_control(batch.header, batch.control)
+        elif not aborted.is_aborted(batch.header):
+            yield batch
 
 
 async def _from_start(

@@ -1,8 +1,10 @@
-"""Proofs of a mirror's copies, on a Spark session of the tests."""
+"""Proofs of a mirror's copies, on a Spark session of the tests and without one: both must say the same."""
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import asdict
 
 from engine.config import load_config
 from engine.jobs.proof_terms import LaneReport, ProofReport, ProofTerms
@@ -11,6 +13,8 @@ from tests.harness.mirror import Mirror
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_OF_A_RUN = ("run", "began_ms", "took_s", "read_s", "cores", "stored", "where")
 
 
 def write_config(mirror: Mirror, folder: Path) -> Path:
@@ -27,12 +31,31 @@ def write_config(mirror: Mirror, folder: Path) -> Path:
 
 
 async def prove(spark: "SparkSession", mirror: Mirror, folder: Path, *topics: str, again: bool = False) -> ProofReport:
-    """Prove some topics, in ranges of a few records; what is proven is remembered in the folder."""
+    """Prove some topics, in ranges of a few records; what is proven is remembered in the folder.
+
+    It is proven in this process too, with a memory of its own: the report and what is kept must be the same.
+    """
     from engine.jobs import proof
 
     terms = ProofTerms(flow=mirror.flow, topics=topics, again=again, range_records=16, task_records=200)
     config, storage = load_config(write_config(mirror, folder)), Storage.of_folder(folder / "storage")
-    return await asyncio.to_thread(proof.run, spark, terms, config, storage)
+    report = await asyncio.to_thread(proof.run, spark, terms, config, storage)
+    here = await asyncio.to_thread(_prove_here, mirror, folder, terms)
+    assert said(here) == said(report)
+    assert (here.where, report.where) == ("process", "spark")
+    return report
+
+
+def _prove_here(mirror: Mirror, folder: Path, terms: ProofTerms) -> ProofReport:
+    from engine.jobs.proof_here import LocalProof
+
+    config, storage = load_config(write_config(mirror, folder)), Storage.of_folder(folder / "storage-here")
+    return LocalProof(terms, config, storage).run()
+
+
+def said(report: ProofReport) -> dict[str, Any]:
+    """Give what a report says of the copy, whoever proved it and when."""
+    return {name: value for name, value in asdict(report).items() if name not in _OF_A_RUN}
 
 
 def lane(report: ProofReport, topic: str, partition: int = 0) -> LaneReport:

@@ -83,7 +83,7 @@ def test_on_the_spark_of_the_mirror_by_command_and_all_the_time(
     done = command(live, tmp_path, "status")
     assert f"proof of copy: {PARTITIONS} partitions, 0 differences" in done.stdout
 
-    done = command(live, tmp_path, "verify", "mm2.properties", "--again", "--json")
+    done = command(live, tmp_path, "verify", "mm2.properties", "--again", "--spark", "always", "--json")
     assert done.returncode == 0, done.stderr
     assert "proving on the Spark of mirror" in done.stderr
     assert "starting a local Spark" not in done.stderr
@@ -107,6 +107,8 @@ def test_on_the_spark_of_the_mirror_by_command_and_all_the_time(
     assert (good, bad) == (COUNT + 50, COUNT), "up to the first that differs"
     done = command(live, tmp_path, "verify", "mm2.properties", "--json")
     assert done.returncode == 1, "what differs is not remembered"
+    assert "in this process, without Spark" in done.stderr
     (told,) = json.loads(done.stdout)["flows"]
+    assert told["where"] == "process"
     assert [(one["kind"], one["partition"]) for one in told["differences"]] == [("extra", 1)]
     live.end()

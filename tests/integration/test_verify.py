@@ -101,6 +101,42 @@ async def test_what_neither_side_has_any_more_is_not_proven(
     assert {one.kind for one in report.differences} == {Kind.GONE, Kind.MISSING}
 
 
+async def test_the_command_proves_a_small_copy_without_spark_or_ray(mirror: Mirror, tmp_path: Path) -> None:
+    """All kinds of what no reader gets are in it: markers, aborted transactions, and one that is open."""
+    await mirror.topic("verify-small")
+    await send_turns(mirror, "verify-small")
+    async with mirror.run() as run:
+        await run.until_copied()
+    async with producer(mirror.source, transactional_id="verify-open") as client:
+        await client.begin_transaction()
+        await append(client, "verify-small", 0, numbered(3))
+        path, kept = write_config(mirror, tmp_path), f"file:{tmp_path}/kept"
+        words = "verify", path, "--topics", "verify-small", "--storage", kept, "--json"
+        done = await asyncio.to_thread(watched, *words)
+        await client.abort_transaction()
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    (told,) = json.loads(done.stdout)["flows"]
+    assert (told["whole"], told["where"]) == (True, "process")
+    assert [one["records"] for one in told["lanes"]] == [TURNED]
+    assert told["why"] in done.stderr
+    done = await asyncio.to_thread(watched, *words)
+    (told,) = json.loads(done.stdout)["flows"]
+    assert (told["whole"], [one["records"] for one in told["lanes"]]) == (True, [0]), "it is remembered"
+
+
+def watched(*words: object) -> "subprocess.CompletedProcess[str]":
+    """Run the command; it fails if Ray or Spark was imported, or a program started."""
+    script = (
+        "import subprocess, sys\n"
+        "def no(*_words, **_terms):\n    raise AssertionError('a program is started')\n"
+        "subprocess.Popen.__init__ = no\n"
+        "from actors.cli.main import main\n"
+        f"code = main({[str(word) for word in words]!r})\n"
+        "heavy = {'ray', 'raydp', 'pyspark', 'py4j'} & set(sys.modules)\nassert not heavy, heavy\nsys.exit(code)\n"
+    )
+    return subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=300)
+
+
 async def send_turns(mirror: Mirror, topic: str) -> None:
     """Send transactions of 20 records each, four committed and two aborted, and three records with nulls."""
     headers = [("a", b"1"), ("a", None), ("b", b"")]
@@ -213,14 +249,19 @@ async def test_every_planted_fault_is_found(mirror: Mirror, spark: "SparkSession
             assert one.source_offset in ((AT, AT + 1) if kind is Kind.REORDERED else (AT,)), name
         if kind is Kind.ALTERED:
             assert one.what == name.split()[0].replace("header", "headers").replace("null", "value")
-    done = await asyncio.to_thread(
-        command, "verify", write_config(mirror, tmp_path), "--topics", "verify-faulty", "--json"
-    )
-    assert done.returncode == 1, f"{done.stdout}\n{done.stderr}"
-    (told,) = json.loads(done.stdout)["flows"]
-    assert len(told["differences"]) == len(FAULTS)
-    assert not told["whole"]
-    assert "starting a local Spark" in done.stderr
+    words = "verify", write_config(mirror, tmp_path), "--topics", "verify-faulty", "--json"
+    told = list[dict[str, Any]]()
+    for wish, said in (("auto", "in this process, without Spark"), ("always", "starting a local Spark")):
+        done = await asyncio.to_thread(command, *words, "--spark", wish)
+        assert done.returncode == 1, f"{done.stdout}\n{done.stderr}"
+        assert said in done.stderr
+        told += json.loads(done.stdout)["flows"]
+    assert [one["where"] for one in told] == ["process", "spark"]
+    assert len(told[0]["differences"]) == len(FAULTS)
+    assert not told[0]["whole"]
+    assert told[0].keys() == told[1].keys()
+    same = [{name: one[name] for name in ("flow", "lanes", "differences", "whole")} for one in told]
+    assert same[0] == same[1]
 
 
 async def test_without_a_map_nothing_is_claimed(mirror: Mirror, spark: "SparkSession", tmp_path: Path) -> None:

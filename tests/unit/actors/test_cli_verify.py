@@ -1,6 +1,8 @@
-"""`raymirror verify` without Spark: what it asks for, what it prints, what the exit code says."""
+"""`raymirror verify` with made-up proofs: what it asks for, where, what it prints, what the exit code says."""
 
 import contextlib
+import functools
+import io
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,9 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
+from rich.console import Console
 
-from actors.cli import exits, main, proving
+from actors.cli import exits, main, proving, verify
 from actors.cli.lending import NoSpark
+from actors.cli.proof_choice import MOST_BYTES, MOST_OFFSETS
+from engine.errors import BrokerUnreachable
 from engine.jobs.proof_terms import (
     TASK_RECORDS_BESIDE,
     Difference,
@@ -19,7 +25,9 @@ from engine.jobs.proof_terms import (
     NothingToProve,
     Progress,
     ProofReport,
+    ProofStorageUnreadable,
     ProofTerms,
+    TooMuch,
     Verdict,
 )
 from engine.jobs.storage import Storage
@@ -55,8 +63,12 @@ class Stage:
         self.asked: list[tuple[ProofTerms, Storage | None]] = []
         self.cores: list[int] = []
         self.nothing = False
+        self.offsets = MOST_OFFSETS + 1
+        self.unreadable = self.too_much = self.away = False
+        self.most_bytes: list[int] = []
         monkeypatch.setattr(proving, "started", self.started)
         monkeypatch.setattr(proving, "prove", self.prove)
+        monkeypatch.setattr(proving, "looked", self.looked)
 
     @contextmanager
     def started(self, cores: int) -> Iterator[None]:
@@ -82,8 +94,32 @@ class Stage:
             stored=storage.path("proofs", str(terms.flow)) if storage else "",
         )
 
+    def looked(self, terms: ProofTerms, _config: Any, storage: Storage | None) -> "Looked":
+        if self.nothing:
+            raise NothingToProve(str(terms.flow), "no map")
+        if self.away:
+            raise BrokerUnreachable("10.0.0.1:9092", "no route")
+        if self.unreadable:
+            raise ProofStorageUnreadable("s3a://kept", "no credentials")
+        return Looked(self, terms, storage)
+
     def run(self, *words: str) -> int:
         return main.main(["verify", str(self.path), *words])
+
+
+class Looked:
+    """A look at both clusters, after which this process can prove."""
+
+    def __init__(self, stage: Stage, terms: ProofTerms, storage: Storage | None) -> None:
+        self._stage, self._terms, self._storage = stage, terms, storage
+        self.offsets = stage.offsets
+
+    def run(self, tell: Callable[[Progress], None], most_bytes: int = 0) -> ProofReport:
+        self._stage.most_bytes.append(most_bytes)
+        if self._stage.too_much:
+            raise TooMuch(most_bytes)
+        report = self._stage.prove(None, None, self._terms, self._storage, tell)
+        return replace(report, where="process", cores=1)
 
 
 @pytest.fixture
@@ -236,3 +272,88 @@ def test_bad_input_starts_no_spark(
     assert stage.run(*words) == exits.UNUSABLE
     assert wrong in capsys.readouterr().err
     assert stage.cores == []
+
+
+def test_a_small_copy_is_proven_without_spark(
+    stage: Stage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lent(_args: Any) -> None:
+        raise AssertionError("no Ray is looked for")
+
+    monkeypatch.setattr(proving, "lent_spark", lent)
+    stage.offsets = 1_100
+    assert stage.run("--json") == exits.OK
+    said = capsys.readouterr()
+    (told,) = json.loads(said.out)["flows"]
+    assert (told["where"], told["why"]) == ("process", "1,100 source offsets, at most 200,000")
+    assert said.err == "proving A->B in this process, without Spark: 1,100 source offsets, at most 200,000\n"
+    assert (stage.cores, stage.most_bytes) == ([], [MOST_BYTES])
+
+
+def test_a_small_copy_that_differs_has_the_same_exit_code(stage: Stage) -> None:
+    stage.offsets, stage.lanes, stage.differences = 9, (WHOLE, DIFFERS), (ALTERED,)
+    assert stage.run() == exits.FAILED
+
+
+def test_a_large_copy_is_proven_on_spark(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    assert stage.run("--json") == exits.OK
+    said = capsys.readouterr()
+    (told,) = json.loads(said.out)["flows"]
+    assert (told["where"], told["why"]) == ("spark", "200,001 source offsets are more than 200,000")
+    assert "proving A->B on Spark: 200,001 source offsets are more than 200,000\n" in said.err
+
+
+def test_what_turns_out_to_be_large_is_proven_on_spark(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    stage.offsets, stage.too_much = 9, True
+    assert stage.run() == exits.OK
+    assert "proving A->B on Spark: both sides hold more than 256 MiB" in capsys.readouterr().err
+    assert len(stage.cores) == 1
+
+
+def test_a_storage_that_only_spark_reads_is_for_spark(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    stage.unreadable = True
+    assert stage.run() == exits.OK
+    assert "on Spark: s3a://kept cannot be read or written from this process" in capsys.readouterr().err
+    assert stage.run("--spark", "never") == exits.UNUSABLE
+    assert "s3a://kept cannot be read or written from this process" in capsys.readouterr().err
+
+
+def test_clusters_that_only_the_mirror_reaches_are_for_its_spark(
+    stage: Stage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage.away = True
+    assert stage.run() == exits.UNUSABLE
+    said = capsys.readouterr().err
+    assert "no route" in said
+    assert "Spark" not in said, "none is started to find the same"
+    monkeypatch.setattr(proving, "lent_spark", lambda _args: contextlib.nullcontext(Lent(stage)))
+    assert stage.run() == exits.OK
+    assert (
+        "on Spark: this process cannot look at both clusters (10.0.0.1:9092: cannot connect: no route)"
+        in capsys.readouterr().err
+    )
+    assert stage.run("--spark", "never") == exits.UNUSABLE
+
+
+def test_spark_always_and_never(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    assert stage.run("--spark", "never") == exits.OK
+    assert (stage.cores, stage.most_bytes) == ([], [0]), "without a bound"
+    stage.offsets = 1
+    assert stage.run("--spark", "always") == exits.OK
+    assert len(stage.cores) == 1
+    assert "proving A->B on Spark: --spark always\n" in capsys.readouterr().err
+
+
+def test_what_only_spark_can_do_is_no_proof_without_it(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    assert stage.run("--spark", "never", "--cores", "2") == exits.UNUSABLE
+    assert "--spark never, and --cores asks for a Spark; leave one of them out" in capsys.readouterr().err
+    assert stage.asked == []
+
+
+def test_the_bar_moves_with_each_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = io.StringIO()
+    monkeypatch.setattr(verify, "Console", functools.partial(Console, file=drawn, force_terminal=True, width=120))
+    with verify.bar(quiet=False) as tell:
+        for done in (500, 1_000, 1_100):
+            tell(Progress(done=done, total=1_100, differences=0))
+    assert "1100/1100" in drawn.getvalue()

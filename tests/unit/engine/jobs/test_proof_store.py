@@ -38,13 +38,13 @@ def row(low: int, high: int, differences: int = 0, **other: Any) -> dict[str, An
     ],
 )
 def test_what_runs_say_together(rows: list[dict[str, Any]], expected: tuple[int, int] | None) -> None:
-    from engine.jobs.proof_store import fold
+    from engine.jobs.proof_rows import fold
 
     assert fold(rows).get(("t", 0, "s", "t", 3)) == expected
 
 
 def test_other_topics_and_generations_are_other_lanes() -> None:
-    from engine.jobs.proof_store import fold
+    from engine.jobs.proof_rows import fold
 
     rows = [row(0, 9), row(0, 8, source_id="x"), row(0, 7, target_id="x"), row(0, 6, generation=4)]
     assert sorted(one.source_to for one in fold(rows).values()) == [6, 7, 8, 9]
@@ -91,6 +91,24 @@ def test_tables_are_appended_to_and_remembered(spark: "SparkSession", tmp_path: 
     assert second["began_ms"] == 2
 
 
+def test_spark_and_this_process_read_what_the_other_one_kept(spark: "SparkSession", tmp_path: "Path") -> None:
+    from engine.jobs import proof_files, proof_store
+
+    folder = Storage.of_folder(tmp_path).path("proofs", "A->B")
+    proof_store.store(spark, folder, report("r1", 1, 50))
+    assert proof_files.proven(folder) == {("t", 2, "s", "u", 7): (3, 50)}
+    proof_files.store(folder, report("r2", 2, 9))
+    assert proof_files.proven(folder) == proof_store.proven(spark, folder) == {("t", 2, "s", "u", 7): (3, 9)}
+    for table in ("lanes", "differences"):
+        rows = [row.asDict() for row in spark.read.parquet(f"{folder}/{table}/*").orderBy("began_ms").collect()]
+        assert rows[0].keys() == rows[1].keys()
+        same = [{name: one[name] for name in one if name not in ("run", "began_ms", "proven_to")} for one in rows]
+        assert same[0] == same[1]
+    proof_store.tidy(spark, folder, most_runs=1)
+    assert len(list((tmp_path / "proofs" / "A-%3EB" / "lanes").iterdir())) == 1
+    assert proof_files.proven(folder) == {("t", 2, "s", "u", 7): (3, 9)}
+
+
 def read(low: int, high: int, since: int = 0, **other: Any) -> dict[str, Any]:
     """Make a row of a run that read [low, high)."""
     counts = dict.fromkeys(("records", "payload_bytes", "without_record", "not_comparable"), high - low)
@@ -100,7 +118,7 @@ def read(low: int, high: int, since: int = 0, **other: Any) -> dict[str, Any]:
 
 
 def test_rows_that_follow_one_another_are_one_and_say_the_same() -> None:
-    from engine.jobs.proof_store import fold, joined
+    from engine.jobs.proof_rows import fold, joined
 
     rows = [read(0, 10), read(10, 30), read(10, 30, topic="u"), read(30, 31)]
     (one, other) = joined(rows)
@@ -121,7 +139,7 @@ def test_rows_that_follow_one_another_are_one_and_say_the_same() -> None:
     ],
 )
 def test_rows_that_say_different_things_stay_apart(rows: list[dict[str, Any]]) -> None:
-    from engine.jobs.proof_store import fold, joined
+    from engine.jobs.proof_rows import fold, joined
 
     assert len(joined(rows)) == 2
     assert fold(joined(rows)) == fold(rows)

@@ -1,21 +1,27 @@
-"""A proof on Spark, of logs that are tables: each fault planted on a lane of its own, all proven in one run."""
+"""A proof of logs that are lists, by Spark and without: each fault planted on a lane of its own, all in one run."""
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, closing
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from engine.jobs.proof_align import Found
+from engine.jobs.proof_local import LocalPlace
+from engine.jobs.proof_logs import Batches, Log
 from engine.jobs.proof_plan import Lane, Runs
 from engine.jobs.proof_terms import Kind, ProofTerms
+from engine.jobs.proof_waves import Prover
 from engine.jobs.share import Share
+from engine.wire.header import LOG_APPEND_BIT, BatchHeader
+from engine.wire.record import Record
 from policies.model import FlowName, LaneName, TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from engine.jobs.proof_waves import Prover
 
 # PySpark leaves the socket of each collected result to the collector of garbage.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
@@ -120,6 +126,14 @@ _BROKEN = Runs([0, 40], [BY, BY + 43], [38, 20])
 """A map with places for nothing of ours: the source's 38 and 39 hold no record, the target's from 38 to 42 none."""
 
 
+def batch(kept: Kept) -> tuple[BatchHeader, tuple[Record]]:
+    """Make a batch of one record, as an answer of a broker has it."""
+    headers = tuple((name.encode(), value) for name, value in kept.headers or ())
+    time_ms = round(kept.time.timestamp() * 1000)
+    header = BatchHeader(kept.offset, 100, 0, 2, 0, LOG_APPEND_BIT * kept.kind, 0, time_ms, time_ms, -1, -1, -1, 1)
+    return header, (Record(kept.offset, time_ms, kept.key, kept.value, headers),)
+
+
 class Logs:
     """Both clusters' logs, read as the connector reads."""
 
@@ -141,6 +155,17 @@ class Logs:
         }
         self.lanes.append(Lane(name=name, source_from=0, source_to=COUNT, target_from=BY, **options))
 
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[tuple[Log, Log]]:
+        """Read as the engine's clients do, a few batches of one record at a time."""
+        yield self.answers, self.answers
+
+    async def answers(self, partition: TopicPartition, stretch: tuple[int, int]) -> AsyncIterator[tuple[int, Batches]]:
+        kept = [one for one in self.records[partition] if stretch[0] <= one.offset < stretch[1]]
+        for at in range(0, len(kept), 7):
+            yield kept[at : at + 7][-1].offset + 1, [batch(one) for one in kept[at : at + 7]]
+        yield stretch[1], []
+
     def read(
         self, spark: "SparkSession", _options: Any, intervals: Mapping[TopicPartition, tuple[int, int]], **_terms: Any
     ) -> "DataFrame":
@@ -157,13 +182,12 @@ class Logs:
         )
 
 
-@pytest.fixture(scope="module")
-def proven(spark: "SparkSession") -> "Prover":
-    """All lanes, proven in ranges of 8 and waves of a few lanes."""
-    from engine.jobs import proof_frames
-    from engine.jobs.proof_sides import Sides
-    from engine.jobs.proof_waves import Prover
+TERMS = ProofTerms(flow=FlowName("A", "B"), range_records=8, wave_records=COUNT * 12, looked_at_once=20)
+"""Ranges of 8 and waves of a few lanes."""
 
+
+def staged() -> Logs:
+    """Make the logs of all lanes, in the order of `NAMES`."""
     logs = Logs()
     for target, _ in CASES.values():
         logs.add(SOURCE, target)
@@ -178,20 +202,50 @@ def proven(spark: "SparkSession") -> "Prover":
     logs.add(SOURCE[:AT], in_place(SOURCE[:AT]), source_bounds=(0, AT))
     logs.add(without(AT, AT + 1), in_place(without(AT, AT + 1, COUNT - 1)))
     logs.add(without(AT, AT + 1), in_place(without(AT, AT + 1)), source_compacts=True, target_compacts=True)
-    terms = ProofTerms(flow=FlowName("A", "B"), range_records=8, wave_records=COUNT * 12, looked_at_once=20)
-    prover = Prover(spark, Sides(source={}, target={}), terms, logs.lanes)
+    return logs
+
+
+@pytest.fixture(scope="module")
+def on_spark(spark: "SparkSession") -> "Prover[DataFrame]":
+    """All lanes, proven by Spark."""
+    from engine.jobs import proof_frames
+    from engine.jobs.proof_sides import Sides, SparkPlace
+
+    logs = staged()
+    prover = Prover(SparkPlace(spark, Sides(source={}, target={}), logs.lanes, 1000), TERMS, logs.lanes)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(proof_frames, "read", logs.read)
         prover.run()
     return prover
 
 
-def found_in(proven: "Prover", name: str) -> Expected:
+@pytest.fixture(scope="module")
+def in_process() -> "Prover[str]":
+    """All lanes, proven without Spark."""
+    logs = staged()
+    with closing(LocalPlace(logs.opened, logs.lanes, sys.maxsize)) as place:
+        prover = Prover(place, TERMS, logs.lanes)
+        prover.run()
+    return prover
+
+
+@pytest.fixture(scope="module", params=["in_process", "on_spark"])
+def proven(request: pytest.FixtureRequest) -> "Prover[Any]":
+    """All lanes, proven at each of the two places."""
+    found: Prover[Any] = request.getfixturevalue(request.param)
+    return found
+
+
+def test_both_places_say_the_same(on_spark: "Prover[DataFrame]", in_process: "Prover[str]") -> None:
+    assert dict(zip(NAMES, in_process.tallies, strict=True)) == dict(zip(NAMES, on_spark.tallies, strict=True))
+
+
+def found_in(proven: "Prover[Any]", name: str) -> Expected:
     return {(one.kind, one.source, one.target) for one in proven.tallies[NAMES.index(name)].found}
 
 
 @pytest.mark.parametrize("name", list(CASES))
-def test_each_planted_fault_is_found_and_nothing_else(proven: "Prover", name: str) -> None:
+def test_each_planted_fault_is_found_and_nothing_else(proven: "Prover[Any]", name: str) -> None:
     found, expected = found_in(proven, name), CASES[name][1]
     if name == "doubled":  # which of two that are alike is the copy cannot be told
         assert {(kind, target) for kind, _, target in found} == {(kind, target) for kind, _, target in expected}
@@ -205,7 +259,7 @@ def test_each_planted_fault_is_found_and_nothing_else(proven: "Prover", name: st
     assert tally.not_comparable == (name == "stamped by the target")
 
 
-def test_what_was_altered_is_named(proven: "Prover") -> None:
+def test_what_was_altered_is_named(proven: "Prover[Any]") -> None:
     said = {name: [one.what for one in proven.tallies[NAMES.index(name)].found] for name in CASES}
     assert said["key"] == ["key"]
     assert said["value by a bit"] == said["null made empty"] == ["value"]
@@ -213,29 +267,29 @@ def test_what_was_altered_is_named(proven: "Prover") -> None:
     assert said["timestamp"] == ["timestamp"]
 
 
-def test_a_null_is_a_null(proven: "Prover") -> None:
+def test_a_null_is_a_null(proven: "Prover[Any]") -> None:
     assert found_in(proven, "null") == set()
 
 
-def test_records_of_others_are_extra(proven: "Prover") -> None:
+def test_records_of_others_are_extra(proven: "Prover[Any]") -> None:
     assert found_in(proven, "foreign") == {(Kind.EXTRA, -1, BY + 40)}
 
 
-def test_what_the_source_compacted_is_not_comparable(proven: "Prover") -> None:
+def test_what_the_source_compacted_is_not_comparable(proven: "Prover[Any]") -> None:
     assert found_in(proven, "source compacts") == set()
     assert proven.tallies[NAMES.index("source compacts")].not_comparable == 2
 
 
-def test_of_a_compacted_copy_only_what_nothing_superseded_is_missing(proven: "Prover") -> None:
+def test_of_a_compacted_copy_only_what_nothing_superseded_is_missing(proven: "Prover[Any]") -> None:
     assert found_in(proven, "target compacts") == {(Kind.MISSING, AT, BY + AT)}
     assert proven.tallies[NAMES.index("target compacts")].not_comparable == 2
 
 
-def test_records_that_the_map_says_nothing_of_are_missing(proven: "Prover") -> None:
+def test_records_that_the_map_says_nothing_of_are_missing(proven: "Prover[Any]") -> None:
     assert found_in(proven, "nothing copied") == {(Kind.MISSING, n, BY) for n in range(COUNT)}
 
 
-def test_what_the_map_knows_and_neither_side_has_is_gone(proven: "Prover") -> None:
+def test_what_the_map_knows_and_neither_side_has_is_gone(proven: "Prover[Any]") -> None:
     tally = proven.tallies[NAMES.index("cut")]
     assert tally.found == [Found(Kind.GONE, AT, BY + AT, records=COUNT - AT)]
     assert (tally.differences, tally.records) == (COUNT - AT, AT)
@@ -247,15 +301,14 @@ def test_what_the_map_knows_and_neither_side_has_is_gone(proven: "Prover") -> No
     }
 
 
-def test_where_logs_compact_nothing_is_gone(proven: "Prover") -> None:
+def test_where_logs_compact_nothing_is_gone(proven: "Prover[Any]") -> None:
     tally = proven.tallies[NAMES.index("may be gone")]
     assert (tally.found, tally.bad_from) == ([], -1)
 
 
 def test_what_both_sides_passed_over_once_is_read_again(spark: "SparkSession") -> None:
     from engine.jobs import proof_frames
-    from engine.jobs.proof_sides import Sides
-    from engine.jobs.proof_waves import Prover
+    from engine.jobs.proof_sides import Sides, SparkPlace
 
     logs, read = Logs(), list[int]()
     logs.add(SOURCE, in_place(SOURCE))
@@ -265,7 +318,11 @@ def test_what_both_sides_passed_over_once_is_read_again(spark: "SparkSession") -
         read.append(frame.count())
         return frame.where(f"offset % {BY} != {AT}") if len(read) <= 2 else frame
 
-    prover = Prover(spark, Sides(source={}, target={}), ProofTerms(flow=FlowName("A", "B")), logs.lanes)
+    prover = Prover(
+        SparkPlace(spark, Sides(source={}, target={}), logs.lanes, 1000),
+        ProofTerms(flow=FlowName("A", "B")),
+        logs.lanes,
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(proof_frames, "read", skipping)
         prover.run()
@@ -276,13 +333,12 @@ def test_what_both_sides_passed_over_once_is_read_again(spark: "SparkSession") -
 
 def test_a_look_that_is_cut_says_so(spark: "SparkSession") -> None:
     from engine.jobs import proof_frames
-    from engine.jobs.proof_sides import Sides
-    from engine.jobs.proof_waves import Prover
+    from engine.jobs.proof_sides import Sides, SparkPlace
 
     logs = Logs()
     logs.add(SOURCE, [])
     terms = ProofTerms(flow=FlowName("A", "B"), most_looked_into=20, most_told=5)
-    prover = Prover(spark, Sides(source={}, target={}), terms, logs.lanes)
+    prover = Prover(SparkPlace(spark, Sides(source={}, target={}), logs.lanes, 1000), terms, logs.lanes)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(proof_frames, "read", logs.read)
         prover.run()
@@ -295,22 +351,26 @@ def test_a_look_that_is_cut_says_so(spark: "SparkSession") -> None:
 def tasks_of(spark: "SparkSession", share: Share) -> list[int]:
     """Prove a good copy; give the tasks in which each side was read and digested."""
     from engine.jobs import proof_frames
-    from engine.jobs.proof_sides import Sides
-    from engine.jobs.proof_waves import Prover
+    from engine.jobs.proof_sides import Sides, SparkPlace
 
     logs, found = Logs(), list[int]()
     logs.add(SOURCE, in_place(SOURCE))
-    digests = proof_frames.digests
 
-    def noted(records: "DataFrame") -> "DataFrame":
-        assert share.turn.locked()
-        found.append(records.rdd.getNumPartitions())
-        return digests(records)
+    class Noting(SparkPlace):
+        def query(self, text: str, **tables: "DataFrame") -> "DataFrame":
+            if "BIT_XOR" in text:
+                assert share.turn.locked()
+                found.append(tables["records"].rdd.getNumPartitions())
+            return super().query(text, **tables)
 
-    prover = Prover(spark, Sides(source={}, target={}), ProofTerms(flow=FlowName("A", "B")), logs.lanes, share=share)
+    prover = Prover(
+        Noting(spark, Sides(source={}, target={}), logs.lanes, 1000),
+        ProofTerms(flow=FlowName("A", "B")),
+        logs.lanes,
+        share=share,
+    )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(proof_frames, "read", logs.read)
-        patch.setattr(proof_frames, "digests", noted)
         prover.run()
     assert (prover.tallies[0].records, prover.tallies[0].bad_from) == (COUNT, -1)
     assert prover.cores == (share.most_tasks or spark.sparkContext.defaultParallelism)
@@ -327,13 +387,12 @@ def test_beside_streams_it_leaves_a_core_and_takes_turns(spark: "SparkSession") 
 def test_records_are_not_turned_into_objects_and_back(spark: "SparkSession") -> None:
     """Spark's first interface does that, and is what its Kafka source is read by unless it is told otherwise."""
     from engine.jobs import proof_frames
-    from engine.jobs.proof_sides import Reader, Sides
+    from engine.jobs.proof_sides import Sides, SparkPlace
 
-    own = spark.newSession()
-    Reader(own, Sides(source={}, target={}), [], 1000)
+    own = SparkPlace(spark, Sides(source={}, target={}), [], 1000)
     options, one = {"kafka.bootstrap.servers": "127.0.0.1:1"}, TopicPartition("t", 0)
     plans = [
         proof_frames.read(session, options, {one: (0, 1)}, committed=True, tasks=1)._jdf.queryExecution().analyzed()
-        for session in (own, spark)
+        for session in (own._spark, spark)
     ]
     assert ["RelationV2" in plan.toString() for plan in plans] == [True, False]

@@ -1,9 +1,15 @@
-"""A batch that a short read cannot inflate is named by what is wrong with it."""
+"""Short reads of a log: what an answer gives a reader, and a batch that cannot be inflated is named by its fault."""
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from engine.errors import BatchTooLarge, MalformedBatch
-from engine.kafka.logs import _inflated
+from engine.flow.ports import FetchTerms, Slice
+from engine.kafka.logs import _inflated, _Log, read_batches
+from engine.kafka.metadata import Metadata
 from engine.wire.batch import read_header
 from engine.wire.bounded import InflatedTooLarge, InflateError
 from policies.model import TopicPartition
@@ -31,3 +37,50 @@ async def test_a_batch_that_cannot_be_inflated(
     with pytest.raises(error, match="t-0 at offset 0: gzip"):
         await _inflated(batch, 0, read_header(batch, 0), T0, 20)
     assert limits == [20, 20]
+
+
+class _Read(_Log):
+    """Reads of a log that is a fake, two batches an answer."""
+
+    def __init__(self, log: SourceLog) -> None:
+        client: Any = SimpleNamespace(decoding=asyncio.Lock())
+        super().__init__(client, Metadata("", -1, {}, {}))
+        self._log, self.asked = log, list[FetchTerms]()
+
+    async def read(self, partition: TopicPartition, offset: int, terms: FetchTerms) -> tuple[memoryview, Slice]:
+        self.asked.append(terms)
+        data, aborted = self._log.fetch(offset, 2, committed=terms.read_committed)
+        end = self._log.end
+        return memoryview(bytearray(data)), Slice(partition, 0, len(data), end, self._log.last_stable, 0, aborted)
+
+
+@pytest.mark.parametrize(
+    ("committed", "first", "end", "behind", "offsets"),
+    [
+        (True, 0, 99, 6, [[0, 1, 2]]),
+        (True, 1, 2, 3, [[1]]),
+        (True, 6, 99, 9, [[7, 8]]),
+        (True, 9, 99, 9, []),
+        (False, 0, 99, 6, [[0, 1, 2], [3, 4, 5]]),
+        (False, 9, 99, 11, [[9, 10]]),
+    ],
+)
+async def test_an_answer_gives_what_a_reader_gets(
+    monkeypatch: pytest.MonkeyPatch, committed: bool, first: int, end: int, behind: int, offsets: list[list[int]]
+) -> None:
+    """Records 0 to 2, 3 to 5 rolled back by the marker 6, 7 and 8, then a transaction that is open."""
+    log = SourceLog()
+    log.data(3)
+    log.aborted_data(3, 7)
+    log.data(2)
+    log.open_data(2, 8)
+    reads = _Read(log)
+
+    async def of(_client: object, _topic: str) -> _Log:
+        return reads
+
+    monkeypatch.setattr(_Log, "of", of)
+    client: Any = None
+    found, batches = await read_batches(client, T0, first, end, committed=committed)
+    assert (found, [[one.offset for one in records] for _, records in batches]) == (behind, offsets)
+    assert [(one.min_bytes, one.max_wait_s > 0) for one in reads.asked] == [(1, True)], "a broker may have to look"
