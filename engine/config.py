@@ -10,7 +10,7 @@ import msgspec
 
 from engine.config_file import read_file
 from engine.errors import ConfigError
-from engine.flow_config import TOPIC_NAME, FlowReader
+from engine.flow_config import HEARTBEATS_KEY, TOPIC_NAME, FlowReader
 from engine.flow_keys import FlowKeys
 from engine.properties import Properties, Property
 from engine.property_reader import PropertyReader
@@ -192,11 +192,18 @@ def _with_heartbeats(
     """Give each pair of clusters that is no flow, and has heartbeats all the same as in MM2, to a flow beside it."""
     names = [flow.name for flow in flows]
     more: dict[FlowName, list[HeartbeatConfig]] = {name: [] for name in names}
+    places = {flow.name: dict(flow.places) for flow in flows}
     for pair in pairs:
         heartbeat = None if pair in names else FlowReader(reader, pair).heartbeat()
         if heartbeat is not None:
-            more[keeper_of(pair, names)].append(heartbeat)
-    return tuple(msgspec.structs.replace(flow, heartbeats=(*flow.heartbeats, *more[flow.name])) for flow in flows)
+            keeper = keeper_of(pair, names)
+            more[keeper].append(heartbeat)
+            key = FlowKeys(reader, pair).flow(HEARTBEATS_KEY)
+            places[keeper][f"{pair}.{HEARTBEATS_KEY}"] = key, reader.where(key).line
+    return tuple(
+        msgspec.structs.replace(flow, heartbeats=(*flow.heartbeats, *more[flow.name]), places=places[flow.name])
+        for flow in flows
+    )
 
 
 def _check_source_alias(reader: PropertyReader, flow: FlowConfig) -> None:

@@ -108,9 +108,13 @@ def own_topics(flow: FlowConfig, brokers: Mapping[str, int]) -> tuple[Planned, .
 def _mm2_topics(flow: FlowConfig, brokers: Mapping[str, int]) -> Iterator[Planned]:
     groups, syncs = flow.groups, flow.syncs
     rows = [
-        (one.pair.target, one.topic, one.replication_factor, HEARTBEATS_KEY)
+        (
+            one.pair.target,
+            one.topic,
+            one.replication_factor,
+            HEARTBEATS_KEY if one.pair == flow.name else f"{one.pair}.{HEARTBEATS_KEY}",
+        )
         for one in flow.heartbeats
-        if one.pair == flow.name
     ]
     if groups.checkpoints:
         topic = flow.naming.checkpoints_topic(flow.name.source)

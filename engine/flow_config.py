@@ -30,10 +30,11 @@ _MOST_LONG = 2**63 - 1
 _SYNCS_TOPIC_KEYS = ("offset-syncs.topic.location", "offset-syncs.topic.replication.factor")
 _AS_MANY = 0
 """MM2's default of 3 replicas, or as many as the cluster has brokers, where it has fewer."""
+HEARTBEATS_KEY = "heartbeats.topic.replication.factor"
 _CREATION_KEYS = (
     "replication.factor",
     "checkpoints.topic.replication.factor",
-    "heartbeats.topic.replication.factor",
+    HEARTBEATS_KEY,
     "offset-syncs.topic.replication.factor",
     "config.properties.exclude",
     "raymirror.same.cluster",
@@ -131,7 +132,7 @@ class FlowReader:
             pair=self._name,
             topic=self._naming().heartbeats_topic(),
             every_s=float(self._number(self.keys.flow("emit.heartbeats.interval.seconds"), 1, 1)),
-            replication_factor=self._replicas(self.keys.flow("heartbeats.topic.replication.factor"), _AS_MANY),
+            replication_factor=self._replicas(self.keys.flow(HEARTBEATS_KEY), _AS_MANY),
         )
         return beats if self._reader.flag(self.keys.flow("emit.heartbeats.enabled"), default=True) else None
 

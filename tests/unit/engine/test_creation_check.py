@@ -42,8 +42,8 @@ class Stage:
         self.check: CreationCheck
         stage = self
 
-        async def try_creating(_client: object, topics: Sequence[NewTopic]) -> dict[str, Refused]:
-            stage.tried |= {one.name: one for one in topics}
+        async def try_creating(client: Any, topics: Sequence[NewTopic]) -> dict[str, Refused]:
+            stage.tried |= {one.name if client.alias == "B" else f"{one.name} on A": one for one in topics}
             return {one.name: stage.refused[one.name] for one in topics if one.name in stage.refused}
 
         async def try_growing(_client: object, partitions: Mapping[str, int]) -> dict[str, Refused]:
@@ -113,7 +113,8 @@ async def test_every_topic_is_tried_as_run_would_make_it(stage: Stage) -> None:
         "raymirror-lag.A.internal": (1, 3),
         "heartbeats": (1, 2),
         "A.checkpoints.internal": (1, 2),
-        "mm2-offset-syncs.B.internal": (1, 1),
+        "heartbeats on A": (1, 1),  # of the way back, which is no flow and has heartbeats as in MM2
+        "mm2-offset-syncs.B.internal on A": (1, 1),
         "A.t": (3, 2),
     }
     assert stage.tried["A.t"].configs == {"retention.ms": "1000"}
@@ -151,6 +152,16 @@ async def test_too_many_replicas_name_the_setting_and_no_right(stage: Stage) -> 
         ),
     ]
     assert [one.stops for one in found] == [True, False, True]
+
+
+async def test_heartbeats_of_a_pair_that_is_no_flow_have_a_setting_of_their_own(stage: Stage) -> None:
+    stage.refused = {"heartbeats": Refused(38, "InvalidReplicationFactor: only 1.")}
+    lines = "A->B.heartbeats.topic.replication.factor = 4\nB->A.heartbeats.topic.replication.factor = 5\n"
+    there, back = texts(await stage.problems(mirror(lines)))
+    assert there.startswith(
+        "mm2.properties:5: A->B.heartbeats.topic.replication.factor: 4 replicas of topic heartbeats"
+    )
+    assert back.startswith("mm2.properties:6: B->A.heartbeats.topic.replication.factor: 5 replicas of topic heartbeats")
 
 
 async def test_one_copy_of_several_that_is_refused_does_not_stop_the_flow(stage: Stage) -> None:
@@ -199,7 +210,8 @@ async def test_missing_rights_are_told_once_for_a_cluster_and_never_of_topics_of
 async def test_fewer_replicas_than_must_be_in_sync_take_no_record(stage: Stage) -> None:
     stage.topics["A"] = {"t": 1}
     stage.min_insync = {1: {"min.insync.replicas": "1"}, 2: {"min.insync.replicas": "2"}, 3: {}}
-    (problem,) = await stage.problems(mirror("replication.factor = 1\noffset-syncs.topic.location = target\n"), "t")
+    lines = "replication.factor = 1\noffset-syncs.topic.location = target\nB->A.emit.heartbeats.enabled = false\n"
+    (problem,) = await stage.problems(mirror(lines), "t")
     assert problem.text == (
         "mm2.properties:5: replication.factor: 1 replica of topic A.t on cluster 'B': the cluster has"
         " min.insync.replicas = 2; nothing could be written there: give 2 or more"
