@@ -15,7 +15,7 @@ from engine.flow_keys import FlowKeys
 from engine.properties import Properties, Property
 from engine.property_reader import PropertyReader
 from engine.secrets import SECURITY_KEYS, check_security, is_secret
-from engine.settings import ClusterConfig, ConfigWarning, FlowConfig, HeartbeatConfig, MirrorConfig
+from engine.settings import PATTERNS, ClusterConfig, ConfigWarning, FlowConfig, HeartbeatConfig, MirrorConfig
 from engine.spark_config import read_proof, read_spark
 from engine.storage_config import read_audit_days, read_storage
 from engine.telemetry_config import read_telemetry
@@ -181,7 +181,7 @@ def _flows(reader: PropertyReader, aliases: list[str]) -> tuple[tuple[FlowConfig
 
 
 def _places(reader: PropertyReader, flows: Iterable[FlowConfig]) -> dict[str, tuple[str, int]]:
-    names = ((flow.name, name) for flow in flows for name in ("topics", "topics.exclude"))
+    names = ((flow.name, name) for flow in flows for name in PATTERNS)
     found = {f"{flow}.{name}": FlowKeys(reader, flow).flow(name) for flow, name in names}
     return {name: (key, reader.where(key).line) for name, key in found.items() if reader.is_plain(key)}
 

@@ -45,4 +45,4 @@ def _check_filter(reader: PropertyReader, key: str) -> None:
     name = reader.text(key, "DefaultConfigPropertyFilter")
     if not _FILTER.fullmatch(name):
         right = "use DefaultConfigPropertyFilter, with config.properties.exclude; custom Java classes cannot run here"
-        raise reader.error(key, f"unknown filter {name!r}", right)
+        reader.refuse_unsupported(key, f"unknown filter {name!r}", right)

@@ -53,7 +53,7 @@ def _check_filter(reader: PropertyReader, key: str) -> None:
     name = reader.text(key, "DefaultGroupFilter")
     if not _FILTER.fullmatch(name):
         right = "use DefaultGroupFilter, with groups and groups.exclude; custom Java classes cannot run here"
-        raise reader.error(key, f"unknown filter {name!r}", right)
+        reader.refuse_unsupported(key, f"unknown filter {name!r}", right)
 
 
 def _replicas(reader: PropertyReader, key: str) -> int:

@@ -1,27 +1,54 @@
-"""Patterns of a flow that match no topic of its source: told before a start, with what was likely meant."""
+"""Patterns of a flow that match nothing on its source: told before a start, with what was likely meant."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.kafka.cluster import ClusterClient
+from engine.kafka.groups import KafkaGroups
 from engine.settings import ConfigWarning, FlowConfig
 from policies.meant import Idle, idle_patterns
 
+Places = Mapping[str, tuple[str, int]]
+"""Where patterns are set: `A->B.topics` -> (key, line)."""
+_PATIENCE_S = 3.0
 
-def idle_warnings(
-    flow: FlowConfig, topics: Sequence[str], places: Mapping[str, tuple[str, int]]
+
+def idle_topics(flow: FlowConfig, topics: Sequence[str], places: Places) -> Iterator[ConfigWarning]:
+    """Yield a warning for each pattern of the file that matches none of the source's topics as it stands."""
+    yield from _idle(flow, "topics", flow.topics, topics, places)
+    yield from _idle(flow, "topics.exclude", flow.topics_exclude, topics, places)
+
+
+def idle_groups(flow: FlowConfig, groups: Sequence[str], places: Places) -> Iterator[ConfigWarning]:
+    """Yield the same for consumer groups."""
+    yield from _idle(flow, "groups", flow.groups.include, groups, places)
+    yield from _idle(flow, "groups.exclude", flow.groups.exclude, groups, places)
+
+
+async def source_groups(client: ClusterClient, flow: FlowConfig, places: Places) -> list[str] | None:
+    """Return the groups of the source; None where no pattern asks for them, or not every broker tells its own."""
+    mirrored = flow.groups.checkpoints or flow.groups.commits
+    if not mirrored or not places.keys() & {f"{flow.name}.groups", f"{flow.name}.groups.exclude"}:
+        return None
+    try:
+        listed = await KafkaGroups(client, patience_s=_PATIENCE_S).list_groups()
+    except (BrokerUnreachable, ConnectionLost, KafkaRefusal):
+        return None  # nothing hangs on it: a running mirror says what it may not see
+    return None if listed.unheard else [listing.group for listing in listed.groups]
+
+
+def _idle(
+    flow: FlowConfig, name: str, patterns: Sequence[str], names: Sequence[str], places: Places
 ) -> Iterator[ConfigWarning]:
-    """Yield a warning for each pattern of the file that matches no topic of the source as it stands.
-
-    `topics` are all of the source's, `places` says where the flow's patterns are set. An exclusion that matches nothing
-    is usual, so it is told only where something near it matches.
-    """
-    for name, patterns in (("topics", flow.topics), ("topics.exclude", flow.topics_exclude)):
-        if place := places.get(f"{flow.name}.{name}"):
-            key, line = place
-            for idle in idle_patterns(patterns, topics):
-                if name == "topics" or idle.meant is not None:
-                    yield ConfigWarning(line, key, _text(flow, idle))
+    """Hold patterns that the file sets against names; exclusions that match nothing are usual, so only near misses."""
+    if place := places.get(f"{flow.name}.{name}"):
+        key, line = place
+        for idle in idle_patterns(patterns, names):
+            if idle.meant is not None or not name.endswith(".exclude"):
+                yield ConfigWarning(line, key, _text(flow, name, idle))
 
 
-def _text(flow: FlowConfig, idle: Idle) -> str:
-    meant = "; a topic that comes is copied" if idle.meant is None else f"; did you mean {idle.meant}?"
-    return f"pattern {idle.pattern!r} matches no topic of cluster {flow.name.source!r}{meant}"
+def _text(flow: FlowConfig, name: str, idle: Idle) -> str:
+    what, then = ("topic", "copied") if name.startswith("topics") else ("consumer group", "mirrored")
+    meant = f"one that comes is {then}" if idle.meant is None else f"did you mean {idle.meant}?"
+    return f"pattern {idle.pattern!r} matches no {what} of cluster {flow.name.source!r}; {meant}"

@@ -10,7 +10,7 @@ from engine.core.commit_records import TOPIC as COMMITS_TOPIC
 from engine.creation_check import CreationCheck, Problem, at_cluster
 from engine.errors import BrokerUnreachable, ClusterAway, ConnectionLost, KafkaRefusal, MirrorError, NotReady
 from engine.flow.ports import LATEST
-from engine.idle_patterns import idle_warnings
+from engine.idle_patterns import Places, idle_groups, idle_topics, source_groups
 from engine.kafka.admin import producer_expiries_s
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.faults import TRANSACTIONAL_ID_AUTHORIZATION_FAILED, error_name
@@ -53,7 +53,7 @@ class FlowPreview(msgspec.Struct, frozen=True, kw_only=True):
     unreachable: tuple[str, ...] = ()
     """Brokers of both clusters that cannot be connected to from here, each with why and what waits for it."""
     idle: tuple[ConfigWarning, ...] = ()
-    """Patterns of `topics` that match no topic of the source that may be copied, and what was likely meant."""
+    """Patterns that match no topic, or no consumer group, of the source, and what was likely meant."""
 
     @property
     def copies(self) -> dict[str, str]:
@@ -129,6 +129,7 @@ async def preview(
                     unread_expiry=await _unread_expiry(clients[flow.name.target]),
                     unreachable=tuple(_unreachable(one, metadata, away)),
                     doubts=tuple(doubts[one.flow]),
+                    idle=(*one.idle, *await _idle_groups(clients[flow.name.source], flow, config.places)),
                 )
                 for flow, one in zip(present, flows, strict=True)
             ]
@@ -168,6 +169,11 @@ def _not_ready(
         for alias, why in sorted(absent.items())
     ]
     return NotReady(*away, *dict.fromkeys(problem.text for problem in problems))
+
+
+async def _idle_groups(client: ClusterClient, flow: FlowConfig, places: Places) -> tuple[ConfigWarning, ...]:
+    groups = await source_groups(client, flow, places)
+    return () if groups is None else tuple(idle_groups(flow, groups, places))
 
 
 def _unreachable(flow: FlowPreview, metadata: dict[str, Metadata], away: dict[str, dict[int, str]]) -> Iterator[str]:
@@ -228,9 +234,7 @@ async def _polled(client: ClusterClient, flow: FlowConfig, source: Metadata) -> 
     return ""
 
 
-def _preview_flow(
-    flow: FlowConfig, metadata: dict[str, Metadata], places: Mapping[str, tuple[str, int]]
-) -> FlowPreview:
+def _preview_flow(flow: FlowConfig, metadata: dict[str, Metadata], places: Places) -> FlowPreview:
     source, target = metadata[flow.name.source].topics, metadata[flow.name.target].topics
     wanted = sorted(topic for topic in source if flow.selection.wants(topic))
     topics = []
@@ -238,5 +242,5 @@ def _preview_flow(
         name = flow.naming.remote_topic(flow.name.source, topic)
         partitions = len(source[topic].partitions)
         topics.append(TopicPreview(source=topic, target=name, partitions=partitions, exists=name in target))
-    left_out, idle = len(source) - len(wanted), tuple(idle_warnings(flow, sorted(source), places))
+    left_out, idle = len(source) - len(wanted), tuple(idle_topics(flow, sorted(source), places))
     return FlowPreview(flow=flow.name, topics=tuple(topics), left_out=left_out, idle=idle)

@@ -11,6 +11,8 @@ from policies.meant import has_quotes, is_quoted, unquoted, without_stars
 from policies.patterns import BadPattern
 
 _NUMBER = re.compile(r"[+-]?[0-9]+")
+SWITCH = "raymirror.unsupported"
+"""Whether what is not supported and matters is refused."""
 _QUOTED = "quotes are part of the value; remove them"
 
 
@@ -50,6 +52,19 @@ class PropertyReader:
         elif is_quoted((self._properties.get(key) or "").strip()):
             right = f"{_QUOTED}: {right}"
         return self.where(key).error(wrong, right)
+
+    def is_tolerant(self) -> bool:
+        """Return whether what is not supported is a warning only. Raises ConfigError."""
+        text = self.text(SWITCH, "refuse").lower()
+        if text not in ("refuse", "warn"):
+            raise self.error(SWITCH, f"{text!r} is unknown", "write refuse or warn")
+        return text == "warn"
+
+    def refuse_unsupported(self, key: str, wrong: str, right: str) -> None:
+        """Refuse, or warn of, a value that is not supported and matters. Raises ConfigError."""
+        if not self.is_tolerant():
+            raise self.error(key, wrong, f"{right}; or set {SWITCH} = warn, which goes on without it")
+        self.warn(key, f"{wrong}, and goes unused; {right}")
 
     def bad_pattern(self, key: str, bad: BadPattern) -> ConfigError:
         """Make the error of a pattern that cannot be used, with what was meant where it is a file name's pattern."""

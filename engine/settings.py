@@ -23,6 +23,10 @@ AUDIT_DAYS = 365
 """How long the audit trail is kept where the file says nothing."""
 
 
+PATTERNS = ("topics", "topics.exclude", "groups", "groups.exclude")
+"""The keys whose patterns are held against the source before a start."""
+
+
 class ConfigWarning(msgspec.Struct, frozen=True):
     """Something to know before running: where, and what."""
 
@@ -231,7 +235,7 @@ class MirrorConfig(msgspec.Struct, frozen=True, kw_only=True):
     deployment_id: str
     notes: tuple[ConfigWarning, ...] = ()
     places: dict[str, tuple[str, int]] = {}
-    """Where `topics` and `topics.exclude` of a flow are set, in plain text: `A->B.topics` -> (key, line)."""
+    """Where the patterns of a flow are set, in plain text: `A->B.topics` -> (key, line); see PATTERNS."""
     telemetry: TelemetryConfig = TelemetryConfig()
     storage: Storage | None = None
     """Where the audit trail is kept, and what Spark's jobs keep."""

@@ -4,14 +4,13 @@ from collections.abc import Iterable, Mapping
 
 from engine.errors import ConfigError
 from engine.flow_keys import Layer
-from engine.property_reader import PropertyReader
+from engine.property_reader import SWITCH, PropertyReader
 from engine.secrets import SECURITY_KEYS
 from engine.settings import ConfigWarning
 from policies.kafka_keys import Fate, Ruling
 from policies.model import FlowName
 from policies.unread_keys import Scene, judge
 
-SWITCH = "raymirror.unsupported"
 _REFUSED = (Fate.MISTYPED, Fate.UNSUPPORTED)
 
 
@@ -27,7 +26,7 @@ def judge_unread(
 
     `asked` is what a flow reads, by level; of a file that was `accepted` before nothing is refused, only warned of.
     """
-    tolerant = _is_tolerant(reader) or accepted
+    tolerant = reader.is_tolerant() or accepted
     scene = Scene(
         aliases=tuple(aliases),
         flows=tuple(flows),
@@ -43,13 +42,6 @@ def judge_unread(
     _note_needless(reader, rulings)
     told = {key: ruling for key, ruling in rulings.items() if ruling.fate is not Fate.NEEDLESS}
     return [ConfigWarning(reader.where(key).line, key, _text(ruling)) for key, ruling in told.items()]
-
-
-def _is_tolerant(reader: PropertyReader) -> bool:
-    text = reader.text(SWITCH, "refuse").lower()
-    if text not in ("refuse", "warn"):
-        raise reader.error(SWITCH, f"{text!r} is unknown", "write refuse or warn")
-    return text == "warn"
 
 
 def _honoured(reader: PropertyReader, asked: Iterable[tuple[Layer, str]]) -> dict[str, frozenset[str]]:

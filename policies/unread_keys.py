@@ -46,6 +46,7 @@ _NOT_AT_TOP = ("offsets.storage.topic", "topic.creation.groups")
 """Keys of every source connector, which MM2's own do not define."""
 _NO_EFFECT = Ruling(Fate.NEEDLESS, "it reaches nothing in MM2 either")
 _SYNCS = Ruling(Fate.NEEDLESS, "it tunes the producer of MM2's offset syncs")
+_SAME_ALIAS = Ruling(Fate.NEEDLESS, "the flow's name says it")
 _SAME = Ruling(Fate.NEEDLESS, "it is what the cluster has")
 
 
@@ -218,6 +219,8 @@ def _of_cluster(place: Place, scene: Scene) -> Ruling | None:
 def _of_flow(place: Place, scene: Scene) -> Ruling | None:
     name = place.whole
     source, target = place.prefix[:-1].split("->")
+    if scene.values[place.key].strip() == {"source.cluster.alias": source, "target.cluster.alias": target}.get(name):
+        return _SAME_ALIAS
     if found := CONNECTOR.get(name):
         return found
     side, _, setting = name.partition(".cluster.")

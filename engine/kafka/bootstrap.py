@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import TypeVar
 
-from engine.errors import BrokerUnreachable, ConnectionLost
+from engine.errors import BrokerUnreachable, ConnectionLost, OtherCluster
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -51,7 +51,9 @@ def _once(reasons: Sequence[BrokerUnreachable | ConnectionLost]) -> Iterator[str
     """Say each reason once, with all the addresses that have it."""
     addresses: dict[str, list[str]] = {}
     for error in reasons:
-        address = error.address if type(error) is BrokerUnreachable else ""
-        addresses.setdefault(str(error).removeprefix(address), []).extend([address] if address else [])
+        if isinstance(error, BrokerUnreachable) and not isinstance(error, OtherCluster):
+            addresses.setdefault(str(error).removeprefix(error.address), []).append(error.address)
+        else:
+            addresses.setdefault(str(error), [])
     for text, names in addresses.items():
         yield f"{', '.join(names)}{text}"

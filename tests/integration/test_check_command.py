@@ -53,10 +53,12 @@ def test_it_tells_what_would_be_copied_and_changes_nothing(
     asyncio.run(create_topics(source_cluster, {"checked-a": 3, "checked-b": 1}))
     before = names(target_cluster)
     clusters = {"one": source_cluster, "two": target_cluster}
-    lines = ("one->two.enabled = true", "one->two.topics = checked-.*, checked-*", "listeners = http://:8083")
+    topics, groups = "one->two.topics = checked-.*, checked-*", "one->two.groups = nobody-at-all"
+    lines = ("one->two.enabled = true", topics, groups, "listeners = http://:8083")
     done = ask(tmp_path, "check", write(tmp_path, clusters, *lines))
     assert done.returncode == 0, done.stderr
     assert "'checked-*' matches no topic of cluster 'one'; did you mean checked-.*?" in done.stderr
+    assert "'nobody-at-all' matches no consumer group of cluster 'one'; one that comes" in done.stderr
     assert "not needed here, and nothing is lost: listeners (" in done.stdout
     assert "2 topics, 4 partitions" in done.stdout
     assert "one.checked-a" in done.stdout

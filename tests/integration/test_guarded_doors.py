@@ -24,6 +24,8 @@ pytestmark = pytest.mark.integration
 EACH = 200
 DEADLINE_S = 180.0
 NO_MECHANISM = "does not take sasl.mechanism: PLAIN", "SCRAM-SHA-256, SCRAM-SHA-512"
+PLAIN_LOGIN = """sasl.mechanism: PLAIN
+    sasl.jaas.config: 'x.PlainLoginModule required username="u" password="p";'"""
 TREE = """
 clusters:
   east:
@@ -146,7 +148,7 @@ async def test_records_go_through_both_doors(
     ("old", "new", "password", "says"),
     [
         ("SCRAM-SHA-512", "SCRAM-SHA-512", "wrong", ("credentials", "sasl.jaas.config")),
-        ("sasl.mechanism: SCRAM-SHA-512", "sasl.mechanism: PLAIN", PASSWORD, NO_MECHANISM),
+        ("sasl.mechanism: SCRAM-SHA-512", PLAIN_LOGIN, PASSWORD, NO_MECHANISM),
         ("ssl.truststore:", "ssl.nothing:", PASSWORD, ("certificate", "verify", "ssl.truststore.location")),
         ("keystore:", "nothing:", PASSWORD, ("a certificate of ours", "ssl.keystore.location")),
         ("security.protocol: SSL", "security.protocol: PLAINTEXT", PASSWORD, ("security.protocol: PLAINTEXT fit",)),

@@ -3,8 +3,8 @@
 import pytest
 
 from engine.config import read_config
-from engine.errors import ConfigError
-from engine.idle_patterns import idle_warnings
+from engine.errors import ConfigError, ConnectionLost
+from engine.idle_patterns import idle_groups, idle_topics, source_groups
 from engine.mirror_yaml import parse_yaml
 from tests.unit.engine.config_files import mirror
 
@@ -13,7 +13,7 @@ TOPICS = ["billing", "orders-1", "orders-2"]
 
 def told(extra: str) -> list[str]:
     config = mirror(extra)
-    return [str(warning) for warning in idle_warnings(config.flows[0], TOPICS, config.places)]
+    return [str(warning) for warning in idle_topics(config.flows[0], TOPICS, config.places)]
 
 
 def test_a_pattern_that_matches_nothing_says_what_was_likely_meant() -> None:
@@ -22,7 +22,7 @@ def test_a_pattern_that_matches_nothing_says_what_was_likely_meant() -> None:
         "line 5: A->B.topics: pattern 'biling' matches no topic of cluster 'A'; did you mean billing?",
     ]
     assert told("topics = later.*\n") == [
-        "line 5: topics: pattern 'later.*' matches no topic of cluster 'A'; a topic that comes is copied"
+        "line 5: topics: pattern 'later.*' matches no topic of cluster 'A'; one that comes is copied"
     ]
 
 
@@ -30,6 +30,40 @@ def test_an_exclusion_that_matches_nothing_is_told_where_something_near_it_match
     assert told("topics.exclude = secret.*\n") == []
     (warning,) = told("topics.exclude = billin\n")
     assert "did you mean billin.*?" in warning
+
+
+def test_patterns_of_groups() -> None:
+    config = mirror("A->B.groups = app-*, later.*\ngroups.exclude = test, nobody\n")
+    assert [str(one) for one in idle_groups(config.flows[0], ["app-1", "test-2"], config.places)] == [
+        "line 5: A->B.groups: pattern 'app-*' matches no consumer group of cluster 'A'; did you mean app-.*?",
+        "line 5: A->B.groups: pattern 'later.*' matches no consumer group of cluster 'A'; one that comes is mirrored",
+        "line 6: groups.exclude: pattern 'test' matches no consumer group of cluster 'A'; did you mean test.*?",
+    ]
+
+
+class Silent:
+    """A client whose cluster does not answer."""
+
+    asked = 0
+
+    async def metadata(self, topics: object) -> None:
+        self.asked += 1
+        raise ConnectionLost("h:1")
+
+
+@pytest.mark.parametrize(
+    ("extra", "asked"),
+    [
+        ("groups = app\n", 1),
+        ("groups.exclude = app\n", 1),
+        ("topics = x\n", 0),
+        ("groups = app\nemit.checkpoints.enabled = false\n", 0),
+    ],
+)
+async def test_groups_are_asked_for_where_a_pattern_is_about_them(extra: str, asked: int) -> None:
+    client, config = Silent(), mirror(extra)
+    assert await source_groups(client, config.flows[0], config.places) is None  # type: ignore[arg-type]
+    assert client.asked == asked
 
 
 def test_what_the_file_does_not_say_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:

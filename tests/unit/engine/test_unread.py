@@ -122,3 +122,13 @@ def test_a_mirror_that_was_started_is_not_refused_later() -> None:
     assert read_kept(kept, parsed("A.consumer.sasl.jaas.config = x\n")).flows
     with pytest.raises(ConfigError):
         read_config(parsed(FILTER))
+
+
+@pytest.mark.parametrize("key", ["group.filter.class", "config.property.filter.class"])
+def test_the_other_filters_are_refused_alike(key: str) -> None:
+    with pytest.raises(
+        ConfigError, match=r"unknown filter 'com\.acme\.Filter'; use Default.*; or set raymirror\.unsupported"
+    ):
+        mirror(f"A->B.{key} = com.acme.Filter\n")
+    (warning,) = mirror(f"A->B.{key} = com.acme.Filter\nraymirror.unsupported = warn\n").warnings
+    assert warning.what.startswith("unknown filter 'com.acme.Filter', and goes unused; use Default")

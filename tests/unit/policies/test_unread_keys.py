@@ -169,6 +169,8 @@ def test_what_is_not_supported_and_matters_is_refused(key: str, value: str, why:
         ("forwarding.admin.class", "org.apache.kafka.clients.admin.ForwardingAdmin"),
         ("metric.reporters", "org.apache.kafka.common.metrics.JmxReporter"),
         ("A.consumer.interceptor.classes", "io.confluent.monitoring.clients.interceptor.MonitoringConsumerInterceptor"),
+        ("A->B.source.cluster.alias", "A"),
+        ("A->B.target.cluster.alias", "B "),
         ("connector.class", "org.apache.kafka.connect.mirror.MirrorSourceConnector"),
     ],
 )
