@@ -34,7 +34,7 @@ def run_in_background(config: Path, namespace: str, log_file: Path | None = None
     name = namespace.removeprefix(session.PREFIX)
     log = log_file.absolute() if log_file else session.folder(os.environ) / f"{namespace}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
-    with log.open("ab") as out:  # what is printed before the process takes the file itself
+    with open(log, "ab", opener=_private) as out:  # what is printed before the process takes the file itself
         child = subprocess.Popen(
             [sys.executable, "-m", "actors", "run", str(config.resolve()), "--name", name, "--log-file", str(log)],
             stdin=subprocess.DEVNULL,
@@ -53,3 +53,7 @@ def run_in_background(config: Path, namespace: str, log_file: Path | None = None
         f"mirror {name} runs in process {child.pid}; its output goes to {log}\n"
         f"see it: raymirror status --mirror {name}; end it: raymirror stop --mirror {name}"
     )
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from actors.cli import exits
+from actors.colours import print_severity
 from deploy.local import state
 from deploy.local.cluster import MOST_BROKERS, Cluster, start_clusters
 from deploy.local.errors import ClusterError
@@ -180,8 +181,10 @@ def show_records(records: tuple[state.ClusterRecord, ...]) -> int:
     for record in records:
         print(f"{record.name:<8} {record.bootstrap_servers}")
         for broker in record.brokers:
-            word = f"pid {broker.pid}" if state.living_process(broker) else "dead"
-            print(f"  broker {broker.node_id}  {word:<12} log {broker.log_file}")
+            lives = state.living_process(broker) is not None
+            word = f"pid {broker.pid}" if lives else "dead"
+            line = f"  broker {broker.node_id}  {word:<12} log {broker.log_file}"
+            print_severity("info" if lives else "error", line)
     code = exit_code(records)
     if code == exits.FAILED:
         print("start the dead brokers again, with their data: raymirror cluster up")

@@ -96,6 +96,7 @@ def test_a_closed_terminal_drains_the_mirror_and_leaves_nothing(
     assert shell("status").returncode == 3
 
 
+@pytest.mark.full
 def test_a_terminal_that_is_closed_while_ray_starts_leaves_nothing(
     source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path
 ) -> None:

@@ -1,6 +1,7 @@
 """`pause` and `stop`: reported done when it is written down; a supervisor that has failed does not stand in the way."""
 
 import argparse
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from actors.cli import exits, pause, stop
+from actors.cli import exits, pause, resume, stop
 from actors.mirror import MirrorLost
 from actors.session import MirrorPlace
 from actors.states import Command
@@ -71,6 +72,20 @@ def test_what_is_remembered_is_done(
     assert stop.run(ARGS) == exits.OK
     assert mirror.calls == ["pause", "stop", "kill"]
     assert capsys.readouterr() == ("pause: every flow\nstopped\n", "")
+
+
+def test_json_is_one_object_a_command(
+    status: MirrorStatus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mirror = FakeMirror(status)
+    asked = argparse.Namespace(flow="A->B", topics=["t"], timeout=0.0, json=True)
+    for module in (pause, resume, stop):
+        meet(monkeypatch, module, mirror)
+        assert module.run(asked) == exits.OK
+    said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [one["command"] for one in said] == ["pause", "resume", "stop"]
+    assert all(one["done"] and one["unremembered"] == [] for one in said)
+    assert (said[0]["flow"], said[0]["topics"]) == ("A->B", ["t"])
 
 
 def test_what_could_not_be_written_down_is_said(

@@ -1,0 +1,35 @@
+"""`raymirror demo --json`: one object on standard output, what happens on standard error."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from actors.cli import exits, main
+from actors.demo import play, stage
+from actors.demo.digest import Verdict
+
+GOOD = Verdict(topic="clicks", partition=0, records=7, payload_bytes=70, difference="")
+
+
+@pytest.mark.parametrize(("difference", "code"), [("", exits.OK), ("one record is missing", exits.FAILED)])
+def test_json_is_one_object(
+    difference: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    verdict = Verdict(topic="clicks", partition=1, records=7, payload_bytes=70, difference=difference)
+    outcome = play.Outcome(verdicts=(GOOD, verdict), wire_bytes=1, copy_s=2.0, proof_s=1.0, load_ended_at_lag=0)
+
+    @contextmanager
+    def opened(say: Callable[[str], None], _keep: bool) -> Iterator[None]:
+        say("starting")
+        yield
+
+    monkeypatch.setattr(stage, "open_stage", opened)
+    monkeypatch.setattr(play, "play", lambda *_words: outcome)
+    assert main.main(["demo", "--json"]) == code
+    out, err = capsys.readouterr()
+    found = json.loads(out)
+    assert found["whole"] == (not difference)
+    assert [one["partition"] for one in found["partitions"]] == [0, 1]
+    assert "starting" in err
