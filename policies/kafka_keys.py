@@ -37,13 +37,13 @@ class Ruling(msgspec.Struct, frozen=True):
         return _AS_HERE if asks_for_nothing else self
 
 
-_AS_HERE = Ruling(Fate.NEEDLESS, "it is so anyway")
+_AS_HERE = Ruling(Fate.NEEDLESS, "that is what happens anyway")
 _WORKER = Ruling(Fate.NEEDLESS, "no Connect worker runs here")
 _REST = Ruling(Fate.NEEDLESS, "no REST server is needed: raymirror's processes find each other by Ray")
 _STORAGE = Ruling(Fate.NEEDLESS, "Connect's own topics are not needed")
 _CONVERTER = Ruling(Fate.NEEDLESS, "keys, values and headers are copied as the bytes that they are")
 _CLIENT = Ruling(Fate.NEEDLESS, "it tunes MM2's Java clients")
-_RETRIED = Ruling(Fate.NEEDLESS, "what fails is tried again for as long as it takes, and told as an event")
+_RETRIED = Ruling(Fate.NEEDLESS, "what fails is tried again for as long as it takes, and an event says so")
 _GROUP = Ruling(Fate.NEEDLESS, "no consumer group is used to copy")
 _IDEMPOTENT = Ruling(Fate.NEEDLESS, "every append is idempotent and is tried again until its outcome is known")
 _METRICS = Ruling(Fate.NEEDLESS, "it tunes MM2's metrics; raymirror.metrics.port offers raymirror's")
