@@ -21,7 +21,7 @@ from actors.status import MirrorStatus
 from tests.unit.actors.fakes import Clock, FakeFleet
 from tests.unit.actors.mirrors import started
 
-ARGS = argparse.Namespace(address=None, mirror=None, timeout=0.0)
+ARGS = argparse.Namespace(json=False, address=None, mirror=None, timeout=0.0)
 NAME = "raymirror-one"
 
 

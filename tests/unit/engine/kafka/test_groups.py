@@ -298,7 +298,7 @@ async def test_a_broker_that_is_away_hides_its_own_groups_only() -> None:
     assert [one.group for one in (await groups.list_groups()).groups] == ["g"]
     assert groups.missing.keys() == {
         "broker 3 of cluster 'b'",
-        "1 partitions of __consumer_offsets of cluster 'b'",
+        "1 partition of __consumer_offsets of cluster 'b'",
     }
     nobody = ReachableGroups(Half({}), patience_s=5.0)  # type: ignore[arg-type]
     with pytest.raises(BrokerUnreachable, match="broker 3"):
