@@ -185,8 +185,6 @@ def _of_top(place: Place, scene: Scene) -> Ruling | None:
     nowhere = "reaches nothing at top level, as in MM2; write"
     if whole in _NOT_AT_TOP:
         return _NO_EFFECT
-    if found := CONNECTOR.get(whole) or WORKER.get(whole) or CLIENT_COMMON.get(whole):
-        return found
     if scene.is_honoured(whole, "filter"):
         return _differs(f"{nowhere} {_flow(scene)}.{whole} for each flow")
     if scene.is_honoured(whole, "worker"):
@@ -196,6 +194,8 @@ def _of_top(place: Place, scene: Scene) -> Ruling | None:
     for client, alias in (("consumer", source), ("producer", target)):
         if place.client in ("", f"{client}.") and scene.is_honoured(name, client):
             return _differs(f"{nowhere} {alias}.{client}.{name}")
+    if found := CONNECTOR.get(whole) or WORKER.get(whole) or CLIENT_COMMON.get(whole):
+        return found
     return _NO_EFFECT if _is_clients(place) else None
 
 

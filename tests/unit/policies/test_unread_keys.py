@@ -14,7 +14,7 @@ HONOURED = {
     "storage": frozenset({"offset.storage.topic"}),
     "worker": frozenset({"offset.flush.interval.ms"}),
     "consumer": frozenset({"isolation.level", "fetch.max.bytes"}),
-    "producer": frozenset({"acks"}),
+    "producer": frozenset({"acks", "request.timeout.ms"}),
     "cluster": frozenset({"bootstrap.servers", "security.protocol", "sasl.jaas.config"}),
     "top": frozenset({"clusters", "raymirror.metrics.port"}),
 }
@@ -201,6 +201,7 @@ def test_a_client_that_connects_as_its_cluster_does_asks_for_nothing(cluster: st
         ("isolation.level", "at top level, as in MM2; write A.consumer.isolation.level"),
         ("producer.acks", "at top level, as in MM2; write B.producer.acks"),
         ("acks", "at top level, as in MM2; write B.producer.acks"),
+        ("request.timeout.ms", "at top level, as in MM2; write B.producer.request.timeout.ms"),
         ("producer.security.protocol", "at top level, as in MM2; write A.security.protocol"),
         ("A.isolation.level", "without its client, as in MM2; write A.consumer.isolation.level"),
         ("B.acks", "without its client, as in MM2; write B.producer.acks"),
