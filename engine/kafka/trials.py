@@ -37,7 +37,8 @@ async def try_creating(client: ClusterClient, topics: Sequence[NewTopic]) -> dic
     Raises ConnectionLost, BrokerUnreachable.
     """
     found: dict[str, Refused] = {}
-    for part in _parts(topics):
+    # Heartbeats of several pairs share one topic, and a request must not name it twice.
+    for part in _parts(list({one.name: one for one in topics}.values())):
         specs: list[Any] = [(one.name, one.partitions, one.replicas, [], sorted(one.configs.items())) for one in part]
         answer = await (await client.controller()).call(CreateTopicsRequest(specs, _TIMEOUT_MS, True))
         found |= _refusals(answer.topic_errors)

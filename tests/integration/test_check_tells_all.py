@@ -210,8 +210,9 @@ def test_all_that_is_wrong_comes_at_once(source_cluster: Cluster, target_cluster
     path.write_text("\n".join(lines))
     done = ask(tmp_path, "check", str(path))
     assert done.returncode == 2, done.stdout
-    assert "raymirror check: 3 problems" in done.stderr
-    assert f"{path}:4: nowhere.bootstrap.servers: 127.0.0.1:1: cannot connect" in done.stderr
+    assert "raymirror check: " in done.stderr
+    assert "3 problems" in done.stderr
+    assert f"{path}:4: nowhere.bootstrap.servers: cluster 'nowhere': cannot connect" in done.stderr
     assert f"{path}:8: replication.factor: 3 replicas of topic here.at-once" in done.stderr
     assert f"{path}:9: offset.storage.replication.factor: 2 replicas of topics mm2-offsets.here" in done.stderr
 
