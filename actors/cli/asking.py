@@ -35,10 +35,18 @@ class NoConfigGiven(session.NoMirror):
     """No mirror runs, and without a configuration nobody knows which target to ask."""
 
     def __str__(self) -> str:
-        return (
-            f"no running mirror found ({self.looked}); start one with: raymirror run CONFIG; or let this command work"
-            " from what the target holds, without mirror and source: --config FILE"
-        )
+        return f"{super().__str__()}; or let this command work from what the target holds: --config FILE"
+
+
+def why_none(args: argparse.Namespace, none: session.NoMirror) -> str:
+    """Say why no mirror answers, where `--config` names targets to ask instead.
+
+    Raises NoConfigGiven without that; a mirror that ends, or has ended, is told of as it is.
+    """
+    ends = isinstance(none, session.MirrorEnds)
+    if args.config is not None:
+        return str(none) if ends else none.ended or none.looked
+    raise none if ends else NoConfigGiven(none.looked, none.ended) from none
 
 
 def is_of_others(args: argparse.Namespace, status: MirrorStatus) -> str:

@@ -7,7 +7,7 @@ import msgspec
 
 from actors.cli import exits
 from actors.cli.alone import events_alone
-from actors.cli.asking import NoConfigGiven, add_config_argument, add_place_arguments, is_of_others, running_mirror
+from actors.cli.asking import add_config_argument, add_place_arguments, is_of_others, running_mirror, why_none
 from actors.cli.flags import add_flow_argument
 from actors.colours import print_severity
 from actors.instants import clock_text, instant_ms
@@ -40,9 +40,7 @@ def run(args: argparse.Namespace) -> int:
         with running_mirror(args) as (mirror, _):
             status = mirror.status()
     except NoMirror as none:
-        if args.config is None:
-            raise NoConfigGiven(none.looked) from none
-        why = none.looked
+        why = why_none(args, none)
     else:
         events, why = status.events, is_of_others(args, status)
     if why:

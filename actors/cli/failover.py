@@ -17,7 +17,7 @@ import msgspec
 
 from actors import session
 from actors.cli import exits
-from actors.cli.asking import NoConfigGiven, add_place_arguments, running_mirror
+from actors.cli.asking import add_place_arguments, running_mirror, why_none
 from actors.cli.draining import Budget, drain, lanes_of
 from actors.cli.failover_alone import fail_over_alone
 from actors.cli.failover_outcome import Result, outcome_of
@@ -122,9 +122,7 @@ def with_mirror(args: argparse.Namespace) -> Result:
         try:
             mirror, place = stack.enter_context(running_mirror(args))
         except session.NoMirror as none:
-            if args.config is None:
-                raise NoConfigGiven(none.looked) from none
-            why = none.looked
+            why = why_none(args, none)
         if mirror is None:
             return alone(args, why)
         status = mirror.status()

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from actors.cli import exits
 from actors.cli.alone import lag_alone
-from actors.cli.asking import NoConfigGiven, add_place_arguments, is_of_others, running_mirror
+from actors.cli.asking import add_place_arguments, is_of_others, running_mirror, why_none
 from actors.cli.flags import add_flow_argument
 from actors.cli.history import add_history_arguments, find_place, read_summary
 from actors.cli.history_tables import history_tables
@@ -51,9 +51,7 @@ def run(args: argparse.Namespace) -> int:
         with running_mirror(args) as (mirror, _):
             status = mirror.status(lanes=True)
     except NoMirror as none:
-        if args.config is None:
-            raise NoConfigGiven(none.looked) from none
-        return lag_alone(args, none.looked)
+        return lag_alone(args, why_none(args, none))
     if why := is_of_others(args, status):
         return lag_alone(args, why)
     names = tuple(flow.flow for flow in status.flows)

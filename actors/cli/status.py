@@ -8,7 +8,7 @@ from rich.console import Console
 
 from actors.cli import exits
 from actors.cli.alone import status_alone
-from actors.cli.asking import NoConfigGiven, add_config_argument, add_place_arguments, is_of_others, running_mirror
+from actors.cli.asking import add_config_argument, add_place_arguments, is_of_others, running_mirror, why_none
 from actors.conditions import FIGURES, Condition, parse_condition
 from actors.session import NoMirror
 from actors.status import MirrorStatus
@@ -39,9 +39,7 @@ def run(args: argparse.Namespace) -> int:
         with running_mirror(args) as (mirror, _):
             status = mirror.status(lanes=args.json)
     except NoMirror as none:
-        if args.config is None:
-            raise NoConfigGiven(none.looked) from none
-        return status_alone(args, none.looked)
+        return status_alone(args, why_none(args, none))
     if why := is_of_others(args, status):
         return status_alone(args, why)
     if args.json:

@@ -212,7 +212,7 @@ def test_all_that_is_wrong_comes_at_once(source_cluster: Cluster, target_cluster
     assert done.returncode == 2, done.stdout
     assert "raymirror check: " in done.stderr
     assert "3 problems" in done.stderr
-    assert f"{path}:4: nowhere.bootstrap.servers: cluster 'nowhere': cannot connect" in done.stderr
+    assert f"{path}:4: nowhere.bootstrap.servers: no broker of cluster 'nowhere' answers" in done.stderr
     assert f"{path}:8: replication.factor: 3 replicas of topic here.at-once" in done.stderr
     assert f"{path}:9: offset.storage.replication.factor: 2 replicas of topics mm2-offsets.here" in done.stderr
 
