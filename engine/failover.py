@@ -10,7 +10,7 @@ import msgspec
 from engine.clients import client_for
 from engine.clock import now_s, pause
 from engine.core.drain import Ends
-from engine.errors import BrokerUnreachable, ConnectionLost, OtherCluster
+from engine.errors import BrokerUnreachable, ConnectionLost
 from engine.flow.checkpoints import CheckpointLog
 from engine.flow.group_commits import GroupCommits
 from engine.flow.last_known import LastKnown, last_known, stored_state
@@ -22,7 +22,7 @@ from engine.kafka.flow_clusters import check_clusters
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups import KafkaGroups
 from engine.kafka.partition_ends import BROKER_WITHIN_S, known_ends, partition_ends
-from engine.kafka.reach import SOURCE_WITHIN_S, open_source
+from engine.kafka.reach import SOURCE_WITHIN_S, open_known_source
 from engine.kafka.reachable_groups import ReachableGroups
 from engine.maps import maps_of
 from engine.settings import FlowConfig, MirrorConfig
@@ -60,7 +60,7 @@ class Failover:
         try:
             await target.open()
             await check_clusters(self._flow, None, target)
-            self.gone = await open_source(source) or await self._other_source()
+            self.gone = await open_known_source(self._flow, source, target)
         except BaseException:
             await self._close()
             raise
@@ -70,14 +70,6 @@ class Failover:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._close()
-
-    async def _other_source(self) -> str:
-        """Say which cluster the source is where it is not the one that positions name, else nothing."""
-        try:
-            await check_clusters(self._flow, *self._clients)
-        except OtherCluster as other:
-            return str(other)
-        return ""
 
     async def _close(self) -> None:
         await self._log.close()

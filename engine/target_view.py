@@ -9,7 +9,6 @@ import msgspec
 from engine.clients import client_for
 from engine.core.drain import Ends
 from engine.core.events import Event
-from engine.errors import OtherCluster
 from engine.event_records import EventRecord
 from engine.flow.checkpoints import CheckpointLog
 from engine.flow.event_log import EventLog, EventTerms
@@ -17,7 +16,7 @@ from engine.flow.last_known import LastKnown, last_known, stored_state
 from engine.kafka.flow_clusters import check_clusters
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.partition_ends import partition_ends
-from engine.kafka.reach import SOURCE_WITHIN_S, open_source
+from engine.kafka.reach import SOURCE_WITHIN_S, open_known_source
 from engine.settings import FlowConfig, MirrorConfig
 from engine.state import Key, Value, events_topic
 from policies.model import TopicPartition
@@ -97,12 +96,8 @@ class TargetView:
 
     async def ends(self, known: LastKnown) -> Ends:
         """Ask where the source ends, in bounded time; one that does not answer, or is another cluster, is `gone`."""
-        gone = await open_source(self._source)
+        gone = await open_known_source(self._flow, self._source, self._client)
         if gone:
             return Ends(gone=gone)
-        try:
-            await check_clusters(self._flow, self._source, self._client)
-        except OtherCluster as other:
-            return Ends(gone=str(other))
         lanes = [one.lane for one in known.lanes]
         return await partition_ends(self._source, self._flow.selection.wants, lanes, SOURCE_WITHIN_S)

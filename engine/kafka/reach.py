@@ -2,8 +2,10 @@
 
 import asyncio
 
-from engine.errors import BrokerUnreachable, ConnectionLost
+from engine.errors import BrokerUnreachable, ConnectionLost, OtherCluster
 from engine.kafka.cluster import ClusterClient
+from engine.kafka.flow_clusters import check_clusters
+from engine.settings import FlowConfig
 
 SOURCE_WITHIN_S = 10.0
 """A source that does not answer for so long is taken for gone."""
@@ -17,4 +19,20 @@ async def open_source(source: ClusterClient) -> str:
             await source.open()
     except _GONE as gone:
         return str(gone) or f"no answer within {SOURCE_WITHIN_S:.0f} s"
+    return ""
+
+
+async def open_known_source(flow: FlowConfig, source: ClusterClient, target: ClusterClient) -> str:
+    """Connect to the source that a flow's stored positions name, once its target is connected.
+
+    Return why it cannot be asked, which a source that is another cluster cannot either; empty where it can. Raises
+    KafkaRefusal, ConnectionLost, BrokerUnreachable of the positions.
+    """
+    gone = await open_source(source)
+    if gone:
+        return gone
+    try:
+        await check_clusters(flow, source, target)
+    except OtherCluster as other:
+        return str(other)
     return ""
