@@ -18,8 +18,8 @@ help:
 	@echo 'raymirror keeps Apache Kafka clusters in step.'
 	@echo
 	@echo '  make demo       two real clusters, a live mirror, a proof of the copy (sets everything up first)'
-	@echo '  make test       the tests (sets everything up first); prints the 20 slowest'
-	@echo '  make test-full  all tests, the long ones too'
+	@echo '  make test       the tests (sets everything up first): with Ray, with brokers, all others, side by side'
+	@echo '  make test-full  all tests, the long ones too, in the same way; both print the slowest'
 	@echo '  make check      lint, format, types'
 	@echo '  make coverage   unit tests; every branch of policies, engine/wire and engine/core'
 	@echo '  make bench      one benchmark: make bench NAME=drain'
@@ -51,11 +51,11 @@ demo: setup
 
 test: setup
 	@$(PYTHON) deploy/preflight.py --venv $(VENV) --about-to-run
-	@$(PYTEST) -m 'not full' tests
+	@$(BIN)/python -m tests.streams --durations=20
 
 test-full: setup
 	@$(PYTHON) deploy/preflight.py --venv $(VENV) --about-to-run
-	@$(PYTEST) tests
+	@$(BIN)/python -m tests.streams --full --durations=20
 
 coverage: setup
 	@$(PYTEST) tests/unit --cov=policies --cov=engine.wire --cov=engine.core --cov-branch --cov-report=term-missing --cov-fail-under=100

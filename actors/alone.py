@@ -18,6 +18,8 @@ from engine.state import DESIRED, DesiredState, owner_of
 from engine.target_view import TargetView
 
 NOT_ASKED = "the source was not asked"
+POSITIONS, STATE, GROUPS, EVENTS = "positions", "state", "consumer groups", "events"
+"""What is read of a target, part by part."""
 
 
 class KnownPartition(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +52,7 @@ class KnownOwner(msgspec.Struct, frozen=True, kw_only=True):
 class KnownFlow(msgspec.Struct, frozen=True, kw_only=True):
     """One flow by what its target holds; times are Unix ms. None where it could not be read, or nobody ever said.
 
-    `unknown`: what could not be read, and why.
+    `unknown`: what could not be read, and why. `answered`: whether the target could be asked at all.
     """
 
     flow: str
@@ -62,6 +64,17 @@ class KnownFlow(msgspec.Struct, frozen=True, kw_only=True):
     partitions: tuple[KnownPartition, ...] | None = None
     events: tuple[EventLine, ...] | None = None
     unknown: dict[str, str] = {}
+    answered: bool = True
+
+    @property
+    def is_state_known(self) -> bool:
+        """Whether it was read what is wanted, and who had the flow: if nothing is said of it, nobody ever said it."""
+        return self.answered and STATE not in self.unknown
+
+    @property
+    def is_unread(self) -> bool:
+        """Whether nothing at all could be read."""
+        return not self.answered or self.unknown.keys() >= {POSITIONS, STATE, GROUPS, EVENTS}
 
 
 class KnownMirror(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,7 +111,8 @@ async def _look(config: MirrorConfig, flow: FlowConfig, since_ms: int, *, asks_s
             reading = Reading(str(flow.name), view, since_ms, asks_source=asks_source)
             return await reading.all()
     except MirrorError as failure:
-        return KnownFlow(flow=str(flow.name), unknown={f"cluster {flow.name.target!r}": str(failure)})
+        unknown = {f"cluster {flow.name.target!r}": str(failure)}
+        return KnownFlow(flow=str(flow.name), unknown=unknown, answered=False)
 
 
 class Reading:
@@ -112,10 +126,10 @@ class Reading:
     async def all(self) -> KnownFlow:
         """Read them. Raises no MirrorError."""
         parts = {
-            "positions": self._positions,
-            "state": self._state,
-            "consumer groups": self._groups,
-            "events": self._events,
+            POSITIONS: self._positions,
+            STATE: self._state,
+            GROUPS: self._groups,
+            EVENTS: self._events,
         }
         for name, read in parts.items():
             try:

@@ -23,13 +23,13 @@ STATE: Final = {
     "troubled": "yellow",
     "waiting": "yellow",
     "settling": "yellow",
+    "silent": "red",
     "stopped": "red",
     "refused": "bold red",
     "failed": "bold red",
 }
 """Words that are not here have no colour: what begins or ends in a moment needs nobody."""
-WIDE: Final = 400
-"""Columns where the output is no terminal: nothing is cut off or wrapped there."""
+_WIDE: Final = 400
 
 
 def state_text(state: str, shown: str = "") -> Text:
@@ -42,8 +42,15 @@ def count_text(count: int, style: str) -> Text:
     return Text(f"{count:,}", style=style if count else "")
 
 
+def stdout_console() -> Console:
+    """Return where tables are printed: standard output, which cuts nothing off where it is no terminal.
+
+    What is printed stands there as it is: a name or an error may hold brackets or colons that rich would read.
+    """
+    width = None if sys.stdout.isatty() else _WIDE
+    return Console(width=width, highlight=False, markup=False, emoji=False)
+
+
 def print_severity(severity: str, line: str) -> None:
     """Print a line on standard output in the colour of its severity, as one line, however long."""
-    Console(width=None if sys.stdout.isatty() else WIDE).print(
-        Text(line, style=SEVERITY.get(severity, "")), soft_wrap=True
-    )
+    stdout_console().print(Text(line, style=SEVERITY.get(severity, "")), soft_wrap=True)

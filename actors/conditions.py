@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from actors.states import Desired
 from actors.status import FlowStatus, MirrorStatus
 from engine.errors import MirrorError
 from policies.words import counted
@@ -73,15 +74,20 @@ class Condition(msgspec.Struct, frozen=True):
         return [sentence for sentence in said if sentence]
 
     def _said(self, flow: FlowStatus, at_ms: int) -> str:
-        value, unknown = FIGURES[self.figure](flow, at_ms), flow.unknown_lanes
+        if self.figure == "unknown" and flow.is_undiscovered and flow.desired is not Desired.STOPPED:
+            waits = f", it waits for {flow.waiting_for}" if flow.waiting_for else ""
+            return f"{flow.flow}: how many partitions it has is not known, no topic was discovered yet{waits} ({self})"
+        value = FIGURES[self.figure](flow, at_ms)
         holds = _COMPARISONS[self.comparison](value, self.number)
-        if not (unknown and self.figure.startswith("lag_")):
+        if flow.is_lag_known or not self.figure.startswith("lag_"):
             return f"{flow.flow}: {self.figure} is {value:g} ({self})" if holds else ""
         if holds and value > 0 and self.comparison in _RISING:
             return f"{flow.flow}: {self.figure} is at least {value:g} ({self})"
+        if not flow.unknown_lanes:
+            return f"{flow.flow}: {self.figure} is not known, no partition was discovered yet ({self})"
         heard = f", the source has not said for {flow.source_end_age_ms / 1000:.0f} s where it ends"
         return (
-            f"{flow.flow}: {self.figure} of {counted(unknown, 'partition')} is not known"
+            f"{flow.flow}: {self.figure} of {counted(flow.unknown_lanes, 'partition')} is not known"
             f"{heard if flow.is_silent else ''} ({self})"
         )
 

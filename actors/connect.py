@@ -11,12 +11,14 @@ import re
 import shutil
 import socket
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from actors.crashes import ROTATION
-from actors.ending import hangup_held
+from actors.ending import ends_deferred, hangup_held
+from actors.lean_ray import StartStopped, lean_start, stoppable_start
 from actors.session import process_start
 from engine.clock import wall_ms
 from engine.errors import MirrorError
@@ -24,10 +26,14 @@ from engine.errors import MirrorError
 OBJECT_STORE_BYTES = 100_000_000  # no record passes through it; Ray's minimum is 75 MiB
 SHORT_PATH = 40  # Ray's unix sockets add some 65 characters to its temp folder, and the kernel allows 107
 PROBE_TIMEOUT_S = 1.0
+STOPPING = "the start is being stopped: Ray, which is just starting, is ended first"
+LEAVING = "the command ends as soon as Ray, which it is connecting to, has answered; a second Ctrl-C ends it at once"
 SESSION_PREFIX = "ray-"
 OWNER = "raymirror-owner"
 STARTS = 2
-"""How often a local Ray is started: it gives its own parts 30 s, which a busy machine may not."""
+"""How often a local Ray is started: it gives its own parts 30 s, which a busy machine may not. The second time with all
+that it has: should a part be missed that is left out (`lean_ray.py`), it is there then.
+"""
 UNWATCHED = {
     "RAY_event_stats": "0",
     "RAY_enable_metrics_collection": "0",
@@ -147,7 +153,17 @@ def start_local(
     """
     for name, value in {**UNWATCHED, **UNMINDED, **ROTATED}.items():
         os.environ.setdefault(name, value)
+    with ends_deferred(STOPPING) as stopped:
+        return _start_local(cpus, memory, folder, resources, stopped)
+
+
+def _start_local(
+    cpus: int, memory: int, folder: Path | None, resources: Mapping[str, float], stopped: Callable[[], bool]
+) -> RayConnection:
+    """Start it; `stopped` says whether a signal asks for the end. Raises RayNotStarted, StartStopped."""
     ray = _import_ray(token=True)
+    if stopped():
+        raise StartStopped()
     base = str(folder) if folder is not None else tempfile.gettempdir()
     home = Path(base if len(base) + 13 <= SHORT_PATH else "/tmp")
     remove_old_sessions(home)
@@ -156,31 +172,38 @@ def start_local(
     connection = RayConnection(ray, "", temp)
     try:
         with hangup_held():
-            _init(ray, temp, cpus, memory, resources)
+            _init(ray, temp, cpus, memory, resources, stopped)
+        if stopped():
+            raise StartStopped()
         connection.address = ray.get_runtime_context().gcs_address
-    except BaseException as error:  # a signal too: no process and no folder is left behind
+    except BaseException as error:  # no process and no folder is left behind
         connection.close(keep_logs=isinstance(error, RayNotStarted))
         raise
     return connection
 
 
-def _init(ray: Any, temp: Path, cpus: int, memory: int, resources: Mapping[str, float]) -> None:
+def _init(
+    ray: Any, temp: Path, cpus: int, memory: int, resources: Mapping[str, float], stopped: Callable[[], bool]
+) -> None:
     for attempt in range(1, STARTS + 1):
         try:
-            ray.init(
-                address="local",
-                num_cpus=cpus,
-                resources=dict(resources) or None,
-                include_dashboard=False,
-                object_store_memory=OBJECT_STORE_BYTES,
-                log_to_driver=False,
-                logging_level="ERROR",
-                _temp_dir=str(temp),
-                _memory=memory + _physical_bytes() if memory else None,
-            )
+            with stoppable_start(stopped), lean_start() if attempt == 1 else nullcontext():
+                ray.init(
+                    address="local",
+                    num_cpus=cpus,
+                    resources=dict(resources) or None,
+                    include_dashboard=False,
+                    object_store_memory=OBJECT_STORE_BYTES,
+                    log_to_driver=False,
+                    logging_level="ERROR",
+                    _temp_dir=str(temp),
+                    _memory=memory + _physical_bytes() if memory else None,
+                )
             return
+        except StartStopped:
+            raise
         except Exception as error:  # Ray raises a plain one
-            if "timed out during startup" not in str(error) or attempt == STARTS:
+            if stopped() or "timed out during startup" not in str(error) or attempt == STARTS:
                 raise RayNotStarted(str(error).partition("\n")[0], str(temp)) from error
             ray.shutdown()
 
@@ -217,7 +240,8 @@ def attach(address: str, *, local: bool) -> RayConnection:
     _probe(address)
     ray = _import_ray(token=local)
     try:
-        ray.init(address=address, log_to_driver=False, logging_level="ERROR")
+        with ends_deferred(LEAVING, leave_at_second=True) as left, stoppable_start(left):
+            ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     except (ConnectionError, RuntimeError, ValueError) as error:
         refuse_other_release(address, str(error))
         raise RayUnreachable(address, str(error).partition("\n")[0]) from error

@@ -203,7 +203,7 @@ class CopierShell:
 
     def _hear(self, orders: Orders) -> None:
         self._control = asyncio.get_running_loop()
-        if orders.stamp:
+        if orders.stamp and not orders.unsure:
             self._engine.lease_until_s = max(self._engine.lease_until_s, orders.stamp + orders.lease_s)
         self._heard_at_s = now_s()
         if orders.version and (orders.term, orders.version) > (self._heard.term, self._heard.version):

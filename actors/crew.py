@@ -133,7 +133,7 @@ class Crew:
 
     def _can_spare(self, fresh: list[Seat]) -> bool:
         """Whether somebody is there to take over, or cannot come as long as nobody makes room."""
-        return any(seat.state is CopierState.READY or self._clock_s() - seat.started_at_s > YIELD_S for seat in fresh)
+        return any(seat.reaches_clusters or self._clock_s() - seat.started_at_s > YIELD_S for seat in fresh)
 
     def _dismiss(self, desk: FlowDesk) -> None:
         for seat in desk.seats.values():

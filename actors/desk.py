@@ -30,6 +30,11 @@ Plan = Callable[
     [FlowName, tuple[LaneName, ...], Mapping[str, tuple[LaneName, ...]], int], Mapping[str, tuple[LaneName, ...]]
 ]
 
+UNSURE_S = 20.0
+"""Copiers get no further lease when a flow was not known to be ours for so long. Another may take it after 30 s
+(`engine.flow.state_terms`), and a lease that was granted a moment before lasts 6 s.
+"""
+
 
 class UnknownTopic(MirrorError):
     """A command named a topic that the flow does not copy."""
@@ -48,6 +53,8 @@ class FlowPlan(msgspec.Struct, frozen=True, kw_only=True):
     name: FlowName
     scaling: ScalingLimits = ScalingLimits()
     recipe: str = ""
+    started_ms: int = 0
+    """When it was asked for, Unix time: what was stopped before that runs again."""
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,13 +68,19 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
 class FlowDesk:
     """One flow's bookkeeping; the supervisor decides, and writes down here what came of it."""
 
-    def __init__(self, flow: FlowPlan, plan: Plan, started_ms: int = 0) -> None:
+    def __init__(self, flow: FlowPlan, plan: Plan) -> None:
         self.flow = flow.name
         self.recipe = flow.recipe
         self.copiers_wanted = flow.scaling.minimum
+        self.is_removed = False
+        """Whether the configuration does not have it any more: it is drained, and then forgotten."""
+        self.mirror_ends = False
+        """Whether the whole mirror ends, so that only a new start of it copies again."""
         self._most = flow.scaling.maximum
         self.wanted = Wanted()
         self.wanted_at_ms = 0
+        self.failed_over = False
+        """Whether a failover stopped it; a resume ends that. A stop of the whole mirror leaves it as it is."""
         self.said = Kept()
         """What Metadata was told, or told, to remember."""
         self.is_kept = False
@@ -82,13 +95,20 @@ class FlowDesk:
         self.groups: GroupsReport | None = None
         self.configs: ConfigReport | None = None
         self.taken = ""
+        self.is_unsure = False
+        """Whether the flow was not known to be ours for so long that another may have it."""
         self.start_not_before_s = 0.0
         self.quick_deaths = 0
         self.serial = 0
         self._plan = plan
         self._found_lanes: tuple[LaneName, ...] | None = None
         """What the sets were planned from."""
-        self._started_ms = started_ms
+        self._started_ms = flow.started_ms
+
+    def replan(self, flow: FlowPlan) -> None:
+        """Take other settings of the same flow: copiers of another recipe are replaced, the sets stay."""
+        self.recipe, self._most = flow.recipe, flow.scaling.maximum
+        self.copiers_wanted = min(max(self.copiers_wanted, flow.scaling.minimum), flow.scaling.maximum)
 
     def command(self, command: Command, topics: tuple[str, ...] = ()) -> None:
         """Change what is wanted, of topics that `known_of` gave. Raises IllegalCommand."""
@@ -99,6 +119,7 @@ class FlowDesk:
         if command is Command.RESUME:
             self.release()
         if not topics:
+            self.failed_over = self.failed_over and state is Desired.STOPPED
             self.wanted = Wanted(state=state, wake=wake)
             return
         paused = self.wanted.paused_topics
@@ -138,6 +159,7 @@ class FlowDesk:
         gone, with the partitions they had. Sets are planned once what is remembered of them was read.
         """
         self.failure, self.groups, self.configs = found.failure, found.groups, found.configs
+        self.is_unsure = found.unrenewed_s > UNSURE_S
         self.taken = self.taken or found.taken  # a metadata actor that is new does not know it yet
         if found.kept is not None and not self.is_kept:
             self.is_kept = True
@@ -212,8 +234,13 @@ class FlowDesk:
 
     @property
     def is_over(self) -> bool:
-        """Whether the flow is not to be copied here: it was stopped, or it is not ours."""
-        return bool(self.taken) or self.wanted.state is Desired.STOPPED
+        """Whether the flow is not to be copied here: it was stopped, or removed, or it is not ours."""
+        return self.is_removed or bool(self.taken) or self.wanted.state is Desired.STOPPED
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether its copiers end, or have ended, and no others are to come."""
+        return self.is_over or self.mirror_ends
 
     @property
     def _pattern(self) -> PartitionSet:
@@ -263,10 +290,14 @@ class FlowDesk:
 
     def waiting_for(self) -> str:
         """Say what keeps the flow from copying, if something does."""
+        if self.is_removed:
+            return "its drain: the configuration does not have this flow any more"
         if self.taken:
             return self.taken
+        if self.mirror_ends:
+            return ""
         if self.wanted.state is Desired.STOPPED:
-            return "somebody to start it again: raymirror resume, or raymirror run"
+            return f"somebody to start it again: raymirror resume '{self.flow}'"
         if self.failure:
             return self.failure
         if self.serial == 0:

@@ -9,7 +9,9 @@ import os
 from collections.abc import Callable
 
 from actors import session
-from actors.status import MirrorStatus
+from actors.ended import Ended
+from actors.states import Desired
+from actors.status import FlowStatus, MirrorStatus
 from actors.view import flow_line
 from engine.clock import wall_ms
 
@@ -24,13 +26,35 @@ class EndNotes:
         self._namespace, self._config_path, self._local, self._warn = namespace, config_path, local, warn
         self._said = ""
         self._ending = self._stopped = False
+        self._digest = ""
+        self._failed_over: tuple[str, ...] = ()
 
     def hear(self, status: MirrorStatus) -> None:
         """Take a status; note the end once it has begun."""
         self._said = "; ".join(flow_line(flow, status.at_ms) for flow in status.flows)
         self._stopped = status.phase == "stopped"
+        self._hear_config(status.config_path, status.config_digest)
+        self._hear_failed_over(tuple(flow.flow for flow in status.flows if self._is_failed_over(flow)))
         if status.phase in session.ENDING_PHASES:
             self.ends()
+
+    def _hear_config(self, path: str, digest: str) -> None:
+        """Note that a reload has changed the configuration: commands look for the mirror of a file by it."""
+        known, self._digest = self._digest, digest
+        if known not in ("", digest):
+            self._config_path = path
+            if self._local:
+                self._note(lambda: session.note_config(self._namespace, os.getpid(), path, digest, os.environ))
+
+    def _is_failed_over(self, flow: FlowStatus) -> bool:
+        """Whether a failover stopped a flow; a supervisor that is new remembers only that it is stopped."""
+        return flow.failed_over or (flow.desired is Desired.STOPPED and flow.flow in self._failed_over)
+
+    def _hear_failed_over(self, flows: tuple[str, ...]) -> None:
+        """Note which flows are failed over: who asks after this process was killed must not be told to copy again."""
+        known, self._failed_over = self._failed_over, flows
+        if self._local and flows != known:
+            self._note(lambda: session.note_failed_over(self._namespace, os.getpid(), flows, os.environ))
 
     def ends(self) -> None:
         """The mirror ends: from now on it takes no commands."""
@@ -42,12 +66,13 @@ class EndNotes:
         """This process follows the mirror no more: note how it ended, if it has, or ends with this process."""
         if not (self._local or self._stopped):
             return
-        ended = session.Ended(
+        ended = Ended(
             namespace=self._namespace,
             config_path=self._config_path,
             at_ms=wall_ms(),
             in_order=in_order,
             said=self._said,
+            failed_over=self._failed_over,
         )
         self._note(lambda: session.note_ended(ended, os.environ))
 
@@ -55,4 +80,4 @@ class EndNotes:
         try:
             write()
         except OSError as error:
-            self._warn(f"mirror {self._namespace}: its end cannot be noted in {session.folder(os.environ)}: {error}")
+            self._warn(f"mirror {self._namespace}: its state cannot be noted in {session.folder(os.environ)}: {error}")

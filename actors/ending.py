@@ -7,8 +7,8 @@ import errno
 import os
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Final
 
@@ -64,6 +64,40 @@ def ended_by_signals() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def ends_deferred(note: str, *, leave_at_second: bool = False) -> Iterator[Callable[[], bool]]:
+    """Hold SIGINT and SIGTERM back until the block is over, then deliver the first one; the block can ask if one came.
+
+    For native code that must not be left half way: an exception that a signal's handler raises inside `ray.init` leaves
+    Ray's driver half built, and the process crashes (SIGSEGV) or hangs when it ends. `note` is printed when the signal
+    comes, so that nobody thinks it was lost. `leave_at_second`: the second signal ends the process at once, where there
+    is nothing to clear away. Off the main thread, which alone hears signals, this does nothing.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: False
+        return
+    came: list[int] = []
+
+    def hold(number: int, _frame: FrameType | None) -> None:
+        came.append(number)
+        if leave_at_second and len(came) > 1:
+            os._exit(128 + number)
+        if len(came) == 1:
+            with suppress(OSError):  # unbuffered: the signal may have come in the middle of a `print`
+                os.write(STDERR, f"{note}\n".encode())
+
+    before = {
+        number: signal.signal(number, hold) for number in (signal.SIGINT, signal.SIGTERM) if not is_ignored(number)
+    }
+    try:
+        yield lambda: bool(came)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        if came:
+            signal.raise_signal(came[0])
 
 
 @contextmanager

@@ -127,7 +127,8 @@ class Scaled(Event, frozen=True, kw_only=True, tag="scaled"):
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """What a failover left: records (source offsets) not copied, -1 unknown; groups, and those that are not equal;
-    partitions, and those that are not drained.
+    partitions, and those that are not drained. `heartbeats`: partitions of heartbeats that are not drained; they count
+    for nothing else.
     """
 
     records: int
@@ -135,6 +136,18 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     unequal: int
     partitions: int = 0
     undrained: int = 0
+    heartbeats: int = 0
+
+
+class PausedOrResumed(Event, frozen=True, kw_only=True, tag="paused_or_resumed"):
+    """An operator paused or resumed a flow, or some of its topics."""
+
+    command: str
+    topics: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        done = "paused" if self.command == "pause" else "resumed"
+        return f"an operator {done} {', '.join(self.topics) if self.topics else 'the flow'}"
 
 
 class FailedOver(Event, frozen=True, kw_only=True, tag="failed_over"):
@@ -148,8 +161,9 @@ class FailedOver(Event, frozen=True, kw_only=True, tag="failed_over"):
         left = "nobody knows how many records" if records < 0 else counted(records, "record")
         if self.outcome.undrained:
             left += f" in {self.outcome.undrained} of {counted(self.outcome.partitions, 'partition')}"
+        beats = ", heartbeats not counted" if self.outcome.heartbeats else ""
         return (
-            f"failed over: the flow is stopped with {left} not copied; consumer groups not exactly as on"
+            f"failed over: the flow is stopped with {left} not copied{beats}; consumer groups not exactly as on"
             f" the source: {unequal:,} of {groups:,}; to copy again: raymirror resume '{self.flow}'"
         )
 
@@ -163,8 +177,20 @@ class ConfigEdited(Event, frozen=True, kw_only=True, tag="config_edited"):
     def text(self) -> str:
         return (
             f"{self.path} was edited: the mirror goes on with the settings that it was started with (only passwords are"
-            f" read from the file as it is); to apply the new ones: raymirror run {self.path}"
+            f" read from the file as it is); to apply the new ones: raymirror reload {self.path}"
         )
+
+
+class Reloaded(Event, frozen=True, kw_only=True, tag="reloaded"):
+    """A changed configuration was taken over: what it did to this flow."""
+
+    path: str
+    change: str
+    keys: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        what = f" ({', '.join(self.keys)})" if self.keys else ""
+        return f"{self.path} was taken over by a reload: the flow is {self.change}{what}"
 
 
 class SparkStarted(Event, frozen=True, kw_only=True, tag="spark_started"):
@@ -201,6 +227,16 @@ class FlowTroubled(Event, frozen=True, kw_only=True, tag="flow_troubled"):
         return self.what
 
 
+class FlowRecovered(Event, frozen=True, kw_only=True, tag="flow_recovered"):
+    """What `FlowTroubled` told of is over, after so many seconds."""
+
+    what: str
+    seconds: float
+
+    def text(self) -> str:
+        return f"topics can be discovered again, after {self.seconds:.0f} s; the last failure was: {self.what}"
+
+
 def spark_event(flow: FlowName, news: SparkNews) -> Event:
     """Make the event of a flow out of what happened to Spark."""
     if news.kind == "failed":
@@ -218,8 +254,11 @@ KINDS: tuple[type[Event], ...] = (
     TopicGone,
     Scaled,
     FlowTroubled,
+    FlowRecovered,
+    PausedOrResumed,
     FailedOver,
     ConfigEdited,
+    Reloaded,
     SparkStarted,
     SparkFailed,
     SparkRecovered,

@@ -54,6 +54,10 @@ class RayFleet:
         self._group, self._changed = group, changed
         self._watched: list[RayCopier] = []
 
+    def reload(self, spec: MirrorSpec, memory: Mapping[FlowName, int]) -> None:
+        """Start copiers by another configuration from now on; those that run go on."""
+        self._spec, self._memory = spec, {**self._memory, **memory}
+
     def find_copiers(self) -> Sequence[CopierPort]:
         """Find the copiers that an earlier supervisor left."""
         found = []

@@ -9,6 +9,12 @@ from engine.core.progress import LaneProgress
 
 UNKNOWN = "unknown"
 """The word for a lag that nobody knows."""
+SILENT = "silent"
+"""State of a partition that would be copied if a broker of its source answered for it."""
+NO_ANSWER = "no broker of the source answers for it"
+"""Why a partition is silent."""
+NO_DISCOVERY = "a discovery of topics"
+"""What a flow waits for that knows no partition, where it does not say more itself."""
 
 
 class LagRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,8 +63,18 @@ def lag_rows(status: MirrorStatus, flow: str | None = None, topics: Collection[s
     return sorted(wanted, key=lambda row: (row.flow, row.topic, row.partition))
 
 
+def flows_unknown(status: MirrorStatus, flow: str | None = None) -> dict[str, str]:
+    """Return the flows, all or one, of which nobody knows which partitions they copy, with what each waits for.
+
+    They have no rows, and a list without rows must not read as "nothing is behind".
+    """
+    flows = (one for one in status.flows if one.is_undiscovered and flow in (None, one.flow))
+    return {one.flow: one.waiting_for or NO_DISCOVERY for one in flows}
+
+
 def _row(lane: LaneProgress, at_ms: int, owner: str) -> LagRow:
     heard = lane.lag_heard
+    silent = lane.state in ("copying", "watching") and heard and not lane.lag_known
     return LagRow(
         flow=lane.set_id.rpartition("/")[0],
         topic=lane.lane.topic,
@@ -67,8 +83,8 @@ def _row(lane: LaneProgress, at_ms: int, owner: str) -> LagRow:
         lag_records=lane.lag_records if lane.lag_known else None,
         lag_bytes=lane.lag_bytes if lane.lag_known and lane.lag_bytes >= 0 else None,
         lag_seconds=lane.lag_ms(at_ms) / 1000 if lane.lag_known else None,
-        state=lane.state,
-        why=lane.reason,
+        state=SILENT if silent else lane.state,
+        why=lane.reason or (NO_ANSWER if silent else ""),
         owner=owner,
         set_id=lane.set_id,
         epoch=lane.epoch,

@@ -12,7 +12,7 @@ import msgspec
 from actors import config_ref, session
 from actors.connect import RayConnection, attach, start_local
 from actors.messages import MirrorSpec
-from actors.mirror import Mirror, start
+from actors.mirror import FAILED_S, Mirror, patiently, start
 from actors.needs import memory_of
 from actors.spark.java import JAVA_RESOURCE, put_on_path
 from engine.clock import wall_ms
@@ -51,9 +51,18 @@ def usual_name(config: MirrorConfig) -> str:
 
 
 def plan_launch(
-    path: Path, config: MirrorConfig, *, address: str | None, name: str | None = None, detached: bool = False
+    path: Path,
+    config: MirrorConfig,
+    *,
+    address: str | None,
+    name: str | None = None,
+    detached: bool = False,
+    unchecked: tuple[str, ...] = (),
 ) -> LaunchPlan:
-    """Decide what to launch: address given, else RAY_ADDRESS (which every Ray job has), else local. Raises OSError."""
+    """Decide what to launch: address given, else RAY_ADDRESS (which every Ray job has), else local. Raises OSError.
+
+    `unchecked`: flows that could not be checked, because clusters are away.
+    """
     namespace = session.namespace_of(name or usual_name(config))
     executors, heap = (config.spark.executors if config.spark.on else 0), config.spark.memory_bytes
     return LaunchPlan(
@@ -67,6 +76,7 @@ def plan_launch(
             dead_instance=session.dead_instance(namespace, os.environ),
             started_ms=wall_ms(),
             detached=detached,
+            unchecked=unchecked,
         ),
         address=address or os.environ.get("RAY_ADDRESS", ""),
         copiers=sum(flow.most_copiers for flow in config.flows),
@@ -99,6 +109,7 @@ def launched(
     mirror, done = start(connection, plan.spec, plan.flows)
     if done != "started":
         say(f"mirror {mirror.namespace}: {done}")
+    status = patiently(mirror.status, FAILED_S)
     pid = os.getpid() if connection.local else 0  # on a cluster it outlives this process
     session.write(
         session.StateFile(
@@ -110,7 +121,9 @@ def launched(
             config_path=plan.spec.config.path,
             config_digest=plan.spec.config.digest,
             local=connection.local,
-            instance_id=plan.spec.instance_id,
+            instance_id=status.instance_id,  # of a mirror that was joined, its own
+            socket=status.socket,
+            pid_space=session.pid_space(),
         ),
         os.environ,
     )

@@ -1,5 +1,6 @@
 """Reading a mirror's logs from any shell on its machine: the files of all its processes, merged by time, followed."""
 
+import contextlib
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -88,22 +89,54 @@ def _decoded(text: bytes) -> LogLine | None:
         return None  # another version's, or not ours
 
 
-def find_logs(name: str | None, env: Mapping[str, str]) -> Path:
-    """Find the logs of a mirror: the named one, the one that runs, or the only one there is. It need not run.
+class FoundLogs(msgspec.Struct, frozen=True, kw_only=True):
+    """The folder of a mirror's logs; `note` names the mirror where nobody asked for it by name and none runs."""
 
-    Raises NoMirror, SeveralMirrors.
+    folder: Path
+    note: str = ""
+
+
+def find_logs(name: str | None, env: Mapping[str, str]) -> FoundLogs:
+    """Find the logs of a mirror: the named one, the one that runs, or the one that logged last. It need not run.
+
+    Raises NoMirror; SeveralMirrors where several run.
     """
     top = log_folder("", env)
     known = {path.name for path in top.glob("*") if path.is_dir()}
     if name is not None:
-        wanted = {name, session.namespace_of(name)} & known
-    else:
-        wanted = {state.namespace for state in session.living(env)} & known or known
-    if not wanted:
+        known &= {name, session.namespace_of(name)}
+    if not known:
         raise session.NoMirror(f"no logs in {top}")
-    if len(wanted) > 1:
-        raise session.SeveralMirrors(tuple(one.removeprefix(session.PREFIX) for one in sorted(wanted)))
-    return top / wanted.pop()
+    if name is not None:
+        return FoundLogs(folder=top / known.pop())
+    running = {state.namespace for state in session.living(env)} & known
+    if len(running) > 1:
+        raise session.SeveralMirrors(tuple(_short(one) for one in sorted(running)))
+    if running:
+        return FoundLogs(folder=top / running.pop())
+    latest = max(sorted(known), key=lambda one: _last_logged_ns(top / one))
+    return FoundLogs(folder=top / latest, note=_none_runs(_short(latest), sorted(map(_short, known))))
+
+
+def _none_runs(shown: str, known: list[str]) -> str:
+    if len(known) == 1:
+        return f"no mirror runs here; these are the logs of mirror {shown}"
+    return (
+        f"no mirror runs here, and several mirrors have logs here: {', '.join(known)}; these are of mirror {shown},"
+        " which logged last; choose another with --mirror NAME"
+    )
+
+
+def _last_logged_ns(folder: Path) -> int:
+    times = []
+    for path in folder.glob(f"*{SUFFIX}*"):
+        with contextlib.suppress(FileNotFoundError):  # rotated or pruned just now
+            times.append(path.stat().st_mtime_ns)
+    return max(times, default=0)
+
+
+def _short(namespace: str) -> str:
+    return namespace.removeprefix(session.PREFIX)
 
 
 def line_text(line: LogLine) -> str:

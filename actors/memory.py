@@ -7,6 +7,7 @@
 
 `taken` is for the supervisor to act on: another mirror has the flow, or a later version has written what this one
 cannot read, and this one must end. A refusal (no right to make or write the topic) is borne: copying does not need it.
+It is asked for again, since nobody else sees that the flow is copied until the topic says so.
 """
 
 import asyncio
@@ -15,11 +16,14 @@ from typing import Protocol
 
 from actors.ports import Kept
 from actors.states import Desired
+from engine.clock import now_s, wall_ms
 from engine.core.events import Event
 from engine.errors import FlowHeld, KafkaRefusal, MirrorError, NewerFormat, StateTaken, StateUnreadable
 from engine.state import DESIRED, DesiredState, Key, Quarantine, SetState, Value, quarantine_key, set_key
 
 RETRY_S = 2.0
+REFUSED_S = 60.0
+"""Between two tries where the topic is refused: somebody may give us the right."""
 CLOSE_S = 3.0
 
 
@@ -28,6 +32,8 @@ class StateKeeperLike(Protocol):
 
     trouble: str
 
+    @property
+    def unrenewed_s(self) -> float: ...
     async def open(self) -> None: ...
     def load(self) -> Mapping[Key, Value]: ...
     async def put(self, entries: Mapping[Key, Value | None]) -> None: ...
@@ -50,8 +56,10 @@ class Memory:
         self._make = make
         self._keeper: StateKeeperLike | None = None
         self._open: StateKeeperLike | None = None
-        self._without = False
+        self._refused_ms = 0
+        """Since when nothing may be remembered (Unix time); 0: it may."""
         self._trouble = ""
+        self._sure_at_s = now_s()
         self.kept: Kept | None = None
         """What is wanted, as far as it is known: None before the topic was read."""
         self.taken = ""
@@ -60,7 +68,14 @@ class Memory:
     @property
     def holds(self) -> bool:
         """Whether the flow is ours, as far as that can be known: open, or nobody may remember who has it."""
-        return (self._open is not None or self._without) and not self.taken
+        return (self._open is not None or bool(self._refused_ms)) and not self.taken
+
+    @property
+    def unrenewed_s(self) -> float:
+        """For how many seconds nobody could tell whether the flow is still ours; 0 where none may remember it."""
+        if self._refused_ms:
+            return 0.0
+        return now_s() - self._sure_at_s if self._open is None else self._open.unrenewed_s
 
     @property
     def trouble(self) -> str:
@@ -68,20 +83,23 @@ class Memory:
         return self._trouble or (self._keeper.trouble if self._keeper is not None else "")
 
     async def run(self) -> None:
-        """Take the flow and keep it, until cancelled; returns when another mirror has it, or none may remember."""
-        while not self.taken and not self._without:
+        """Take the flow and keep it, until cancelled; returns when another mirror has it."""
+        while not self.taken:
             keeper = self._keeper = self._make()
             try:
                 await self._hold(keeper)
             except (FlowHeld, StateTaken, NewerFormat, StateUnreadable) as taken:
                 self.taken = str(taken)
             except KafkaRefusal as refusal:
-                self._without, self.kept = True, self.kept or Kept()
+                self._refused_ms, self.kept = self._refused_ms or wall_ms(), self.kept or Kept()
                 self._trouble = f"what is wanted is not remembered: {refusal}"
+                await asyncio.sleep(REFUSED_S)
             except (MirrorError, OSError, TimeoutError) as trouble:
                 self._trouble = str(trouble)
                 await asyncio.sleep(RETRY_S)
             finally:
+                if self._open is not None:
+                    self._sure_at_s = now_s() - self._open.unrenewed_s
                 self._open = self._keeper = None
                 await keeper.close(release=False)
 
@@ -90,6 +108,12 @@ class Memory:
         self._trouble = ""
         if self.kept is None:
             self.kept = _kept(keeper.load())
+        elif self._refused_ms:
+            self.taken = _stopped_since(keeper.load(), self._refused_ms)
+            if self.taken:
+                return
+            await keeper.put(_changes(keeper.load(), self.kept))
+        self._refused_ms = 0
         self._open = keeper
         await keeper.run()
 
@@ -98,7 +122,7 @@ class Memory:
         self.kept = kept
         if self._open is not None:
             await self._open.put(_changes(self._open.load(), kept))
-        elif not self._without and not self.taken:
+        elif not self._refused_ms and not self.taken:
             raise NotOpen(self._trouble or "the state topic is being opened")
 
     async def close(self) -> None:
@@ -116,6 +140,14 @@ class NotOpen(MirrorError):
 
     def __str__(self) -> str:
         return f"not written yet: {self.why}"
+
+
+def _stopped_since(entries: Mapping[Key, Value], since_ms: int) -> str:
+    """Say who has stopped the flow since an instant, by what the topic holds; empty where nobody has."""
+    wanted = entries.get(DESIRED)
+    if not isinstance(wanted, DesiredState) or wanted.state != Desired.STOPPED.value or wanted.at_ms <= since_ms:
+        return ""
+    return f"the flow was stopped by {wanted.who or 'another mirror'} while this one could not see it"
 
 
 def _kept(entries: Mapping[Key, Value]) -> Kept:

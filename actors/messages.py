@@ -37,7 +37,7 @@ class MirrorSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What the supervisor needs to start. `instance_id` is made when a mirror begins and stays while it is changed;
     `dead_instance` is the one before it, where its process is known to have died;
     `started_ms` is the Unix time of the command that wants it to run;
-    a detached mirror goes on when nobody follows it.
+    a detached mirror goes on when nobody follows it; `unchecked` flows had a cluster that was away when it started.
     """
 
     config: ConfigRef
@@ -49,6 +49,9 @@ class MirrorSpec(msgspec.Struct, frozen=True, kw_only=True):
     dead_instance: str = ""
     started_ms: int = 0
     detached: bool = False
+    unchecked: tuple[str, ...] = ()
+    added_ms: dict[str, int] = {}
+    """Flows that a reload added, and when (Unix time): a stop of one is final only for what was asked before it."""
 
 
 class Orders(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,8 +60,8 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     `term` grows with every supervisor; a copier follows the highest. `version` grows with every change of what is
     said; `sets` is None where nothing but the lease is said (version 0: "tell who you are"). `stamp` is the copier's
     own clock from the last report that the supervisor has seen: the lease counts from there, so no delay on the way
-    can make it longer than the supervisor believes. `wake` grows with every resume, so that a resume of a running flow
-    is one too.
+    can make it longer than the supervisor believes; with `unsure` it gets no longer at all, because the flow may be
+    another's by now. `wake` grows with every resume, so that a resume of a running flow is one too.
     """
 
     term: int
@@ -70,6 +73,7 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
     paused_topics: frozenset[str] = frozenset()
     wake: int = 0
     drain: bool = False
+    unsure: bool = False
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):

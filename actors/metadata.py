@@ -8,151 +8,32 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable
 
 import msgspec
 
+from actors.effective import BESIDE, HEARTBEATS, only
 from actors.events import unpack
 from actors.logs import setup_logging
-from actors.memory import CLOSE_S, EventKeeperLike, Memory, StateKeeperLike
+from actors.memory import CLOSE_S, Memory
 from actors.messages import MirrorSpec
 from actors.ports import Found, Kept
 from actors.states import Desired
+from actors.watch import RoundsKeeper, Runs, Watch, make_watches
 from engine.core.config_report import ConfigReport
 from engine.core.events import AnyEvent, CopyDeleted, TopicCreated
 from engine.core.group_report import GroupsReport
-from engine.errors import MirrorError, SameCluster
-from engine.flow.audit import AuditFailed, AuditRow, discovered, new_run
-from engine.settings import FlowConfig
+from engine.errors import ClusterAway, MirrorError, NotReady, SameCluster
+from engine.flow.audit import AuditFailed, discovered, new_run
 from engine.tasks import join
-from policies.model import FlowName, LaneName
+from policies.model import FlowName
 
 EVENTS_KEPT = 1000
 RETRY_S = (0.2, 0.5, 1.0, 2.0)  # after rounds that failed; a broker's restart takes a few seconds
+NOT_READY_S = 15.0  # after checks that found what keeps a flow from beginning
 SOON_S = 1.0  # between two rounds while topics are being made, or there is nothing to copy
-R_co = TypeVar("R_co", covariant=True)
 _log = logging.getLogger("raymirror")
 TOLD_AFTER = 3  # failed rounds in a row: a topic that was just created has no leader for a moment
-
-
-class DiscoveryLike(Protocol):
-    """What the shell reads of `engine.runner.Discovery`."""
-
-    @property
-    def lanes(self) -> tuple[LaneName, ...]: ...
-    @property
-    def events(self) -> tuple[AnyEvent, ...]: ...
-    @property
-    def highest_epoch(self) -> int: ...
-
-
-class Keeper(Protocol):
-    """What the shell needs of `engine.runner.TopicKeeper`."""
-
-    may_delete: Callable[[], bool]
-
-    async def open(self) -> None: ...
-    async def step(self) -> DiscoveryLike: ...
-    def forget_epochs(self) -> None: ...
-    async def close(self) -> None: ...
-
-
-class RoundsKeeper(Protocol[R_co]):
-    """What the shell needs of an `engine.keeper.Keeper`."""
-
-    may_write: Callable[[], bool]
-
-    @property
-    def report(self) -> R_co: ...
-    def take_events(self) -> tuple[AnyEvent, ...]: ...
-    async def run(self) -> None: ...
-    async def close(self) -> None: ...
-
-
-class Runs(Protocol):
-    """A keeper that works until it is cancelled."""
-
-    async def run(self) -> None: ...
-
-
-class AuditLike(Protocol):
-    """What the shell needs of an `engine.flow.audit.AuditTrail`."""
-
-    who: str
-
-    def add(self, rows: Sequence[AuditRow]) -> None: ...
-    def take_events(self) -> tuple[AnyEvent, ...]: ...
-    async def run(self) -> None: ...
-    async def flush(self) -> None: ...
-
-
-class Watch(msgspec.Struct, frozen=True, kw_only=True):
-    """One flow to look after: its keepers, and the seconds between two rounds of discovery.
-
-    `state` makes a keeper anew for each try, since one may be opened once; `beats` one that tells its events. `groups`
-    is None where no groups are mirrored, `configs` where neither configs nor ACLs are kept in step. `audit`: the trail
-    of what is changed on the target.
-    """
-
-    flow: FlowName
-    keeper: Keeper
-    state: Callable[[], StateKeeperLike]
-    events: EventKeeperLike
-    every_s: float
-    groups: RoundsKeeper[GroupsReport] | None = None
-    configs: RoundsKeeper[ConfigReport] | None = None
-    beats: Callable[[Callable[[AnyEvent], None]], Runs] | None = None
-    audit: AuditLike | None = None
-
-
-def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
-    """Read the configuration in this actor's own process and make the keepers of each flow."""
-    import socket
-    from functools import partial
-
-    from actors import config_ref
-    from actors.events import KINDS
-    from engine.config_keeper import ConfigKeeper
-    from engine.event_keeper import EventKeeper
-    from engine.flow.audit import AuditTrail
-    from engine.group_keeper import GroupKeeper
-    from engine.heartbeat_keeper import HeartbeatKeeper
-    from engine.jobs.audit_store import audit_store
-    from engine.runner import TopicKeeper
-    from engine.state import Deployment, Holder
-    from engine.state_keeper import StateKeeper
-
-    config = config_ref.load(spec.config)
-    holder = Holder(
-        deployment_id=spec.deployment_id,
-        instance_id=spec.instance_id,
-        mirror=spec.namespace,
-        version=spec.version,
-        where=socket.gethostname(),
-    )
-
-    def known_dead(owner: Deployment) -> bool:
-        return bool(spec.dead_instance) and owner.instance_id == spec.dead_instance
-
-    store = audit_store(config)
-    who = f"mirror {spec.namespace} on {holder.where}"
-
-    def watch(flow: FlowConfig) -> Watch:
-        audit = AuditTrail(flow.name, who, store)
-        return Watch(
-            flow=flow.name,
-            keeper=TopicKeeper(config, flow),
-            state=partial(StateKeeper, config, flow, holder, known_dead),
-            events=EventKeeper(config, flow, KINDS),
-            every_s=flow.refresh_topics_s,
-            beats=partial(HeartbeatKeeper, config, flow),
-            groups=GroupKeeper(config, flow),
-            configs=ConfigKeeper(config, flow, audit=audit),
-            audit=audit,
-        )
-
-    return tuple(watch(flow) for flow in config.flows)
 
 
 class FlowWatch:
@@ -164,8 +45,16 @@ class FlowWatch:
         self._found = Found(serial=0)
         self._failures = 0
         self._anew = asyncio.Event()
+        self._reached = asyncio.Event()
+        """Whether the flow may be kept in step: both clusters were reached, and what a start checks was checked."""
+        if not watch.late:
+            self._reached.set()
         self._events: deque[AnyEvent] = deque(maxlen=EVENTS_KEPT)
         self._keepers = [keeper for keeper in (watch.groups, watch.configs) if keeper is not None]
+        self._group: asyncio.TaskGroup | None = None
+        self._beating: asyncio.Task[None] | None = None
+        self.made = 0
+        """Which reload made it; 0: it is there since the actor began."""
         watch.keeper.may_delete = self._may_write
         for keeper in self._keepers:
             keeper.may_write = self._may_write
@@ -183,13 +72,36 @@ class FlowWatch:
             group.create_task(self._watch.events.run())
             if self._watch.audit is not None:
                 group.create_task(self._watch.audit.run())
-            if self._watch.beats is not None:
-                group.create_task(self._watch.beats(self._events.append).run())
+            self._group = group
+            self._begin_beats()
             for keeper in self._keepers:
                 group.create_task(self._keep_in_step(keeper))
 
+    def _begin_beats(self) -> None:
+        if self._group is not None and self._watch.beats is not None:
+            self._beating = self._group.create_task(self._beat(self._watch.beats(self._events.append)))
+
+    async def _beat(self, beats: Runs) -> None:
+        await self._reached.wait()
+        await beats.run()
+
+    def takes(self, watch: Watch) -> bool:
+        """Go on with other settings of the same flow, where that needs no keeper but that of heartbeats to be made
+        again; say whether it does.
+        """
+        mine, other = self._watch.settings, watch.settings
+        if only(mine, without=(HEARTBEATS, BESIDE)) != only(other, without=(HEARTBEATS, BESIDE)):
+            return False
+        if mine != other:
+            self._watch = msgspec.structs.replace(self._watch, beats=watch.beats, settings=other)
+            if self._beating is not None:
+                self._beating.cancel()
+            self._begin_beats()
+        return True
+
     async def _keep_in_step(self, keeper: RoundsKeeper[GroupsReport] | RoundsKeeper[ConfigReport]) -> None:
         try:
+            await self._reached.wait()
             await keeper.run()
         finally:
             await keeper.close()
@@ -198,15 +110,16 @@ class FlowWatch:
         while True:
             try:
                 await self._watch.keeper.open()
+                self._reached.set()
                 await self._rounds()
             except (MirrorError, OSError, TimeoutError) as failure:
                 self._failures += 1
                 if isinstance(failure, SameCluster):  # every record that is copied now is one more to copy
                     serial = self._found.serial + bool(self._found.lanes)
                     self._found = msgspec.structs.replace(self._found, serial=serial, lanes=(), failure=str(failure))
-                elif self._failures >= TOLD_AFTER:
+                elif self._failures >= TOLD_AFTER or isinstance(failure, ClusterAway | NotReady):
                     self._found = msgspec.structs.replace(self._found, failure=str(failure))
-                await asyncio.sleep(RETRY_S[min(self._failures, len(RETRY_S)) - 1])
+                await asyncio.sleep(_pause_s(failure, self._failures))
             finally:
                 await self._watch.keeper.close()
 
@@ -258,6 +171,7 @@ class FlowWatch:
             events=events,
             kept=memory.kept,
             taken=memory.taken,
+            unrenewed_s=memory.unrenewed_s,
             failure=failure,
             groups=groups.report if groups is not None else None,
             configs=configs.report if configs is not None else None,
@@ -281,20 +195,76 @@ class FlowWatch:
             _log.error("%s", failure, extra={"flow": str(self._watch.flow)})  # nobody takes events any more
 
 
+def _pause_s(failure: Exception, failures: int) -> float:
+    """Return the seconds until the next try; what a check found wrong takes somebody's hand, and asks brokers much."""
+    return NOT_READY_S if isinstance(failure, NotReady) else RETRY_S[min(failures, len(RETRY_S)) - 1]
+
+
+async def _after(former: asyncio.Task[None] | None, flow: FlowWatch) -> None:
+    """Look after a flow once whoever did so before has ended: the flow stays ours meanwhile."""
+    if former is not None:
+        former.cancel()
+        await asyncio.wait([former])
+    await flow.run()
+
+
 class MetadataShell:
     """All flows of one mirror."""
 
     def __init__(self, spec: bytes, make: Callable[[MirrorSpec], tuple[Watch, ...]] = make_watches) -> None:
         decoded = msgspec.msgpack.decode(spec, type=MirrorSpec)
         self._logs = setup_logging(decoded.namespace, "metadata")
-        watches = make(decoded)
-        self._flows: Mapping[FlowName, FlowWatch] = {watch.flow: FlowWatch(watch) for watch in watches}
+        self._make = make
+        self._flows = {watch.flow: FlowWatch(watch) for watch in make(decoded)}
+        self._tasks: dict[FlowName, asyncio.Task[None]] = {}
+        self._group: asyncio.TaskGroup | None = None
+        self._entered = asyncio.Event()
+        self._reloads = 0
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def _run(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            for flow in self._flows.values():
-                group.create_task(flow.run())
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                for name, flow in self._flows.items():
+                    self._tasks[name] = group.create_task(flow.run())
+                self._entered.set()
+                await asyncio.get_running_loop().create_future()  # flows may be given back, and others come
+        finally:
+            self._group = None
+            self._entered.set()
+
+    async def reload(self, spec: bytes) -> list[tuple[str, str, int]]:
+        """Look after the flows of another configuration: those that are made of the same go on untouched.
+
+        Gives every flow with the number of the reload that made it. A flow that is not in the configuration stays
+        until it is given back. May be said again.
+        """
+        await self._entered.wait()
+        if self._group is None:
+            await join(self._task)
+            raise RuntimeError("the rounds of the metadata actor have ended")  # `join` has raised by what
+        self._reloads += 1
+        for watch in self._make(msgspec.msgpack.decode(spec, type=MirrorSpec)):
+            known = self._flows.get(watch.flow)
+            if known is not None and known.takes(watch):
+                continue
+            flow = self._flows[watch.flow] = FlowWatch(watch)
+            flow.made = self._reloads
+            former = self._tasks.get(watch.flow)
+            self._tasks[watch.flow] = self._group.create_task(_after(former, flow))
+        return [(*name, flow.made) for name, flow in self._flows.items()]
+
+    async def give_back(self, source: str, target: str) -> None:
+        """Write down what is owed of a flow, let others have it, and look after it no more. May be said again."""
+        flow = self._flows.pop(FlowName(source, target), None)
+        task = self._tasks.pop(FlowName(source, target), None)
+        if flow is None or task is None:
+            return
+        try:
+            await flow.close()
+        finally:
+            task.cancel()
 
     async def found(self, source: str, target: str, events: bytes) -> bytes:
         """Take events to write down, give the latest discovery of one flow; raises what ended the rounds."""

@@ -9,15 +9,18 @@ from typing import Any, TypeVar
 import msgspec
 
 from actors.connect import RayConnection
+from actors.difference import Difference
 from actors.events import Outcome
-from actors.messages import MirrorSpec
+from actors.messages import ConfigRef, MirrorSpec
+from actors.requests import CALL_TIMEOUT_S, ENDED, AnsweringMirror, AnyRequest, AskStatus
+from actors.requests import MirrorLost as MirrorLost
 from actors.session import PREFIX, MirrorPlace, NoMirror, SeveralMirrors
-from actors.states import Command
 from actors.status import MirrorStatus, decode_status
 from engine.errors import MirrorError
 from engine.jobs.runner import JobLine
 
-CALL_TIMEOUT_S = 15.0
+RELOAD_S = 60.0
+"""Spark may end in order in it."""
 START_S = 60.0
 """A supervisor's process on a busy machine takes its time to begin."""
 OTHERS_S = 5.0
@@ -28,19 +31,6 @@ POLL_S = 0.2
 NAME_FREE_S = 15.0
 
 _T = TypeVar("_T")
-
-
-class MirrorLost(MirrorError):
-    """The supervisor does not answer."""
-
-    exit_code = 1  # it ran, and did not end well: not bad input
-
-    def __init__(self, namespace: str, cause: str) -> None:
-        super().__init__(namespace, cause)
-        self.namespace, self.cause = namespace, cause
-
-    def __str__(self) -> str:
-        return f"mirror {self.namespace}: the supervisor does not answer ({self.cause})"
 
 
 class FlowTaken(MirrorError):
@@ -58,21 +48,25 @@ class FlowTaken(MirrorError):
         )
 
 
-class Mirror:
-    """A handle on a mirror's supervisor; whoever looks again and again is a follower with an id of its own."""
+class Mirror(AnsweringMirror):
+    """A mirror by its supervisor's Ray handle; whoever looks again and again is a follower with an id of its own."""
 
     def __init__(self, connection: RayConnection, handle: Any, namespace: str) -> None:
         self.connection, self.namespace = connection, namespace
         self._handle = handle
         self._follower = uuid.uuid4().hex
 
-    def status(self, *, lanes: bool = False, timeout_s: float = CALL_TIMEOUT_S) -> MirrorStatus:
-        """Ask how everything is. Raises MirrorLost, and what the supervisor raised where its run has failed."""
-        return self.told(self.ask(lanes=lanes), timeout_s)
+    def send(self, request: AnyRequest, timeout_s: float = CALL_TIMEOUT_S) -> bytes | None:
+        """Ask through Ray. Raises MirrorLost, and what the supervisor raised."""
+        found: bytes | None = self._get(self._begin(request), timeout_s)
+        return found
+
+    def _begin(self, request: AnyRequest) -> Any:
+        return getattr(self._handle, request.method).remote(*request.arguments)
 
     def ask(self, *, lanes: bool = False) -> Any:
         """Ask how everything is, and wait for nothing: `told` takes what this gives."""
-        return self._handle.status.remote(lanes)
+        return self._begin(AskStatus(lanes))
 
     def told(self, asked: Any, timeout_s: float = CALL_TIMEOUT_S) -> MirrorStatus:
         """Give the answer to `ask`. Raises as `status` does."""
@@ -80,15 +74,19 @@ class Mirror:
 
     def follow(self) -> MirrorStatus:
         """Ask how everything is, and be counted as one who follows the mirror. Raises MirrorLost."""
-        return decode_status(self._get(self._handle.status.remote(False, self._follower)))
+        return decode_status(self.send(AskStatus(follower=self._follower)) or b"")
 
-    def command(self, command: Command, flow: str | None = None, topics: tuple[str, ...] = ()) -> MirrorStatus:
-        """Say what is wanted. Raises UnknownFlow, UnknownTopic, IllegalCommand, MirrorLost."""
-        return decode_status(self._get(self._handle.command.remote(command.value, flow, topics)))
+    def compare(self, ref: ConfigRef) -> Difference:
+        """Say what another configuration would change. Raises CannotReload, ConfigMissing, ConfigError, MirrorLost."""
+        data = self._get(self._handle.compare.remote(msgspec.msgpack.encode(ref)))
+        return msgspec.msgpack.decode(data, type=Difference)
 
-    def restart(self, flow: str) -> None:
-        """Have the copiers of a flow replaced one by one. Raises UnknownFlow, MirrorLost."""
-        self._get(self._handle.restart.remote(flow))
+    def reload(self, ref: ConfigRef, running: str) -> None:
+        """Have another configuration taken over instead of the one with the sha256 `running`.
+
+        Raises CannotReload, ReloadBusy: nothing was changed; ReloadFailed, MirrorLost: that is not known.
+        """
+        self._get(self._handle.reload.remote(msgspec.msgpack.encode(ref), running), RELOAD_S)
 
     def fail_over(self, flow: str, outcome: Outcome) -> None:
         """Stop one flow for good and tell what is left. Raises UnknownFlow, MirrorLost."""
@@ -159,7 +157,7 @@ class Mirror:
         try:
             self._handle = self.connection.ray.get_actor(SUPERVISOR, namespace=self.namespace)
         except ValueError as error:
-            raise MirrorLost(self.namespace, "it has ended") from error
+            raise MirrorLost(self.namespace, ENDED) from error
 
     def _get(self, ref: Any, timeout_s: float = CALL_TIMEOUT_S) -> Any:
         from ray.exceptions import ActorDiedError, RayError, RayTaskError
@@ -171,7 +169,7 @@ class Mirror:
                 raise error.cause from None
             raise MirrorLost(self.namespace, f"{type(error.cause).__name__}: {error.cause}") from error
         except ActorDiedError as error:  # Ray starts one again that was not ended on purpose
-            raise MirrorLost(self.namespace, "it has ended") from error
+            raise MirrorLost(self.namespace, ENDED) from error
         except RayError as error:
             raise MirrorLost(self.namespace, type(error).__name__) from error
 

@@ -7,6 +7,7 @@ wanted. Only a few sets are on their way at a time, so that a flow never waits f
 from collections.abc import Set as AbstractSet
 
 from actors.desk import FlowDesk
+from actors.seat import Seat
 from policies.assignment import balance
 from policies.flapping import place_apart, waiting, wards
 
@@ -22,7 +23,7 @@ MOST_MOVES = 4
 
 def place(desk: FlowDesk, now_s: float) -> None:
     """Say who is to have which set from now on."""
-    seats = desk.open_seats()
+    seats = _hands(desk)
     if not seats or not desk.is_known or not desk.is_kept or _gathers(desk, now_s):
         return
     is_weighed = desk.weights.weigh(desk.reported(), desk.ledger.sets, desk.ledger.owner, now_s)
@@ -36,6 +37,17 @@ def place(desk: FlowDesk, now_s: float) -> None:
     waits = waiting(desk.records, now_s)
     settling = {set_id for set_id, since_s in desk.held_since().items() if now_s - since_s < SETTLE_S}
     _spread(desk, now_s, copiers, apart.rooms, without=suspects | waits, settling=settling)
+
+
+def _hands(desk: FlowDesk) -> list[Seat]:
+    """List who may be given sets: copiers that reach both clusters, or have some already.
+
+    Anybody at first, when all of them connect, and where nobody does.
+    """
+    seats = desk.open_seats()
+    if not desk.ledger.owner:
+        return seats
+    return [seat for seat in seats if seat.reaches_clusters or desk.ledger.owned(seat.copier_id)] or seats
 
 
 def _spread(
@@ -69,7 +81,8 @@ def _spread(
         if set_id in found.owners:
             ledger.give(set_id, found.owners[set_id])
     for move in found.moves:
-        if move.giver in leaving or _may_even_out(desk, copiers, now_s):
+        is_worth_it = move.giver in leaving or _may_even_out(desk, copiers, now_s)
+        if is_worth_it and desk.seats[move.taker].reaches_clusters:
             ledger.move(move.set_id, move.taker)
 
 

@@ -3,7 +3,7 @@
 Nothing here waits: what is said is on its way, what comes back is picked up by a later step.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal, Protocol
 
 import msgspec
@@ -14,7 +14,7 @@ from actors.states import Desired
 from engine.core.config_report import ConfigReport
 from engine.core.events import AnyEvent, Event
 from engine.core.group_report import GroupsReport
-from engine.core.progress import FlowProgress
+from engine.core.progress import FlowProgress, LaneProgress
 from engine.errors import MirrorError
 from engine.state import Quarantine, SetState
 from policies.model import FlowName, LaneName
@@ -101,6 +101,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """One answer of Metadata about one flow: `serial` grows with every discovery, 0 before the first.
 
     `kept` is None until the state topic was read. `taken` says who else mirrors this flow, where somebody does.
+    `unrenewed_s`: for how many seconds nobody could tell whether the flow is still ours.
     `groups` is the last round of its consumer groups, None before the first; `configs` of its configs and ACLs.
     """
 
@@ -111,6 +112,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     failure: str = ""
     kept: Kept | None = None
     taken: str = ""
+    unrenewed_s: float = 0.0
     groups: GroupsReport | None = None
     configs: ConfigReport | None = None
 
@@ -120,6 +122,9 @@ class SparkPort(Protocol):
 
     def status(self) -> SparkStatus:
         """Say how it is."""
+
+    def note_activity(self, flows: Iterable[tuple[FlowName, Iterable[LaneProgress]]]) -> None:
+        """Wake the lag history of the flows that copy or are behind."""
 
     def take_news(self) -> tuple[SparkNews, ...]:
         """Give what happened since the last call."""
@@ -139,3 +144,6 @@ class MetadataPort(Protocol):
 
     def tell(self, event: Event) -> None:
         """Write down what happened."""
+
+    def give_back(self, flow: FlowName) -> None:
+        """Look after a flow no more: write down what is owed of it, and let others have it."""

@@ -20,7 +20,7 @@ from policies.model import FlowName
 
 ASK_S = 1.0
 FIRST_ASK_S = 0.2
-"""How often it is asked at first: nothing is placed before it has looked."""
+"""How often it is asked at first: nothing is placed before it has looked and knows what is wanted."""
 RESTART_S = 30.0  # an actor older than this that fails a call is replaced
 AGAIN_S = 2.0  # one that has died is replaced sooner
 EVENTS_KEPT = 1000
@@ -29,7 +29,7 @@ METADATA = "metadata"
 
 
 class RayMetadata:
-    """A MetadataPort over an actor that it keeps alive; `looked` is called when a flow was looked at first."""
+    """A MetadataPort over an actor that it keeps alive; `looked` is called when sets of a flow can be placed first."""
 
     def __init__(
         self,
@@ -40,26 +40,60 @@ class RayMetadata:
     ) -> None:
         self._spec, self._head, self._tell_looked = spec, head, looked
         self._began_s = now_s()
-        self._found = {flow: Found(serial=0) for flow in flows}
-        self._events: dict[FlowName, deque[AnyEvent]] = {flow: deque(maxlen=EVENTS_KEPT) for flow in flows}
+        self._found: dict[FlowName, Found] = {}
+        self._sure_at_s: dict[FlowName, float] = {}
+        """When each flow was known to be ours last."""
+        self._events: dict[FlowName, deque[AnyEvent]] = {}
         self._to_keep: dict[FlowName, Kept] = {}
         self._said: dict[FlowName, Kept] = {}
-        self._to_write = {flow: asyncio.Event() for flow in flows}
+        self._to_write: dict[FlowName, asyncio.Event] = {}
         self._written = asyncio.Event()
-        self._to_tell: dict[FlowName, deque[Event]] = {flow: deque(maxlen=EVENTS_KEPT) for flow in flows}
-        self._base = dict.fromkeys(flows, 0)
+        self._to_tell: dict[FlowName, deque[Event]] = {}
+        self._base: dict[FlowName, int] = {}
+        self._made: dict[FlowName, int] = {}
+        """Which reload made the actor's part of a flow, as far as it has said so; where that is another, it counts its
+        rounds from 0.
+        """
+        self._writers: dict[FlowName, asyncio.Task[None]] = {}
+        self._group: asyncio.TaskGroup | None = None
+        self._to_reload = False
+        self._gone: set[FlowName] = set()
+        """Flows that are to be given back."""
+        for flow in flows:
+            self._begin(flow)
         self._actor: Any = None
         self._started_at_s = 0.0
         self._answered = False
         self._looked = False
         self._inherited = False
-        self._mark = f"{METADATA}/{spec.version}/{spec.config.digest[:16]}/{spec.instance_id}"
+        self._mark = _mark_of(spec)
+
+    def _begin(self, flow: FlowName) -> None:
+        self._found[flow], self._base[flow], self._sure_at_s[flow] = Found(serial=0), 0, now_s()
+        self._events[flow], self._to_tell[flow] = deque(maxlen=EVENTS_KEPT), deque(maxlen=EVENTS_KEPT)
+        self._to_write[flow] = asyncio.Event()
+        if self._group is not None:
+            self._writers[flow] = self._group.create_task(self._write(flow))
+
+    def reload(self, spec: MirrorSpec, flows: tuple[FlowName, ...]) -> None:
+        """Have the flows of another configuration looked after; an actor that dies meanwhile comes back with it."""
+        self._spec, self._mark, self._to_reload = spec, _mark_of(spec), True
+        self._began_s = now_s()
+        self._gone -= set(flows)
+        for flow in flows:
+            if flow not in self._found:
+                self._begin(flow)
+
+    def give_back(self, flow: FlowName) -> None:
+        """Have a flow given back, once what is owed of it is written."""
+        self._gone.add(flow)
 
     def found(self, flow: FlowName) -> Found:
         """Give the latest answer about a flow."""
         events = tuple(self._events[flow])
         self._events[flow].clear()
-        return msgspec.structs.replace(self._found[flow], events=events)
+        unrenewed_s = now_s() - self._sure_at_s[flow]
+        return msgspec.structs.replace(self._found[flow], events=events, unrenewed_s=unrenewed_s)
 
     def keep(self, flow: FlowName, kept: Kept) -> None:
         """Have it written down, as soon as somebody can."""
@@ -89,10 +123,12 @@ class RayMetadata:
         """Ask, and write down, for as long as the mirror lives."""
         try:
             async with asyncio.TaskGroup() as group:
+                self._group = group
                 for flow in self._found:
-                    group.create_task(self._write(flow))
+                    self._writers[flow] = group.create_task(self._write(flow))
                 group.create_task(self._ask_all())
         finally:
+            self._group = None
             self.end()
 
     async def settle(self) -> None:
@@ -100,7 +136,7 @@ class RayMetadata:
         await self.wait_written(SETTLE_S)
         with contextlib.suppress(CopierUnreachable):
             if self._actor is not None:
-                for flow in self._found:
+                for flow in tuple(self._found):
                     await self._ask(flow)
                 await bounded(METADATA, "close", self._actor.close.remote())
 
@@ -117,9 +153,9 @@ class RayMetadata:
 
     @property
     def _is_awaited(self) -> bool:
-        """Whether a flow was never looked at; a source that is away is not asked about so often for ever."""
+        """Whether nothing of a flow can be placed yet; a cluster that is away is not asked about so often for ever."""
         is_early = now_s() - self._began_s < RESTART_S
-        return is_early and not all(found.serial for found in self._found.values())
+        return is_early and not all(map(_is_whole, self._found.values()))
 
     async def _round(self) -> None:
         if self._actor is None:
@@ -128,8 +164,12 @@ class RayMetadata:
             if self._inherited:
                 await bounded(METADATA, "look_anew", self._actor.look_anew.remote())
                 self._inherited = False
-            for flow in self._found:
+            if self._to_reload:
+                await self._reload_actor()
+            for flow in tuple(self._found):
                 await self._ask(flow)
+            for flow in tuple(self._gone):
+                await self._give_back(flow)
             self._answered = True
         except CopierUnreachable as unreachable:
             age_s = now_s() - self._started_at_s
@@ -139,6 +179,35 @@ class RayMetadata:
                 return  # a process takes its time to start
             for flow, found in self._found.items():
                 self._found[flow] = msgspec.structs.replace(found, failure=str(unreachable))
+
+    async def _reload_actor(self) -> None:
+        spec = self._spec
+        told = await bounded(METADATA, "reload", self._actor.reload.remote(msgspec.msgpack.encode(spec)))
+        self._to_reload = self._spec is not spec
+        for source, target, made in told:
+            flow = FlowName(source, target)
+            if flow in self._found and self._made.get(flow, 0) != made:
+                self._base[flow] = self._found[flow].serial
+                if flow in self._said:
+                    self.keep(flow, self._said[flow])  # as after a start: it may know only what it is told
+            self._made[flow] = made
+
+    async def _give_back(self, flow: FlowName) -> None:
+        if flow in self._to_keep:
+            return  # a later round has nothing to write
+        with contextlib.suppress(CopierUnreachable):  # said again in a later round: slow targets replace no actor
+            await bounded(METADATA, "give_back", self._actor.give_back.remote(flow.source, flow.target))
+            self._forget(flow)
+
+    def _forget(self, flow: FlowName) -> None:
+        self._made.pop(flow, None)
+        if flow not in self._gone:
+            self._to_reload = True  # it was asked for again in this very moment
+            return
+        self._gone.remove(flow)
+        self._writers.pop(flow).cancel()
+        del self._found[flow], self._events[flow], self._to_write[flow], self._to_tell[flow], self._base[flow]
+        self._said.pop(flow, None)
 
     async def _write(self, flow: FlowName) -> None:
         """Write down what is owed of one flow, beside the others: a target that is away holds up nobody else."""
@@ -168,6 +237,7 @@ class RayMetadata:
     async def _ask(self, flow: FlowName) -> None:
         told = tuple(self._to_tell[flow])
         self._to_tell[flow].clear()
+        asked_at_s = now_s()
         try:
             data = await bounded(METADATA, "found", self._actor.found.remote(flow.source, flow.target, pack(told)))
         except CopierUnreachable:
@@ -175,6 +245,7 @@ class RayMetadata:
             self._to_tell[flow] = deque([*told, *self._to_tell[flow]], maxlen=EVENTS_KEPT)
             raise
         found = msgspec.msgpack.decode(data, type=Found)
+        self._sure_at_s[flow] = asked_at_s - found.unrenewed_s
         self._events[flow].extend(found.events)
         known = self._found[flow]
         if found.serial == 0:  # a new actor has not looked yet: what is known stays
@@ -182,7 +253,7 @@ class RayMetadata:
         else:
             found = msgspec.structs.replace(found, serial=self._base[flow] + found.serial)
         self._found[flow] = msgspec.structs.replace(found, events=(), kept=found.kept or known.kept)
-        if found.serial and not known.serial:
+        if _is_whole(self._found[flow]) and not _is_whole(known):
             self._tell_looked()
 
     def _find_or_start(self) -> None:
@@ -203,7 +274,8 @@ class RayMetadata:
             self._start()
 
     def _start(self) -> None:
-        self._inherited = False
+        self._inherited = self._to_reload = False
+        self._made = {}
         self._base = {flow: found.serial for flow, found in self._found.items()}  # a new actor counts from 0
         for flow, kept in self._said.items():
             self.keep(flow, kept)  # where the state topic may not be read, it knows only what it is told
@@ -217,3 +289,12 @@ class RayMetadata:
             max_restarts=0,
             max_task_retries=0,
         ).remote(msgspec.msgpack.encode(self._spec))
+
+
+def _is_whole(found: Found) -> bool:
+    """Whether all is known that sets are placed by: the topics, and what is wanted."""
+    return bool(found.serial) and found.kept is not None
+
+
+def _mark_of(spec: MirrorSpec) -> str:
+    return f"{METADATA}/{spec.version}/{spec.config.digest[:16]}/{spec.instance_id}"

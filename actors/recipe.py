@@ -26,6 +26,7 @@ NOT_OURS = (
     "mm2_group",
     "rpo_s",
     "same_cluster",
+    "heartbeats",
     "places",
 )
 """Fields of a flow that its copiers do not read."""

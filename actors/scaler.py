@@ -49,6 +49,11 @@ class Scaler:
         """Copiers not measured since the last look."""
         self._ends: dict[str, deque[tuple[float, dict[TopicPartition, int]]]] = {}
 
+    def limit(self, limits: ScalingLimits) -> None:
+        """Scale between other limits from now on; what was learned under the former ones is forgotten."""
+        if limits != self._limits:
+            self._limits, self._memory = limits, ScalingMemory(wanted=self._desk.copiers_wanted)
+
     def look(self, at_s: float, now_ms: int) -> None:
         """Measure some, and set how many copiers are wanted if it is time. `at_s` is monotonic, `now_ms` Unix time."""
         desk = self._desk

@@ -65,6 +65,11 @@ class Seat:
         return self.state is CopierState.READY and is_heard and not self.empties
 
     @property
+    def reaches_clusters(self) -> bool:
+        """Whether it has connected to both clusters; a set that moved to it before would stand still meanwhile."""
+        return self.progress is not None and self.progress.is_open
+
+    @property
     def follows(self) -> bool:
         """Whether it does what it was told last."""
         return (

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 import msgspec
 
+from actors.ended import Ended
 from engine.clock import wall_ms
 from engine.errors import MirrorError
 
@@ -43,16 +44,12 @@ class StateFile(msgspec.Struct, frozen=True, kw_only=True):
     """Since when its process ends it (Unix ms), 0: it goes on."""
     said: str = ""
     """How it stood when it began to end: a line of each flow."""
-
-
-class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    """How a mirror had ended; `said`: how each flow stood, `in_order`: all was drained and written down."""
-
-    namespace: str
-    config_path: str
-    at_ms: int
-    in_order: bool
-    said: str = ""
+    pid_space: str = ""
+    """Where its pid is one: a folder of state files may be shared by containers, and by hosts."""
+    socket: str = ""
+    """Where its supervisor answers commands of its own machine; empty where nowhere."""
+    failed_over: tuple[str, ...] = ()
+    """Its flows that a failover stopped."""
 
 
 class MirrorPlace(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +62,9 @@ class MirrorPlace(msgspec.Struct, frozen=True, kw_only=True):
     pid_start: int = 0
     said: str = ""
     """How it stood when it began to end; empty while it goes on."""
+    instance_id: str = ""
+    socket: str = ""
+    """Where its supervisor may answer on this machine."""
 
 
 class NoMirror(MirrorError):
@@ -106,17 +106,18 @@ class SeveralMirrors(MirrorError):
 
 
 class AlreadyRunning(MirrorError):
-    """A mirror of this name is followed by another process of this user."""
+    """A mirror of this name, or of this file, is followed by another process of this user."""
 
-    def __init__(self, namespace: str, pid: int) -> None:
-        super().__init__(namespace, pid)
-        self.namespace, self.pid = namespace, pid
+    def __init__(self, namespace: str, pid: int, config: str = "CONFIG") -> None:
+        super().__init__(namespace, pid, config)
+        self.namespace, self.pid, self.config = namespace, pid, config
 
     def __str__(self) -> str:
         name = self.namespace.removeprefix(PREFIX)
         return (
-            f"mirror {name} already runs in process {self.pid};"
-            " end it with raymirror stop, or give this one another --name"
+            f"mirror {name} already runs in process {self.pid}; to have it take the file over:"
+            f" raymirror reload {self.config} --mirror {name}; or end it with raymirror stop, or give this one another"
+            " --name"
         )
 
 
@@ -137,9 +138,24 @@ def process_start(pid: int) -> int | None:
     return None if fields[0] in ("Z", "X") else int(fields[19])
 
 
+def pid_space() -> str:
+    """Name the boot of a kernel and the namespace in it that this process knows pids of; empty where it is not told."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot} {Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return ""
+
+
 def write(state: StateFile, env: Mapping[str, str]) -> Path:
-    """Write a state file in one move, readable by its owner only."""
+    """Write a state file in one move, readable by its owner only.
+
+    Raises AlreadyRunning where the file is that of another process that lives.
+    """
     path = folder(env) / f"{state.namespace}.json"
+    other = _read(path)
+    if other is not None and other.pid and other.pid != state.pid and _may_live(other):
+        raise AlreadyRunning(other.namespace, other.pid, other.config_path)
     _put(path, state)
     _ended_path(state.namespace, env).unlink(missing_ok=True)
     return path
@@ -155,21 +171,48 @@ def _put(path: Path, note: StateFile | Ended) -> None:
 
 def remove(namespace: str, pid: int, env: Mapping[str, str]) -> None:
     """Remove a state file, if it is this process's own."""
-    path = folder(env) / f"{namespace}.json"
-    state = _read(path)
-    if state is not None and state.pid == pid:
-        path.unlink(missing_ok=True)
+    if _own(namespace, pid, env) is not None:
+        (folder(env) / f"{namespace}.json").unlink(missing_ok=True)
+
+
+def _own(namespace: str, pid: int, env: Mapping[str, str]) -> StateFile | None:
+    """Read a state file if it is that of a living process (of a mirror in a Ray cluster: 0), None otherwise.
+
+    A pid alone says too little where the folder is shared: in every container the first process is number 1.
+    """
+    state = _read(folder(env) / f"{namespace}.json")
+    return state if state is not None and state.pid == pid and _may_live(state) else None
 
 
 def note_ending(namespace: str, pid: int, at_ms: int, said: str, env: Mapping[str, str]) -> None:
     """Note in this process's own state file that its mirror ends."""
-    state = _read(folder(env) / f"{namespace}.json")
-    if state is not None and state.pid == pid:
+    state = _own(namespace, pid, env)
+    if state is not None:
         write(msgspec.structs.replace(state, ending_ms=at_ms, said=said), env)
 
 
+def note_config(namespace: str, pid: int, path: str, digest: str, env: Mapping[str, str]) -> None:
+    """Note in a state file of this process (of a mirror in a Ray cluster: 0) that another configuration runs now."""
+    state = _own(namespace, pid, env)
+    if state is not None:
+        write(msgspec.structs.replace(state, config_path=path, config_digest=digest), env)
+
+
+def note_failed_over(namespace: str, pid: int, flows: tuple[str, ...], env: Mapping[str, str]) -> None:
+    """Note in this process's own state file which flows a failover stopped."""
+    state = _own(namespace, pid, env)
+    if state is not None:
+        write(msgspec.structs.replace(state, failed_over=flows), env)
+
+
 def note_ended(ended: Ended, env: Mapping[str, str]) -> None:
-    """Note how a mirror ended, for who asks for it before it is started again."""
+    """Note how this process's mirror ended, for who asks for it before it is started again.
+
+    Nothing is noted beside the state file of another process that lives: that mirror has not ended.
+    """
+    state = _read(folder(env) / f"{ended.namespace}.json")
+    if state is not None and state.pid not in (0, os.getpid()) and _may_live(state):
+        return
     _put(_ended_path(ended.namespace, env), ended)
 
 
@@ -179,24 +222,44 @@ def refuse_ended(place: MirrorPlace, now_ms: int, env: Mapping[str, str]) -> Non
         return
     state = _read(folder(env) / f"{place.namespace}.json")
     if state is None or (state.pid, state.pid_start) != (place.pid, place.pid_start) or not _may_live(state):
-        raise NoMirror(f"process {place.pid} has ended", _last_ended(place.namespace, now_ms, env))
+        raise NoMirror(f"process {place.pid} has ended", last_ended(place.namespace, now_ms, env))
     if state.ending_ms:
         raise MirrorEnds(_place(state), max(0, now_ms - state.ending_ms) / 1000)
 
 
-def _last_ended(name: str | None, now_ms: int, env: Mapping[str, str]) -> str:
+def last_ended(name: str | None, now_ms: int, env: Mapping[str, str]) -> str:
     """Say how the mirror of a name, or whichever ended last, ended; empty where nothing is known."""
-    pattern = "*.ended" if name is None else f"{namespace_of(name)}.ended"
-    notes = (_read_ended(path) for path in folder(env).glob(pattern))
-    last = max((note for note in notes if note is not None), key=lambda note: note.at_ms, default=None)
+    notes = _notes("*" if name is None else namespace_of(name), env)
+    last = max(notes, key=lambda note: note.at_ms, default=None)
     if last is None:
         return ""
-    how = "" if last.in_order else " not in order"
-    stood = f"; how it stood then: {last.said}" if last.said else ""
-    ago_s = max(0, now_ms - last.at_ms) / 1000
-    return (
-        f"mirror {last.namespace.removeprefix(PREFIX)} ended{how} {ago_s:.0f} s ago{stood};"
-        f" start it again with: raymirror run {last.config_path}"
+    return last.text(last.namespace.removeprefix(PREFIX), now_ms)
+
+
+def _notes(namespaces: str, env: Mapping[str, str]) -> list[Ended]:
+    """List how mirrors ended: what they noted, and of one that left only the file of its dead process, that it died."""
+    found = (_read_ended(path) for path in folder(env).glob(f"{namespaces}.ended"))
+    notes = {note.namespace: note for note in found if note is not None}
+    for path in folder(env).glob(f"{namespaces}.json"):
+        state = _read(path)
+        if state is not None and not _may_live(state):
+            notes.setdefault(state.namespace, _killed(state, path))
+    return list(notes.values())
+
+
+def _killed(state: StateFile, path: Path) -> Ended:
+    """Note a death that nobody noted: when it came is not known, so the time of the state file orders it."""
+    try:
+        written_ms = int(path.stat().st_mtime * 1000)
+    except FileNotFoundError:
+        written_ms = 0
+    return Ended(
+        namespace=state.namespace,
+        config_path=state.config_path,
+        at_ms=written_ms,
+        in_order=False,
+        killed_pid=state.pid,
+        failed_over=state.failed_over,
     )
 
 
@@ -215,16 +278,25 @@ def _may_live(state: StateFile) -> bool:
 
 
 def dead_instance(namespace: str, env: Mapping[str, str]) -> str:
-    """Name the instance of this mirror whose `run` process is known to have died here; empty when there is none."""
+    """Name the instance of this mirror whose `run` process is known to have died here; empty when there is none.
+
+    Of a process of another container, of another host, or from before a reboot, nothing is known by its pid.
+    """
     state = _read(folder(env) / f"{namespace}.json")
-    return state.instance_id if state is not None and state.pid and not _may_live(state) else ""
+    if state is None or not state.pid or _may_live(state):
+        return ""
+    return state.instance_id if state.pid_space and state.pid_space == pid_space() else ""
 
 
-def refuse_second(namespace: str, env: Mapping[str, str]) -> None:
-    """Raise AlreadyRunning if a living process follows a mirror of this namespace."""
-    for state in living(env):
-        if state.namespace == namespace and state.pid:
-            raise AlreadyRunning(namespace, state.pid)
+def refuse_second(namespace: str, env: Mapping[str, str], *, config: str = "CONFIG", unnamed: bool = False) -> None:
+    """Raise AlreadyRunning if a living process follows a mirror of this namespace, or else, where nobody names the
+    mirror, one of this very file: other flows in it would make it another name.
+    """
+    own = [state for state in living(env) if state.pid]
+    same = [state for state in own if state.namespace == namespace]
+    same += [state for state in own if unnamed and state.config_path == config]
+    if same:
+        raise AlreadyRunning(same[0].namespace, same[0].pid, config)
 
 
 def find(address: str | None, name: str | None, env: Mapping[str, str]) -> MirrorPlace:
@@ -241,10 +313,19 @@ def find(address: str | None, name: str | None, env: Mapping[str, str]) -> Mirro
         return MirrorPlace(address=given, namespace=namespace_of(name) if name else "")
     if not states:
         looked = f"no --address, no RAY_ADDRESS, no living process in {folder(env)}"
-        raise NoMirror(looked, _last_ended(name, wall_ms(), env))
+        raise NoMirror(looked, last_ended(name, wall_ms(), env))
     if len(states) > 1:
         raise SeveralMirrors(tuple(state.namespace.removeprefix(PREFIX) for state in states))
     return _place(states[0])
+
+
+def config_of(name: str, env: Mapping[str, str]) -> Path:
+    """Return the configuration file of a mirror that was started from this machine. Raises NoMirror."""
+    for state in living(env):
+        if state.namespace in (name, namespace_of(name)):
+            return Path(state.config_path)
+    looked = f"no mirror {name!r} in {folder(env)}"
+    raise NoMirror(looked, last_ended(name, wall_ms(), env))
 
 
 def deployment_id(env: Mapping[str, str]) -> str:
@@ -275,6 +356,8 @@ def _place(state: StateFile) -> MirrorPlace:
         pid=state.pid,
         pid_start=state.pid_start,
         said=state.said,
+        instance_id=state.instance_id,
+        socket=state.socket,
     )
 
 

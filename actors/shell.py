@@ -13,29 +13,41 @@ import ray
 
 from actors import config_ref
 from actors.deeds import Deed
-from actors.desk import FlowPlan
+from actors.difference import ADDED, Difference, Side, difference
+from actors.effective import spark_part
 from actors.events import Outcome
 from actors.fleet import HEAD, RayFleet
+from actors.identity import Terms
+from actors.kept_spec import forget_spec, keep_spec, kept_spec
+from actors.local_socket.server import LocalServer, open_if_possible
 from actors.logs import log_sentence, setup_logging
-from actors.messages import MirrorSpec
+from actors.messages import ConfigRef, MirrorSpec
 from actors.needs import memory_of
 from actors.plan import plan_sets
 from actors.ray_metadata import RayMetadata
-from actors.recipe import recipe_of
+from actors.reload import (
+    CannotReload,
+    ReloadBusy,
+    ReloadFailed,
+    flow_plans,
+    identity_of,
+    read_side,
+    reloaded,
+    successor,
+)
 from actors.spark.hosts import RayHosts
 from actors.spark.keeper import SparkKeeper
 from actors.spark.kept import kept_jobs
 from actors.spark.proofs import Proofs
-from actors.states import Command
+from actors.states import Command, Replaced
 from actors.status import EventLine, MirrorStatus, encode_status
-from actors.supervisor import Identity, Replaced, Supervisor, Terms
+from actors.supervisor import Supervisor
 from actors.telemetry.exporter import Exporter
 from actors.telemetry.tracing import NoTracing, Tracing, open_tracing
 from engine.clock import now_s, wall_ms
 from engine.errors import MirrorError
 from engine.settings import MirrorConfig
 from engine.tasks import first_cause, join
-from policies.scaling import ScalingLimits
 
 STEP_S = 1.0
 CONFIG_LOOK_S = 10.0
@@ -56,7 +68,7 @@ class SupervisorShell:
     """The one supervisor of a mirror: named, detached, restarted by Ray."""
 
     def __init__(self, spec: bytes, end: Callable[[int], object] = os._exit) -> None:
-        self._spec = msgspec.msgpack.decode(spec, type=MirrorSpec)
+        self._spec = msgspec.msgpack.decode(kept_spec() or spec, type=MirrorSpec)
         self._logs = setup_logging(self._spec.namespace, "supervisor")
         self._nudge = asyncio.Event()
         self._supervisor: Supervisor | None = None
@@ -66,46 +78,76 @@ class SupervisorShell:
         self._exporter: Exporter | None = None
         self._metadata: RayMetadata | None = None
         self._spark: SparkKeeper | None = None
+        self._local: LocalServer | None = None
         self._tracing: Tracing = NoTracing()
         self._began_s = now_s()
+        self._config: MirrorConfig | None = None
+        self._fleet: RayFleet | None = None
+        self._group: asyncio.TaskGroup | None = None
+        self._helpers: dict[str, asyncio.Task[None]] = {}
+        self._reloading = asyncio.Lock()
         self._end = end
         self._task = asyncio.get_running_loop().create_task(self._run())
         self._task.add_done_callback(self._ended)
 
     async def _run(self) -> None:
         try:
-            config = config_ref.load(self._spec.config)
+            config = self._config = config_ref.load(self._spec.config)
             async with asyncio.TaskGroup() as group:
+                self._group = group
                 flows = tuple(flow.name for flow in config.flows)
                 metadata = RayMetadata(self._spec, flows, HEAD, self._nudge.set)
                 memory = {flow.name: memory_of(flow) for flow in config.flows}
                 fleet = RayFleet(self._spec, memory, group, self._nudge)
-                self._tracing = open_tracing(config.telemetry, mirror=self._spec.namespace, version=self._spec.version)
-                self._exporter = Exporter(config.telemetry, look=self._look, tell=log_sentence)
-                hosts = RayHosts(self._spec, config)
-                spark = SparkKeeper(hosts, on=config.spark.on, namespace=self._spec.namespace, clock_s=now_s)
-                for job in kept_jobs(config):
-                    spark.keep(job.name, job.job, job.terms)
+                spark = self._open_spark(config)
                 self._supervisor = self._make(config, fleet, metadata, spark)
-                self._metadata, self._spark = metadata, spark
-                helpers = [
-                    group.create_task(spark.run()),
-                    group.create_task(metadata.run()),
-                    group.create_task(self._exporter.run()),
-                    group.create_task(self._watch_config(self._supervisor)),
-                ]
+                self._metadata, self._fleet = metadata, fleet
+                self._helpers["metadata"] = group.create_task(metadata.run())
+                self._helpers["file"] = group.create_task(self._watch_config(self._supervisor))
+                self._open_telemetry(config)
+                self._local = open_if_possible(self._spec.namespace, self._spec.instance_id, self)
+                if self._local is not None:
+                    self._helpers["socket"] = group.create_task(self._local.run())
                 self._begun.set()
                 try:
                     await self._rounds(self._supervisor)
                     await metadata.settle()
-                    await spark.close(SPARK_END_S)
+                    if self._spark is not None:
+                        await self._spark.close(SPARK_END_S)
+                    await self._forget_kept()
                 finally:
-                    for helper in helpers:
+                    for helper in self._helpers.values():
                         helper.cancel()
+                    if self._local is not None:
+                        self._local.close()  # a helper that had not begun closes nothing
                     fleet.leave()
         finally:
             self._tracing.close()
             self._begun.set()  # also when it failed: callers then get the error instead of waiting
+
+    def _open_spark(self, config: MirrorConfig) -> SparkKeeper:
+        hosts = RayHosts(self._spec, config)
+        spark = self._spark = SparkKeeper(hosts, on=config.spark.on, namespace=self._spec.namespace, clock_s=now_s)
+        for job in kept_jobs(config):
+            spark.keep(job.name, job.job, job.terms)
+        self._helpers["spark"] = self._running.create_task(spark.run())
+        return spark
+
+    def _open_telemetry(self, config: MirrorConfig) -> None:
+        self._tracing = open_tracing(config.telemetry, mirror=self._spec.namespace, version=self._spec.version)
+        self._exporter = Exporter(config.telemetry, look=self._look, tell=log_sentence)
+        self._helpers["exporter"] = self._running.create_task(self._exporter.run())
+
+    @property
+    def _running(self) -> asyncio.TaskGroup:
+        if self._group is None:
+            raise RuntimeError("the supervisor has not begun")  # a bug
+        return self._group
+
+    async def _forget_kept(self) -> None:
+        """Nobody begins with what a reload kept once the mirror has ended; who takes over has an own specification."""
+        if not self._handed_over:
+            await asyncio.to_thread(forget_spec)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """Close the logs; where the rounds failed and another process may do better, end this one."""
@@ -128,8 +170,10 @@ class SupervisorShell:
 
     async def _watch_config(self, supervisor: Supervisor) -> None:
         while True:
-            edited = await asyncio.to_thread(config_ref.is_edited, self._spec.config)
-            supervisor.see_edited(edited=edited)
+            ref = self._spec.config
+            edited = await asyncio.to_thread(config_ref.is_edited, ref)
+            if ref is self._spec.config:  # a reload may have come meanwhile
+                supervisor.see_edited(edited=edited)
             await asyncio.sleep(CONFIG_LOOK_S)
 
     async def _rounds(self, supervisor: Supervisor) -> None:
@@ -156,27 +200,8 @@ class SupervisorShell:
 
     def _make(self, config: MirrorConfig, fleet: RayFleet, metadata: RayMetadata, spark: SparkKeeper) -> Supervisor:
         return Supervisor(
-            Identity(
-                namespace=self._spec.namespace,
-                version=self._spec.version,
-                config_path=self._spec.config.path,
-                config_digest=self._spec.config.digest,
-                instance_id=self._spec.instance_id,
-                started_ms=self._spec.started_ms,
-            ),
-            [
-                FlowPlan(
-                    name=flow.name,
-                    scaling=ScalingLimits(
-                        minimum=flow.copiers,
-                        maximum=flow.most_copiers,
-                        target_drain_s=flow.target_drain_s,
-                        shrink_after_s=flow.shrink_after_s,
-                    ),
-                    recipe=recipe_of(self._spec.version, config, flow),
-                )
-                for flow in config.flows
-            ],
+            identity_of(self._spec),
+            flow_plans(self._spec, config),
             fleet=fleet,
             metadata=metadata,
             plan=plan_sets,
@@ -184,7 +209,7 @@ class SupervisorShell:
             wall_ms=wall_ms,
             terms=Terms(drain_s=self._spec.drain_s),
             spark=spark,
-            proofs=Proofs((flow.name for flow in config.flows if config.proof.on), spark.report),
+            proofs=_proofs(config, spark),
             heard=self._count,
             done=self._trace,
         )
@@ -210,7 +235,7 @@ class SupervisorShell:
         status = (await self._ready()).status(lanes=lanes)
         if status.phase == "stopped" and not self._task.done():
             status = msgspec.structs.replace(status, phase="draining")  # the flows are not given back yet
-        return encode_status(self._with_owed(status))
+        return encode_status(self._completed(status))
 
     async def command(self, command: str, flow: str | None, topics: tuple[str, ...]) -> bytes:
         """Carry a command out in the next step, which begins now; give the status once it is remembered, or a while
@@ -219,7 +244,7 @@ class SupervisorShell:
         supervisor = await self._ready()
         supervisor.command(Command(command), flow, topics)
         await self._remembered()
-        return encode_status(self._with_owed(supervisor.status()))
+        return encode_status(self._completed(supervisor.status()))
 
     async def _remembered(self) -> None:
         """Have a step at once, and wait a while until what is wanted is written down."""
@@ -227,9 +252,11 @@ class SupervisorShell:
         if self._metadata is not None:
             await self._metadata.wait_written(REMEMBER_S)
 
-    def _with_owed(self, status: MirrorStatus) -> MirrorStatus:
+    def _completed(self, status: MirrorStatus) -> MirrorStatus:
+        """Add what the supervisor itself does not know."""
         owed = self._metadata.owed if self._metadata is not None else ()
-        return msgspec.structs.replace(status, unremembered=tuple(map(str, owed)))
+        local = str(self._local.path) if self._local is not None else ""
+        return msgspec.structs.replace(status, unremembered=tuple(map(str, owed)), socket=local)
 
     async def fail_over(self, flow: str, outcome: bytes) -> None:
         """Stop one flow, and tell what its failover left (an `actors.events.Outcome`)."""
@@ -248,6 +275,76 @@ class SupervisorShell:
             return False
         await self.drain()
         return True
+
+    async def compare(self, config: bytes) -> bytes:
+        """Say what a ConfigRef would change: a Difference. Raises CannotReload, ConfigMissing, ConfigError."""
+        await self._ready()
+        side = await asyncio.to_thread(read_side, msgspec.msgpack.decode(config, type=ConfigRef))
+        return msgspec.msgpack.encode(difference(self._side(), side))
+
+    async def reload(self, config: bytes, running: str) -> bytes:
+        """Take the configuration of a ConfigRef over, if `running` (a file's sha256) is what is replaced; give the
+        Difference. Raises CannotReload, ReloadBusy, ConfigMissing, ConfigError: nothing was changed then; ReloadFailed.
+        """
+        supervisor = await self._ready()
+        async with self._reloading:
+            if supervisor.is_reloading:
+                raise ReloadBusy("a flow that an earlier reload removed is still being drained")
+            if running != self._spec.config.digest:
+                raise ReloadBusy("another reload has come first, so the difference is another one")
+            if supervisor.is_ending:
+                raise ReloadBusy("the mirror is ending")
+            ref = msgspec.msgpack.decode(config, type=ConfigRef)
+            side = await asyncio.to_thread(read_side, ref)
+            found = difference(self._side(), side)
+            if found.refused:
+                raise CannotReload(found.refused)
+            spec = successor(self._spec, ref, found.named(ADDED), wall_ms())
+            try:
+                await self._take_over(supervisor, spec, side, found)
+            except Exception as failure:
+                cause = f"{type(failure).__name__}: {failure}"
+                log_sentence("error", f"the supervisor failed in a reload: {cause}; Ray starts it again")
+                asyncio.get_running_loop().call_later(END_S, self._end, FAILED)
+                raise ReloadFailed(cause) from failure
+            return msgspec.msgpack.encode(found)
+
+    def _side(self) -> Side:
+        if self._config is None:
+            raise RuntimeError("the supervisor has begun without a configuration")  # a bug
+        return Side(self._config, self._spec.config.kept, self._spec.config.digest)
+
+    async def _take_over(self, supervisor: Supervisor, spec: MirrorSpec, side: Side, found: Difference) -> None:
+        """Keep the new specification, then have every part follow it; whatever fails here ends the process."""
+        if self._metadata is None or self._fleet is None or self._config is None:
+            raise RuntimeError("the supervisor has begun without its parts")  # a bug
+        await asyncio.to_thread(keep_spec, msgspec.msgpack.encode(spec))
+        config, before = side.config, self._config
+        names = tuple(flow.name for flow in config.flows)
+        self._spec, self._config = spec, config
+        self._fleet.reload(spec, {flow.name: memory_of(flow) for flow in config.flows})
+        self._metadata.reload(spec, names)
+        known = [*names, *(flow.name for flow in before.flows)]
+        supervisor.reconfigure(identity_of(spec), flow_plans(spec, config), reloaded(found, spec.config.path, known))
+        if spark_part(before) != spark_part(config):
+            await self._reopen_spark(supervisor, config)
+        if before.telemetry != config.telemetry:
+            await self._leave_helper("exporter")  # its port is free for the next one
+            self._tracing.close()
+            self._open_telemetry(config)
+        self._nudge.set()
+
+    async def _reopen_spark(self, supervisor: Supervisor, config: MirrorConfig) -> None:
+        if self._spark is not None:
+            await self._spark.close(SPARK_END_S)
+        await self._leave_helper("spark")
+        spark = self._open_spark(config)
+        supervisor.hear(spark, _proofs(config, spark))
+
+    async def _leave_helper(self, name: str) -> None:
+        task = self._helpers.pop(name)
+        task.cancel()
+        await asyncio.wait([task])
 
     async def restart(self, flow: str) -> None:
         """Replace the copiers of a flow, one by one."""
@@ -287,6 +384,10 @@ class SupervisorShell:
         """Give no orders any more: another supervisor takes the copiers over."""
         self._handed_over = True
         self._nudge.set()
+
+
+def _proofs(config: MirrorConfig, spark: SparkKeeper) -> Proofs:
+    return Proofs((flow.name for flow in config.flows if config.proof.on), spark.report)
 
 
 def _was_restarted() -> bool:

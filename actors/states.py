@@ -73,6 +73,19 @@ COPIER: dict[CopierState, dict[Sign, CopierState]] = {
 }
 
 
+class Replaced(MirrorError):
+    """Copiers follow a supervisor that began after this one."""
+
+    exit_code = 1
+
+    def __init__(self, ours: int, theirs: int) -> None:
+        super().__init__(ours, theirs)
+        self.ours, self.theirs = ours, theirs
+
+    def __str__(self) -> str:
+        return f"a newer supervisor (term {self.theirs}) leads the copiers; this one (term {self.ours}) has ended"
+
+
 class IllegalCommand(MirrorError):
     """A command that the present desired state does not allow."""
 
@@ -82,6 +95,17 @@ class IllegalCommand(MirrorError):
 
     def __str__(self) -> str:
         return f"cannot {self.command} a mirror that is {self.state}; start it again with: raymirror run CONFIG"
+
+
+class UnknownFlow(MirrorError):
+    """A command named a flow that this mirror does not have."""
+
+    def __init__(self, flow: str, known: tuple[str, ...]) -> None:
+        super().__init__(flow, known)
+        self.flow, self.known = flow, known
+
+    def __str__(self) -> str:
+        return f"no flow {self.flow!r} in this mirror; it has: {', '.join(self.known)}"
 
 
 def desired_after(state: Desired, command: Command) -> Desired:

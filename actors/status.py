@@ -40,6 +40,17 @@ class CopierStatus(msgspec.Struct, frozen=True, kw_only=True):
     node: str = ""
 
 
+class FlowAtEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a flow was when its last copier ended, at `at_ms` (Unix time; -1 where none ended in order).
+
+    `unknown_lanes`: partitions whose lag no copier could tell at its end; `lag_records`: of all the others.
+    """
+
+    at_ms: int
+    lag_records: int
+    unknown_lanes: int
+
+
 class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     """One flow, summed over its lanes. Rates are per second over the last few snapshots.
 
@@ -86,14 +97,30 @@ class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The last round of the consumer groups, None before the first."""
     configs: ConfigReport | None = None
     """The last round of configs and ACLs, None before the first."""
+    at_end: FlowAtEnd | None = None
+    """Of a flow that is over, or whose mirror ends, and that has no copier left; None otherwise."""
+    discovered: bool = True
+    """Whether the source's topics were discovered at least once since the supervisor began."""
+    failed_over: bool = False
+    """Whether a failover stopped it, and nobody has resumed it since."""
 
     def lag_ms(self, now_ms: int) -> int:
         """Age of the oldest record that is not copied, at an instant of Unix time; 0 without one, -1 unknown."""
-        return -1 if self.unknown_lanes else self.least_lag_ms(now_ms)
+        return self.least_lag_ms(now_ms) if self.is_lag_known else -1
 
     def least_lag_ms(self, now_ms: int) -> int:
         """Age that the oldest uncopied record has at least; 0 where none is known of, and it may have any age."""
         return max(0, now_ms - self.behind_since_ms) if self.behind_since_ms >= 0 else 0
+
+    @property
+    def is_lag_known(self) -> bool:
+        """Whether the lag of all partitions is known; never before the topics were discovered for the first time."""
+        return self.lag_records is not None
+
+    @property
+    def is_undiscovered(self) -> bool:
+        """Whether nobody knows which partitions the flow copies: its topics were never discovered, nor taken over."""
+        return not self.discovered and not self.lanes
 
     @property
     def is_silent(self) -> bool:
@@ -115,7 +142,11 @@ class TopicStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MirrorStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole mirror. `phase`: `starting`, `running`, `draining` or `stopped`; `refused`: why it may not run."""
+    """The whole mirror. `refused`: why it may not run.
+
+    `phase`: `starting`, `waiting` (no flow has begun, because a cluster does not answer: `waiting_for` of its flows
+    says which), `running`, `draining` or `stopped`.
+    """
 
     namespace: str
     version: str
@@ -136,6 +167,8 @@ class MirrorStatus(msgspec.Struct, frozen=True, kw_only=True):
     topics: tuple[TopicStatus, ...] = ()
     """Given together with the lanes."""
     spark: SparkStatus = SparkStatus()
+    socket: str = ""
+    """Where the supervisor answers commands of its own machine; empty where nowhere."""
     proofs: dict[str, FlowProof] = {}
     """Of the flows that are proven all the time, by name; their partitions are given together with the lanes."""
 

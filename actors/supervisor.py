@@ -14,17 +14,19 @@ import msgspec
 from actors.crew import Crew
 from actors.deeds import Deed, Deeds
 from actors.desk import FlowDesk, FlowPlan, Plan, UnknownTopic
+from actors.discovery_health import DiscoveryHealth
 from actors.events import (
     ConfigEdited,
     CopierDrainedBadly,
     FailedOver,
     FlowGone,
-    FlowTroubled,
     Outcome,
+    PausedOrResumed,
     SetMoved,
     TopicGone,
     spark_event,
 )
+from actors.identity import Identity, Terms
 from actors.logs import log_event
 from actors.messages import Orders, Report
 from actors.placing import place
@@ -32,57 +34,14 @@ from actors.ports import Fleet, MetadataPort, SparkPort
 from actors.scaler import Scaler
 from actors.seat import Seat
 from actors.spark.status import SparkStatus
-from actors.states import Command, CopierState, Desired, Sign, desired_after
+from actors.states import Command, CopierState, Desired, Replaced, Sign, UnknownFlow, desired_after
 from actors.status import EventLine, MirrorStatus
 from actors.tally import Tally
 from engine.core.events import Event
-from engine.errors import MirrorError
 from engine.jobs.proof_state import FlowProof
+from policies.model import FlowName
 
 EVENTS_KEPT = 500
-
-
-class UnknownFlow(MirrorError):
-    """A command named a flow that this mirror does not have."""
-
-    def __init__(self, flow: str, known: tuple[str, ...]) -> None:
-        super().__init__(flow, known)
-        self.flow, self.known = flow, known
-
-    def __str__(self) -> str:
-        return f"no flow {self.flow!r} in this mirror; it has: {', '.join(self.known)}"
-
-
-class Replaced(MirrorError):
-    """Copiers follow a supervisor that began after this one."""
-
-    exit_code = 1
-
-    def __init__(self, ours: int, theirs: int) -> None:
-        super().__init__(ours, theirs)
-        self.ours, self.theirs = ours, theirs
-
-    def __str__(self) -> str:
-        return f"a newer supervisor (term {self.theirs}) leads the copiers; this one (term {self.ours}) has ended"
-
-
-class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """Who this mirror is: shown by `status`, compared by `run` before it joins one."""
-
-    namespace: str
-    version: str
-    config_path: str
-    config_digest: str
-    instance_id: str = ""
-    started_ms: int = 0
-    """When the command was given that wants this mirror to run, Unix time."""
-
-
-class Terms(msgspec.Struct, frozen=True, kw_only=True):
-    """How long things may take, in seconds."""
-
-    drain_s: float = 20.0
-    lease_s: float = 6.0
 
 
 class Supervisor:
@@ -112,17 +71,18 @@ class Supervisor:
         self._leads = False
         self._draining = False
         self._is_edited = False
-        self._desks = {flow.name: FlowDesk(flow, plan, identity.started_ms) for flow in flows}
-        self._tallies = {name: Tally(desk) for name, desk in self._desks.items()}
+        self._desks: dict[FlowName, FlowDesk] = {}
+        self._tallies: dict[FlowName, Tally] = {}
+        self._scalers: dict[FlowName, Scaler] = {}
+        self._deeds: dict[FlowName, Deeds] = {}
+        self._discovery: dict[FlowName, DiscoveryHealth] = {}
+        self._plan, self._done = plan, done
         self._fleet, self._metadata, self._spark, self._proofs = fleet, metadata, spark, proofs
         self._clock_s, self._wall_ms, self._terms, self._heard = clock_s, wall_ms, terms, heard
         self._events: deque[EventLine] = deque(maxlen=EVENTS_KEPT)
         self._began_at_s = clock_s()
-        self._scalers = {
-            flow.name: Scaler(self._desks[flow.name], self._tallies[flow.name], flow.scaling, self._note)
-            for flow in flows
-        }
-        self._deeds = {name: Deeds(desk, done) for name, desk in self._desks.items()}
+        for flow in flows:
+            self._open(flow)
         self._crew = Crew(fleet, clock_s, terms.lease_s, self._note)
         for port in fleet.find_copiers():
             desk = self._desks.get(port.flow)
@@ -131,6 +91,54 @@ class Supervisor:
                 fleet.retire(port)
             else:
                 desk.seats[port.copier_id] = Seat(port, self._began_at_s, adopted=True)
+
+    def _open(self, flow: FlowPlan) -> None:
+        """Begin the bookkeeping of a flow."""
+        desk = self._desks[flow.name] = FlowDesk(flow, self._plan)
+        tally = self._tallies[flow.name] = Tally(desk)
+        self._scalers[flow.name] = Scaler(desk, tally, flow.scaling, self._note)
+        self._deeds[flow.name] = Deeds(desk, self._done)
+        self._discovery[flow.name] = DiscoveryHealth(flow.name)
+
+    # --- another configuration -------------------------------------------------------------------------------
+
+    def reconfigure(self, identity: Identity, flows: Sequence[FlowPlan], taken: Sequence[Event] = ()) -> None:
+        """Take another configuration over: what a flow has stays, but for what differs. `taken` tells of it.
+
+        A flow that is not in it any more is drained, then given back and forgotten.
+        """
+        self.identity, self._is_edited = identity, False
+        for flow in flows:
+            if flow.name in self._desks:
+                self._desks[flow.name].replan(flow)
+                self._scalers[flow.name].limit(flow.scaling)
+            else:
+                self._open(flow)
+        for name in self._desks.keys() - {flow.name for flow in flows}:
+            self._desks[name].is_removed = True
+        self._note(*taken)
+
+    @property
+    def is_reloading(self) -> bool:
+        """Whether a flow that was removed is still being drained."""
+        return any(desk.is_removed for desk in self._desks.values())
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the mirror ends."""
+        return self._draining
+
+    def hear(self, spark: SparkPort | None, proofs: Callable[[], dict[str, FlowProof]]) -> None:
+        """Hear another Spark from now on."""
+        self._spark, self._proofs = spark, proofs
+
+    def _forget(self) -> None:
+        """Give back the flows that were removed and are drained."""
+        for name, desk in list(self._desks.items()):
+            if desk.is_removed and not desk.seats:
+                for known in (self._desks, self._tallies, self._scalers, self._deeds, self._discovery):
+                    del known[name]
+                self._metadata.give_back(name)
 
     # --- a step ----------------------------------------------------------------------------------------------
 
@@ -153,6 +161,7 @@ class Supervisor:
                 self._remember(desk)
             self._tallies[desk.flow].mark(self._clock_s())
             self._deeds[desk.flow].look(self._clock_s())
+        self._forget()
         self._hear_spark()
 
     def _hear_spark(self) -> None:
@@ -161,6 +170,7 @@ class Supervisor:
         for news in self._spark.take_news():
             self._note(*(spark_event(flow, news) for flow in self._desks))
         self._note(*self._spark.take_events())
+        self._spark.note_activity((flow, desk.lanes()) for flow, desk in self._desks.items())
 
     def _hear(self, desk: FlowDesk) -> None:
         for seat in desk.seats.values():
@@ -201,10 +211,7 @@ class Supervisor:
 
     def _look(self, desk: FlowDesk) -> None:
         found = self._metadata.found(desk.flow)
-        if found.failure and found.failure != desk.failure:
-            self._note(FlowTroubled(flow=desk.flow, what=found.failure))
-        if found.taken and not desk.taken:
-            self._note(FlowTroubled(flow=desk.flow, what=found.taken))
+        self._note(*self._discovery[desk.flow].events(found, self._clock_s()))
         for topic, partitions in desk.take(found, self._clock_s()).items():
             self._note(TopicGone(flow=desk.flow, topic=topic, partitions=partitions))
         self._note(*found.events)
@@ -216,8 +223,9 @@ class Supervisor:
 
     def _drain(self, desk: FlowDesk) -> None:
         for seat in list(desk.seats.values()):
-            if seat.is_new:
-                self._bury(desk, seat)  # it holds nothing, and may never answer
+            if seat.is_new or (desk.taken and desk.is_unsure):
+                # it holds nothing, and may never answer; or the flow was another's before we knew
+                self._bury(desk, seat)
             elif seat.drain_asked_at_s is None:
                 seat.ask_drain(self._clock_s())
             elif self._clock_s() - seat.drain_asked_at_s > self._terms.drain_s:
@@ -239,10 +247,12 @@ class Supervisor:
                     paused_topics=desk.wanted.paused_topics,
                     wake=desk.wanted.wake,
                     drain=seat.drain_asked_at_s is not None,
+                    unsure=desk.is_unsure,
                 )
                 seat.direct(orders, desk.ledger.orders_for(seat.copier_id), self._clock_s())
             else:
-                seat.port.tell(Orders(term=self.term, version=0, sets=None, lease_s=self._terms.lease_s))
+                lease_s = self._terms.lease_s
+                seat.port.tell(Orders(term=self.term, version=0, sets=None, lease_s=lease_s, unsure=desk.is_unsure))
 
     def _remember(self, desk: FlowDesk) -> None:
         kept = desk.kept(self._wall_ms())
@@ -256,7 +266,9 @@ class Supervisor:
         """Note a command; the next step carries it out. Raises UnknownFlow, UnknownTopic, IllegalCommand."""
         after = desired_after(self.desired, command)
         # what is said to all is not meant for a flow that was stopped by itself
-        everyone = [desk for desk in self._desks.values() if desk.wanted.state is not Desired.STOPPED]
+        everyone = [
+            desk for desk in self._desks.values() if not desk.is_removed and desk.wanted.state is not Desired.STOPPED
+        ]
         desks = [self._desk(flow)] if flow is not None else everyone
         copied = {desk.flow: desk.known_of(topics) for desk in desks}  # all is checked before anything is changed
         for topic in topics:
@@ -267,6 +279,8 @@ class Supervisor:
                 continue
             desk.command(command, copied[desk.flow])
             desk.wanted_at_ms = self._wall_ms()
+            if command is not Command.STOP:
+                self._note(PausedOrResumed(flow=desk.flow, command=command, topics=copied[desk.flow]))
             self._remember(desk)
         if flow is None and not topics:
             self.desired = after
@@ -277,6 +291,7 @@ class Supervisor:
         """Stop one flow for good, its consumers having moved to the target. Raises UnknownFlow."""
         desk = self._desk(flow)
         self.command(Command.STOP, flow)
+        desk.failed_over = True
         self._note(FailedOver(flow=desk.flow, outcome=outcome))
 
     def restart(self, flow: str) -> None:
@@ -304,6 +319,8 @@ class Supervisor:
     def drain(self) -> None:
         """End the copying in order, whatever is wanted afterwards."""
         self._draining = True
+        for desk in self._desks.values():
+            desk.mirror_ends = True
 
     @property
     def is_drained(self) -> bool:
@@ -347,7 +364,15 @@ class Supervisor:
         if self._draining:
             return "stopped" if self.is_drained else "draining"
         seats = [seat for desk in self._desks.values() for seat in desk.seats.values()]
-        return "running" if any(seat.state is CopierState.READY for seat in seats) else "starting"
+        if self._has_begun() and any(seat.state is CopierState.READY for seat in seats):
+            return "running"
+        # a cluster that does not answer, or whatever else keeps all flows from their first discovery
+        waits = not self._has_begun() and any(desk.failure for desk in self._desks.values())
+        return "waiting" if waits else "starting"
+
+    def _has_begun(self) -> bool:
+        """Whether some flow has discovered its topics, or was adopted with its lanes."""
+        return any(desk.serial or next(desk.lanes(), None) is not None for desk in self._desks.values())
 
     def _note(self, *events: Event, logged: bool = False) -> None:
         for event in events:

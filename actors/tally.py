@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator
 from actors.desk import FlowDesk
 from actors.seat import Seat
 from actors.states import Desired
-from actors.status import CopierStatus, FlowStatus, TopicStatus
+from actors.status import CopierStatus, FlowAtEnd, FlowStatus, TopicStatus
 from actors.totals import Counts, FlowTotals
 from engine.core.progress import IN_QUARANTINE, LaneProgress, unowned
 from engine.core.source_end import END_LASTS_MS
+from policies.model import TopicPartition
 
 RATE_WINDOW = 6  # marks, one a second: long enough to be calm, short enough to follow a change
 
@@ -21,15 +22,23 @@ class Tally:
         self._desk = desk
         self._totals = FlowTotals()
         self._marks: deque[tuple[float, int, int]] = deque(maxlen=RATE_WINDOW)
+        self._ended: dict[TopicPartition, LaneProgress] = {}
+        """Of a flow that ends: the lanes as copiers that ended in order told them last, at `_ended_ms` (Unix time)."""
+        self._ended_ms = -1
 
     def bury(self, seat: Seat) -> None:
         """Keep what a copier that ended had counted."""
         self._meet(seat)
         if seat.progress is not None:
             self._totals.bury(seat.copier_id, seat.progress)
+            if self._desk.is_ending and seat.port.vital().last is not None:
+                self._ended |= {lane.lane: lane for lane in seat.progress.lanes}
+                self._ended_ms = max(self._ended_ms, seat.progress.at_ms)
 
     def mark(self, at_s: float) -> None:
         """Note the counters at an instant (monotonic seconds), for the rates."""
+        if not self._desk.is_ending:
+            self._ended, self._ended_ms = {}, -1
         for seat in self._desk.seats.values():
             self._meet(seat)
         if not self._marks or at_s - self._marks[-1][0] >= 0.5:
@@ -41,8 +50,8 @@ class Tally:
             self._totals.adopt(seat.copier_id, seat.progress)
 
     def rates(self) -> tuple[float, float]:
-        """Give records and bytes per second over the last few marks."""
-        if len(self._marks) < 2 or self._marks[-1][0] <= self._marks[0][0]:
+        """Give records and bytes per second over the last few marks; 0 where nobody copies."""
+        if not self._desk.seats or len(self._marks) < 2 or self._marks[-1][0] <= self._marks[0][0]:
             return 0.0, 0.0
         (first_at, first_records, first_bytes), (last_at, last_records, last_bytes) = self._marks[0], self._marks[-1]
         span_s = last_at - first_at
@@ -55,6 +64,8 @@ class Tally:
         records_per_s, bytes_per_s = self.rates()
         counts, latencies = self.counts(), self._totals.latencies(self._desk.reported())
         is_stopped, unknown = desk.wanted.state is Desired.STOPPED, max(0, total - lanes.known)
+        is_lag_known = not unknown and (bool(desk.serial) or is_stopped)
+        ended = LaneSums(self._last_lanes())
         return FlowStatus(
             flow=str(desk.flow),
             desired=desk.wanted.state,
@@ -63,17 +74,17 @@ class Tally:
             lanes=total,
             unknown_lanes=unknown,
             lane_states=lanes.states,
-            lag_records=None if unknown else lanes.lag_records,
+            lag_records=lanes.lag_records if is_lag_known else None,
             least_lag_records=lanes.lag_records,
             records=counts.records,
             wire_bytes=counts.wire_bytes,
             records_per_s=records_per_s,
             bytes_per_s=bytes_per_s,
-            errors=lanes.states.get("failed", 0),
+            errors=lanes.states.get("failed", 0) + ended.states.get("failed", 0),
             waiting_for=desk.waiting_for(),
             quarantined=desk.quarantined_lanes(),
             heeded=desk.is_heeded,
-            lag_bytes=None if unknown else lanes.lag_bytes,
+            lag_bytes=lanes.lag_bytes if is_lag_known else None,
             least_lag_bytes=lanes.lag_bytes,
             source_end_age_ms=lanes.end_age_ms,
             behind_since_ms=lanes.behind_since_ms,
@@ -84,7 +95,25 @@ class Tally:
             record_age=latencies.record_age,
             groups=desk.groups,
             configs=desk.configs,
+            at_end=FlowAtEnd(
+                at_ms=self._ended_ms, lag_records=ended.lag_records, unknown_lanes=max(0, total - ended.known)
+            )
+            if self._is_over and total
+            else None,
+            discovered=bool(desk.serial),
+            failed_over=desk.failed_over,
         )
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether no copier is left, and none is to come."""
+        return self._desk.is_ending and not self._desk.seats
+
+    def _last_lanes(self) -> Iterator[LaneProgress]:
+        """Give the lanes of a flow that is over, as they were told last."""
+        if self._is_over:
+            lanes = (name.source for group in self._desk.ledger.sets.values() for name in group.lanes)
+            yield from (self._ended[lane] for lane in lanes if lane in self._ended)
 
     def counts(self) -> Counts:
         """Say what was copied since the supervisor began, by living copiers and those that have ended."""
@@ -109,7 +138,8 @@ class Tally:
             yield lane
         for set_id, group in desk.ledger.sets.items():
             owner = desk.ledger.owner.get(set_id)
-            why = f"{owner} has not taken it yet" if owner else desk.waiting_for() or "waits for a copier"
+            idle = "the mirror ends" if desk.mirror_ends else "waits for a copier"
+            why = f"{owner} has not taken it yet" if owner else desk.waiting_for() or idle
             if set_id in quarantined:
                 why = f"{IN_QUARANTINE}: {quarantined[set_id]}"
             for name in group.lanes:

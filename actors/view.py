@@ -13,9 +13,11 @@ from rich.table import Table
 from rich.text import Text
 
 from actors.colours import SEVERITY, STATE, count_text, state_text
+from actors.found_by import found_text
+from actors.instants import clock_text
 from actors.lagging import UNKNOWN, seconds_text
 from actors.spark.status import SparkState
-from actors.status import EventLine, FlowStatus, MirrorStatus
+from actors.status import EventLine, FlowAtEnd, FlowStatus, MirrorStatus
 from engine.jobs.runner import JobState
 from policies.words import counted
 
@@ -117,17 +119,19 @@ def fresh(before: tuple[EventLine, ...], now: tuple[EventLine, ...]) -> tuple[Ev
 
 def flow_line(flow: FlowStatus, at_ms: int) -> str:
     """Say a flow in one line, as of a Unix time."""
-    parts = [
-        f"{flow.flow} {flow.desired}",
-        counted(flow.topics, "topic"),
-        counted(flow.lanes, "partition"),
-        f"lag {lag_text(flow)}{heard_text(flow)}",
-        f"{behind_text(flow, at_ms)} behind",
-        counted(flow.records, "record"),
-        f"{flow.records_per_s:,.0f}/s",
-        f"{flow.bytes_per_s / MIB:.1f} MiB/s",
-        f"{flow.errors} stopped",
-    ]
+    parts = [f"{flow.flow} {flow.desired}", counted(flow.topics, "topic"), counted(flow.lanes, "partition")]
+    if flow.at_end is not None:
+        parts += [at_end_text(flow.at_end, flow.lanes), counted(flow.records, "record")]
+        parts += [f"{counted(flow.errors, 'partition')} had stopped before, for a failure"] if flow.errors else []
+    else:
+        parts += [
+            f"lag {lag_text(flow)}{heard_text(flow)}",
+            f"{behind_text(flow, at_ms)} behind",
+            counted(flow.records, "record"),
+            f"{flow.records_per_s:,.0f}/s",
+            f"{flow.bytes_per_s / MIB:.1f} MiB/s",
+            f"{flow.errors} stopped",
+        ]
     if flow.waiting_for:
         parts.append(f"waiting for {flow.waiting_for}")
     return ", ".join(parts)
@@ -139,7 +143,7 @@ def groups_text(flow: FlowStatus) -> str:
     if report is None or not (report.groups or report.not_synced or report.away or report.trouble):
         return ""
     parts = [f"{report.groups:,} mirrored", f"{counted(sum(report.how.values()), 'offset')} translated"]
-    parts += [f"{count:,} without an answer ({why})" for why, count in sorted(report.without.items())]
+    parts += [f"{count:,} without an answer ({found_text(why)})" for why, count in sorted(report.without.items())]
     for count, what in (
         (report.active, "active on the target"),
         (report.ahead, "offsets ahead on the target"),
@@ -195,6 +199,8 @@ def proof_text(status: MirrorStatus, flow: str) -> str:
 
 def lag_text(flow: FlowStatus) -> str:
     """Say the lag; where it is unknown, what it is at least, if that says anything."""
+    if flow.is_undiscovered:
+        return UNKNOWN  # of a stopped flow too: 0 would be the lag of partitions that nobody has counted
     if flow.lag_records is not None:
         return f"{flow.lag_records:,}"
     return f"at least {flow.least_lag_records:,}" if flow.least_lag_records else UNKNOWN
@@ -207,10 +213,27 @@ def heard_text(flow: FlowStatus) -> str:
     return f" (was {flow.least_lag_records:,} {seconds_text(flow.source_end_age_ms / 1000)} ago)"
 
 
+def at_end_text(end: FlowAtEnd, lanes: int) -> str:
+    """Say what the lag was when the last copier of a flow, of so many partitions, ended."""
+    is_known = end.at_ms >= 0 and end.unknown_lanes < lanes
+    known = f"lag {end.lag_records:,} at {clock_text(end.at_ms)}" if is_known else ""
+    if not end.unknown_lanes:
+        return known
+    unknown = f"lag of {counted(end.unknown_lanes, 'partition')} unknown, as no copier told it at its end"
+    return f"{unknown}; of the others {known}" if known else unknown
+
+
+def ended_text(flow: FlowStatus) -> str:
+    """Say that nothing copies a flow any more, and what the lag was then; empty where something does, or will."""
+    return "" if flow.at_end is None else f"not copied any more; {at_end_text(flow.at_end, flow.lanes)}"
+
+
 def unknown_text(flow: FlowStatus) -> str:
     """Say of how many partitions the lag is unknown, and what is known of it; empty where all of it is known."""
-    if not flow.unknown_lanes:
+    if flow.is_lag_known or flow.at_end is not None:
         return ""
+    if not flow.unknown_lanes:
+        return "lag is unknown: no partition was discovered yet"
     of = f"lag of {flow.unknown_lanes:,} of {counted(flow.lanes, 'partition')} is unknown"
     if not flow.is_silent:
         least = f", at least {counted(flow.least_lag_records, 'record')}" if flow.least_lag_records else ""
@@ -221,8 +244,10 @@ def unknown_text(flow: FlowStatus) -> str:
 
 def behind_text(flow: FlowStatus, at_ms: int) -> str:
     """Say how old the oldest record is that is not copied; where nobody knows, how old it is at least, or `-`."""
+    if flow.is_undiscovered:
+        return "-"
     least = seconds_text(flow.least_lag_ms(at_ms) / 1000)
-    if not flow.unknown_lanes:
+    if flow.is_lag_known:
         return least
     return f"at least {least}" if flow.behind_since_ms >= 0 else "-"
 
@@ -237,12 +262,15 @@ def render(status: MirrorStatus) -> RenderableType:
     parts += [
         Text(f"{flow.flow}: waiting for {flow.waiting_for}", style=waits) for flow in status.flows if flow.waiting_for
     ]
-    for say in (unknown_text, groups_text, configs_text):
+    for say in (ended_text, unknown_text, groups_text, configs_text):
         parts += [Text(f"{flow.flow}: {text}") for flow in status.flows if (text := say(flow))]
     parts += [Text(f"{flow.flow}: {text}") for flow in status.flows if (text := proof_text(status, flow.flow))]
     parts += [Text(text)] if (text := spark_text(status)) else []
     parts += [
-        Text(f"{event.severity}: {event.flow}: {event.text}", style=SEVERITY.get(event.severity, ""))
+        Text(
+            f"{clock_text(event.at_ms)} {event.severity}: {event.flow}: {event.text}",
+            style=SEVERITY.get(event.severity, ""),
+        )
         for event in status.events[-EVENTS_SHOWN:]
     ]
     return Group(*parts)
@@ -274,4 +302,6 @@ def flows_table(status: MirrorStatus) -> Table:
 
 def _lag_cells(flow: FlowStatus, at_ms: int) -> tuple[str, str]:
     """Say lag and time behind; of an unknown one only that: the table has no room, a line below says the rest."""
-    return (UNKNOWN, "-") if flow.unknown_lanes else (lag_text(flow), behind_text(flow, at_ms))
+    if flow.at_end is not None:
+        return "-", "-"
+    return (lag_text(flow), behind_text(flow, at_ms)) if flow.is_lag_known else (UNKNOWN, "-")

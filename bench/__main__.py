@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from bench import drain, idle, metadata, proof
+from bench import commands, drain, idle, metadata, proof, rest, start
 from bench.configsync import command as configsync
 from bench.errors import BenchError
 from bench.kafka_peek import PeekError
@@ -18,6 +18,7 @@ from bench.translation import command as translation
 from deploy.local.errors import ClusterError
 
 BENCHES = {
+    "commands": commands,
     "configsync": configsync,
     "drain": drain,
     "idle": idle,
@@ -26,7 +27,9 @@ BENCHES = {
     "outage": outage,
     "proof": proof,
     "recovery": recovery,
+    "rest": rest,
     "soak": soak,
+    "start": start,
     "translation": translation,
     "upgrade": upgrade,
 }

@@ -4,7 +4,6 @@ import argparse
 import asyncio
 import os
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
 from functools import partial
@@ -19,12 +18,13 @@ from bench.errors import BenchError
 from bench.figures import machine
 from bench.kafka_peek import KafkaPeek
 from bench.measure import ended, started
-from bench.parts import Parts
+from bench.pair import cluster_pair
+from bench.parts import Parts, chosen
 from bench.processes import ProcessKey, ProcessTree
 from bench.systems import mm2, raymirror
 from bench.systems.launch import Job, Launch
 from bench.watch import DISCOVER_S, START_TIMEOUT_S
-from deploy.local.cluster import Cluster, start_clusters
+from deploy.local.cluster import Cluster
 
 COPIERS = 4
 _PARTITIONS = 40
@@ -54,25 +54,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Run the bench and return its JSON object; `failed`: a system lacks figures. Raises BenchError, ClusterError."""
-    systems = [name for name in args.systems.split(",") if name]
-    if unknown := [name for name in systems if name not in LAUNCHES]:
-        raise BenchError("idle", f"no system {', '.join(unknown)}; known: {', '.join(LAUNCHES)}")
+    systems = chosen("idle", "system", args.systems, LAUNCHES)
     seconds = args.seconds or (_QUICK_IDLE_S if args.quick else _IDLE_S)
     wakes = _QUICK_WAKES if args.quick else _WAKES
     found: dict[str, dict[str, float]] = {}
     parts = Parts()
-    with tempfile.TemporaryDirectory(prefix="raymirror-bench-") as name:
-        folder = Path(name)
-        source, target = Cluster("source", folder / "source"), Cluster("target", folder / "target")
-        load_before = os.getloadavg()[0]
-        try:
-            start_clusters(source, target)
-            asyncio.run(create_topic(source.bootstrap_servers, _TOPIC, _PARTITIONS))
-            for system in systems:
-                parts.measure(system, partial(_system, system, source, target, folder, seconds, wakes, found))
-        finally:
-            source.stop()
-            target.stop()
+    load_before = os.getloadavg()[0]
+    with cluster_pair() as (source, target, folder):
+        asyncio.run(create_topic(source.bootstrap_servers, _TOPIC, _PARTITIONS))
+        for system in systems:
+            parts.measure(system, partial(_system, system, source, target, folder, seconds, wakes, found))
     for system, figures in found.items():
         print(f"{system:10}", "  ".join(f"{field} {value:g}" for field, value in figures.items()))
     return {

@@ -104,10 +104,15 @@ def ended(process: subprocess.Popen[bytes], tree: ProcessTree, job: Job) -> Iter
     try:
         yield
     except BenchError as error:
-        text = _log_file(job).read_text(errors="replace")[-_LOG_TAIL:].strip() or "(nothing)"
+        text = output(job)[-_LOG_TAIL:].strip() or "(nothing)"
         raise BenchError(error.system, f"{error.what}; its output ends: {text}") from None
     finally:
         _end(process, tree)
+
+
+def output(job: Job) -> str:
+    """Give what the system of a job has printed so far."""
+    return _log_file(job).read_text(errors="replace")
 
 
 def _log_file(job: Job) -> Path:

@@ -1,7 +1,9 @@
 """Parts of a bench, one after the other: one that fails is named with its reason, and the others keep their figures."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TypeVar
+
+from bench.errors import BenchError
 
 T = TypeVar("T")
 _WHY_CHARACTERS = 1000
@@ -22,3 +24,11 @@ class Parts:
             print(f"{name}: no figures: {why}", flush=True)
             self.unmeasured.append({"part": name, "why": why})
             return None
+
+
+def chosen(bench: str, what: str, words: str, known: Collection[str]) -> list[str]:
+    """Read a comma-separated argument that names some of what is known. Raises BenchError."""
+    names = [name for name in words.split(",") if name]
+    if unknown := [name for name in names if name not in known]:
+        raise BenchError(bench, f"no {what} {', '.join(unknown)}; known: {', '.join(known)}")
+    return names

@@ -107,6 +107,14 @@ class ProcessTree:
         """Resident memory of these processes now; ended ones have none."""
         return sum(_resident_pages(pid) for pid, _ in keys) * os.sysconf("SC_PAGE_SIZE")
 
+    def pss_bytes(self, keys: frozenset[ProcessKey]) -> int:
+        """Proportional memory of these processes now: a page that n processes share counts 1/n for each."""
+        return sum(_proportional_bytes(pid) for pid, _ in keys)
+
+    def command(self, key: ProcessKey) -> str:
+        """Give the command line of a member as it was seen last, empty for one that never had one."""
+        return self._commands.get(key, "")
+
     def _note_memory(self, key: ProcessKey) -> None:
         try:
             status = (_PROC / str(key[0]) / "status").read_text()
@@ -125,6 +133,14 @@ def _resident_pages(pid: int) -> int:
         return int((_PROC / str(pid) / "statm").read_text().split()[1])
     except (FileNotFoundError, ProcessLookupError):
         return 0
+
+
+def _proportional_bytes(pid: int) -> int:
+    try:
+        rollup = (_PROC / str(pid) / "smaps_rollup").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0
+    return sum(int(line.split()[1]) * 1024 for line in rollup.splitlines() if line.startswith("Pss:"))
 
 
 def is_alive(key: ProcessKey) -> bool:

@@ -4,11 +4,9 @@ import argparse
 import asyncio
 import os
 import statistics
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from bench.admin import create_topic
@@ -16,10 +14,10 @@ from bench.dataset import LZ4, RECORD_BYTES, fill
 from bench.errors import BenchError
 from bench.figures import machine
 from bench.measure import run_system
+from bench.pair import cluster_pair
 from bench.processes import ProcessTree
 from bench.systems import raymirror
 from bench.systems.launch import Job
-from deploy.local.cluster import Cluster, start_clusters
 from deploy.local.jars import spark_jar_paths
 from deploy.local.java import find_spark_java
 from engine.config import load_config
@@ -49,26 +47,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 @contextmanager
 def copied(mib: int, partitions: int) -> Iterator[Job]:
     """Copy so many MiB of records, uncompressed, with raymirror between two clusters, which are there meanwhile."""
-    with tempfile.TemporaryDirectory(prefix="raymirror-bench-") as name:
-        folder = Path(name)
-        source, target = Cluster("source", folder / "source"), Cluster("target", folder / "target")
-        try:
-            start_clusters(source, target)
-            asyncio.run(create_topic(source.bootstrap_servers, _TOPIC, partitions))
-            backlog = fill(source, LZ4, _TOPIC, partitions=partitions, mib=mib, folder=folder)
-            job = Job(
-                backlog=backlog,
-                source=source.bootstrap_servers,
-                target=target.bootstrap_servers,
-                alias=_ALIAS,
-                folder=folder / _ALIAS,
-            )
-            job.folder.mkdir()
-            run_system(_ALIAS, raymirror.launch(job), job)
-            yield job
-        finally:
-            source.stop()
-            target.stop()
+    with cluster_pair() as (source, target, folder):
+        asyncio.run(create_topic(source.bootstrap_servers, _TOPIC, partitions))
+        backlog = fill(source, LZ4, _TOPIC, partitions=partitions, mib=mib, folder=folder)
+        job = Job(
+            backlog=backlog,
+            source=source.bootstrap_servers,
+            target=target.bootstrap_servers,
+            alias=_ALIAS,
+            folder=folder / _ALIAS,
+        )
+        job.folder.mkdir()
+        run_system(_ALIAS, raymirror.launch(job), job)
+        yield job
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:

@@ -1,6 +1,8 @@
-"""Time, in one place: the only module that sleeps or asks what time it is."""
+"""Time, in one place: the only module that sleeps or asks what time it is.
 
-import asyncio
+asyncio is imported where something sleeps: commands that only look at the clock start without it.
+"""
+
 import random
 import time
 
@@ -24,6 +26,8 @@ def cpu_s() -> float:
 
 async def pause(duration_s: float) -> None:
     """Wait; for back-off and cadence, never to make something happen by then."""
+    import asyncio
+
     await asyncio.sleep(duration_s)
 
 
@@ -36,6 +40,8 @@ class Turns:
     async def rest(self) -> None:
         """Let the loop go round where this turn is over; to be called after each small step."""
         if now_s() >= self._ends_s:
+            import asyncio
+
             await asyncio.sleep(0)
             self._ends_s = now_s() + _TURN_S
 

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import msgspec
 
+from engine.config_errors import read_on
 from engine.config_file import read_file
-from engine.errors import ConfigError
+from engine.errors import ANY, ConfigError, ConfigErrors
 from engine.flow_config import HEARTBEATS_KEY, TOPIC_NAME, FlowReader
 from engine.flow_keys import FlowKeys
 from engine.properties import Properties, Property
@@ -41,7 +42,26 @@ def load_config(path: Path) -> MirrorConfig:
 
 
 def read_config(properties: Properties) -> MirrorConfig:
-    """Check parsed properties. Raises ConfigError."""
+    """Check parsed properties. Raises ConfigError: ConfigErrors where several settings are wrong."""
+    try:
+        return _read_refusing(properties)
+    except ConfigError as first:
+        raise read_on(properties, first, _read_refusing)[0] from None
+
+
+def load_partly(path: Path) -> MirrorConfig | None:
+    """Read a file with mistakes without what is wrong; None where nothing can be read so. To ask clusters with only."""
+    try:
+        properties = read_file(path)
+    except (OSError, ConfigError):
+        return None
+    try:
+        return _read_refusing(properties)
+    except ConfigError as first:
+        return read_on(properties, first, _read_refusing)[1]
+
+
+def _read_refusing(properties: Properties) -> MirrorConfig:
     return _read(PropertyReader(properties), properties, accepted=False)
 
 
@@ -147,10 +167,8 @@ def _check_flow_keys(reader: PropertyReader, aliases: list[str]) -> None:
     """Refuse `A->B` of clusters that are not there; an alias may hold dots, so the longest that fits is meant."""
     for key, value in reader.values().items():
         if key in aliases and value.startswith("->"):
-            right = (
-                f"a space ends a key: write {key}->{value[2:].strip()}" if reader.is_plain(key) else "remove the space"
-            )
-            raise reader.error(key, "an alias alone is no key", right)
+            errors = [_spaced(reader, key, one.line, one.value) for one in (*reader.lost(key), reader.entry(key))]
+            raise errors[0] if len(errors) == 1 else ConfigErrors(*errors)
         source, arrow, behind = key.partition("->")
         target = max((alias for alias in aliases if behind.startswith(f"{alias}.")), key=len, default=None)
         if arrow and source in aliases and behind in aliases:
@@ -163,13 +181,20 @@ def _check_flow_keys(reader: PropertyReader, aliases: list[str]) -> None:
             raise reader.error(key, "a flow from a cluster to itself", "name two clusters, e.g. A->B")
 
 
+def _spaced(reader: PropertyReader, key: str, line: int, value: str) -> ConfigError:
+    """Make the error of one line with a space behind an alias; all such lines of an alias have one key."""
+    right = "remove the space" if "${" in value else f"a space ends a key: write {key}->{value[2:].strip()}"
+    return ConfigError(reader.file, line, key, "an alias alone is no key", right)
+
+
 def _flows(reader: PropertyReader, aliases: list[str]) -> tuple[tuple[FlowConfig, ...], FlowKeys]:
     """Read the flows that are on; also give the keys of one of them, which know what a flow asks for."""
     names = [FlowName(*pair) for pair in permutations(aliases, 2)]
     enabled = [name for name in names if reader.flow_enabled(str(name))]
     if not enabled:
         example = f"{aliases[0]}->{aliases[1]}" if len(aliases) > 1 else "A->B"
-        raise reader.error("clusters", "no flow is enabled", f"enable one, e.g. {example}.enabled = true")
+        right = f"enable one, e.g. {example}.enabled = true"
+        raise reader.error("clusters", "no flow is enabled", right).dependent("->", "enabled", *aliases)
     readers = [FlowReader(reader, name) for name in enabled]
     flows = tuple(flow_reader.read() for flow_reader in readers)
     for name in names:
@@ -223,13 +248,13 @@ def _check_topology(reader: PropertyReader, flows: tuple[FlowConfig, ...]) -> No
     selections = [flow.selection for flow in flows]
     loop = find_loop(selections, witnesses(selections))
     if loop is not None:
-        raise _loop_error(reader, flows, loop)
+        raise _loop_error(reader, flows, loop).dependent(ANY)
     for alias, topic, one, other in colliding_targets(named_targets(selections)):
         raise reader.error(
             FlowKeys(reader, other).flow("topics"),
             f"{one} and {other} both write topic {topic!r} on cluster {alias!r}",
             "give one of them DefaultReplicationPolicy or other topics",
-        )
+        ).dependent(ANY)
 
 
 def _loop_error(reader: PropertyReader, flows: tuple[FlowConfig, ...], loop: Loop) -> ConfigError:

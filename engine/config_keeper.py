@@ -15,20 +15,30 @@ from engine.keeper import Keeper
 from engine.settings import FlowConfig, MirrorConfig
 
 
-def config_sync_terms(flow: FlowConfig) -> ConfigSyncTerms:
-    """Return the rules of a flow's configuration."""
-    return ConfigSyncTerms(replication_factor=flow.replication_factor, configs=flow.config_rules, acls=flow.acl_rules)
+def config_sync_terms(flow: FlowConfig, *, within_one: bool = False) -> ConfigSyncTerms:
+    """Return the rules of a flow's configuration; `within_one`: both of its aliases lead to one cluster."""
+    return ConfigSyncTerms(
+        replication_factor=flow.replication_factor,
+        configs=flow.config_rules,
+        acls=flow.acl_rules,
+        within_one=within_one,
+    )
 
 
 @asynccontextmanager
 async def config_sync(config: MirrorConfig, flow: FlowConfig, client_id: str) -> AsyncIterator[ConfigSync]:
-    """Connect to both clusters of a flow, for one look or more. Raises BrokerUnreachable, OtherCluster, ConfigError."""
+    """Connect to both clusters of a flow, for one look or more.
+
+    Raises BrokerUnreachable, OtherCluster, ConfigError, and SameCluster where both are one and that is not allowed.
+    """
     source, target = (client_for(config.clusters[alias], client_id) for alias in flow.name)
     try:
         await source.open()
         await target.open()
+        within_one = await refuse_one_cluster(flow, source, target)
         await check_clusters(flow, source, target)
-        yield ConfigSync(config_sync_terms(flow), KafkaSettings(source), KafkaSettings(target))
+        terms = config_sync_terms(flow, within_one=within_one)
+        yield ConfigSync(terms, KafkaSettings(source), KafkaSettings(target))
     finally:
         await source.close()
         await target.close()

@@ -9,12 +9,11 @@ from engine.core.progress_sample import lag_topic, progress_topic
 from engine.errors import ConfigError, KafkaRefusal
 from engine.kafka.admin import ConfigsOf, broker_configs, refusal_text
 from engine.kafka.cluster import ClusterClient
-from engine.kafka.faults import AUTHORIZATION, NONE
+from engine.kafka.faults import AUTHORIZATION, INVALID_PARTITIONS, NONE
 from engine.kafka.internal_topics import (
     CHECKPOINTS_KEY,
     EVENTS_CONFIGS,
     HEARTBEATS_KEY,
-    INVALID_PARTITIONS,
     LAG_CONFIGS,
     MAP_CONFIGS,
     MM2_CONFIGS,
@@ -160,6 +159,27 @@ class CreationCheck:
             refused += await self._try(alias, here)
         nothing = bool(copies) and sum(one.is_copy and not one.grows for one, _ in refused) == len(copies)
         return (*found, *self._told(refused, nothing=nothing))
+
+    async def problems_while_away(self) -> tuple[Problem, ...]:
+        """Return what is refused by the cluster that answers, while the flow's other one is away.
+
+        Raises ConnectionLost, BrokerUnreachable.
+        """
+        own = [one for one in own_topics(self._flow, self._brokers) if one.cluster in self._brokers]
+        found = await self._unfit([one for one in own if self._is_there(one)])
+        refused: list[tuple[Planned, Refused]] = []
+        for alias in self._brokers.keys() & set(self._flow.name):
+            refused += await self._try(alias, [one for one in own if one.cluster == alias and not self._is_there(one)])
+        return (*found, *self._told(refused, nothing=False), *self._too_many_replicas())
+
+    def _too_many_replicas(self) -> Iterator[Problem]:
+        """Judge the replicas of copies by the number of brokers: which copies there will be is not known."""
+        target, replicas = self._flow.name.target, self._flow.replication_factor
+        brokers = self._brokers.get(target, replicas)
+        if replicas > brokers:
+            wrong = f"{counted(replicas, 'replica')} of every copy on cluster {target!r}"
+            right = f"the cluster has {counted(brokers, 'broker')}: give {brokers} or less, or -1 for its default"
+            yield self._problem("replication.factor", wrong, right, True)
 
     async def _look_for_room(self, copies: Mapping[str, str], to_copy: Sequence[Planned]) -> None:
         source, target = (self._clients[alias] for alias in self._flow.name)

@@ -22,6 +22,35 @@ class ConfigError(MirrorError):
         where = f"{self.file}:{self.line}" if self.line else self.file
         return f"{where}: {self.key}: {self.wrong}; {self.right}"
 
+    depends: tuple[str, ...] = ()
+    """Parts of keys: this is no error of its own where a key with one of them was wrong. `ANY`: where any was."""
+
+    def dependent(self, *parts: str) -> Self:
+        """Return itself, as an error that follows from settings whose keys have one of these parts."""
+        self.depends = parts
+        return self
+
+
+ANY = "ANY KEY"
+
+
+class ConfigErrors(ConfigError):
+    """Several things that are wrong with a file, in its order; place and words are those of the first."""
+
+    def __init__(self, *errors: ConfigError) -> None:
+        first = errors[0]
+        super().__init__(first.file, first.line, first.key, first.wrong, first.right)
+        self.args = errors
+        self.errors = errors
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """A text for each."""
+        return tuple(map(str, self.errors))
+
+    def __str__(self) -> str:
+        return "\n".join([f"{len(self.errors)} problems", *(f"  {one}" for one in self.errors)])
+
 
 class WireError(MirrorError):
     """Bytes that are not what Kafka's format says, at a named place."""
@@ -53,6 +82,9 @@ class UnknownMagic(WireError):
 class BrokerUnreachable(MirrorError):
     """A broker that does not answer, or does not let us in: its address and why."""
 
+    may_pass = True
+    """Whether waiting may mend it."""
+
     def __init__(self, address: str, why: str) -> None:
         super().__init__(address, why)
         self.address, self.why = address, why
@@ -65,8 +97,30 @@ class BrokerUnreachable(MirrorError):
         return type(self)(*self.args)
 
 
+class BrokerRefuses(BrokerUnreachable):
+    """A broker that is there and ends the handshake: what would be right is another setting, and no wait."""
+
+    may_pass = False
+
+
+class NoBroker(BrokerRefuses):
+    """A port that answers, and is not one where Kafka's clients are served: its address, what shows it and is right."""
+
+    def __str__(self) -> str:
+        return f"{self.address} answers, but is no Kafka broker: {self.why}"
+
+
+class BrokerSilent(BrokerUnreachable):
+    """A port that takes the connection and does not end the handshake: its address, what came and what may be wrong."""
+
+    def __str__(self) -> str:
+        return f"{self.address} takes the connection, {self.why}"
+
+
 class OtherCluster(BrokerUnreachable):
     """A cluster that is not the one it is taken for, so it gets no request: where, its id, what says so, what to do."""
+
+    may_pass = False
 
     def __init__(self, where: str, found: str, known_by: str, right: str) -> None:
         super().__init__(where, f"this is cluster {found}, and {known_by}; {right}")
@@ -80,6 +134,8 @@ class OtherCluster(BrokerUnreachable):
 class ClusterAway(BrokerUnreachable):
     """A cluster of which no broker answers: where its addresses are set (empty: not known), its alias, why of each."""
 
+    _does = "answers"
+
     def __init__(self, where: str, cluster: str, why: str) -> None:
         super().__init__(f"cluster {cluster!r}", why)
         self.args = where, cluster, why  # what rebuilds it elsewhere
@@ -87,7 +143,13 @@ class ClusterAway(BrokerUnreachable):
 
     def __str__(self) -> str:
         where = f"{self.where}: " if self.where else ""
-        return f"{where}no broker of {self.address} answers: {self.why}"
+        return f"{where}no broker of {self.address} {self._does}: {self.why}"
+
+
+class ClusterRefuses(ClusterAway, BrokerRefuses):
+    """A cluster that is there and lets us in nowhere; arguments as of ClusterAway."""
+
+    _does = "lets us in"
 
 
 class SameCluster(MirrorError):

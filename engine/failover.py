@@ -2,18 +2,18 @@
 
 import asyncio
 from collections.abc import Collection, Mapping
-from types import TracebackType
-from typing import Self
 
 import msgspec
 
 from engine.clients import client_for
 from engine.clock import now_s, pause
 from engine.core.drain import Ends
+from engine.core.position import Position
 from engine.errors import BrokerUnreachable, ConnectionLost
 from engine.flow.checkpoints import CheckpointLog
 from engine.flow.group_commits import GroupCommits
 from engine.flow.last_known import LastKnown, last_known, stored_state
+from engine.flow.other_writers import OtherWriters, other_writers
 from engine.flow.standing import GroupStands, Standing, stand_by_checkpoints
 from engine.flow.stored_positions import stored_positions
 from engine.flow.translations import Translations
@@ -25,21 +25,24 @@ from engine.kafka.partition_ends import BROKER_WITHIN_S, known_ends, partition_e
 from engine.kafka.reach import SOURCE_WITHIN_S, open_known_source
 from engine.kafka.reachable_groups import ReachableGroups
 from engine.maps import maps_of
+from engine.opened import Opened
 from engine.settings import FlowConfig, MirrorConfig
 from engine.state import Key, Value
-from policies.model import TopicPartition
+from policies.model import LaneName, TopicPartition
 
 CLIENT_ID = "raymirror-failover"
 LOOK_S = 10.0
 """The last look at the groups has so long at least, however little of the time is left."""
+COPIES_WITHIN_S = 30.0
+"""For the target's brokers to say who leads the copies: there may be thousands of topics."""
 _AGAIN_S = 0.25
 
 
-class Failover:
+class Failover(Opened):
     """Questions and commits of one failover, over connections of its own, as an async context.
 
-    Raises BrokerUnreachable where the target does not answer, OtherCluster where it is not the one that positions name;
-    a source that does not answer, or is another cluster, is `gone`.
+    Raises BrokerUnreachable where the target does not answer, OtherCluster where it is not the one that positions name,
+    SameCluster where it is the source too; a source that does not answer, or is another cluster, is `gone`.
     """
 
     def __init__(self, config: MirrorConfig, flow: FlowConfig) -> None:
@@ -55,21 +58,11 @@ class Failover:
         self.gone = ""
         """Why the source cannot be asked; empty where it can."""
 
-    async def __aenter__(self) -> Self:
+    async def _open(self) -> None:
         source, target = self._clients
-        try:
-            await target.open()
-            await check_clusters(self._flow, None, target)
-            self.gone = await open_known_source(self._flow, source, target)
-        except BaseException:
-            await self._close()
-            raise
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._close()
+        await target.open()
+        await check_clusters(self._flow, None, target)
+        self.gone = await open_known_source(self._flow, source, target)
 
     async def _close(self) -> None:
         await self._log.close()
@@ -87,7 +80,7 @@ class Failover:
         return await known_ends(self._clients[0], lanes, BROKER_WITHIN_S)
 
     async def stored(self) -> LastKnown:
-        """Read how far every partition was copied: for a flow that no mirror copies.
+        """Read how far every partition was copied, and still is on the target: for a flow that no mirror copies.
 
         While the source answers, newer offset syncs count too. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal.
         """
@@ -95,19 +88,14 @@ class Failover:
         found = await last_known(
             self._target, flow.positions_topic, flow.positions_partitions, flow.position_keys, flow.selection
         )
-        if self.gone:
-            return found
-        await self._maps.follow()
-        heads = {lane.lane: self._maps.head(lane.lane) for lane in found.lanes if lane.ours}
-        return msgspec.structs.replace(
-            found,
-            lanes=tuple(
-                msgspec.structs.replace(lane, source_next=max(lane.source_next, head.source_next))
-                if (head := heads.get(lane.lane)) is not None
-                else lane
-                for lane in found.lanes
-            ),
-        )
+        lanes = found.lanes
+        if not self.gone:
+            await self._maps.follow()
+            maps = self._maps
+            lanes = tuple(one.gone_on(maps.head(one.lane), maps.head_ms(one.lane)) for one in lanes)
+        copies = [lane.target for lane in lanes if lane.target_next >= 0]
+        ends = await known_ends(self._clients[1], copies, COPIES_WITHIN_S) if copies else Ends()
+        return msgspec.structs.replace(found, lanes=tuple(lane.held_against(ends) for lane in lanes))
 
     async def state(self) -> dict[Key, Value]:
         """Read the durable state of the flow. Raises what `stored_state` raises."""
@@ -123,7 +111,9 @@ class Failover:
         """
         selection = self._flow.groups.selection
         if gone := self.gone or gone:
-            standing = await stand_by_checkpoints(selection, self._log, self._target_groups, commit=commit)
+            standing = await stand_by_checkpoints(
+                selection, self._log, self._target, self._target_groups, commit=commit
+            )
             return msgspec.structs.replace(standing, missing={f"cluster {self._flow.name.source!r}": gone})
         stands = self._stands(commit=commit)
         standing = await self._looked(stands, now_s() + timeout_s, undrained, commit=commit)
@@ -131,6 +121,7 @@ class Failover:
             others = await stand_by_checkpoints(
                 selection,
                 self._log,
+                self._target,
                 self._target_groups,
                 commit=commit,
                 of=lambda group: (
@@ -188,3 +179,14 @@ class Failover:
             self._target_groups,
             backwards=backwards,
         )
+
+    async def other_writers(self) -> OtherWriters:
+        """Look for records of another writer behind the last copied ones. Raises as `way_back` does."""
+        selection = self._flow.selection
+        stored = await stored_positions(self._target, self._flow.positions_topic, self._flow.position_keys)
+        positions = {
+            LaneName(lane, TopicPartition(selection.target_topic(lane.topic), lane.partition)): one
+            for lane, one in stored.lanes.items()
+            if isinstance(one, Position) and selection.wants(lane.topic)
+        }
+        return await other_writers(self._target, positions, stops=self._flow.stop_on_foreign_writer)

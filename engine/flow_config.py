@@ -15,7 +15,7 @@ from engine.storage_config import read_storage
 from engine.transaction_config import read_commit_s
 from engine.wire.bounded import MAX_INFLATED_BYTES
 from policies.model import FlowName
-from policies.naming import DEFAULT_CLASS, DefaultNaming, naming_for
+from policies.naming import DEFAULT_CLASS, PACKAGE, SHORT_CLASSES, DefaultNaming, naming_for
 from policies.patterns import BadPattern, PatternList
 from policies.selection import DEFAULT_EXCLUDE, DEFAULT_TOPICS, TopicSelection
 from policies.shared_clusters import OneCluster
@@ -166,6 +166,8 @@ class FlowReader:
     def _naming(self) -> DefaultNaming:
         key = self.keys.flow("replication.policy.class")
         policy = self._reader.text(key, DEFAULT_CLASS)
+        if policy in SHORT_CLASSES and self._reader.has(key):
+            self._reader.warn(key, f"MM2 would not start with this short name; it needs {PACKAGE}{policy}")
         separator = self._separator()
         internal = self._reader.flag(
             self.keys.flow("replication.policy.internal.topic.separator.enabled"), default=True
@@ -245,7 +247,8 @@ class FlowReader:
         key = self.keys.flow("raymirror.copiers.max")
         most = self._reader.number(key, max(fewest, tasks), 1, _MOST_COPIERS)
         if most < fewest:
-            raise self._reader.error(key, f"{most} is less than raymirror.copiers, {fewest}", f"give {fewest} or more")
+            wrong = f"{most} is less than raymirror.copiers, {fewest}"
+            raise self._reader.error(key, wrong, f"give {fewest} or more").dependent("raymirror.copiers", "tasks.max")
         return fewest, most
 
     def _note_what_is_otherwise_here(self) -> None:

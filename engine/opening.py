@@ -20,6 +20,8 @@ class Opening:
     def __init__(self, reach: Callable[[], Awaitable[None]], tick: Callable[[], None]) -> None:
         self.trouble = ""
         """Which cluster does not answer, and why; empty when all do."""
+        self.is_done = False
+        """Whether all is open."""
         self._reach, self._tick = reach, tick
         self._given_up = asyncio.Event()
 
@@ -56,5 +58,5 @@ class Opening:
                 attempt += 1
                 await pause(backoff_s(attempt))
             else:
-                self.trouble = ""
+                self.trouble, self.is_done = "", True
                 return

@@ -17,6 +17,7 @@ from engine.kafka.faults import TRANSACTIONAL_ID_AUTHORIZATION_FAILED, error_nam
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.metadata import Metadata
 from engine.kafka.rights import missing_rights
+from engine.quota_check import quota_doubts
 from engine.settings import ConfigWarning, FlowConfig, MirrorConfig
 from engine.shared_clusters import SharedClusters
 from engine.tasks import run_all
@@ -24,6 +25,7 @@ from policies.model import FlowName, TopicPartition
 from policies.words import counted
 
 CLIENT_ID = "raymirror-check"
+REACHABLE = "let it name brokers that answer from here"
 GRANT = "grant Write and Describe on the transactional ids that begin with 'raymirror' (a prefixed ACL)"
 
 
@@ -56,6 +58,11 @@ class FlowPreview(msgspec.Struct, frozen=True, kw_only=True):
     """Patterns that match no topic, or no consumer group, of the source, and what was likely meant."""
 
     @property
+    def texts(self) -> tuple[str, ...]:
+        """Everything to be known of the flow, but for its patterns, in sentences."""
+        return (*filter(None, (self.unfenced_text(), self.expiry_text())), *self.doubts, *self.unreachable)
+
+    @property
     def copies(self) -> dict[str, str]:
         """Source topics and what they are called on the target."""
         return {topic.source: topic.target for topic in self.topics}
@@ -81,14 +88,17 @@ class FlowPreview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def preview(
-    config: MirrorConfig, bear: Callable[[BrokerUnreachable], None] | None = None
+    config: MirrorConfig, bear: Callable[[str, BrokerUnreachable], None] | None = None, *, young: bool = False
 ) -> tuple[FlowPreview, ...]:
     """Ask both clusters of every flow what would be copied.
 
-    With `bear`, as for `run`: it is told of each cluster that does not answer, and its flows are left out, as long as
-    one flow is left; what keeps no flow from copying is among `doubts`. Without, everything that is wrong is raised.
-    Raises NotReady, ClusterAway where that is all that is wrong, ConfigError (a placeholder that does not
-    resolve).
+    With `bear`, as for `run`: it is given the alias of each cluster that is away and why, and its flows are left out;
+    what keeps no flow from copying is among `doubts`. Without, everything that is wrong is raised. `young`: clusters
+    have come a moment ago; they list no group until they have loaded it, so idle patterns of groups are not told.
+
+    Raises NotReady,
+    ClusterAway where that is all that is wrong (with `bear`: what waiting does not mend, where no flow is left),
+    ConnectionLost, ConfigError (a placeholder that does not resolve).
     """
     async with AsyncExitStack() as stack:
         used = sorted({alias for flow in config.flows for alias in flow.name})
@@ -108,14 +118,12 @@ async def preview(
         await run_all(*map(ask, used))
         away = {alias: await clients[alias].unreachable(found.brokers) for alias, found in metadata.items()}
         present = [flow for flow in config.flows if not absent.keys() & set(flow.name)]
-        if bear is not None or not present:
-            for unreachable in absent.values():
-                if bear is None or not present:
-                    raise unreachable
-                bear(unreachable)
-        flows = tuple(_preview_flow(flow, metadata, config.places) for flow in present)
+        _bear_absent(absent, bear, alone=not present)
+        flows = tuple(preview_flow(flow, metadata, config.places) for flow in present)
         problems, doubts = await _judge(config, present, flows, clients, metadata)
         unfenced = {flow.name: await _unfenced(config, flow, clients[flow.name.target], problems) for flow in present}
+        if absent and bear is None:
+            problems += await _judge_alone(config, clients, metadata)
         if any(problem.stops or bear is None for problem in problems) or (absent and bear is None):
             raise _not_ready(config, absent if bear is None else {}, problems)
         for problem in problems:
@@ -129,11 +137,27 @@ async def preview(
                     unread_expiry=await _unread_expiry(clients[flow.name.target]),
                     unreachable=tuple(_unreachable(one, metadata, away)),
                     doubts=tuple(doubts[one.flow]),
-                    idle=(*one.idle, *await _idle_groups(clients[flow.name.source], flow, config.places)),
+                    idle=(
+                        *one.idle,
+                        *(() if young else await _idle_groups(clients[flow.name.source], flow, config.places)),
+                    ),
                 )
                 for flow, one in zip(present, flows, strict=True)
             ]
         )
+
+
+def _bear_absent(
+    absent: Mapping[str, BrokerUnreachable], bear: Callable[[str, BrokerUnreachable], None] | None, *, alone: bool
+) -> None:
+    """Hand over clusters that are away; where they leave no flow, raise the one that waiting does not bring back."""
+    if bear is None:
+        return  # what else is wrong is found first
+    for alias in sorted(absent):
+        if alone and not absent[alias].may_pass:
+            raise absent[alias]
+    for alias in sorted(absent):
+        bear(alias, absent[alias])
 
 
 async def _judge(
@@ -153,8 +177,19 @@ async def _judge(
             continue  # its topics would be judged on the wrong cluster
         check = CreationCheck(config, flow, clients, metadata)
         problems += await check.problems(previewed.copies)
-        doubts[flow.name] += check.doubts
+        doubts[flow.name] += [*check.doubts, *await quota_doubts(config, flow, clients)]
     return problems, doubts
+
+
+async def _judge_alone(
+    config: MirrorConfig, clients: Mapping[str, ClusterClient], metadata: Mapping[str, Metadata]
+) -> list[Problem]:
+    """Return what is wrong on clusters that answer, of flows whose other cluster is away."""
+    found: list[Problem] = []
+    for flow in config.flows:
+        if len(metadata.keys() & set(flow.name)) == 1:
+            found += await CreationCheck(config, flow, clients, metadata).problems_while_away()
+    return found
 
 
 def _not_ready(
@@ -163,9 +198,8 @@ def _not_ready(
     """Make one error of all that is wrong; a cluster that is away is its own where nothing else is wrong."""
     if len(absent) == 1 and not problems:
         return next(iter(absent.values()))
-    right = "let it name brokers that answer from here"
     away = [
-        str(why) if isinstance(why, ClusterAway) else at_cluster(config, alias, str(why), right)
+        str(why) if isinstance(why, ClusterAway) else at_cluster(config, alias, str(why), REACHABLE)
         for alias, why in sorted(absent.items())
     ]
     return NotReady(*away, *dict.fromkeys(problem.text for problem in problems))
@@ -234,7 +268,8 @@ async def _polled(client: ClusterClient, flow: FlowConfig, source: Metadata) -> 
     return ""
 
 
-def _preview_flow(flow: FlowConfig, metadata: dict[str, Metadata], places: Places) -> FlowPreview:
+def preview_flow(flow: FlowConfig, metadata: dict[str, Metadata], places: Places) -> FlowPreview:
+    """Return what a flow would copy, given the metadata of its two clusters."""
     source, target = metadata[flow.name.source].topics, metadata[flow.name.target].topics
     wanted = sorted(topic for topic in source if flow.selection.wants(topic))
     topics = []

@@ -18,6 +18,8 @@ _BROKEN_UNICODE = re.compile(r"(?<!\\)(?:\\\\)*\\u(?![0-9a-fA-F]{4})")
 _ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 _INLINE_COMMENT = re.compile(r"(?:^|\s)#")
 _LONE_BACKSLASH = re.compile(r"(?<!\\)(?:\\\\)*\\([^tnrfu\\=: \t#!\"])")
+_SETTING = re.compile(r"([A-Za-z][\w>-]*(?:\.[\w>-]+)+)\s*=")
+"""How a setting begins: a dotted key and `=`. Parts of patterns, addresses and logins are not."""
 _COUNT = re.compile(r"\{\d+,\d*\}")
 LISTS_OF_PATTERNS = (
     "topics",
@@ -62,6 +64,8 @@ class Properties(msgspec.Struct, frozen=True):
     file: str
     entries: dict[str, Property]
     traps: tuple[Trap, ...]
+    lost: tuple[Property, ...] = ()
+    """Former values of keys that are set again."""
 
     def get(self, key: str) -> str | None:
         """Return a value, None where the key is absent."""
@@ -83,38 +87,56 @@ def parse_properties(text: str, file: str) -> Properties:
     """Parse the text of a `.properties` file. Raises ConfigError for a broken Unicode escape, as Java refuses one."""
     entries: dict[str, Property] = {}
     traps: list[Trap] = []
-    for number, line in _logical_lines(text):
-        raw_key, raw_value = _split(line)
+    lost: list[Property] = []
+    for number, line, joined in _logical_lines(text):
+        raw_key, raw_value = split_setting(line)
         if _BROKEN_UNICODE.search(line):
             right = "write four hex digits behind \\u, or two backslashes"
             raise ConfigError(file, number, _unescape(raw_key), "a \\u without four hex digits", right)
         key, value = _unescape(raw_key), _unescape(raw_value)
         if key in entries:
+            lost.append(entries[key])
             traps.append(Trap(number, key, f"set twice; the value of line {entries[key].line} is lost"))
         entries[key] = Property(key, value, number)
         traps += [Trap(number, key, what) for what in _traps(key, raw_value, value)]
-    return Properties(file, entries, tuple(traps))
+        traps += [Trap(number, key, what) for what in _swallowed(joined)]
+    return Properties(file, entries, tuple(traps), tuple(lost))
 
 
-def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Yield lines with continuations joined, without comments and blanks, with the number of their first line."""
+def _logical_lines(text: str) -> Iterator[tuple[int, str, list[tuple[int, str]]]]:
+    """Yield lines with continuations joined, without comments and blanks, with the number of their first line.
+
+    The third value lists the continuation lines of each, with their numbers.
+    """
     held, start = "", 0
+    joined: list[tuple[int, str]] = []
     for number, line in enumerate(re.split(r"\r\n|\r|\n", text), 1):
         stripped = line.lstrip(" \t\f")
         if not held and (not stripped or stripped[0] in "#!"):
             continue
-        start = start if held else number
+        start, joined = (start, [*joined, (number, stripped)]) if held else (number, [])
         backslashes = len(stripped) - len(stripped.rstrip("\\"))
         if backslashes % 2:
             held += stripped[:-1]
             continue
-        yield start, held + stripped
+        yield start, held + stripped, joined
         held = ""
     if held:
-        yield start, held
+        yield start, held, joined
 
 
-def _split(line: str) -> tuple[str, str]:
+def _swallowed(joined: list[tuple[int, str]]) -> Iterator[str]:
+    """Name settings that a backslash before them made a part of another one's value; their values may be secrets."""
+    for number, line in joined:
+        if setting := _SETTING.match(line):
+            yield (
+                f"the backslash at the end of line {number - 1} makes line {number} a part of the value, and so"
+                f" {setting[1]} is not set; remove the backslash"
+            )
+
+
+def split_setting(line: str) -> tuple[str, str]:
+    """Split a line into its key and its value, both as they are written."""
     found = _KEY_END.search(line)
     if found is None:
         return line, ""

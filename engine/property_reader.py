@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from engine.errors import ConfigError
-from engine.properties import Properties, Trap
+from engine.properties import Properties, Property, Trap
 from engine.providers import Providers, Where, kind_of
 from engine.settings import ConfigWarning
 from policies.meant import has_quotes, is_quoted, unquoted, without_stars
@@ -37,6 +37,14 @@ class PropertyReader:
         """Return all values as they stand in the file: some may be secrets, so they go into no text."""
         return {key: entry.value for key, entry in self._properties.entries.items()}
 
+    def entry(self, key: str) -> Property:
+        """Return a setting as it stands in the file. Raises KeyError."""
+        return self._properties.entries[key]
+
+    def lost(self, key: str) -> list[Property]:
+        """Return the former values of a key that is set again."""
+        return [one for one in self._properties.lost if one.key == key]
+
     def read_keys(self) -> set[str]:
         """Return every key that was asked for, set or not."""
         return set(self._read)
@@ -63,7 +71,8 @@ class PropertyReader:
     def refuse_unsupported(self, key: str, wrong: str, right: str) -> None:
         """Refuse, or warn of, a value that is not supported and matters. Raises ConfigError."""
         if not self.is_tolerant():
-            raise self.error(key, wrong, f"{right}; or set {SWITCH} = warn, which goes on without it")
+            tolerate = f"{right}; or set {SWITCH} = warn, which goes on without it"
+            raise self.error(key, wrong, tolerate).dependent(SWITCH)
         self.warn(key, f"{wrong}, and goes unused; {right}")
 
     def bad_pattern(self, key: str, bad: BadPattern) -> ConfigError:

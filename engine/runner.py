@@ -1,14 +1,17 @@
 """Composition: from a configuration to a copier and a topic keeper on real clusters. Knows Kafka, not Ray."""
 
+from collections.abc import Awaitable, Callable
+
 import msgspec
 
 from engine.clients import client_for
-from engine.core.events import ClusterChanged, Mm2Active
+from engine.core.events import AnyEvent, ClusterChanged, Mm2Active
 from engine.core.piece import Limits
 from engine.core.progress import FlowProgress
 from engine.flow.copier import FlowCopier
 from engine.flow.discovery import Discovery
 from engine.flow.mm2_presence import mm2_presence
+from engine.flow.patience import until_answered
 from engine.flow.terms import FlowTerms, SyncTerms
 from engine.kafka.admin import shortest_expiry_s
 from engine.kafka.flow_clusters import check_clusters
@@ -20,10 +23,11 @@ from engine.sampling import sample_writer
 from engine.settings import FlowConfig, MirrorConfig
 from engine.tasks import run_all
 from engine.wire.bounded import MAX_INFLATED_BYTES
-from policies.model import PartitionSet
+from policies.model import FlowName, PartitionSet
 
 __all__ = ["Copier", "Discovery", "TopicKeeper", "terms_for"]
 
+Admit = Callable[[FlowName], Awaitable[tuple[AnyEvent, ...]]]
 _MM2_PATIENCE_S = 3.0
 """A coordinator that is away does not hold discovery up: what could not be asked is not said."""
 
@@ -59,9 +63,12 @@ def _sync_terms(flow: FlowConfig) -> SyncTerms | None:
 
 
 class TopicKeeper(Topics):
-    """Discovery and topic creation of one flow, over connections of its own; its first round looks for MM2 too."""
+    """Discovery and topic creation of one flow, over connections of its own; its first round looks for MM2 too.
 
-    def __init__(self, config: MirrorConfig, flow: FlowConfig) -> None:
+    `admit` is asked each time before it connects: it raises what keeps the flow from beginning.
+    """
+
+    def __init__(self, config: MirrorConfig, flow: FlowConfig, admit: Admit | None = None) -> None:
         client_id = f"raymirror|{flow.name}|metadata"
         super().__init__(
             flow,
@@ -69,6 +76,13 @@ class TopicKeeper(Topics):
             client_for(config.clusters[flow.name.target], client_id),
         )
         self._looks_for_mm2 = True
+        self._admit = admit
+
+    async def open(self) -> None:
+        """Connect to both clusters, once the flow may begin. Raises as `Topics.open` does, and what `admit` raises."""
+        if self._admit is not None:
+            self._untold += await self._admit(self._flow.name)
+        await super().open()
 
     async def step(self) -> Discovery:
         """Look once, as `Topics.step` does; an MM2 that is active at the start is told of once."""
@@ -100,6 +114,7 @@ class Copier:
             flow.starts.start_for,
         )
         self._latest: FlowProgress | None = None
+        self._copier.beside.append(self._learn_expiry)
         samples = sample_writer(flow, copier_id, self._target, on_target, lambda: self._latest, self._copier.tell)
         if samples is not None:
             self._copier.beside.append(samples.run)
@@ -119,7 +134,10 @@ class Copier:
         # Discovery compared other connections, perhaps before the addresses led elsewhere; and a lane without a
         # position has none of its own that would name other clusters.
         await check_clusters(self._config, self._source, self._target)
-        expiry_s = await shortest_expiry_s(self._target)
+
+    async def _learn_expiry(self) -> None:
+        """Ask all brokers how long they remember; beside the copy, which a broker that is slow to say does not hold."""
+        expiry_s = await until_answered(lambda: shortest_expiry_s(self._target))
         if expiry_s is not None:
             self._copier.cadence.producers_expire(expiry_s)
 
@@ -162,7 +180,9 @@ class Copier:
             for other in client.identity.take_others():
                 event = ClusterChanged(flow=self._flow, cluster=client.alias, found=other.found, what=str(other))
                 self._copier.tell(event)
-        progress = msgspec.structs.replace(self._copier.progress(), waits_for=self._opening.trouble)
+        progress = msgspec.structs.replace(
+            self._copier.progress(), waits_for=self._opening.trouble, is_open=self._opening.is_done
+        )
         self._latest = progress  # the samples are made of what is looked at anyway
         return progress
 

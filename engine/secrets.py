@@ -81,6 +81,15 @@ def resolved_security(cluster: ClusterConfig) -> dict[str, str]:
     return security
 
 
+def known_user(cluster: ClusterConfig) -> str:
+    """Return the user that a cluster's brokers know us as; empty where only they know. Raises ConfigError."""
+    security = resolved_security(cluster)
+    protocol = _protocol(security)
+    if protocol.startswith("SASL"):
+        return login_of(cluster, security)[0]
+    return "" if protocol == "SSL" else "ANONYMOUS"
+
+
 def handshake_options(cluster: ClusterConfig, client_id: str) -> HandshakeOptions:
     """Return how to connect to a cluster. Raises ConfigError for what cannot be resolved or is not supported."""
     security = resolved_security(cluster)

@@ -207,9 +207,9 @@ class SparkConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a mirror runs Spark, and how large."""
 
     on: bool = False
-    executors: int = 2
-    cores: int = 1
-    """Of one executor, and so its Ray CPUs."""
+    executors: int = 1
+    cores: int = 2
+    """Of one executor, and so its Ray CPUs: two, so that a proof leaves the history of lag one of them."""
     memory_bytes: int = 1024 * 1024 * 1024
     """The heap of one executor, and so its Ray memory."""
     jars: tuple[str, ...] = ()

@@ -1,6 +1,6 @@
 """Whether a mirror runs Spark, how large, and whether it proves copies all the time, out of the properties."""
 
-from engine.jobs.storage import Storage
+from engine.jobs.storage import KEY, Storage
 from engine.property_reader import PropertyReader
 from engine.settings import ProofConfig, SparkConfig
 
@@ -13,10 +13,11 @@ _MOST_MEMORY = 1024 * 1024 * _MIB
 
 def read_spark(reader: PropertyReader) -> SparkConfig:
     """Return the mirror's Spark settings; they are checked also where Spark is off. Raises ConfigError."""
+    executors = reader.number("raymirror.spark.executors", 0, 1, 10_000)
     return SparkConfig(
         on=is_on(reader),
-        executors=reader.number("raymirror.spark.executors", _DEFAULTS.executors, 1, 10_000),
-        cores=reader.number("raymirror.spark.executor.cores", _DEFAULTS.cores, 1, 1_000),
+        executors=executors or _DEFAULTS.executors,
+        cores=reader.number("raymirror.spark.executor.cores", 1 if executors else _DEFAULTS.cores, 1, 1_000),
         memory_bytes=reader.number(
             "raymirror.spark.executor.memory.bytes", _DEFAULTS.memory_bytes, _LEAST_MEMORY, _MOST_MEMORY
         ),
@@ -33,10 +34,12 @@ def read_proof(reader: PropertyReader, spark: SparkConfig, storage: Storage | No
         interval_s=float(reader.number(f"{key}.interval.seconds", int(ProofConfig().interval_s), 1, 86_400)),
     )
     if found.on and not spark.on:
-        raise reader.error(key, "on, but raymirror.spark is off", "set raymirror.spark = on, or this off")
+        raise reader.error(key, "on, but raymirror.spark is off", "set raymirror.spark = on, or this off").dependent(
+            "raymirror.spark"
+        )
     if found.on and storage is None:
         right = "name a raymirror.storage, e.g. file:/var/lib/raymirror"
-        raise reader.error(key, "on, but there is no place to remember what is proven", right)
+        raise reader.error(key, "on, but there is no place to remember what is proven", right).dependent(KEY)
     return found
 
 

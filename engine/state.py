@@ -103,6 +103,18 @@ class Deployment(Value, frozen=True, kw_only=True):
         )
 
 
+class Candidate(Value, frozen=True, kw_only=True):
+    """A mirror that waits for the owner's silence to take the flow: a warning to an owner that cannot reach the leader.
+
+    It counts only behind the owner's last renewal; an older one was refused by that renewal.
+    """
+
+    instance_id: str
+    mirror: str
+    where: str
+    at_ms: int
+
+
 def state_topic(source: str) -> str:
     """Name the topic that holds the state of flows from a source, on their target."""
     return f"raymirror-state.{source}.internal"
@@ -115,10 +127,12 @@ def events_topic(source: str) -> str:
 
 DESIRED = Key("desired")
 DEPLOYMENT = Key("deployment")
+CANDIDATE = Key("candidate")
 
 KINDS: dict[str, type[Value]] = {
     DESIRED.kind: DesiredState,
     DEPLOYMENT.kind: Deployment,
+    CANDIDATE.kind: Candidate,
     "set": SetState,
     "quarantine": Quarantine,
 }

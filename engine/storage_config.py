@@ -1,10 +1,8 @@
 """Where everything is kept that is no record of a topic, `raymirror.storage`, and for how long."""
 
-from engine.jobs.storage import BadStorage, Storage
+from engine.jobs.storage import KEY, BadStorage, Storage
 from engine.property_reader import PropertyReader
 from engine.settings import AUDIT_DAYS
-
-KEY = "raymirror.storage"
 
 
 def read_storage(reader: PropertyReader) -> Storage | None:

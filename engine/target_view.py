@@ -1,8 +1,6 @@
 """Composition: what the target of one flow holds about it, read over a connection of its own, without writing."""
 
 from collections.abc import Iterable
-from types import TracebackType
-from typing import Self
 
 import msgspec
 
@@ -17,6 +15,7 @@ from engine.kafka.flow_clusters import check_clusters
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.partition_ends import partition_ends
 from engine.kafka.reach import SOURCE_WITHIN_S, open_known_source
+from engine.opened import Opened
 from engine.settings import FlowConfig, MirrorConfig
 from engine.state import Key, Value, events_topic
 from policies.model import TopicPartition
@@ -31,7 +30,7 @@ class GroupsTold(msgspec.Struct, frozen=True, kw_only=True):
     newest_ms: int
 
 
-class TargetView:
+class TargetView(Opened):
     """Reads of one flow's target, as an async context; the source is asked by `ends` only.
 
     Raises BrokerUnreachable where the target does not answer, OtherCluster where it is not the one positions name.
@@ -42,19 +41,9 @@ class TargetView:
         self._source, self._client = (client_for(config.clusters[alias], CLIENT_ID) for alias in flow.name)
         self._target = KafkaCluster(self._client, request_timeout_s=flow.request_timeout_s)
 
-    async def __aenter__(self) -> Self:
-        try:
-            await self._client.open()
-            await check_clusters(self._flow, None, self._client)
-        except BaseException:
-            await self._close()
-            raise
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._close()
+    async def _open(self) -> None:
+        await self._client.open()
+        await check_clusters(self._flow, None, self._client)
 
     async def _close(self) -> None:
         await self._source.close()

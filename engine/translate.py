@@ -4,9 +4,8 @@ In a process of its own, without Ray: it reads what copiers wrote, and writes no
 not answer, the group's last checkpoints say where it stood, and since when.
 """
 
-from collections.abc import Coroutine, Sequence
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -14,16 +13,18 @@ from engine.clients import client_for
 from engine.errors import MirrorError
 from engine.flow.checkpoints import CheckpointLog
 from engine.flow.group_commits import GroupCommits
-from engine.flow.last_known import last_known
+from engine.flow.halves import log_spans
+from engine.flow.last_known import LastKnown, last_known
 from engine.flow.ports import Answers, Offsets
 from engine.flow.translations import Place
 from engine.kafka.flow_clusters import check_clusters
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups import KafkaGroups
-from engine.kafka.reach import open_source
+from engine.kafka.reach import open_source, tell_apart
 from engine.maps import translations_of
+from engine.opened import Opened
 from engine.settings import FlowConfig, MirrorConfig
-from policies.groups import GroupState
+from policies.groups import GroupState, Told
 from policies.model import TopicPartition
 
 CLIENT_ID = "raymirror-translate"
@@ -125,10 +126,11 @@ class Translated(msgspec.Struct, frozen=True, kw_only=True):
         return all(row.equal for row in self.rows if row.mirrored)
 
 
-class GroupDesk:
+class GroupDesk(Opened):
     """One group of one flow, over connections of its own, as an async context.
 
-    Raises BrokerUnreachable where the target does not answer, OtherCluster; a source that does not answer is `gone`.
+    Raises BrokerUnreachable where the target does not answer, OtherCluster, SameCluster; a source that does not answer
+    is `gone`.
     """
 
     def __init__(
@@ -150,21 +152,12 @@ class GroupDesk:
         self.gone = ""
         """Why the source cannot be asked; empty where it can."""
 
-    async def __aenter__(self) -> Self:
-        try:
-            source, target = self._clients
-            await target.open()
-            self.gone = await open_source(source)
-            await check_clusters(self._flow, None if self.gone else source, target)
-        except BaseException:
-            await self._close()
-            raise
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._close()
+    async def _open(self) -> None:
+        source, target = self._clients
+        await target.open()
+        self.gone = await open_source(source)
+        await check_clusters(self._flow, None if self.gone else source, target)
+        self.gone = self.gone or await tell_apart(self._flow, source, target)
 
     async def _close(self) -> None:
         await self._log.close()
@@ -206,41 +199,23 @@ class GroupDesk:
         positions = await last_known(
             self._cluster, flow.positions_topic, flow.positions_partitions, flow.position_keys, flow.selection
         )
-        lanes = {one.target: one.lane for one in positions.lanes}
-        places = [
-            Place(lanes[where], where, one.source, one.target, CHECKPOINT, one.metadata)
-            for where, one in sorted(told.items())
-            if where in lanes
-        ]
+        places, others = checkpointed(told, positions, await log_spans(self._cluster, told))
         if apply:
+            self._commits.remember({self._group: told})  # what was told was committed: that alone may be taken back
             await self._commit(places)
         stored = await self._ask(self._target.offsets([self._group]))
         there = await self._ask(self._target.states([self._group]))
+        found = {place.target: msgspec.structs.replace(_row(place, stored), exact=False) for place in places} | others
         stamps = self._log.stamps
-        rows = [
-            msgspec.structs.replace(
-                _row(place, stored), exact=False, as_of_ms=stamps.get((self._group, place.target), -1)
-            )
-            for place in places
-        ]
-        left = [
-            Row(
-                topic=where.topic,
-                partition=where.partition,
-                source_offset=one.source,
-                why_not="a topic of the target that the flow copies nothing to",
-                mirrored=False,
-                as_of_ms=stamps.get((self._group, where), -1),
-            )
-            for where, one in sorted(told.items())
-            if where not in lanes
-        ]
         return Translated(
             flow=str(flow.name),
             group=self._group,
             source_state="unknown",
             target_state=there.value,
-            rows=(*rows, *left),
+            rows=tuple(
+                msgspec.structs.replace(row, as_of_ms=stamps.get((self._group, where), -1))
+                for where, row in found.items()
+            ),
             source=self.gone,
         )
 
@@ -266,6 +241,36 @@ class GroupDesk:
                 row = _row(place, stored)
             rows.append(row)
         return tuple(rows)
+
+
+def checkpointed(
+    told: Mapping[TopicPartition, Told], known: LastKnown, spans: Mapping[TopicPartition, tuple[int, int]]
+) -> tuple[list[Place], dict[TopicPartition, Row]]:
+    """Return the places of a group by its checkpoints, and a row for each other one, by target partition.
+
+    What lies above the end of the target's log, or below its start (`spans`), is moved to it. Where positions could not
+    be read nobody knows of which partition the others are copies: they have no answer then.
+    """
+    lanes = {one.target: one.lane for one in known.lanes}
+    why, unread = "a topic of the target that the flow copies nothing to", next(iter(known.unread.items()), None)
+    if unread is not None:
+        why = f"of which source partition it is a copy is not known: {unread[0]} cannot be read: {unread[1]}"
+    places: list[Place] = []
+    others: dict[TopicPartition, Row] = {}
+    for where, one in sorted(told.items()):
+        if where in lanes:
+            at = one.within(spans.get(where)).target
+            how = CHECKPOINT if at == one.target else f"{CHECKPOINT} ({one.target}), moved into the target's log"
+            places.append(Place(lanes[where], where, one.source, at, how, one.metadata))
+        else:
+            others[where] = Row(
+                topic=where.topic,
+                partition=where.partition,
+                source_offset=one.source,
+                why_not=why,
+                mirrored=unread is not None,
+            )
+    return places, others
 
 
 def _row(place: Place, stored: Offsets) -> Row:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from engine.errors import ConfigError
+from engine.errors import ConfigError, ConfigErrors
 from engine.flow_keys import Layer
 from engine.property_reader import SWITCH, PropertyReader
 from engine.secrets import SECURITY_KEYS
@@ -59,14 +59,16 @@ def _text(ruling: Ruling) -> str:
 
 
 def _refusal(reader: PropertyReader, refused: Mapping[str, Ruling]) -> ConfigError:
-    """Name the first one, and the others behind it, so that a file is mended in one go."""
-    first, *others = refused
-    right = refused[first].right
-    for key in others:
-        right += f"; line {reader.where(key).line}: {key}: {_text(refused[key])}"
-    if any(ruling.fate is Fate.UNSUPPORTED for ruling in refused.values()):
-        right += f"; or set {SWITCH} = warn, which goes on without what is not supported"
-    return reader.where(first).error(refused[first].why, right)
+    """Make an error of each, so that a file is mended in one go."""
+    errors = [_refused(reader, key, ruling) for key, ruling in refused.items()]
+    return errors[0] if len(errors) == 1 else ConfigErrors(*errors)
+
+
+def _refused(reader: PropertyReader, key: str, ruling: Ruling) -> ConfigError:
+    if ruling.fate is not Fate.UNSUPPORTED:
+        return reader.where(key).error(ruling.why, ruling.right)
+    right = f"{ruling.right}; or set {SWITCH} = warn, which goes on without what is not supported"
+    return reader.where(key).error(ruling.why, right).dependent(SWITCH)
 
 
 def _note_needless(reader: PropertyReader, rulings: Mapping[str, Ruling]) -> None:

@@ -152,6 +152,13 @@ class Told(NamedTuple):
     target: int
     metadata: str = ""
 
+    def within(self, span: tuple[int, int] | None) -> "Told":
+        """Return it as the target's log is now: not below its start, not above its end, where records were lost.
+
+        `span`: both, None where they are not known. A commit above the end would skip what is written there next.
+        """
+        return self if span is None else self._replace(target=min(max(self.target, span[0]), span[1]))
+
 
 def tells(known: Told | None, new: Told, *, exact: bool) -> bool:
     """Whether a checkpoint is news.

@@ -16,6 +16,8 @@ _FLAGS = re.compile(r"(?:\(\?[a-zA-Z]+\))+")
 _NEVER = "(?!)"
 _SEPARATORS = re.compile(r"\s*[;\s]\s*")
 _MOST_LOOKED_AT, _MOST_TOLD = 200, 20
+_ANY_NAME = "? ?"
+"""No topic or group has such a name: only a pattern of all names matches it."""
 _LEAST_WORD = re.compile(r"\w{2}")
 
 
@@ -47,10 +49,24 @@ def without_stars(pattern: str) -> str:
 
 
 def idle_patterns(patterns: Sequence[str], names: Sequence[str]) -> list[Idle]:
-    """Return the patterns of a list that match none of some names; of a long list, the first ones are looked at."""
+    """Return the patterns of a list that match none of some names; of a long list, the first ones are looked at.
+
+    One that matches every name is never among them: it says no name that could be written wrongly.
+    """
     looked_at = islice(_one_by_one(patterns), _MOST_LOOKED_AT)
-    idle = [(pattern, flags) for pattern, flags in looked_at if not _matches(flags, pattern, names)]
+    idle = [(pattern, flags) for pattern, flags in looked_at if not _matches(flags, pattern, (*names, _ANY_NAME))]
     return [Idle(pattern, _meant(flags, pattern, names)) for pattern, flags in idle[:_MOST_TOLD]]
+
+
+def excluded_patterns(patterns: Sequence[str], excluded: Sequence[str], names: Sequence[str]) -> list[tuple[str, int]]:
+    """Return the patterns of a list that match names of which another list takes out all, with how many they match."""
+    left_out = PatternList(excluded)
+    found = []
+    for pattern, flags in islice(_one_by_one(patterns), _MOST_LOOKED_AT):
+        matched = list(_matched(flags, pattern, names))
+        if matched and all(map(left_out.matches, matched)):
+            found.append((pattern, len(matched)))
+    return found[:_MOST_TOLD]
 
 
 def _one_by_one(patterns: Sequence[str]) -> Iterator[tuple[str, str]]:
@@ -66,11 +82,15 @@ def _one_by_one(patterns: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _matches(flags: str, pattern: str, names: Iterable[str]) -> bool:
+    return any(True for _ in _matched(flags, pattern, names))
+
+
+def _matched(flags: str, pattern: str, names: Iterable[str]) -> Iterator[str]:
     try:
         matcher = PatternList([flags + _NEVER, pattern])
     except BadPattern:
-        return False
-    return any(map(matcher.matches, names))
+        return iter(())
+    return filter(matcher.matches, names)
 
 
 def _compiles(pattern: str) -> bool:

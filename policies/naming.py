@@ -5,10 +5,12 @@ from typing import Protocol
 HEARTBEATS = "heartbeats"
 DEFAULT_CLASS = "DefaultReplicationPolicy"
 IDENTITY_CLASS = "IdentityReplicationPolicy"
+SHORT_CLASSES = (DEFAULT_CLASS, IDENTITY_CLASS)
+PACKAGE = "org.apache.kafka.connect.mirror."
+"""MM2 finds a policy by its full name only (Java's Class.forName)."""
 _STRIMZI_IDENTITY = "io.strimzi.kafka.connect.mirror.IdentityReplicationPolicy"
 """Strimzi's own of the time when Kafka had none (until 3.0), later a subclass of Kafka's."""
 _OWN_PREFIXES = ("mm2", "raymirror-")
-_PACKAGE = "org.apache.kafka.connect.mirror."
 
 
 class Naming(Protocol):
@@ -137,7 +139,7 @@ def naming_for(
     policy_class: str, source_alias: str, separator: str = ".", *, internal_separator: bool = True
 ) -> DefaultNaming:
     """Return the naming of one of MM2's policy classes, by short or full name. Raises ValueError for another one."""
-    short = policy_class.removeprefix(_PACKAGE)
+    short = policy_class.removeprefix(PACKAGE)
     if short == DEFAULT_CLASS:
         return DefaultNaming(separator, internal_separator=internal_separator)
     if short == IDENTITY_CLASS or policy_class == _STRIMZI_IDENTITY:

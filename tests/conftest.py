@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -73,6 +73,15 @@ def source_cluster(cluster_pair: Pair) -> Cluster:
 def target_cluster(cluster_pair: Pair) -> Cluster:
     """Where records go. Shared: use topic names of your own."""
     return cluster_pair.target
+
+
+@pytest.fixture(scope="session")
+def java() -> Iterator[Any]:
+    """Kafka's own classes, in a JVM beside this process."""
+    from tests.harness.jvm import jvm  # a gateway to Java, which most tests do without
+
+    with jvm() as classes:
+        yield classes
 
 
 @pytest.fixture(scope="session")

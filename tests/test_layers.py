@@ -40,13 +40,15 @@ ALONE = {
 
 # Calls that block a loop, leave an orphan task, or read a clock that jumps; the files that may.
 BANNED_CALLS = {
-    # These run in the main thread of a command, which has no loop, and poll a mirror in another process.
+    # These run in the main thread of a command, which has no loop, and poll a mirror in another process; the idle
+    # agent is a process of its own without a loop.
     "time.sleep": {
         "actors.cli.drain",
         "actors.cli.background",
         "actors.cli.stop",
         "actors.cli.lending",
         "actors.cli.stillness",
+        "actors.idle_agent",
         "actors.mirror",
         "actors.demo.play",
     },

@@ -4,20 +4,21 @@ import argparse
 import sys
 
 import msgspec
-from rich.console import Console
+from rich.console import RenderableType
 from rich.table import Table
 
 from actors.alone import KnownFlow, KnownMirror, KnownPartition, look
 from actors.cli import exits
+from actors.colours import stdout_console
 from actors.instants import clock_text
-from actors.supervisor import UnknownFlow
+from actors.shared_reasons import SharedReasons
+from actors.states import UnknownFlow
 from engine.config import load_config
 from engine.settings import FlowConfig, MirrorConfig
 from policies.words import counted
 
 EVENTS = 8
 """Of each flow, in `status`: as many as a running mirror shows."""
-WIDE = 400  # columns where the output is no terminal, so that nothing is cut
 
 
 def flows_of(config: MirrorConfig, name: str | None) -> tuple[FlowConfig, ...]:
@@ -60,8 +61,19 @@ def lag_alone(args: argparse.Namespace, why: str) -> int:
         answer = {"running": False, "why": why, "at_ms": found.at_ms, "partitions": rows, "unknown": unknown}
         print(msgspec.json.encode(answer).decode())
     else:
-        _console().print(lag_table(rows))
+        show_lag(found, rows, behind=args.behind)
     return say("lag", found)
+
+
+def show_lag(found: KnownMirror, rows: list[KnownPartition], *, behind: bool) -> None:
+    """Print partitions, and of which flows none is known; `behind`: only those that may be behind were asked for."""
+    if rows:
+        stdout_console().print(lag_table(rows))
+    unread = [flow.flow for flow in found.flows if flow.partitions is None]
+    for name in unread:
+        print(f"{name}: how far its partitions are copied is not known")
+    if not rows and not unread:
+        print("no partition is known to be behind" if behind else "no partition that was asked for has a position")
 
 
 def events_alone(args: argparse.Namespace, why: str, since_ms: int) -> tuple[KnownMirror, int]:
@@ -73,7 +85,11 @@ def events_alone(args: argparse.Namespace, why: str, since_ms: int) -> tuple[Kno
 
 def say(command: str, found: KnownMirror) -> int:
     """Say on stderr that no mirror runs and what could not be read; return the exit code that says so."""
-    print(f"raymirror {command}: no mirror runs ({found.why}): this is what the target holds", file=sys.stderr)
+    is_unread = all(flow.is_unread for flow in found.flows)
+    what = (
+        "nothing could be read from the target, so nothing is known" if is_unread else "this is what the target holds"
+    )
+    print(f"raymirror {command}: no mirror runs ({found.why}): {what}", file=sys.stderr)
     for flow in found.flows:
         for what, why in flow.unknown.items():
             print(f"raymirror {command}: {flow.flow}: {what}: not known: {why}", file=sys.stderr)
@@ -82,8 +98,7 @@ def say(command: str, found: KnownMirror) -> int:
 
 def show_flow(flow: KnownFlow, at_ms: int) -> None:
     """Print one flow."""
-    wanted = "nobody said what is wanted" if flow.desired is None else f"wanted: {flow.desired}"
-    print(f"{flow.flow}: no mirror runs, as of {clock_text(at_ms)}; {wanted}")
+    print(f"{flow.flow}: no mirror runs, as of {clock_text(at_ms)}; {_wanted_text(flow)}")
     if flow.owner is not None:
         end = "ended in order" if flow.owner.released else "did not end in order, or still runs elsewhere"
         last = clock_text(flow.owner.at_ms)
@@ -98,10 +113,22 @@ def show_flow(flow: KnownFlow, at_ms: int) -> None:
         print(f"  {counted(flow.groups, 'consumer group')} with checkpoints{newest}")
     for event in (flow.events or ())[-EVENTS:]:
         print(f"  {clock_text(event.at_ms)} {event.severity:<7} {event.text}")
+    if flow.unknown and not flow.is_unread:
+        print(f"  not known, because it could not be read: {', '.join(flow.unknown)}")
 
 
-def lag_table(rows: list[KnownPartition]) -> Table:
+def _wanted_text(flow: KnownFlow) -> str:
+    """Say what is wanted of a flow, or why that is not known."""
+    if flow.is_unread:
+        return "its target could not be read: what is wanted of it and how far it is copied is not known"
+    if not flow.is_state_known:
+        return "what is wanted is not known"
+    return "nobody said what is wanted" if flow.desired is None else f"wanted: {flow.desired}"
+
+
+def lag_table(rows: list[KnownPartition]) -> RenderableType:
     """Draw partitions."""
+    whys = SharedReasons(row.why for row in rows)
     drawn = Table(box=None, pad_edge=False)
     for name in ("flow", "partition"):
         drawn.add_column(name, no_wrap=True)
@@ -113,9 +140,5 @@ def lag_table(rows: list[KnownPartition]) -> Table:
         offsets = ("-" if one is None else f"{one:,}" for one in (row.source_next, row.source_end))
         behind = "unknown" if row.lag_records is None else f"at most {row.lag_records:,}"
         as_of = "-" if row.as_of_ms is None else clock_text(row.as_of_ms)
-        drawn.add_row(row.flow, f"{row.topic}-{row.partition}", *offsets, behind, as_of, row.why)
-    return drawn
-
-
-def _console() -> Console:
-    return Console(width=None if sys.stdout.isatty() else WIDE)
+        drawn.add_row(row.flow, f"{row.topic}-{row.partition}", *offsets, behind, as_of, whys.cell(row.why))
+    return whys.with_legend(drawn)

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 import msgspec
 
 from actors.cli import exits
-from actors.cli.plan import add_scope_arguments, changes_table, chosen, console, scope_of, show
+from actors.cli.plan import add_scope_arguments, changes_table, chosen, scope_of, show
+from actors.colours import stdout_console
 from engine.clock import wall_ms
 from engine.config import load_config
 from engine.config_keeper import config_sync
@@ -86,10 +87,10 @@ def _me() -> str:
 def tell(flow: FlowConfig, looked: Looked, outcomes: list[Outcome]) -> None:
     """Print what was done, what failed, and what is left."""
     failed = [one for one in outcomes if one.failure]
-    show(flow, msgspec.structs.replace(looked, changes=()), console())
+    show(flow, msgspec.structs.replace(looked, changes=()), stdout_console())
     print(f"{flow.name}: {counted(len(outcomes) - len(failed), 'change')} done, {len(failed):,} failed")
     if outcomes:
-        console().print(changes_table(one.change for one in outcomes if not one.failure))
+        stdout_console().print(changes_table(one.change for one in outcomes if not one.failure))
     for one in failed[:SHOWN]:
         print(f"failed: {one.failure}")
     if len(failed) > SHOWN:

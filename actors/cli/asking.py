@@ -3,14 +3,19 @@
 import argparse
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from actors import session
-from actors.mirror import Mirror
+from actors.cli.silent_clusters import SilentMirror, only_answering, silent_mirror
+from actors.local_socket.client import reach
+from actors.requests import AnsweringMirror, MirrorLost
 from actors.status import MirrorStatus
 from engine.clock import wall_ms
-from engine.config import load_config
+
+if TYPE_CHECKING:
+    from actors.mirror import Mirror
 
 
 def add_place_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,8 +39,13 @@ def add_config_argument(parser: argparse.ArgumentParser) -> None:
 class NoConfigGiven(session.NoMirror):
     """No mirror runs, and without a configuration nobody knows which target to ask."""
 
+    def __init__(self, none: session.NoMirror) -> None:
+        super().__init__(none.looked, none.ended)
+        self.args = (none,)
+        self.none = none
+
     def __str__(self) -> str:
-        return f"{super().__str__()}; or let this command work from what the target holds: --config FILE"
+        return f"{self.none}; or let this command work from what the target holds: --config FILE"
 
 
 def why_none(args: argparse.Namespace, none: session.NoMirror) -> str:
@@ -44,15 +54,19 @@ def why_none(args: argparse.Namespace, none: session.NoMirror) -> str:
     Raises NoConfigGiven without that; a mirror that ends, or has ended, is told of as it is.
     """
     ends = isinstance(none, session.MirrorEnds)
-    if args.config is not None:
-        return str(none) if ends else none.ended or none.looked
-    raise none if ends else NoConfigGiven(none.looked, none.ended) from none
+    if args.config is None:
+        raise none if ends else NoConfigGiven(none) from none
+    if isinstance(none, SilentMirror):
+        return none.looked
+    return str(none) if ends else none.ended or none.looked
 
 
 def is_of_others(args: argparse.Namespace, status: MirrorStatus) -> str:
     """Say why the mirror that was found is none of the configuration that was given; empty where it is, or none was."""
     if args.config is None or args.address or args.mirror:
         return ""
+    from engine.config import load_config  # heavy, and needed here only
+
     there = {flow.flow for flow in status.flows}
     if any(str(flow.name) in there for flow in load_config(args.config).flows):
         return ""
@@ -60,25 +74,61 @@ def is_of_others(args: argparse.Namespace, status: MirrorStatus) -> str:
 
 
 @contextmanager
-def running_mirror(args: argparse.Namespace) -> Iterator[tuple[Mirror, session.MirrorPlace]]:
-    """Connect to the running mirror. Raises NoMirror (MirrorEnds: it ends just now), SeveralMirrors, MirrorLost.
+def running_mirror(args: argparse.Namespace) -> Iterator[tuple[AnsweringMirror, session.MirrorPlace]]:
+    """Reach the running mirror: by its socket where it is on this machine and no address is given, else through Ray.
 
-    One that ends, or has ended meanwhile, says so, and not that it does not answer.
+    Raises NoMirror (MirrorEnds: it ends just now), SeveralMirrors, MirrorLost. One that ends, or has ended meanwhile,
+    says so, and not that it does not answer.
     """
-    place = session.find(args.address, args.mirror, os.environ)
+    place = _find(args)
+    local = None if args.address else reach(place)
+    if local is None:
+        with _through_ray(place) as mirror:
+            yield mirror, place
+        return
+    with closing(local), _told_if_ended(place):
+        yield local, place
+
+
+@contextmanager
+def mirror_on_ray(args: argparse.Namespace) -> Iterator[tuple["Mirror", session.MirrorPlace]]:
+    """Connect to the Ray of the running mirror, for what needs more than its supervisor. Raises as `running_mirror`."""
+    place = _find(args)
+    with _through_ray(place) as mirror:
+        yield mirror, place
+
+
+def _find(args: argparse.Namespace) -> session.MirrorPlace:
+    try:
+        place = session.find(args.address, args.mirror, os.environ)
+    except session.SeveralMirrors as several:
+        place = only_answering(several, os.environ)
     session.refuse_ended(place, wall_ms(), os.environ)
+    return place
+
+
+@contextmanager
+def _through_ray(place: session.MirrorPlace) -> Iterator["Mirror"]:
     from actors.connect import RayUnreachable, attach
-    from actors.mirror import MirrorLost, join
+    from actors.mirror import join
 
     try:
         connection = attach(place.address, local=place.local)
     except RayUnreachable as unreachable:
         session.refuse_ended(place, wall_ms(), os.environ)
-        raise session.NoMirror(str(unreachable)) from unreachable
+        raise silent_mirror(place, str(unreachable), os.environ) from unreachable
     try:
-        yield join(connection, place), place
+        with _told_if_ended(place):
+            yield join(connection, place)
+    finally:
+        connection.close()
+
+
+@contextmanager
+def _told_if_ended(place: session.MirrorPlace) -> Iterator[None]:
+    """Say of a mirror that does not answer that it ends or has ended, where that is known."""
+    try:
+        yield
     except (MirrorLost, session.NoMirror):
         session.refuse_ended(place, wall_ms(), os.environ)
         raise
-    finally:
-        connection.close()

@@ -2,15 +2,14 @@
 
 import argparse
 import sys
-from pathlib import Path
 
 import msgspec
-from rich.console import Console
 from rich.table import Table
 
 from actors.cli import exits
-from actors.cli.flags import add_flow_argument
+from actors.cli.flags import add_config_place, add_flow_argument
 from actors.cli.questions import BadQuestion
+from actors.colours import stdout_console
 from actors.instants import clock_text, instant_ms
 from engine.clock import wall_ms
 from engine.config import load_config
@@ -19,12 +18,11 @@ from engine.jobs.audit_store import audit_store
 from policies.words import counted
 
 HELP = "show what was changed on the copies, by whom, when and why"
-WIDE = 400  # columns where the output is no terminal, so that nothing is cut
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties")
+    add_config_place(parser, "mm2.properties")
     parser.add_argument("topic", nargs="?", metavar="TOPIC", help="by its name on either side; default: everything")
     parser.add_argument("--since", metavar="TIME", help="30s, 10m, 2h, 1d ago, or an instant; default: from the start")
     add_flow_argument(parser)
@@ -46,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         for row in rows:
             sys.stdout.write(msgspec.json.encode(row).decode() + "\n")
     elif rows:
-        Console(width=None if sys.stdout.isatty() else WIDE, highlight=False).print(table(rows))
+        stdout_console().print(table(rows))
     else:
         print("nothing was changed")
     return exits.OK

@@ -4,12 +4,20 @@ import os
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
+from typing import NamedTuple
 
 from actors import session
+from actors.cli import exits
+from actors.local_socket.client import reach
+from actors.reservation import refuse_starting
+from actors.status import MirrorStatus
 from engine.errors import MirrorError
 
 READY_S = 120.0
+BEGUN_S = 30.0
+"""How long a mirror that answers may take until it copies, waits or ends; a slower one is said to run all the same."""
 POLL_S = 0.2
 
 
@@ -27,9 +35,9 @@ class NotStarted(MirrorError):
 
 
 def run_in_background(config: Path, namespace: str, log_file: Path | None = None) -> str:
-    """Start `raymirror run` without this terminal, wait until its mirror can be asked, say where it is.
+    """Start `raymirror run` without this terminal, wait until its mirror has begun, say where it is.
 
-    Raises NotStarted.
+    Raises NotStarted, AlreadyRunning, AlreadyStarting.
     """
     name = namespace.removeprefix(session.PREFIX)
     log = log_file.absolute() if log_file else session.folder(os.environ) / f"{namespace}.log"
@@ -42,17 +50,83 @@ def run_in_background(config: Path, namespace: str, log_file: Path | None = None
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
-    deadline = time.monotonic() + READY_S
-    while not any(state.namespace == namespace and state.pid == child.pid for state in session.living(os.environ)):
-        if child.poll() is not None:
-            raise NotStarted(f"process {child.pid} ended with exit code {child.returncode}", str(log))
-        if time.monotonic() > deadline:
-            raise NotStarted(f"process {child.pid} is not ready after {READY_S:.0f} s", str(log))
-        time.sleep(POLL_S)
+    _await_start(Child(child, config, namespace, log))
     return (
         f"mirror {name} runs in process {child.pid}; its output goes to {log}\n"
         f"see it: raymirror status --mirror {name}; end it: raymirror stop --mirror {name}"
     )
+
+
+class Child(NamedTuple):
+    """A `run` in the background."""
+
+    process: subprocess.Popen[bytes]
+    config: Path
+    namespace: str
+    log: Path
+
+    def refuse_ended(self, why: str = "") -> None:
+        """Raise AlreadyRunning or AlreadyStarting if the process ended because of another `run`, else NotStarted if it
+        has ended.
+        """
+        if self.process.poll() is None:
+            return
+        if self.process.returncode == exits.UNUSABLE:
+            config = str(self.config.resolve())
+            session.refuse_second(self.namespace, os.environ, config=config)
+            refuse_starting(self.namespace, config, os.environ)
+        ended = f"process {self.process.pid} ended with exit code {self.process.returncode}"
+        raise NotStarted(f"{ended}: {why}" if why else ended, str(self.log))
+
+    def place(self) -> session.MirrorPlace | None:
+        """Find its mirror; None before it can be asked."""
+        try:
+            place = session.find(None, self.namespace, {**os.environ, "RAY_ADDRESS": ""})
+        except session.NoMirror:
+            return None
+        return place if place.pid == self.process.pid else None
+
+
+def _await_start(child: Child) -> None:
+    """Wait until the mirror can be asked, and then, shorter, until it has begun: another mirror may own its flows, and
+    then it ends by itself. Raises NotStarted, AlreadyRunning, AlreadyStarting.
+    """
+    ready_by = time.monotonic() + READY_S
+    while (place := child.place()) is None:
+        child.refuse_ended()
+        if time.monotonic() > ready_by:
+            raise NotStarted(f"process {child.process.pid} is not ready after {READY_S:.0f} s", str(child.log))
+        time.sleep(POLL_S)
+    begun_by = time.monotonic() + BEGUN_S
+    refused = ""
+    while time.monotonic() < begun_by:
+        child.refuse_ended(refused)
+        status = _status(place)
+        if status is not None and has_begun(status):
+            return
+        refused = status.refused if status is not None and status.refused else refused
+        time.sleep(POLL_S)
+
+
+def has_begun(status: MirrorStatus) -> bool:
+    """Whether some flow is known to be this mirror's: its topics were discovered. One that waits for a cluster may tell
+    nothing for hours, and counts too.
+    """
+    if status.phase == "running":  # which says no more than that its copiers are ready
+        return any(flow.topics or flow.is_lag_known for flow in status.flows)
+    return status.phase == "waiting"
+
+
+def _status(place: session.MirrorPlace) -> MirrorStatus | None:
+    """Ask the mirror by its socket; None where it does not answer, or has none."""
+    mirror = reach(place)
+    if mirror is None:
+        return None
+    with closing(mirror):
+        try:
+            return mirror.status()
+        except MirrorError:
+            return None
 
 
 def _private(path: str, flags: int) -> int:

@@ -2,16 +2,19 @@
 
 import argparse
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
-from actors.checks import prepare
+from actors.checks import prepare, with_clusters
 from actors.cli import exits
-from actors.cli.flags import add_json_argument, say_facts
+from actors.cli.flags import add_config_place, add_json_argument, say_facts
+from actors.colours import stdout_console
+from engine.errors import ConfigError, MirrorError
 from engine.file_kind import worded
 from engine.preflight import FlowPreview
+from engine.settings import ConfigWarning, MirrorConfig
 from policies.words import counted
 
 HELP = "read a configuration and say what is wrong or missing; changes nothing"
@@ -20,15 +23,18 @@ TOPICS_SHOWN = 20
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties or mirror.yaml")
+    add_config_place(parser)
     add_json_argument(parser)
 
 
 def run(args: argparse.Namespace) -> int:
     """Check and tell. Raises ConfigError, BrokerUnreachable, KafkaRefusal, NotReady: exit code 2."""
-    config, flows = prepare(args.config)
-    for warning in config.warnings:
-        print(f"warning: {args.config}: {worded(str(warning), args.config)}", file=sys.stderr)
+    try:
+        config, flows = _prepare(args.config)
+    except MirrorError as error:
+        say_facts(args, config=str(args.config), ready=False, problems=problems_of(error, args.config))
+        raise
+    _warn(config.warnings, args.config)
     if args.json:
         say_facts(args, config=str(args.config), ready=True, warnings=config.warnings, notes=config.notes, flows=flows)
         return exits.OK
@@ -36,8 +42,30 @@ def run(args: argparse.Namespace) -> int:
         print(f"note: {args.config}: {note}")
     for flow in flows:
         show(flow)
-    print("ready: raymirror run", args.config)
+    copies = any(flow.topics for flow in flows)
+    print(f"{'ready' if copies else 'ready, but copies nothing: no topic matches'}: raymirror run", args.config)
     return exits.OK
+
+
+def _prepare(path: Path) -> tuple[MirrorConfig, tuple[FlowPreview, ...]]:
+    """Read the file and ask the clusters, these also where the file has mistakes. Raises what `run` does."""
+    try:
+        return prepare(path)
+    except ConfigError as wrong:
+        error, doubts = with_clusters(path, wrong)
+        _warn(doubts, path)
+        raise error from None
+
+
+def _warn(warnings: Sequence[ConfigWarning], path: Path) -> None:
+    for warning in warnings:
+        print(f"warning: {path}: {worded(str(warning), path)}", file=sys.stderr)
+
+
+def problems_of(error: MirrorError, config: Path) -> list[str]:
+    """Give what an error says as a list, one text for each thing that is wrong."""
+    found = getattr(error, "problems", ()) or (str(error),)
+    return [worded(one, config) for one in found]
 
 
 def show(flow: FlowPreview) -> None:
@@ -55,6 +83,6 @@ def show(flow: FlowPreview) -> None:
     for topic in flow.topics[:TOPICS_SHOWN]:
         table.add_row(topic.source, topic.target, str(topic.partitions), "there" if topic.exists else "will be created")
     if flow.topics:
-        Console().print(table)
+        stdout_console().print(table)
     if len(flow.topics) > TOPICS_SHOWN:
         print(f"and {len(flow.topics) - TOPICS_SHOWN} more")

@@ -4,10 +4,9 @@ import argparse
 import sys
 import time
 
-from rich.console import Console
-
 from actors.cli import exits
 from actors.cli.flags import add_json_argument, say_facts
+from actors.colours import stdout_console
 
 HELP = "two real clusters, a live mirror, a proof of the copy"
 
@@ -32,6 +31,6 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         say_facts(args, whole=outcome.is_whole, partitions=outcome.verdicts, copy_s=outcome.copy_s)
     else:
-        Console().print(verdict_table(outcome))
+        stdout_console().print(verdict_table(outcome))
         print(total_line(outcome, time.monotonic() - began_at))
     return exits.OK if outcome.is_whole else exits.FAILED

@@ -9,7 +9,7 @@ import sys
 import time
 
 from actors.cli import exits
-from actors.cli.asking import add_place_arguments, running_mirror
+from actors.cli.asking import add_place_arguments, mirror_on_ray
 from actors.cli.flags import add_json_argument, say, say_facts
 from policies.words import counted
 
@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Empty the node. Exit code 1 if copiers are there still. Raises NoMirror, NodeStays."""
-    with running_mirror(args) as (mirror, _):
+    with mirror_on_ray(args) as (mirror, _):
         node = mirror.connection.this_node() if args.node == THIS else args.node
         mirror.connection.announce_end(node, args.timeout)
         deadline = time.monotonic() + args.timeout

@@ -49,10 +49,11 @@ def lanes_of(mirror: Mirror, flow: FlowConfig) -> list[LaneProgress]:
 async def drain(mirror: Mirror, flow: FlowConfig, asked: Asked, give_up_at_s: float) -> Ends:
     """Wait until all that can be copied is, or time is up; return the ends that were waited for.
 
-    An end that is not known at first is asked for again while others are copied, and for as long as a new leader may
-    take: it is not waited for beyond that. Raises MirrorLost.
+    Heartbeats are not waited for: the mirror itself writes them all the time. An end that is not known at first is
+    asked for again while others are copied, and for as long as a new leader may take: it is not waited for beyond that.
+    Raises MirrorLost.
     """
-    ends = await asked.ends(names(lanes_of(mirror, flow)))
+    ends = (await asked.ends(names(lanes_of(mirror, flow)))).without(flow.naming.is_heartbeats_topic)
     leaders_until_s = min(give_up_at_s, now_s() + LEADERS_S)
     again_at_s = now_s() + AGAIN_S
     while not ends.gone and now_s() < give_up_at_s:

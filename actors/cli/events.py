@@ -6,7 +6,6 @@ import sys
 import msgspec
 
 from actors.cli import exits
-from actors.cli.alone import events_alone
 from actors.cli.asking import add_config_argument, add_place_arguments, is_of_others, running_mirror, why_none
 from actors.cli.flags import add_flow_argument
 from actors.colours import print_severity
@@ -44,9 +43,14 @@ def run(args: argparse.Namespace) -> int:
     else:
         events, why = status.events, is_of_others(args, status)
     if why:
-        found, code = events_alone(args, why, since_ms)
-        events = tuple(event for flow in found.flows for event in flow.events or ())
-    for event in chosen(events, args.flow, since_ms, args.severity):
+        from actors.cli.alone import events_alone  # Kafka's clients: heavy, and needed here only
+
+        kept, code = events_alone(args, why, since_ms)
+        events = tuple(event for flow in kept.flows for event in flow.events or ())
+    found = chosen(events, args.flow, since_ms, args.severity)
+    if not found and not args.json:
+        print(f"no events{' so grave' if args.severity != SEVERITIES[0] else ''} are known", file=sys.stderr)
+    for event in found:
         if args.json:
             sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
         else:

@@ -10,6 +10,7 @@ import argparse
 import asyncio
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -17,28 +18,40 @@ import msgspec
 
 from actors import session
 from actors.cli import exits
-from actors.cli.asking import add_place_arguments, running_mirror, why_none
+from actors.cli.asking import add_place_arguments, mirror_on_ray, why_none
 from actors.cli.draining import Budget, drain, lanes_of
 from actors.cli.failover_alone import fail_over_alone
 from actors.cli.failover_outcome import Result, outcome_of
-from actors.cli.failover_tables import show_alone, show_back, show_outcome
+from actors.cli.failover_stored import Judged, judged_by_positions
+from actors.cli.failover_tables import (
+    show_alone,
+    show_back,
+    show_other_writers,
+    show_outcome,
+    show_undiscovered,
+    stopped_text,
+)
 from actors.cli.flags import add_needed_flow_argument
 from actors.cli.stillness import comes_to_rest, until
 from actors.mirror import Mirror, MirrorLost
-from actors.states import Command
-from actors.supervisor import UnknownFlow
+from actors.states import Command, UnknownFlow
 from engine.clock import wall_ms
 from engine.config import load_config
 from engine.core.drain import Ends, absent_lanes, judged, undrained
+from engine.core.progress import LaneProgress
 from engine.core.rpo import rpo_of
 from engine.errors import MirrorError
 from engine.failover import Failover
-from engine.flow.way_back import BackRow
+from engine.flow.other_writers import OtherWriters
+from engine.flow.way_back import BackRow, with_commits
 from engine.settings import FlowConfig, MirrorConfig
+from policies.model import TopicPartition
 
 HELP = "end the copying of a flow, its consumer groups standing on the target where they stood on the source"
 SETTLE_S = 25.0
 """For copiers to end, behind the time that was given."""
+NEVER_FOUND = "the mirror has never found it on the source"
+"""Why a partition is not copied that has a position, where discovery of topics never succeeded."""
 NOTED_S = 10.0
 """For `run` to see that its mirror ends: it looks once a second."""
 
@@ -93,9 +106,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = (
         "exit codes: 0 the flow is stopped, every partition is drained and every group is equal (with --back:"
         " translated, and committed where asked), 4 it is stopped and some partition is not drained, or some group not"
-        " equal: which and why is printed, 1 the flow did not stop in time, or is paused, or the failover did not"
-        " finish, 2 bad input, or a mirror elsewhere has the flow, 3 no mirror running, and no --config; with --config"
-        " and no mirror the flow is failed over from what its target holds, whether the source answers or not"
+        " equal: which and why is printed; topics of heartbeats do not count, 1 the flow did not stop in time, or is"
+        " paused, or the failover did not finish, 2 bad input, or a mirror elsewhere has the flow, 3 no mirror"
+        " running, and no --config; with --config and no mirror the flow is failed over from what its target holds,"
+        " whether the source answers or not"
     )
 
 
@@ -109,9 +123,21 @@ def run(args: argparse.Namespace) -> int:
     else:
         if result.without_mirror:
             show_alone(result)
-        show_outcome(result.rpo, result.partitions, result.standing, gone=result.source)
+        elif result.undiscovered:
+            show_undiscovered(result)
+        is_alone = bool(result.without_mirror)
+        are_listed = is_alone or result.undiscovered
+        show_outcome(result.rpo, result.partitions, result.standing, gone=result.source, are_listed=are_listed)
+        if result.stopped:
+            print(stopped_text(result.flow, without_mirror=is_alone))
     if not result.stopped:
         print(f"raymirror failover: {args.flow} still stops; see: raymirror status", file=sys.stderr)
+    if result.unremembered:
+        print(
+            f"raymirror failover: that {args.flow} is stopped is not remembered yet: the target could not be written"
+            " to; a mirror that starts anew before it is may copy again",
+            file=sys.stderr,
+        )
     return result.exit_code
 
 
@@ -120,7 +146,7 @@ def with_mirror(args: argparse.Namespace) -> Result:
     with ExitStack() as stack:
         mirror, why = None, ""
         try:
-            mirror, place = stack.enter_context(running_mirror(args))
+            mirror, place = stack.enter_context(mirror_on_ray(args))
         except session.NoMirror as none:
             why = why_none(args, none)
         if mirror is None:
@@ -132,7 +158,7 @@ def with_mirror(args: argparse.Namespace) -> Result:
                 raise UnknownFlow(args.flow, names)
             return alone(args, f"the mirror that runs here copies {' and '.join(names)}")
         config = load_config(args.config or Path(status.config_path))
-        result = asyncio.run(fail_over(mirror, config, chosen(config, args.flow), args))
+        result = asyncio.run(fail_over(mirror, place, config, chosen(config, args.flow), args))
         if result.stopped and place.pid and not is_noted(place) and mirror_ends(mirror):
             until(NOTED_S, lambda: is_noted(place))  # whoever asks next is told at once that it ends
         return result
@@ -157,7 +183,9 @@ def chosen(config: MirrorConfig, name: str) -> FlowConfig:
     raise UnknownFlow(name, tuple(str(flow.name) for flow in config.flows))
 
 
-async def fail_over(mirror: Mirror, config: MirrorConfig, flow: FlowConfig, args: argparse.Namespace) -> Result:
+async def fail_over(
+    mirror: Mirror, place: session.MirrorPlace, config: MirrorConfig, flow: FlowConfig, args: argparse.Namespace
+) -> Result:
     """Drain or not, pause, hold the groups, stop. Raises MirrorLost, BrokerUnreachable (the target), Unfinished."""
     name, budget = str(flow.name), Budget(args.timeout)
     async with Failover(config, flow) as asked:
@@ -166,30 +194,65 @@ async def fail_over(mirror: Mirror, config: MirrorConfig, flow: FlowConfig, args
         mirror.command(Command.PAUSE, name)
         try:
             comes_to_rest(mirror, name, (), budget.left_s / 2)
-            lanes, ends = lanes_of(mirror, flow), await asked.ends(before.keys())
-            lanes += absent_lanes(lanes, ends)
-            partitions = judged(lanes, before, waited_for, ends)
+            found = await judged_at_rest(mirror, flow, asked, before, waited_for)
             standing = await asked.hold(
-                budget.left_s, commit=not args.no_commit, undrained=undrained(partitions), gone=ends.gone
+                budget.left_s, commit=not args.no_commit, undrained=undrained(found.partitions), gone=found.ends.gone
             )
         except MirrorError as failure:
             raise Unfinished(name, str(failure)) from failure
         except (KeyboardInterrupt, asyncio.CancelledError):
             print(Unfinished(name, "interrupted"), file=sys.stderr)
             raise
-    mirror.fail_over(name, outcome_of(partitions, standing))
-    stopped = until(SETTLE_S, lambda: has_stopped(mirror, name))
-    rpo = rpo_of(lanes, ends.ends, wall_ms())
-    return Result(flow=name, source=ends.gone, partitions=partitions, rpo=rpo, standing=standing, stopped=stopped)
+    mirror.fail_over(name, outcome_of(found.partitions, standing, is_whole=found.is_whole))
+    ending = Ending(mirror, place, name)
+    stopped = until(SETTLE_S, ending.is_over)
+    return Result(
+        flow=name,
+        source=found.ends.gone,
+        partitions=found.partitions,
+        rpo=rpo_of(found.lanes, found.ends.ends, wall_ms()),
+        standing=standing,
+        stopped=stopped,
+        unremembered=ending.unremembered,
+        unread=found.unread,
+        undiscovered=found.by_positions,
+    )
 
 
-def has_stopped(mirror: Mirror, name: str) -> bool:
-    """Whether no copier of the flow is left; a mirror that has ended with its last flow has none."""
-    try:
-        status = mirror.status()
-    except MirrorLost:
-        return True
-    return status.phase == "stopped" or all(copier.flow != name for copier in status.copiers)
+async def judged_at_rest(
+    mirror: Mirror, flow: FlowConfig, asked: Failover, before: Mapping[TopicPartition, LaneProgress], waited_for: Ends
+) -> Judged:
+    """Judge the partitions of a paused flow; by the target's positions where its mirror has never found any.
+
+    No copier has told of them then, and none is not the same as none left. Raises what `Failover.stored` raises.
+    """
+    if any(one.flow == str(flow.name) and one.is_undiscovered for one in mirror.status().flows):
+        return await judged_by_positions(asked, flow, await asked.stored(), NEVER_FOUND)
+    lanes, ends = lanes_of(mirror, flow), await asked.ends(before.keys())
+    lanes += absent_lanes(lanes, ends)
+    partitions = judged(lanes, before, waited_for, ends, flow.naming.is_heartbeats_topic)
+    return Judged(lanes=lanes, ends=ends, partitions=partitions)
+
+
+class Ending:
+    """The end of a flow that was failed over, as its mirror tells it."""
+
+    def __init__(self, mirror: Mirror, place: session.MirrorPlace, flow: str) -> None:
+        self._mirror, self._place, self._flow = mirror, place, flow
+        self.unremembered = False
+        """Whether, when that was told last, the target did not say yet that the flow is stopped."""
+
+    def is_over(self) -> bool:
+        """Whether no copier of the flow is left; a mirror that has ended with its last flow has none.
+
+        One that only does not answer may have all of them.
+        """
+        try:
+            status = self._mirror.status()
+        except MirrorLost as lost:
+            return lost.has_ended or (bool(self._place.pid) and is_noted(self._place))
+        self.unremembered = self._flow in status.unremembered
+        return status.phase == "stopped" or all(copier.flow != self._flow for copier in status.copiers)
 
 
 def mirror_ends(mirror: Mirror) -> bool:
@@ -215,12 +278,21 @@ def is_noted(place: session.MirrorPlace) -> bool:
 def back(args: argparse.Namespace) -> int:
     """Translate, commit where asked, tell. Raises ConfigError, NoConfig, UnknownFlow, BrokerUnreachable."""
     config = load_config(args.config or named_config(args))
-    rows, failed = asyncio.run(go_back(config, chosen(config, args.flow), args))
+    rows, failed, others = asyncio.run(go_back(config, chosen(config, args.flow), args))
     if args.json:
         found = [{**msgspec.to_builtins(row), "settled": row.settled} for row in rows]
-        print(msgspec.json.encode({"flow": args.flow, "partitions": found, "failed": failed}).decode())
+        answer = {
+            "flow": args.flow,
+            "partitions": found,
+            "failed": failed,
+            "other_writers": msgspec.to_builtins(others),
+        }
+        if args.apply:
+            answer["committed"] = sum(row.committed >= 0 for row in rows)
+        print(msgspec.json.encode(answer).decode())
     else:
-        show_back(rows, failed)
+        show_back(rows, failed, applied=args.apply)
+        show_other_writers(others)
     answered = all(row.source_offset >= 0 for row in rows)
     done = all(row.settled for row in rows) if args.apply else True
     return exits.OK if answered and done and not failed else exits.NOT_EQUAL
@@ -229,7 +301,7 @@ def back(args: argparse.Namespace) -> int:
 def named_config(args: argparse.Namespace) -> Path:
     """Return the configuration of the running mirror. Raises NoConfig."""
     try:
-        with running_mirror(args) as (mirror, _):
+        with mirror_on_ray(args) as (mirror, _):
             return Path(mirror.status().config_path)
     except session.NoMirror as none:
         raise NoConfig from none
@@ -237,13 +309,14 @@ def named_config(args: argparse.Namespace) -> Path:
 
 async def go_back(
     config: MirrorConfig, flow: FlowConfig, args: argparse.Namespace
-) -> tuple[list[BackRow], dict[str, str]]:
-    """Translate the groups; with `--apply` commit, and look again."""
+) -> tuple[list[BackRow], dict[str, str], OtherWriters]:
+    """Look for other writers and translate the groups; with `--apply` commit, and look again."""
     async with Failover(config, flow) as asked:
         way = await asked.way_back(backwards=args.backwards)
+        others = await asked.other_writers()
         rows, failed = await way.look()
         if args.apply:
-            refused = await way.apply(rows)
-            rows, failed = await way.look()
-            failed |= refused
-        return rows, failed
+            committed, refused = await way.apply(rows)
+            seen, failed = await way.look()
+            rows, failed = with_commits(seen, committed), failed | refused
+        return rows, failed, others

@@ -11,29 +11,26 @@ import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
-import msgspec
-
 from actors import session
 from actors.cli import exits
 from actors.cli.draining import Budget
 from actors.cli.failover_outcome import Result, outcome_of
+from actors.cli.failover_stored import judged_by_positions
 from actors.events import KINDS, FailedOver
 from actors.launch import code_version, usual_name
 from engine.clock import wall_ms
-from engine.core.drain import Ends, PartitionDrain, absent_lanes, judged, undrained
+from engine.core.drain import undrained
 from engine.core.events import Event
-from engine.core.progress import LaneProgress
 from engine.core.rpo import rpo_of
 from engine.errors import MirrorError
 from engine.event_keeper import EventKeeper
 from engine.failover import Failover
-from engine.flow.last_known import LastKnown, NothingKnown
+from engine.flow.last_known import NO_MIRROR, NothingKnown
 from engine.flow.state_terms import StateTerms
 from engine.holding import held
 from engine.settings import FlowConfig, MirrorConfig
 from engine.state import DESIRED, Deployment, DesiredState, Holder, Key, Value, owner_of
 from engine.state_keeper import StateKeeper
-from policies.model import TopicPartition
 
 EVENT_S = 10.0
 """For the event of the failover to be written; it is worth no longer wait."""
@@ -82,18 +79,18 @@ async def fail_over_alone(
             )
         async with _held(config, flow, name) as keeper:
             budget = Budget(timeout_s)
-            found = await asked.stored()
-            lanes, ends = await _lanes(asked, found)
-            partitions = _dated(judged(lanes, {}, Ends(), ends), found)
-            standing = await asked.hold(budget.left_s, commit=commit, undrained=undrained(partitions), gone=ends.gone)
+            found = await judged_by_positions(asked, flow, await asked.stored(), NO_MIRROR)
+            standing = await asked.hold(
+                budget.left_s, commit=commit, undrained=undrained(found.partitions), gone=found.ends.gone
+            )
             await keeper.put({DESIRED: _stopped(keeper.load())})
-            outcome = outcome_of(partitions, standing)
+            outcome = outcome_of(found.partitions, standing, is_whole=found.is_whole)
             unsaid = await _write_down(config, flow, FailedOver(flow=flow.name, outcome=outcome))
     return Result(
         flow=str(flow.name),
-        source=ends.gone,
-        partitions=partitions,
-        rpo=rpo_of(lanes, ends.ends, wall_ms()),
+        source=found.ends.gone,
+        partitions=found.partitions,
+        rpo=rpo_of(found.lanes, found.ends.ends, wall_ms()),
         standing=standing,
         stopped=True,
         without_mirror=why,
@@ -103,26 +100,14 @@ async def fail_over_alone(
     )
 
 
-async def _lanes(asked: Failover, found: LastKnown) -> tuple[list[LaneProgress], Ends]:
-    """Return every partition that has a position, or that the source lists, and where the source ends."""
-    lanes = [one.progress() for one in found.lanes]
-    ends = await asked.ends([lane.lane for lane in lanes])
-    return lanes + absent_lanes(lanes, ends), ends
-
-
-def _dated(partitions: tuple[PartitionDrain, ...], found: LastKnown) -> tuple[PartitionDrain, ...]:
-    """Say of each partition when the position was written that it is judged by."""
-    stamps = {one.lane: one.at_ms for one in found.lanes}
-    return tuple(
-        msgspec.structs.replace(row, as_of_ms=stamps.get(TopicPartition(row.topic, row.partition), -1))
-        for row in partitions
-    )
-
-
 def _holder(config: MirrorConfig, mirror: str) -> Holder:
-    """Return who takes the flow: a deployment of this machine's, at a start of its own."""
+    """Return who takes the flow, at a start of its own.
+
+    It is no kin of the mirror's: a mirror that is cut off copies for as long as its own lease may run, whoever asks.
+    """
+    deployment = config.deployment_id or session.deployment_id(os.environ)
     return Holder(
-        deployment_id=config.deployment_id or session.deployment_id(os.environ),
+        deployment_id=f"{deployment} (failover)",
         instance_id=uuid.uuid4().hex,
         mirror=f"{mirror} (failover)",
         version=code_version(),

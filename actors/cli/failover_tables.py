@@ -1,38 +1,58 @@
 """What `raymirror failover` prints."""
 
-import sys
 from collections.abc import Mapping, Sequence
 
-from rich.console import Console
+from rich.console import RenderableType
 from rich.table import Table
 
 from actors.cli.failover_outcome import Result
+from actors.colours import stdout_console
+from actors.found_by import found_text
 from actors.instants import clock_text
-from engine.core.drain import PartitionDrain
+from actors.shared_reasons import SharedReasons
+from engine.core.drain import PartitionDrain, uncounted
 from engine.core.rpo import TopicRpo
+from engine.flow.other_writers import OtherWriters
 from engine.flow.standing import Standing
 from engine.flow.way_back import BackRow
 from policies.words import counted
 
-WIDE = 400  # columns where the output is no terminal, so that nothing is cut
 ROWS = 50
+WILL_STOP = (
+    "these partitions stop when raymirror run takes them up again (event foreign_writer), unless MM2 copied the records"
+    " from the source; to append behind them, set raymirror.foreign.writer = continue before"
+)
+WILL_GO_ON = (
+    "raymirror run appends behind them (raymirror.foreign.writer = continue), with an event foreign_writer for each"
+    " partition"
+)
 
 
 def show_outcome(
-    rpo: Sequence[TopicRpo], partitions: Sequence[PartitionDrain], standing: Standing, *, gone: str
+    rpo: Sequence[TopicRpo],
+    partitions: Sequence[PartitionDrain],
+    standing: Standing,
+    *,
+    gone: str,
+    are_listed: bool = False,
 ) -> None:
-    """Print what a failover left: topics, partitions that are not drained, and groups that are not equal."""
-    left = [row for row in partitions if not row.drained]
+    """Print what a failover left: topics, partitions that are not drained, and groups that are not equal.
+
+    `are_listed`: every partition has been printed already, with why it is not drained.
+    """
+    left = [row for row in partitions if row.why and not row.heartbeats]
     if gone:
         print(f"the source does not answer ({gone}): stopped at the point reached; what it holds beyond is not known")
     elif left:
         print(f"stopped at the point reached: {len(left)} of {counted(len(partitions), 'partition')} not drained")
-    console = Console(width=None if sys.stdout.isatty() else WIDE)
+    console = stdout_console()
     console.print(rpo_table(rpo))
-    if left and not gone:
+    if left and not are_listed:
         console.print(drain_table(left[:ROWS]))
         if len(left) > ROWS:
             print(f"and {counted(len(left) - ROWS, 'more partition')} not drained; all of them with --json")
+    if text := heartbeats_text(partitions):
+        print(text)
     unequal, groups = standing.unequal, standing.groups
     if unequal:
         console.print(stand_table(standing))
@@ -46,6 +66,21 @@ def show_outcome(
         print(f"group {group}: not mirrored: {why}")
     short = len({stand.group for stand in unequal} | standing.failed.keys())
     print(groups_line(groups, short))
+
+
+def stopped_text(flow: str, *, without_mirror: bool) -> str:
+    """Say that a flow is stopped now, and what copies again."""
+    resume = "" if without_mirror else f" after raymirror resume '{flow}', or"
+    return f"flow {flow} is stopped; it copies again{resume} when its mirror is started with raymirror run"
+
+
+def heartbeats_text(partitions: Sequence[PartitionDrain]) -> str:
+    """Say which partitions of heartbeats are not drained; empty where all are."""
+    left = uncounted(partitions)
+    if not left:
+        return ""
+    named = ", ".join(f"{row.topic}-{row.partition}" for row in left[:ROWS])
+    return f"not drained and not counted, because heartbeats are written all the time: {named}"
 
 
 def groups_line(groups: int, short: int) -> str:
@@ -65,15 +100,33 @@ def show_alone(result: Result) -> None:
     )
     if result.event_unsaid:
         print(f"no event tells of this failover: {result.event_unsaid}")
+    _show_positions(result)
+
+
+def show_undiscovered(result: Result) -> None:
+    """Print what the failover of a mirror knows that has never found a topic of the flow."""
+    print(
+        "the mirror has never found which partitions the flow copies: judged by what the target holds; everything below"
+        ' "copied up to" is on the target, and more may be'
+    )
+    if result.source and not result.partitions:
+        print("the target has no position of the flow: nobody knows how many records are not copied")
+    _show_positions(result)
+
+
+def _show_positions(result: Result) -> None:
+    """Print how far each partition was copied, and where that could not be read."""
     for partition, why in result.unread.items():
         print(f"{partition} cannot be read, so partitions may be missing below: {why}")
-    Console(width=None if sys.stdout.isatty() else WIDE).print(drain_table(result.partitions[:ROWS]))
+    if result.partitions:
+        stdout_console().print(drain_table(result.partitions[:ROWS]))
     if len(result.partitions) > ROWS:
         print(f"and {counted(len(result.partitions) - ROWS, 'more partition')}; all of them with --json")
 
 
-def drain_table(left: Sequence[PartitionDrain]) -> Table:
+def drain_table(left: Sequence[PartitionDrain]) -> RenderableType:
     """Draw the partitions that are not drained."""
+    whys = SharedReasons(row.why for row in left)
     table = Table(box=None, pad_edge=False)
     table.add_column("partition")
     for name in ("copied up to", "source ends at"):
@@ -85,8 +138,8 @@ def drain_table(left: Sequence[PartitionDrain]) -> Table:
     for row in left:
         dated = (as_of(row.as_of_ms),) if is_dated else ()
         offsets = _offset(row.source_next), _offset(row.source_end)
-        table.add_row(f"{row.topic}-{row.partition}", *offsets, *dated, row.why)
-    return table
+        table.add_row(f"{row.topic}-{row.partition}", *offsets, *dated, whys.cell(row.why))
+    return whys.with_legend(table)
 
 
 def rpo_table(rpo: Sequence[TopicRpo]) -> Table:
@@ -107,32 +160,34 @@ def rpo_table(rpo: Sequence[TopicRpo]) -> Table:
     return table
 
 
-def stand_table(standing: Standing) -> Table:
+def stand_table(standing: Standing) -> RenderableType:
     """Draw the partitions of groups that are not equal."""
+    shown = standing.unequal[:ROWS]
+    whys = SharedReasons(one.why for one in shown)
     table = Table(box=None, pad_edge=False)
     for name in ("group", "partition"):
         table.add_column(name)
     for name in ("source offset", "is on the target", "committed there"):
         table.add_column(name, justify="right")
-    is_dated = any(one.as_of_ms >= 0 for one in standing.unequal)
+    is_dated = any(one.as_of_ms >= 0 for one in shown)
     if is_dated:
         table.add_column("as of")
     table.add_column("not equal because")
-    for one in standing.unequal[:ROWS]:
+    for one in shown:
         offsets = [one.source_offset, one.target_offset, one.stored]
         dated = (as_of(one.as_of_ms),) if is_dated else ()
-        table.add_row(one.group, f"{one.topic}-{one.partition}", *map(_offset, offsets), *dated, one.why)
-    return table
+        table.add_row(one.group, f"{one.topic}-{one.partition}", *map(_offset, offsets), *dated, whys.cell(one.why))
+    return whys.with_legend(table)
 
 
-def show_back(rows: Sequence[BackRow], failed: Mapping[str, str]) -> None:
-    """Print where groups of the target are on the source."""
+def show_back(rows: Sequence[BackRow], failed: Mapping[str, str], *, applied: bool = False) -> None:
+    """Print where groups of the target are on the source; `applied`: and what was just committed there."""
     table = Table(box=None, pad_edge=False)
     for name in ("group", "partition"):
         table.add_column(name)
     for name in ("target offset", "is on the source", "committed there"):
         table.add_column(name, justify="right")
-    for name in ("how", "commit"):
+    for name in ("the source offset is", "commit"):
         table.add_column(name)
     for row in rows:
         offsets = map(_offset, [row.target_offset, row.source_offset, row.stored])
@@ -140,12 +195,48 @@ def show_back(rows: Sequence[BackRow], failed: Mapping[str, str]) -> None:
             row.group,
             f"{row.topic}-{row.partition}",
             *offsets,
-            row.how,
-            f"{'yes' if row.commits else 'no'}: {row.why}",
+            found_text(row.how),
+            _commit_text(row),
         )
-    Console(width=None if sys.stdout.isatty() else WIDE).print(table)
+    stdout_console().print(table)
     for group, why in failed.items():
         print(f"group {group}: {why}")
+    if applied:
+        committed = [row for row in rows if row.committed >= 0]
+        groups = counted(len({row.group for row in committed}), "group")
+        print(f"{counted(len(committed), 'offset')} of {groups} committed on the source")
+
+
+def show_other_writers(others: OtherWriters) -> None:
+    """Print where another writer has written behind the last copied record, and what copying again does there."""
+    for where, why in others.unknown.items():
+        print(f"{where}: whether another writer has written to it is not known: {why}")
+    found = others.found
+    if not found:
+        return
+    least = "" if all(one.whole for one in found) else "at least "
+    records = counted(sum(one.records for one in found), "record")
+    print(
+        f"{least}{records} of another writer on the target, behind the last copied one, in"
+        f" {counted(len(found), 'partition')}:"
+    )
+    for one in found[:ROWS]:
+        more = "" if one.whole else ", and perhaps more behind"
+        what = counted(one.records, "record")
+        print(f"  {one.target_topic}-{one.partition}: {what}, offsets {one.first} to {one.last}{more}")
+    if len(found) > ROWS:
+        print(f"  and {counted(len(found) - ROWS, 'more partition')}; all of them with --json")
+    print(WILL_STOP if others.stops else WILL_GO_ON)
+    print("data is not copied back: bring what the source needs of them there yourself")
+
+
+def _commit_text(row: BackRow) -> str:
+    """Say what was committed, or what would be, and why."""
+    if row.committed < 0:
+        return f"{'yes' if row.commits else 'no'}: {found_text(row.why)}"
+    before = "none" if row.before < 0 else str(row.before)
+    now = f", and is {_offset(row.stored)} by now" if row.stored not in (row.before, row.committed) else ""
+    return f"committed: {before} -> {row.committed}{now}"
 
 
 def as_of(at_ms: int) -> str:

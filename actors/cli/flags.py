@@ -1,7 +1,8 @@
 """Arguments that many commands have, declared alike: which flow, whether JSON, and what a command says at its end."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -43,6 +44,42 @@ def refuse_no_flow(parser: argparse.ArgumentParser, args: argparse.Namespace) ->
     """End with a usage error where a command needs a flow and none was named."""
     if getattr(args, "needs_flow", False) and args.flow is None:
         parser.error(f"which flow? give FLOW: {FLOW_FORM}")
+
+
+def add_config_place(parser: argparse.ArgumentParser, what: str = "mm2.properties or mirror.yaml") -> None:
+    """Declare `[CONFIG]` and `--mirror NAME`, of which one says whose configuration is meant; see `settle_config`."""
+    parser.add_argument("config", nargs="?", type=Path, metavar="CONFIG", help=what)
+    parser.add_argument(
+        "--mirror", "--name", dest="mirror", metavar="NAME", help="instead of CONFIG: that of the mirror running here"
+    )
+    parser.set_defaults(needs_config=True)
+
+
+def fill_places(parser: argparse.ArgumentParser, args: argparse.Namespace, extra: Sequence[str]) -> None:
+    """Give words that stand behind options to the places left empty; argparse fills those before the first one only."""
+    empty = [name for name in ("config", "flow") if getattr(args, "needs_config", False) and not getattr(args, name, 0)]
+    if len(extra) > len(empty) or any(word.startswith("-") for word in extra):
+        parser.error(f"unrecognized arguments: {' '.join(extra)}")
+    for name, word in zip(empty, extra, strict=False):
+        setattr(args, name, Path(word) if name == "config" else word)
+
+
+def settle_config(parser: argparse.ArgumentParser, args: argparse.Namespace, file_of: Callable[[str], Path]) -> None:
+    """Find the file of a command with `add_config_place`; `file_of` knows that of a running mirror.
+
+    With `--mirror` there is no CONFIG, so what stands in its place is the flow. Raises what `file_of` raises.
+    """
+    if not getattr(args, "needs_config", False):
+        return
+    if args.mirror is None:
+        if args.config is None:
+            parser.error("which configuration? give CONFIG, or the mirror that runs with it: --mirror NAME")
+        return
+    if args.config is not None:
+        if "flow" not in args or args.flow is not None or "->" not in str(args.config):
+            parser.error("CONFIG and --mirror both say which configuration is meant: give one")
+        args.flow = str(args.config)
+    args.config = file_of(args.mirror)
 
 
 def add_json_argument(parser: argparse.ArgumentParser, what: str = "print one JSON object") -> None:

@@ -10,37 +10,70 @@ from actors import launch
 from actors.cli import exits
 from actors.cli.housekeeping import Housekeeping
 from actors.cli.output_file import OutputFile
+from actors.cli.steps import StartSteps
 from actors.connect import RayConnection
 from actors.end_notes import EndNotes
 from actors.ending import FULL, LOST, drop_lost_output, drop_unread_pipe
 from actors.follow import Asked, follow, leave, stop_signals
 from actors.mirror import Mirror
+from actors.reservation import Reservation
+from actors.session import PREFIX
 from actors.status import MirrorStatus
 from actors.view import View, open_view
 
 
-def run_here(plan: launch.LaunchPlan, *, json: bool, detach: bool, log_file: Path | None = None) -> int:
+def run_here(
+    plan: launch.LaunchPlan,
+    *,
+    json: bool,
+    detach: bool,
+    log_file: Path | None = None,
+    steps: StartSteps | None = None,
+    reservation: Reservation | None = None,
+) -> int:
     """Run until the mirror has stopped or a signal came. Exit code 0 after a drain, 1 if it was not in order.
 
-    `log_file` gets what is printed, bounded in size.
+    `log_file` gets what is printed, bounded in size; `steps` says how far the start is; `reservation` is that of the
+    mirror's name, given back as soon as the mirror has ended: its Ray takes some seconds more.
     """
     with ExitStack() as stack:
         output = stack.enter_context(OutputFile(log_file)) if log_file is not None else None
-        return _run(plan, json=json, detach=detach, output=output)
+        steps = steps or StartSteps(quiet=True)
+        return _run(plan, json=json, detach=detach, output=output, steps=steps, reservation=reservation)
 
 
-def _run(plan: launch.LaunchPlan, *, json: bool, detach: bool, output: OutputFile | None) -> int:
-    connection = launch.connect(plan)
+def _run(
+    plan: launch.LaunchPlan,
+    *,
+    json: bool,
+    detach: bool,
+    output: OutputFile | None,
+    steps: StartSteps,
+    reservation: Reservation | None,
+) -> int:
+    steps.say(f"joining the Ray cluster at {plan.address}" if plan.address else "starting Ray on this machine")
+    connection = _connect(plan, steps)
     in_order = False
     with stop_signals() as asked:  # over the end of Ray too: a closed terminal often signals twice
         try:
+            steps.say(f"starting the supervisor of mirror {plan.spec.namespace.removeprefix(PREFIX)}")
             with open_view(json=json) as seen:
                 view = LastingView(seen, asked, Housekeeping(output, connection.logs))
                 with launch.launched(connection, plan, view.say) as mirror:
                     in_order = _follow_to_end(plan, connection, mirror, view, asked, detach=detach)
         finally:
+            if reservation is not None:
+                reservation.release()
             _disconnect(connection, in_order=in_order)
     return exits.OK if in_order else exits.FAILED
+
+
+def _connect(plan: launch.LaunchPlan, steps: StartSteps) -> RayConnection:
+    try:
+        return launch.connect(plan)
+    except KeyboardInterrupt:  # SIGTERM and SIGHUP too
+        steps.say("the start was stopped: no mirror was started")
+        raise
 
 
 def _follow_to_end(

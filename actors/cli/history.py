@@ -9,10 +9,9 @@ import msgspec
 
 from actors import session
 from actors.cli import exits
-from engine.config import load_config
 from engine.errors import MirrorError
+from engine.jobs.storage import KEY as STORAGE_KEY
 from engine.jobs.storage import Storage
-from engine.storage_config import KEY as STORAGE_KEY
 
 if TYPE_CHECKING:
     from engine.jobs.lag_summary import Summary
@@ -56,6 +55,8 @@ def find_place(args: argparse.Namespace) -> Place:
 
     Raises NoHistory, BadStorage, ConfigError, SeveralMirrors.
     """
+    from engine.config import load_config  # heavy, and needed here only
+
     path = args.config or (None if args.storage else _running_config(args.mirror))
     config = None if path is None else load_config(path)
     rpo_s = {} if config is None else {str(flow.name): flow.rpo_s for flow in config.flows}

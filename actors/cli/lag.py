@@ -1,23 +1,23 @@
 """`raymirror lag`: how far behind every partition is, and why it is not moving; with `--history`, how it was."""
 
 import argparse
-import sys
+from collections.abc import Mapping
 
 import msgspec
-from rich.console import Console
+from rich.console import RenderableType
 from rich.table import Table
 
 from actors.cli import exits
-from actors.cli.alone import lag_alone
 from actors.cli.asking import add_place_arguments, is_of_others, running_mirror, why_none
 from actors.cli.flags import add_flow_argument
 from actors.cli.history import add_history_arguments, find_place, read_summary
 from actors.cli.history_tables import history_tables
-from actors.colours import state_text
+from actors.colours import state_text, stdout_console
 from actors.instants import instant_ms
-from actors.lagging import LagRow, bytes_text, lag_rows, records_text, seconds_text
+from actors.lagging import LagRow, bytes_text, flows_unknown, lag_rows, records_text, seconds_text
 from actors.session import NoMirror
-from actors.supervisor import UnknownFlow
+from actors.shared_reasons import SharedReasons
+from actors.states import UnknownFlow
 from engine.clock import wall_ms
 
 HELP = "show how far behind every partition is, and why it is not moving"
@@ -51,23 +51,39 @@ def run(args: argparse.Namespace) -> int:
         with running_mirror(args) as (mirror, _):
             status = mirror.status(lanes=True)
     except NoMirror as none:
-        return lag_alone(args, why_none(args, none))
+        return without_mirror(args, why_none(args, none))
     if why := is_of_others(args, status):
-        return lag_alone(args, why)
+        return without_mirror(args, why)
     names = tuple(flow.flow for flow in status.flows)
     if args.flow is not None and args.flow not in names:
         raise UnknownFlow(args.flow, names)
     rows = lag_rows(status, args.flow, args.topic)
     if args.behind:
         rows = [row for row in rows if row.why or row.lag_records != 0]
+    unknown = flows_unknown(status, args.flow)
     if args.json:
-        print(msgspec.json.encode({"at_ms": status.at_ms, "partitions": rows}).decode())
-    elif args.behind and not rows:
-        print("no partition is behind")
+        answer = {"at_ms": status.at_ms, "partitions": rows, "flows_unknown": unknown}
+        print(msgspec.json.encode(answer).decode())
     else:
-        # A pipe has no width: nothing is cut off or wrapped there.
-        Console(width=None if sys.stdout.isatty() else 400).print(table(rows))
+        show(rows, unknown, behind=args.behind)
     return exits.OK
+
+
+def show(rows: list[LagRow], unknown: Mapping[str, str], *, behind: bool) -> None:
+    """Print partitions, and of which flows none is known; `behind`: only those that are behind were asked for."""
+    if rows or not (behind or unknown):
+        stdout_console().print(table(rows))
+    for flow, why in unknown.items():
+        print(f"{flow}: which partitions it copies, and how far behind they are, is not known yet: it waits for {why}")
+    if behind and not rows and not unknown:
+        print("no partition is behind")
+
+
+def without_mirror(args: argparse.Namespace, why: str) -> int:
+    """Ask the targets. Raises ConfigError, UnknownFlow."""
+    from actors.cli.alone import lag_alone  # Kafka's clients: heavy, and needed here only
+
+    return lag_alone(args, why)
 
 
 def history(args: argparse.Namespace) -> int:
@@ -81,12 +97,13 @@ def history(args: argparse.Namespace) -> int:
         print(msgspec.json.encode(summary).decode())
     else:
         for drawn in history_tables(summary, behind=args.behind):
-            Console(width=None if sys.stdout.isatty() else 400).print(drawn)
+            stdout_console().print(drawn)
     return exits.OK
 
 
-def table(rows: list[LagRow]) -> Table:
+def table(rows: list[LagRow]) -> RenderableType:
     """Draw the partitions."""
+    whys = SharedReasons(row.why for row in rows)
     drawn = Table(box=None, pad_edge=False)
     is_proven = any(row.proven_to is not None for row in rows)
     for name in ("flow", "partition"):
@@ -105,6 +122,6 @@ def table(rows: list[LagRow]) -> Table:
             *(("-" if row.proven_to is None else f"{row.proven_to:,}",) if is_proven else ()),
             state_text(row.state),
             row.owner or "-",
-            row.why,
+            whys.cell(row.why),
         )
-    return drawn
+    return whys.with_legend(drawn)

@@ -35,7 +35,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print, and follow if asked to. Raises NoMirror, SeveralMirrors, BadInstant."""
     wanted = Wanted(flow=args.flow, level=args.level, since=_since(args.since))
-    reader = LogReader(find_logs(args.mirror, os.environ))
+    logs = find_logs(args.mirror, os.environ)
+    if logs.note:
+        print(f"raymirror logs: {logs.note}", file=sys.stderr)
+    reader = LogReader(logs.folder)
     found = [line for line in reader.read() if wanted.takes(line)]
     try:
         _print(found[-args.lines :] if args.lines > 0 else found, json=args.json)

@@ -5,15 +5,17 @@ for is imported, so `raymirror cluster` starts in a blink and never imports Ray 
 """
 
 import argparse
+import os
 import platform
 import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
+from actors import session
 from actors.cli import exits
-from actors.cli.flags import refuse_no_flow
+from actors.cli.flags import fill_places, refuse_no_flow, settle_config
 from actors.ending import Ended, ended_by_signals
 from actors.session import NoMirror
 from deploy.local.errors import ClusterError
@@ -38,11 +40,16 @@ COMMANDS: Final = {
     "pause": ("actors.cli.pause", "stop copying a flow or some of its topics, until resumed"),
     "resume": ("actors.cli.resume", "copy again what was paused or has failed"),
     "restart": ("actors.cli.restart", "replace the copiers of a flow, one by one"),
+    "reload": ("actors.cli.reload", "have a running mirror take a changed configuration over"),
     "drain": ("actors.cli.drain", "move the copiers of a node elsewhere, before the node goes away"),
     "plan": ("actors.cli.plan", "show what differs in topics, configs and ACLs; changes nothing"),
     "apply": ("actors.cli.apply", "bring topics, configs and ACLs of the copies in step, once"),
     "audit": ("actors.cli.audit", "show what was changed on the copies, by whom, when and why"),
     "verify": ("actors.cli.verify", "prove that the copies are whole, record by record"),
+    "compare-ends": (
+        "actors.cli.compare_ends",
+        "compare where the partitions of a flow end on both clusters, and explain the difference",
+    ),
     "translate": (
         "actors.cli.translate",
         "show what a consumer group's offsets are on the target, exactly; or commit them there",
@@ -63,9 +70,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code; an error that was raised on purpose becomes one line."""
     words = list(sys.argv[1:] if argv is None else argv)
     parser = build_parser(words[0] if words else None)
-    asked = parser.parse_args(words)
+    asked, extra = parser.parse_known_args(words)
+    fill_places(parser, asked, extra)
     refuse_no_flow(parser, asked)
     try:
+        settle_config(parser, asked, partial(session.config_of, env=os.environ))
         with ended_by_signals():
             return int(asked.run(asked))
     except (MirrorError, ClusterError) as error:
@@ -103,6 +112,8 @@ def version_text() -> str:
 
 
 def _installed(package: str) -> str:
+    from importlib.metadata import PackageNotFoundError, version  # dear, and needed here only
+
     try:
         return version(package)
     except PackageNotFoundError:

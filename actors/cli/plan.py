@@ -4,15 +4,15 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 
 import msgspec
 from rich.console import Console
 from rich.table import Table
 
 from actors.cli import exits
-from actors.cli.flags import add_flow_argument
+from actors.cli.flags import add_config_place, add_flow_argument
 from actors.cli.questions import BadQuestion
+from actors.colours import stdout_console
 from engine.config import load_config
 from engine.config_keeper import config_sync
 from engine.flow.config_sync import Looked, Scope
@@ -22,7 +22,6 @@ from policies.words import counted
 
 HELP = "show what differs in topics, configs and ACLs, and what apply would do; changes nothing"
 CLIENT_ID = "raymirror-plan"
-WIDE = 400  # columns where the output is no terminal, so that nothing is cut
 SHOWN = 20
 
 
@@ -37,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_scope_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what `plan` and `apply` have in common."""
-    parser.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties or mirror.yaml")
+    add_config_place(parser)
     add_flow_argument(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
@@ -52,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
         print(msgspec.json.encode({"flows": rows}).decode())
     else:
         for flow, one in zip(flows, found, strict=True):
-            show(flow, one, console())
+            show(flow, one, stdout_console())
     if any(one.unread for one in found):
         return exits.FAILED
     return exits.CHANGES if any(one.changes for one in found) else exits.OK
@@ -79,11 +78,6 @@ async def look(config: MirrorConfig, flows: Iterable[FlowConfig]) -> list[Looked
         async with config_sync(config, flow, CLIENT_ID) as sync:
             found.append(await sync.look(msgspec.structs.replace(scope_of(flow), left=True)))
     return found
-
-
-def console() -> Console:
-    """Return where tables go: a pipe has no width, so nothing is cut off there."""
-    return Console(width=None if sys.stdout.isatty() else WIDE, highlight=False)
 
 
 def show(flow: FlowConfig, found: Looked, out: Console) -> None:

@@ -3,12 +3,13 @@
 import argparse
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 from actors import session
-from actors.checks import prepare, shipped_secrets
 from actors.cli import exits
-from engine.errors import BrokerUnreachable
+from actors.cli.steps import StartSteps
+from actors.reservation import refuse_starting, reserved
 from engine.file_kind import worded
 
 HELP = "start or join the mirror of a configuration and follow it"
@@ -27,8 +28,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Check all that can be checked without Ray, then run. Exit code 0 after a drain, 1 if it was not in order."""
-    config, _ = prepare(args.config, _bear)
+    """Check all that can be checked without Ray, then run. Exit code 0 after a drain, 1 if it was not in order.
+
+    A cluster that does not answer is waited for by the mirror; one that does not let us in ends it before.
+    """
+    steps = StartSteps(quiet=args.json)
+    steps.say(f"reading {args.config}")
+    # Kafka's clients take a second where disks are slow
+    from actors.checks import ask_clusters, shipped_secrets, unchecked_flows
+    from engine.config import load_config
+
+    config = load_config(args.config)
+    steps.say(f"asking the clusters {' and '.join(config.clusters)}")
+    config, checked = ask_clusters(config, lambda awaited: _bear(worded(awaited, args.config)))
     for warning in config.warnings:
         print(f"warning: {args.config}: {worded(str(warning), args.config)}", file=sys.stderr)
     for secret in shipped_secrets(args.config, config):
@@ -36,17 +48,44 @@ def run(args: argparse.Namespace) -> int:
     # Ray comes last: it takes seconds, and nothing above needs it
     from actors import launch
 
-    plan = launch.plan_launch(args.config, config, address=args.address, name=args.name, detached=args.detach)
-    session.refuse_second(plan.spec.namespace, os.environ)
+    plan = launch.plan_launch(
+        args.config,
+        config,
+        address=args.address,
+        name=args.name,
+        detached=args.detach,
+        unchecked=unchecked_flows(config, checked),
+    )
+    unnamed = not args.name and not plan.address
+    namespace, path = plan.spec.namespace, str(args.config.resolve())
+    try:
+        session.refuse_second(namespace, os.environ, config=path, unnamed=unnamed)
+    except session.AlreadyRunning as already:
+        if args.json or plan.address or not can_ask():
+            raise
+        from actors.cli.reload import offer
+
+        return offer(args, config, plan.spec.unchecked, already)
+    refuse_starting(namespace, path, os.environ, unnamed=unnamed)
     if args.detach and not plan.address:
         from actors.cli.background import run_in_background
 
-        print(run_in_background(args.config, plan.spec.namespace, args.log_file))
+        steps.say("starting the mirror in the background")
+        print(run_in_background(args.config, namespace, args.log_file))
         return exits.OK
     from actors.cli.foreground import run_here
 
-    return run_here(plan, json=args.json, detach=args.detach, log_file=args.log_file)
+    here = partial(run_here, plan, json=args.json, detach=args.detach, log_file=args.log_file, steps=steps)
+    if plan.address:  # several processes may follow one mirror of a Ray cluster
+        return here()
+    with reserved(namespace, path, os.environ) as reservation:
+        return here(reservation=reservation)
 
 
-def _bear(absent: BrokerUnreachable) -> None:
-    print(f"warning: {absent}; its flows wait for it, the others begin", file=sys.stderr)
+def can_ask() -> bool:
+    """Whether somebody sits at a terminal."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _bear(awaited: str) -> None:
+    print(f"warning: {awaited}", file=sys.stderr)

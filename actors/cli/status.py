@@ -4,11 +4,10 @@ import argparse
 import sys
 
 import msgspec
-from rich.console import Console
 
 from actors.cli import exits
-from actors.cli.alone import status_alone
 from actors.cli.asking import add_config_argument, add_place_arguments, is_of_others, running_mirror, why_none
+from actors.colours import stdout_console
 from actors.conditions import FIGURES, Condition, parse_condition
 from actors.session import NoMirror
 from actors.status import MirrorStatus
@@ -39,15 +38,21 @@ def run(args: argparse.Namespace) -> int:
         with running_mirror(args) as (mirror, _):
             status = mirror.status(lanes=args.json)
     except NoMirror as none:
-        return status_alone(args, why_none(args, none))
+        return without_mirror(args, why_none(args, none))
     if why := is_of_others(args, status):
-        return status_alone(args, why)
+        return without_mirror(args, why)
     if args.json:
         print(msgspec.json.encode(status).decode())
     else:
-        # A pipe has no width: nothing is cut off or wrapped there.
-        Console(width=None if sys.stdout.isatty() else 400).print(render(status))
+        stdout_console().print(render(status))
     return verdict(status, conditions)
+
+
+def without_mirror(args: argparse.Namespace, why: str) -> int:
+    """Ask the targets. Raises ConfigError."""
+    from actors.cli.alone import status_alone  # Kafka's clients: heavy, and needed here only
+
+    return status_alone(args, why)
 
 
 def verdict(status: MirrorStatus, conditions: list[Condition]) -> int:

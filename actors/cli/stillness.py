@@ -3,24 +3,27 @@
 import time
 from collections.abc import Callable
 
-from actors.mirror import Mirror
+from actors.requests import AnsweringMirror
 from actors.status import MirrorStatus
 from engine.core.progress import LaneProgress
 
-POLL_S = 0.25
+FIRST_POLL_S, POLL_S = 0.02, 0.25
+"""Between two looks, at first and at most: half as long again each time."""
 
 
 def until(timeout_s: float, holds: Callable[[], bool]) -> bool:
     """Wait until a condition holds; False when it took too long."""
     give_up_at_s = time.monotonic() + timeout_s
+    rest_s = min(FIRST_POLL_S, POLL_S)
     while not holds():
         if time.monotonic() > give_up_at_s:
             return False
-        time.sleep(POLL_S)
+        time.sleep(rest_s)
+        rest_s = min(1.5 * rest_s, POLL_S)
     return True
 
 
-def comes_to_rest(mirror: Mirror, flow: str | None, topics: tuple[str, ...], timeout_s: float) -> bool:
+def comes_to_rest(mirror: AnsweringMirror, flow: str | None, topics: tuple[str, ...], timeout_s: float) -> bool:
     """Wait until a paused flow (None: every flow), or some topics, copy nothing more. Raises MirrorLost."""
     return until(timeout_s, lambda: rests(mirror.status(lanes=True), flow, topics))
 

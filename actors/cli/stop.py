@@ -6,7 +6,7 @@ import sys
 import time
 
 from actors.cli import exits
-from actors.cli.asking import add_place_arguments, running_mirror
+from actors.cli.asking import add_place_arguments, mirror_on_ray
 from actors.cli.commanding import warn_unremembered
 from actors.cli.flags import add_json_argument, say
 from actors.session import MirrorEnds, MirrorPlace, process_start, refuse_ended
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
 
 def stop(args: argparse.Namespace) -> int:
     """Ask for the end, and wait for it. Raises NoMirror, MirrorEnds."""
-    with running_mirror(args) as (mirror, place):
+    with mirror_on_ray(args) as (mirror, place):
         from actors.mirror import patiently
 
         try:

@@ -2,8 +2,6 @@
 
 import argparse
 import asyncio
-import sys
-from pathlib import Path
 
 import msgspec
 from rich.console import Console
@@ -11,6 +9,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from actors.cli import exits
+from actors.cli.flags import add_config_place
+from actors.colours import stdout_console
 from engine.config import load_config
 from engine.flow.takeover_survey import LaneSurvey
 from engine.settings import MirrorConfig
@@ -19,12 +19,11 @@ from policies.words import counted
 
 HELP = "say what would happen if MM2's flows were taken over now; changes nothing"
 LANES_SHOWN = 20
-WIDE = 400  # columns where the output is no terminal, so that nothing is cut
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("config", type=Path, metavar="CONFIG", help="the mm2.properties that MM2 runs with")
+    add_config_place(parser, "the mm2.properties that MM2 runs with")
     parser.add_argument(
         "--check", action="store_true", required=True, help="only look; the taking over itself is: raymirror run CONFIG"
     )
@@ -43,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
         print(msgspec.json.encode({"flows": [as_json(flow) for flow in flows]}).decode())
     else:
         for flow in flows:
-            show(flow, Console(width=None if sys.stdout.isatty() else WIDE))
+            show(flow, stdout_console())
     return exits.OK if all(flow.ready and flow.exact for flow in flows) else exits.FAILED
 
 

@@ -3,15 +3,15 @@
 import argparse
 import asyncio
 import sys
-from pathlib import Path
 
 import msgspec
-from rich.console import Console
 from rich.table import Table
 
 from actors.cli import exits
-from actors.cli.flags import add_flow_argument
+from actors.cli.flags import add_config_place, add_flow_argument
 from actors.cli.questions import BadQuestion
+from actors.colours import stdout_console
+from actors.found_by import found_text
 from actors.instants import clock_text
 from engine.clock import now_s, pause
 from engine.config import load_config
@@ -28,7 +28,7 @@ _UNREACHABLE = (ConnectionLost, BrokerUnreachable)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("group", metavar="GROUP", help="the consumer group's id")
-    parser.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties or mirror.yaml")
+    add_config_place(parser)
     add_flow_argument(parser, "needed where there are several")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
@@ -139,8 +139,7 @@ def show(found: Translated, *, json: bool) -> None:
         print(msgspec.json.encode(found).decode())
         return
     print(f"{found.flow}: group {found.group}: {found.source_state} on the source, {found.target_state} on the target")
-    # A pipe has no width: nothing is cut off or wrapped there.
-    Console(width=None if sys.stdout.isatty() else 400).print(table(found))
+    stdout_console().print(table(found))
 
 
 def table(found: Translated) -> Table:
@@ -151,7 +150,7 @@ def table(found: Translated) -> Table:
     drawn.add_column("target topic", no_wrap=True)
     for name in ("target offset", "committed there"):
         drawn.add_column(name, justify="right", no_wrap=True)
-    for name in ("how", "why not"):
+    for name in ("the target offset is", "why not"):
         drawn.add_column(name)
     if found.source:
         drawn.add_column("as of")
@@ -162,8 +161,8 @@ def table(found: Translated) -> Table:
             row.target_topic or "-",
             str(row.target_offset) if row.target_offset >= 0 else "-",
             str(row.stored) if row.stored >= 0 else "-",
-            row.how or "-",
-            row.why_not,
+            found_text(row.how) or "-",
+            found_text(row.why_not),
             *(("-" if row.as_of_ms < 0 else clock_text(row.as_of_ms),) if found.source else ()),
         )
     return drawn

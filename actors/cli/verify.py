@@ -1,10 +1,12 @@
 """`raymirror verify CONFIG`: prove that the copy is whole, record by record, on Spark or, if it is small, without."""
 
 import argparse
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from rich.console import Console
@@ -14,9 +16,11 @@ from rich.table import Table
 from actors.cli import exits
 from actors.cli.asking import add_place_arguments
 from actors.cli.flags import add_flow_argument
-from actors.cli.plan import chosen, console
+from actors.cli.plan import chosen
 from actors.cli.proof_choice import MOST_OFFSETS, WISHES
 from actors.cli.proving import Place, Tell
+from actors.cli.stopped import stopped_lanes, with_stopped
+from actors.colours import stdout_console
 from actors.instants import instant_ms
 from engine.clock import wall_ms
 from engine.config import load_config
@@ -59,8 +63,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_place_arguments(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.epilog = (
-        "exit codes: 0 whole; 1 differences, or partitions of which nothing can be proven; 2 bad input, clusters that"
-        " do not answer, or nothing to prove; 3 no such mirror where one was named"
+        "exit codes: 0 whole up to the newest positions (what is not copied yet is counted); 1 differences, also"
+        " records of another writer behind the newest positions, or partitions of which nothing can be proven; 2 bad"
+        " input, clusters that do not answer, or nothing to prove; 3 no such mirror where one was named"
     )
 
 
@@ -85,15 +90,26 @@ def run(args: argparse.Namespace) -> int:
             except NothingToProve as nothing:
                 print(f"raymirror verify: {nothing}", file=sys.stderr)
                 failed = True
+    stopped = stopped_lanes(args.config, os.environ) if reports else {}
+    reports = [with_stopped(one, stopped) for one in reports]
     if args.json:
-        rows = [{**msgspec.to_builtins(one), "flow": str(one.flow), "whole": one.whole} for one in reports]
+        rows = [row_of(one) for one in reports]
         print(msgspec.json.encode({"flows": rows}).decode())
     else:
         for one in reports:
-            show(one, console())
+            show(one, stdout_console(), until=bool(args.until))
     if any(not one.whole for one in reports):
         return exits.FAILED
     return exits.UNUSABLE if failed else exits.OK
+
+
+def row_of(report: ProofReport) -> dict[str, Any]:
+    """Give what `--json` prints of a proof."""
+    lanes = report.lanes
+    sums = {name: _sum(lanes, name) for name in ("waiting", "behind", "strangers")}
+    stopped = sum(bool(lane.stopped) for lane in lanes)
+    said = {"flow": str(report.flow), "whole": report.whole, **sums, "stopped": stopped}
+    return {**msgspec.to_builtins(report), **said}
 
 
 def terms_of(flow: FlowConfig, args: argparse.Namespace, now_ms: int) -> ProofTerms:
@@ -128,14 +144,19 @@ def bar(quiet: bool) -> Iterator[Tell]:
         yield tell
 
 
-def show(report: ProofReport, out: Console) -> None:
-    """Print a proof: what it says, a row a topic, the first differences, and what could not be proven."""
+def show(report: ProofReport, out: Console, *, until: bool = False) -> None:
+    """Print a proof: what it says, a row a topic, the first differences, what could not be proven.
+
+    `until`: of records before a time, else of all that is copied.
+    """
     lanes = report.lanes
     records, size = sum(lane.records for lane in lanes), sum(lane.payload_bytes for lane in lanes)
-    verdict = "whole" if report.whole else "NOT PROVEN WHOLE"
+    upto = "" if until else " up to the newest positions"
+    verdict = f"whole{upto}" if report.whole else "NOT PROVEN WHOLE"
     print(
         f"{report.flow}: {verdict}: {counted(records, 'record')} ({size / 2**20:,.1f} MiB of keys and values) of "
         f"{counted(len(lanes), 'partition')} compared in {report.took_s:,.1f} s, {counted(report.found, 'difference')}"
+        f"{beyond_text(lanes)}"
     )
     out.print(topics_table(lanes))
     if report.differences:
@@ -147,6 +168,19 @@ def show(report: ProofReport, out: Console) -> None:
         print(line)
     if report.stored:
         print(f"kept as run {report.run} in {report.stored}")
+
+
+def beyond_text(lanes: Sequence[LaneReport]) -> str:
+    """Say what lies beyond the newest positions, and was not compared; empty where nothing does."""
+    waiting, behind = _sum(lanes, "waiting"), _sum(lanes, "behind")
+    said = []
+    if waiting:
+        said.append(f"{counted(waiting, 'source offset')} not copied yet")
+    if behind:
+        said.append(
+            f"{counted(behind, 'offset')} on the target behind the last position (raymirror compare-ends says whose)"
+        )
+    return f"; {', '.join(said)}" if said else ""
 
 
 def notes(lanes: Sequence[LaneReport]) -> list[str]:
@@ -168,6 +202,7 @@ def notes(lanes: Sequence[LaneReport]) -> list[str]:
     ):
         if count:
             found.append(f"{count:,} source offsets: {what}")
+    found += [f"{lane.topic}-{lane.partition}: stopped: {lane.stopped}" for lane in lanes if lane.stopped]
     return found + [f"{lane.topic}-{lane.partition}: {lane.note}" for lane in lanes if lane.note and not lane.empty]
 
 

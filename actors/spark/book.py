@@ -97,6 +97,12 @@ class JobBook:
         """Whether nothing is to run, now or later."""
         return all(entry.line.state in ENDED for entry in self._entries.values())
 
+    @property
+    def is_steady(self) -> bool:
+        """Whether all that is to run runs, and is to run for ever."""
+        entries = [entry for entry in self._entries.values() if entry.line.state not in ENDED]
+        return all(entry.kept and entry.line.state is JobState.RUNNING for entry in entries)
+
     def needs_host(self, now_s: float) -> bool:
         """Whether anything is to run now."""
         return any(True for _ in self._due(now_s))
@@ -110,6 +116,11 @@ class JobBook:
         if (entry := self._of_run(run_id)) is not None and entry.line.state is JobState.WAITING:
             entry.become(JobState.RUNNING)
             entry.began_at_s = now_s
+
+    def running(self, job_ids: Iterable[str]) -> tuple[str, ...]:
+        """Give the runs of those of some jobs that run."""
+        entries = (self._entries[job_id] for job_id in job_ids if job_id in self._entries)
+        return tuple(one.run_id for one in entries if one.line.state is JobState.RUNNING)
 
     def to_cancel(self) -> tuple[str, ...]:
         """Give the runs that the host is to end."""

@@ -26,6 +26,10 @@ from engine.settings import MirrorConfig
 from engine.tasks import join
 
 LOOK_S = 1.0
+REST_LOOKS = 15
+"""The session is asked once in so many looks while every executor is there and no job fails: that asks two JVMs and an
+actor. A session that breaks fails its jobs, and these are looked at each time.
+"""
 HANG_S = 60.0
 """How long a look at the session may take: a machine at its limit is slow, a hung JVM for ever."""
 EXECUTORS_S = 60.0
@@ -77,7 +81,7 @@ class SparkHostShell:
         self._runner = JobRunner(session.spark, offered)
         seen_at_s, had_any = now_s(), False
         while True:
-            failed = frozenset(line.job_id for line in self._runner.look() if line.state is JobState.FAILED)
+            failed = self._failed_jobs(self._runner)
             try:
                 async with asyncio.timeout(HANG_S):
                     executors = await asyncio.to_thread(session.executors)
@@ -95,7 +99,14 @@ class SparkHostShell:
                 return
             state: Literal["ready", "starting"] = "ready" if had_any else "starting"
             self._status = HostStatus(state=state, reason=waiting, executors=executors, node=session.node)
-            await asyncio.sleep(LOOK_S)
+            for _ in range(REST_LOOKS if is_whole and not failed else 1):
+                await asyncio.sleep(LOOK_S)
+                if self._failed_jobs(self._runner) != failed:
+                    break
+
+    @staticmethod
+    def _failed_jobs(runner: JobRunner) -> frozenset[str]:
+        return frozenset(line.job_id for line in runner.look() if line.state is JobState.FAILED)
 
     def _break(self, reason: str, *, refused: bool = False) -> None:
         log_sentence("error", reason)
@@ -139,6 +150,11 @@ class SparkHostShell:
         """Have a job end soon."""
         if self._runner is not None:
             await asyncio.to_thread(self._runner.cancel, job_id)
+
+    async def wake(self, job_id: str) -> None:
+        """End the idle wait of a job."""
+        if self._runner is not None:
+            self._runner.wake(job_id)
 
     async def report(self, job_id: str) -> bytes | None:
         """Give what a job reported, None while it has not."""

@@ -48,6 +48,10 @@ class RayHost:
         """Have it end a job."""
         await self._call("cancel", job_id)
 
+    async def wake(self, job_id: str) -> None:
+        """End the idle wait of a job."""
+        await self._call("wake", job_id)
+
     async def report(self, job_id: str) -> bytes | None:
         """Fetch a report."""
         found: bytes | None = await self._call("report", job_id)

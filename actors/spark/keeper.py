@@ -7,17 +7,23 @@ next. Nothing here raises because of Spark: copying never depends on it.
 import asyncio
 import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Protocol
 
+from actors.spark.activity import ActivityMonitor
 from actors.spark.book import JobBook
+from actors.spark.kept import lag_job
 from actors.spark.status import HostStatus, SparkNews, SparkState, SparkStatus
 from engine.core.event_base import Event
+from engine.core.progress import LaneProgress
 from engine.errors import MirrorError
 from engine.jobs.runner import JobLine
 from engine.jobs.table import entry_of
+from policies.model import FlowName
 
 STEP_S = 0.5
+REST_STEP_S = 4.0
+"""While only what runs all the time runs: nobody waits for its end."""
 START_S = 300.0
 """How long a host may take to open its session (10-17 s on an idle machine; the first one may fetch jars)."""
 SILENT_S = 60.0
@@ -50,6 +56,7 @@ class Host(Protocol):
         """Raises JobRefused too."""
 
     async def cancel(self, job_id: str) -> None: ...
+    async def wake(self, job_id: str) -> None: ...
     async def report(self, job_id: str) -> bytes | None: ...
     async def events(self, after: int) -> tuple[int, tuple[Event, ...]]: ...
     async def close(self) -> None: ...
@@ -96,6 +103,7 @@ class SparkKeeper:
         self._events: deque[Event] = deque(maxlen=NEWS_KEPT)
         self._heard = 0
         """Of the events that the host's jobs told."""
+        self._activity, self._to_wake = ActivityMonitor(clock_s), set[str]()
         self._nudge = asyncio.Event()
 
     # --- asked by others --------------------------------------------------------------------------------------
@@ -116,6 +124,13 @@ class SparkKeeper:
         events = tuple(self._events)
         self._events.clear()
         return events
+
+    def note_activity(self, flows: Iterable[tuple[FlowName, Iterable[LaneProgress]]]) -> None:
+        """Wake the lag history of the flows that copy or are behind."""
+        if self._state is SparkState.READY:
+            self._to_wake.update(map(lag_job, self._activity.active_flows(flows)))
+            if self._to_wake:
+                self._nudge.set()
 
     def submit(self, job: str, terms: bytes, job_id: str = "") -> str:
         """Have a job run once, as soon as Spark is ready; give its id. Raises SparkOff, UnknownJob."""
@@ -206,11 +221,14 @@ class SparkKeeper:
     async def _pause(self) -> None:
         at_rest = self._host is None and self._book.is_done  # nothing changes by itself
         try:
-            async with asyncio.timeout(None if at_rest else STEP_S):
+            async with asyncio.timeout(None if at_rest else self._step_s()):
                 await self._nudge.wait()
         except TimeoutError:
             return
         self._nudge.clear()
+
+    def _step_s(self) -> float:
+        return REST_STEP_S if self._state is SparkState.READY and self._book.is_steady else STEP_S
 
     def _begin(self) -> None:
         if not self._book.needs_host(self._clock_s()) or self._clock_s() < self._again_at_s:
@@ -260,6 +278,9 @@ class SparkKeeper:
                 self._book.begun(order.run_id, self._clock_s())
         for run_id in self._book.to_cancel():
             await host.cancel(run_id)
+        to_wake, self._to_wake = self._to_wake, set()
+        for run_id in self._book.running(to_wake):
+            await host.wake(run_id)
 
     def _fail(self, reason: str, *, refused: bool = False) -> None:
         self._drop()

@@ -41,11 +41,16 @@ def proof_job(flow: FlowName) -> str:
     return f"proof {flow}"
 
 
+def lag_job(flow: FlowName) -> str:
+    """Name the job that makes the history of a flow's lag."""
+    return f"lag {flow}"
+
+
 def _of_lag(flow: FlowConfig) -> list[KeptJob]:
     if not flow.progress_s:
         return []
     encode = msgspec.msgpack.encode
     return [
-        KeptJob(f"lag {flow.name}", "lag", encode(LagTerms(flow=flow.name, rpo_s=flow.rpo_s))),
+        KeptJob(lag_job(flow.name), "lag", encode(LagTerms(flow=flow.name, rpo_s=flow.rpo_s))),
         KeptJob(f"care {flow.name}", "care", encode(CareJobTerms(flow=flow.name))),
     ]

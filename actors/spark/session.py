@@ -12,7 +12,7 @@ from actors.spark.java import JAVA_RESOURCE, find_java
 from actors.spark.needs import check_jars, check_storage
 from actors.spark.places import ray_nodes, waiting_text
 from engine.clock import now_s
-from engine.jobs.session import JAVA_OPTIONS, spark_conf, zip_code
+from engine.jobs.session import JAVA_OPTIONS, SMALL_JAVA, executor_java, spark_conf, zip_code
 from engine.jobs.storage import Storage
 from engine.settings import SparkConfig
 
@@ -63,7 +63,7 @@ class Session:
             executor_cores=terms.config.cores,
             executor_memory=f"{terms.config.memory_bytes // _MIB}m",
             fault_tolerant_mode=False,  # it would connect the driver to Ray's object store, where nothing of ours goes
-            configs=spark_conf(jars=jars, scratch=scratch, more=placement(terms.node)),
+            configs=spark_conf(jars=jars, scratch=scratch, more={**placement(terms.node), **java_sizes(terms.config)}),
         )
         self.spark.sparkContext.addPyFile(str(zip_code(scratch)))
 
@@ -99,11 +99,20 @@ def _wait_no_executors() -> None:
         threading.Event().wait(GONE_POLL_S)
 
 
+def java_sizes(config: SparkConfig) -> dict[str, str]:
+    """Give the options of the JVMs: those of driver and app master run no tasks, and a small executor stays small."""
+    executor = f"{JAVA_OPTIONS} {executor_java(config.cores, config.memory_bytes)}".rstrip()
+    return {
+        "spark.driver.extraJavaOptions": f"{JAVA_OPTIONS} {SMALL_JAVA}",
+        "spark.ray.raydp_app_master.extraJavaOptions": f"{JAVA_OPTIONS} {SMALL_JAVA}",
+        "spark.executor.extraJavaOptions": executor,
+    }
+
+
 def placement(node: str) -> dict[str, str]:
     """Say where RayDP's actors go: only where Java is, executors only on a node, if one is named."""
     places = {f"{_EXECUTOR}node:{node}": SHARE} if node else {}
     return {
-        "spark.ray.raydp_app_master.extraJavaOptions": JAVA_OPTIONS,
         f"{_MASTER}CPU": "0",
         f"{_MASTER}{JAVA_RESOURCE}": SHARE,
         f"{_EXECUTOR}{JAVA_RESOURCE}": SHARE,

@@ -13,8 +13,6 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from aiohttp import web
-
 from actors.status import EventLine, MirrorStatus
 from actors.telemetry import prometheus
 from actors.telemetry.collect import Collected, Detail, PartitionCounters, collect, detail_of
@@ -82,45 +80,21 @@ class Exporter:
     # --- the port --------------------------------------------------------------------------------------------
 
     async def _serve(self) -> None:
-        runner = web.AppRunner(self._app(), access_log=None, shutdown_timeout=1.0)
-        await runner.setup()
-        try:
-            await self._bind(runner)
-            await asyncio.Event().wait()
-        finally:
-            await runner.cleanup()
+        from actors.telemetry.serving import serve  # aiohttp, for those who want it
 
-    async def _bind(self, runner: web.AppRunner) -> None:
-        told = False
-        while True:
-            site = web.TCPSite(runner, self._config.bind, self._config.port)
-            try:
-                return await site.start()
-            except OSError as error:
-                if not told:
-                    at = f"{self._config.bind}:{self._config.port}"
-                    self._tell("warning", f"metrics cannot be served at {at} ({error.strerror}); trying again")
-                told = True
-                await pause(self._port_again_s)
+        await serve(self, self._config, self._tell, self._port_again_s)
 
-    def _app(self) -> web.Application:
-        app = web.Application()
-        app.add_routes(
-            [web.get("/metrics", self._metrics), web.get("/healthz", self._healthz), web.get("/readyz", self._readyz)]
-        )
-        return app
+    async def metrics(self) -> str:
+        """Give the page of metrics of this moment."""
+        return await asyncio.to_thread(prometheus.page, await self._collect())
 
-    async def _metrics(self, _request: web.Request) -> web.Response:
-        page = await asyncio.to_thread(prometheus.page, await self._collect())
-        response = web.Response(body=page.encode(), headers={"Content-Type": prometheus.CONTENT_TYPE})
-        response.enable_compression()
-        return response
+    def why_dead(self) -> str:
+        """Say why the mirror is not alive; empty: it is."""
+        return why_dead(now_s() - self._beat_at_s)
 
-    async def _healthz(self, _request: web.Request) -> web.Response:
-        return _verdict(why_dead(now_s() - self._beat_at_s))
-
-    async def _readyz(self, _request: web.Request) -> web.Response:
-        return _verdict(why_dead(now_s() - self._beat_at_s) or why_not_ready(self._look()))
+    def why_not_ready(self) -> str:
+        """Say why the mirror is not ready; empty: it is."""
+        return why_not_ready(self._look())
 
     # --- the collector ---------------------------------------------------------------------------------------
 
@@ -151,7 +125,3 @@ class Exporter:
             "warning",
             f"the OTLP collector at {at} does not take metrics; tried again every {self._config.otlp_every_s:g} s",
         )
-
-
-def _verdict(why_not: str) -> web.Response:
-    return web.Response(status=503 if why_not else 200, text=(why_not or "ok") + "\n")

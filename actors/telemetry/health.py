@@ -14,7 +14,7 @@ def why_dead(beat_age_s: float) -> str:
 
 def why_not_ready(status: MirrorStatus) -> str:
     """Say why the mirror does not do its work; empty where it does. What is paused on purpose is no reason."""
-    if status.phase != "running":
+    if status.phase not in ("running", "waiting"):
         return f"the mirror is {status.phase}"
     waiting = [flow for flow in status.flows if flow.waiting_for and flow.desired is Desired.RUNNING]
     return "; ".join(f"{flow.flow} waits for {flow.waiting_for}" for flow in waiting)

@@ -17,9 +17,8 @@ from bench.configsync import topics
 from bench.configsync.passes import Mm2Passes, Pass, Passes, RaymirrorPasses, RoundPasses
 from bench.configsync.requests import RequestLog
 from bench.dataset import Backlog
-from bench.errors import BenchError
 from bench.figures import machine
-from bench.parts import Parts
+from bench.parts import Parts, chosen
 from bench.systems.launch import Job
 from deploy.local.cluster import Cluster
 
@@ -48,9 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Run the bench and return its JSON object; `failed`: a system has no figures. Raises BenchError, ClusterError."""
-    systems = [name for name in args.systems.split(",") if name]
-    if unknown := [name for name in systems if name not in _SYSTEMS]:
-        raise BenchError("configsync", f"no system {', '.join(unknown)}; known: {', '.join(_SYSTEMS)}")
+    systems = chosen("configsync", "system", args.systems, _SYSTEMS)
     count = args.topics or (_QUICK_TOPICS if args.quick else _TOPICS)
     changed = args.changed or (_QUICK_CHANGED if args.quick else _CHANGED)
     passes = args.passes or (_QUICK_PASSES if args.quick else _PASSES)

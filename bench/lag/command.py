@@ -5,7 +5,6 @@ import asyncio
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,11 +21,12 @@ from bench.figures import machine
 from bench.lag.judge import WINDOW_S, Load, judge_history, judge_newest, spread
 from bench.lag.topic import Record, read_topic
 from bench.measure import run_system
+from bench.pair import cluster_pair
 from bench.parts import Parts
 from bench.processes import ProcessTree
 from bench.systems import raymirror
 from bench.systems.launch import Job
-from deploy.local.cluster import Cluster, start_clusters
+from deploy.local.cluster import Cluster
 from deploy.local.jars import spark_jar_paths
 from deploy.local.java import find_spark_java
 from engine.config import load_config, read_config
@@ -64,19 +64,12 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     seconds = args.seconds or (60 if args.quick else 180)
     systems: dict[str, dict[str, Any]] = {}
     parts = Parts()
-    with tempfile.TemporaryDirectory(prefix="raymirror-bench-") as name:
-        folder = Path(name)
-        source, target = Cluster("source", folder / "source"), Cluster("target", folder / "target")
-        try:
-            start_clusters(source, target)
-            for part in args.parts.split(","):
-                found = parts.measure(part, partial(_part, part, source, target, folder, args, seconds))
-                if found is not None:
-                    systems[part] = found
-                    print(part, found, flush=True)
-        finally:
-            source.stop()
-            target.stop()
+    with cluster_pair() as (source, target, folder):
+        for part in args.parts.split(","):
+            found = parts.measure(part, partial(_part, part, source, target, folder, args, seconds))
+            if found is not None:
+                systems[part] = found
+                print(part, found, flush=True)
     return {
         "bench": "lag",
         "systems": systems,

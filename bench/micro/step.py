@@ -17,10 +17,11 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.desk import FlowPlan
+from actors.identity import Identity, Terms
 from actors.messages import Report
 from actors.plan import plan_sets
 from actors.ports import Vital
-from actors.supervisor import Identity, Supervisor, Terms
+from actors.supervisor import Supervisor
 from engine.core.progress import FlowProgress, LaneProgress
 from policies.model import FlowName, LaneName, TopicPartition
 from policies.scaling import ScalingLimits

@@ -57,6 +57,11 @@ class Fault:
     mend: Callable[[Scene], None] = nothing
     """Brings back what the fault took away for good, so that another one can follow."""
 
+    @property
+    def spares_lanes(self) -> bool:
+        """Whether it leaves lanes alone, which are judged."""
+        return self.healthy_s < math.inf
+
     def is_met(self, pause_s: float, after_s: float, usual_s: float, healthy_s: float = 0.0) -> bool:
         """Whether the measured times keep the bounds; `healthy_s`: what a lane stood that the fault did not hit."""
         return healthy_s <= self.healthy_s and self._is_met(pause_s, after_s, usual_s)

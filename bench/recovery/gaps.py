@@ -60,24 +60,53 @@ def usual_pause(feeds: Iterable[Feed], since: float, until: float) -> float:
     return longest
 
 
-def longest_wait(feeds: Iterable[Feed], since: float, until: float) -> float:
-    """Give the longest time in [since, until] in which one partition had something to copy and made no progress.
+class Wait(msgspec.Struct, frozen=True):
+    """How long one partition had something to copy and made no progress, and from which instant on. Seconds."""
+
+    length: float = 0.0
+    begin: float = 0.0
+
+
+def longest_wait(feeds: Iterable[Feed], since: float, until: float) -> Wait:
+    """Find the longest time in [since, until] in which one partition had something to copy and made no progress.
 
     Unlike `longest_pause`, time before `since` is not counted, nor is time in which the target had all that the source
     held: a source that was down, or a load that has to find its feet, is not the mirror's delay.
     """
-    longest = 0.0
+    longest = Wait(begin=since)
     for feed in feeds:
         source_counts = [count for _, count in feed.source]
         target_ats = [at for at, _ in feed.target]
         copied = bisect_right(target_ats, since)
-        count, begin = (feed.target[copied - 1][1] if copied else 0), since
+        count, progress_at = (feed.target[copied - 1][1] if copied else 0), since
         for at, more in (*feed.target[copied:], (until, _copied(feed) + 1)):
             ahead = bisect_right(source_counts, count)
             if ahead < len(source_counts):
-                longest = max(longest, min(at, until) - max(begin, feed.source[ahead][0]))
-            count, begin = more, at
+                begin = max(progress_at, feed.source[ahead][0])
+                longest = max(longest, Wait(min(at, until) - begin, begin), key=wait_length)
+            count, progress_at = more, at
     return longest
+
+
+def wait_length(wait: Wait) -> float:
+    """Order waits by their length; of equal ones `max` keeps the first."""
+    return wait.length
+
+
+def longest_silence(answers: Iterable[float], since: float, until: float) -> float:
+    """Give the longest time in [since, until] without an answer of a broker."""
+    instants = [since, *sorted(at for at in answers if since < at < until), until]
+    return max(later - earlier for earlier, later in pairwise(instants))
+
+
+def silence_across(answers: Iterable[float], since: float, until: float) -> float:
+    """Give the longest time between two answers that has a part of [since, until] in it, however much of it lies
+    before and behind.
+    """
+    return max(
+        (later - earlier for earlier, later in pairwise(sorted(answers)) if later > since and earlier < until),
+        default=0.0,
+    )
 
 
 def _points(feed: Feed, until: float) -> list[float]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from bench.recovery.compare import Difference
+from bench.recovery.control import controlled
 from bench.recovery.fault import Fault
 from bench.recovery.gaps import longest_pause, longest_wait, usual_pause
 from bench.recovery.group_judging import GroupFigures, end_movers, judge_groups
@@ -14,7 +15,7 @@ from bench.recovery.judging import end_load, judge, wait_drained
 from bench.recovery.opening import Size, opened, wait_abreast, wait_flowing
 from bench.recovery.scene import Cause, Scene
 from bench.recovery.stage import Stage
-from bench.recovery.watching import Feeds, Healthy, end_watch, judge_healthy, watched
+from bench.recovery.watching import Healthy, Watched, end_watch, judge_healthy, watched
 
 
 class Row(GroupFigures, frozen=True, kw_only=True):
@@ -65,7 +66,11 @@ def play(fault: Fault, run: int, stage: Stage, size: Size, folder: Path) -> Row:
         more_topics=fault.more_topics,
         prepare=fault.prepare,
     )
-    with opening as scene, watched(scene, partitions, folder) as watch:
+    with (
+        controlled(stage, folder, wanted=fault.spares_lanes) as is_controlled,
+        opening as scene,
+        watched(scene, partitions, folder, controlled=is_controlled) as watch,
+    ):
         wait_flowing(scene)
         calm_from = wait_abreast(scene, size)
         scene.stay(size.before_s)
@@ -83,10 +88,10 @@ def play(fault: Fault, run: int, stage: Stage, size: Size, folder: Path) -> Row:
         if standing is not None:
             groups = judge_groups(scene, standing, source, target, target_lost=fault.target_loses)
         fault.check(scene)
-        feeds = end_watch(watch, source, target)
+        seen = end_watch(watch, source, target)
     if difference.records != sent:
         scene.notes.append(f"the source has {difference.records} of {sent} acknowledged records")
-    row = _row(fault, run, scene, cause, difference, feeds, calm, until, machine_load)
+    row = _row(fault, run, scene, cause, difference, seen, calm, until, machine_load)
     return msgspec.structs.replace(row, **msgspec.structs.asdict(groups))
 
 
@@ -96,15 +101,15 @@ def _row(
     scene: Scene,
     cause: Cause,
     difference: Difference,
-    feeds: Feeds,
+    seen: Watched,
     calm: tuple[float, float],
     until: float,
     machine_load: float,
 ) -> Row:
-    pause_s = longest_pause(feeds.values(), cause.began, until)
-    usual_s = usual_pause(feeds.values(), *calm)
-    after_s = longest_wait(feeds.values(), cause.ended, until)
-    healthy = judge_healthy(feeds, scene.hit, cause.began, until)
+    pause_s = longest_pause(seen.feeds.values(), cause.began, until)
+    usual_s = usual_pause(seen.feeds.values(), *calm)
+    after_s = longest_wait(seen.feeds.values(), cause.ended, until).length
+    healthy = judge_healthy(seen, scene.hit, cause.began, until)
     if healthy is not None and not healthy.lanes:
         scene.failures.append("the fault hit every lane: none is left to judge by")
     return Row(

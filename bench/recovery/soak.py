@@ -16,6 +16,7 @@ from bench.errors import BenchError
 from bench.figures import machine
 from bench.recovery.acts_mirror import three_nodes
 from bench.recovery.acts_topics import ADDED
+from bench.recovery.control import controlled
 from bench.recovery.fault import nothing
 from bench.recovery.judging import end_load, judge, wait_drained
 from bench.recovery.memory import MemoryWatch, summarise
@@ -103,7 +104,12 @@ def _soak(
     properties = {key: value for fault in faults for key, value in FAULTS[fault].properties.items()}
     opening = opened(stage, size, folder, "soak", ray=three_nodes, properties=properties, prepare=nothing)
     most = size.partitions + MOST_WIDENINGS * ADDED
-    with opening as scene, watched(scene, most, folder) as watch:
+    wanted = any(FAULTS[fault].spares_lanes for fault in faults)
+    with (
+        controlled(stage, folder, wanted=wanted) as is_controlled,
+        opening as scene,
+        watched(scene, most, folder, controlled=is_controlled) as watch,
+    ):
         wait_flowing(scene)
         wait_abreast(scene, size)
         memory = MemoryWatch(lambda: {role: scene.find(title) for role, title in _ROLES.items()})
@@ -113,8 +119,8 @@ def _soak(
         sent = end_load(scene)
         wait_drained(scene, scene.partitions)
         source, target, difference = judge(scene, scene.partitions, folder)
-        feeds = end_watch(watch, source, target)
-    blows = [replace(blow, healthy=judge_healthy(feeds, *hit)) for blow, hit in rain]
+        seen = end_watch(watch, source, target)
+    blows = [replace(blow, healthy=judge_healthy(seen, *hit)) for blow, hit in rain]
     roles = summarise(memory.readings)
     stuck = [blow.fault for blow in blows if blow.recovered_s is None]
     flat = all(role.is_flat for role in roles.values())
@@ -177,7 +183,7 @@ def _until_copied(scene: Scene) -> float | None:
         (flow,) = status["flows"]
         states = flow["lane_states"]
         copying = states.get("copying", 0) == flow["lanes"] == scene.partitions
-        if copying and not flow["unknown_lanes"] and flow["lag_records"] < _SMALL_LAG * scene.partitions:
+        if copying and flow["lag_records"] is not None and flow["lag_records"] < _SMALL_LAG * scene.partitions:
             return waited_s
     return None
 

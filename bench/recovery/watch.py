@@ -9,6 +9,7 @@ import json
 import sys
 import threading
 import time
+from itertools import chain
 from pathlib import Path
 
 import msgspec
@@ -29,19 +30,27 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WatchSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What is watched, and where the samples go. `partitions` may be more than there are yet."""
+    """What is watched, and where the samples go. `partitions` may be more than there are yet; `control` is a topic that
+    somebody else writes, where there is one.
+    """
 
     source: Side
     target: Side
     partitions: int
+    control: Side | None = None
     file: str
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """Samples of every partition, in no order; monotonic seconds and high watermarks."""
+    """Samples of every partition, in no order; monotonic seconds and high watermarks.
+
+    `answers` has the instant of every answer, by the address of its broker.
+    """
 
     source: dict[int, list[Sample]]
     target: dict[int, list[Sample]]
+    control: dict[int, list[Sample]]
+    answers: dict[str, list[float]]
 
 
 def read_seen(file: Path) -> Seen:
@@ -55,6 +64,8 @@ class _Watcher(threading.Thread):
     def __init__(self, address: str, topic: str, partitions: int, stopping: threading.Event) -> None:
         super().__init__(daemon=True)
         self.samples: dict[int, list[Sample]] = {partition: [] for partition in range(partitions)}
+        self.address = address
+        self.answers: list[float] = []
         self._broker = BrokerEnds(address, _PATIENCE_S)
         self._topic, self._partitions, self._stopping = topic, partitions, stopping
 
@@ -64,6 +75,8 @@ class _Watcher(threading.Thread):
             asked_at = time.monotonic()
             ends = self._broker.read(self._topic, self._partitions)
             now = time.monotonic()
+            if ends:
+                self.answers.append(now)
             for partition, end in enumerate(ends):
                 if end != last[partition]:
                     last[partition] = end
@@ -78,21 +91,23 @@ def main(spec: WatchSpec) -> None:
     stopping = threading.Event()
     watchers = {
         name: [_Watcher(address, side.topic, spec.partitions, stopping) for address in side.bootstrap.split(",")]
-        for name, side in (("source", spec.source), ("target", spec.target))
+        for name, side in (("source", spec.source), ("target", spec.target), ("control", spec.control))
+        if side is not None
     }
-    for watcher in [*watchers["source"], *watchers["target"]]:
+    for watcher in chain.from_iterable(watchers.values()):
         watcher.start()
     print(json.dumps({"watching": True}), flush=True)
     sys.stdin.read()
     stopping.set()
-    merged: dict[str, dict[int, list[Sample]]] = {}
+    merged: dict[str, dict[int, list[Sample]]] = {"control": {}}
+    answers = {watcher.address: watcher.answers for watcher in (*watchers["source"], *watchers["target"])}
     for name, of_side in watchers.items():
         merged[name] = {partition: [] for partition in range(spec.partitions)}
         for watcher in of_side:
             watcher.join(_END_S)
             for partition, samples in watcher.samples.items():
                 merged[name][partition] += samples
-    Path(spec.file).write_bytes(msgspec.msgpack.encode(Seen(**merged)))
+    Path(spec.file).write_bytes(msgspec.msgpack.encode(Seen(**merged, answers=answers)))
     print(json.dumps({"file": spec.file}), flush=True)
 
 

@@ -1,6 +1,6 @@
 """What a failover has drained: each partition of the source by itself, and why what is left is left."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 import msgspec
 
@@ -13,6 +13,8 @@ ABSENT = "absent"
 NOT_TAKEN_UP = "the mirror has not taken it up: it was made, or grew, after the last look at the source's topics"
 _FOR_AN_OPERATOR = frozenset({"failed", "stopped", "paused", ABSENT})
 """States that no waiting ends."""
+IsHeartbeats = Callable[[str], bool]
+"""Whether a source topic holds heartbeats, by its name: they are written all the time, so they are never all copied."""
 _TOO_LATE = "not copied before the flow was stopped"
 _WRITTEN_SINCE = "written to the source after the flow had copied what was there"
 
@@ -33,6 +35,14 @@ class Ends(msgspec.Struct, frozen=True, kw_only=True):
         unknown = {lane: why for lane, why in (self.unknown | later.unknown).items() if lane not in known}
         return Ends(ends=known, unknown=unknown, gone=self.gone)
 
+    def without(self, is_left_out: IsHeartbeats) -> "Ends":
+        """Leave out the partitions of some topics."""
+        return Ends(
+            ends={lane: end for lane, end in self.ends.items() if not is_left_out(lane.topic)},
+            unknown={lane: why for lane, why in self.unknown.items() if not is_left_out(lane.topic)},
+            gone=self.gone,
+        )
+
     def end(self, lane: TopicPartition) -> int:
         """Return where a partition ends, -1 where that is not known."""
         return self.ends.get(lane, -1)
@@ -48,7 +58,9 @@ class PartitionDrain(msgspec.Struct, frozen=True, kw_only=True):
     """One source partition after a failover. Offsets are next offsets; -1 where nobody knows.
 
     `records`: source offsets that are not on the target; `why`: why it is not drained, empty where it is.
-    `as_of_ms`: when the stored position was written that says so (Unix time); -1 where a running mirror does.
+    `as_of_ms`: when the position or offset sync was written that says `source_next` (Unix time); -1 where a running
+    mirror says it.
+    `heartbeats`: the topic holds heartbeats, so it does not count whether the partition is drained.
     """
 
     topic: str
@@ -59,6 +71,7 @@ class PartitionDrain(msgspec.Struct, frozen=True, kw_only=True):
     records: int
     why: str = ""
     as_of_ms: int = -1
+    heartbeats: bool = False
 
 
 def absent_lanes(known: Iterable[LaneProgress], ends: Ends) -> list[LaneProgress]:
@@ -77,7 +90,11 @@ def is_waited_for(lane: LaneProgress, ends: Ends) -> bool:
 
 
 def judged(
-    lanes: Iterable[LaneProgress], before: Mapping[TopicPartition, LaneProgress], drained_to: Ends, ends: Ends
+    lanes: Iterable[LaneProgress],
+    before: Mapping[TopicPartition, LaneProgress],
+    drained_to: Ends,
+    ends: Ends,
+    is_heartbeats: IsHeartbeats = lambda _topic: False,
 ) -> tuple[PartitionDrain, ...]:
     """Judge lanes that came to rest: drained is what is copied, and committed, up to the source's end.
 
@@ -85,12 +102,14 @@ def judged(
     `ends`: the source's ends now.
     """
     return tuple(
-        _judged(lane, before.get(lane.lane, lane), drained_to, ends)
+        _judged(lane, before.get(lane.lane, lane), drained_to, ends, is_heartbeats)
         for lane in sorted(lanes, key=lambda lane: lane.lane)
     )
 
 
-def _judged(lane: LaneProgress, before: LaneProgress, drained_to: Ends, ends: Ends) -> PartitionDrain:
+def _judged(
+    lane: LaneProgress, before: LaneProgress, drained_to: Ends, ends: Ends, is_heartbeats: IsHeartbeats
+) -> PartitionDrain:
     end, at = ends.end(lane.lane), lane.source_next
     left = max(0, end - at) if end >= 0 and at >= 0 else -1
     why = _why(lane, before, drained_to.end(lane.lane), left, ends)
@@ -102,6 +121,7 @@ def _judged(lane: LaneProgress, before: LaneProgress, drained_to: Ends, ends: En
         source_end=end,
         records=left,
         why=why,
+        heartbeats=is_heartbeats(lane.lane.topic),
     )
 
 
@@ -129,10 +149,16 @@ def _why(lane: LaneProgress, before: LaneProgress, drained_to: int, left: int, e
 
 
 def undrained(rows: Collection[PartitionDrain]) -> dict[TopicPartition, str]:
-    """Return the partitions that are not drained, with why."""
-    return {TopicPartition(row.topic, row.partition): row.why for row in rows if row.why}
+    """Return the partitions that are not drained, with why; those of heartbeats do not count."""
+    return {TopicPartition(row.topic, row.partition): row.why for row in rows if row.why and not row.heartbeats}
+
+
+def uncounted(rows: Collection[PartitionDrain]) -> list[PartitionDrain]:
+    """Return the partitions of heartbeats that are not drained."""
+    return [row for row in rows if row.why and row.heartbeats]
 
 
 def records_left(rows: Collection[PartitionDrain]) -> int:
-    """Sum up the source offsets that are not on the target; -1 where nobody knows of some partition."""
-    return -1 if any(row.records < 0 for row in rows) else sum(row.records for row in rows)
+    """Sum up the source offsets that are not on the target, without heartbeats; -1 where some are unknown."""
+    counts = [row.records for row in rows if not row.heartbeats]
+    return -1 if -1 in counts else sum(counts)

@@ -19,11 +19,14 @@ from engine.core.group_events import GroupRefused as GroupRefused
 from engine.core.group_events import GroupWentBack as GroupWentBack
 from engine.core.progress_events import ProgressEvent
 from engine.core.proof_events import CopyDiffers as CopyDiffers
+from engine.core.recovery_events import WorksAgain
 from engine.core.renewal_events import ClusterChanged as ClusterChanged
 from engine.core.renewal_events import CopyDeleted as CopyDeleted
 from engine.core.renewal_events import CopyKept as CopyKept
 from engine.core.renewal_events import IdentityChanged as IdentityChanged
 from engine.core.renewal_events import TopicRenewed as TopicRenewed
+from engine.core.start_events import Mm2Active as Mm2Active
+from engine.core.start_events import StartDoubt as StartDoubt
 from policies.model import TopicPartition
 from policies.words import counted
 
@@ -318,7 +321,8 @@ class Mm2TopicFailed(TopicEvent, frozen=True, kw_only=True, tag="mm2_topic_faile
     what: str
 
     def text(self) -> str:
-        return f"{self.topic}: nothing is written there on cluster {self.cluster!r}: {self.what}; copying goes on"
+        cause = f"nothing is written there on cluster {self.cluster!r}: {self.what}"
+        return f"{self.topic}: {cause}; copying does not need that topic"
 
 
 class TopicFailed(TopicEvent, frozen=True, kw_only=True, tag="topic_failed"):
@@ -329,24 +333,6 @@ class TopicFailed(TopicEvent, frozen=True, kw_only=True, tag="topic_failed"):
 
     def text(self) -> str:
         return f"{self.topic}: {self.what}"
-
-
-class Mm2Active(Event, frozen=True, kw_only=True, tag="mm2_active"):
-    """MM2's group on the target has members while we begin with the flow."""
-
-    severity: ClassVar[str] = "warning"
-    group: str
-
-    @property
-    def about(self) -> str:
-        """Name the group."""
-        return self.group
-
-    def text(self) -> str:
-        return (
-            f"{self.group}: MM2's group has members on {self.flow.target}: if it copies this flow too, records arrive"
-            " twice; stop MM2, or this flow"
-        )
 
 
 AnyEvent = (
@@ -377,6 +363,7 @@ AnyEvent = (
     | TopicWarning
     | TopicFailed
     | Mm2Active
+    | StartDoubt
     | GroupNotSynced
     | GroupWentBack
     | GroupBrokerAway
@@ -388,4 +375,5 @@ AnyEvent = (
     | ConfigEvent
     | ProgressEvent
     | CopyDiffers
+    | WorksAgain
 )

@@ -23,6 +23,8 @@ from engine.wire.record import Record
 
 _DUPLICATE = 46
 _MINE = frozenset({State.COPYING, State.TROUBLED, State.WAITING, State.SETTLING, State.REFUSED})
+_STILL_MINE = _MINE | {State.FAILED}
+"""A write of unknown outcome goes out again, but not where somebody else may own the lane: some have no fence."""
 
 
 class Write(msgspec.Struct, kw_only=True):
@@ -68,13 +70,14 @@ class FencedStream(ABC, Generic[W]):
     def next_write(self) -> W | None:
         """Hand out the write that is due, None while one is in flight or none is needed."""
         if self._pending is not None:
-            if not self._resend:
+            if not self._resend or self._lane.state not in _STILL_MINE:
                 return None
             self._resend = False
             return self._pending
-        if self._lane.state not in _MINE or not self.due:
+        if self._lane.state not in _MINE or self._lane.trail.left or not self.due:
             return None
         self._pending = self._make()
+        self._lane.trail.writes += 1
         return self._pending
 
     def on_outcome(self, write: W, outcome: Outcome) -> Action | None:
@@ -84,10 +87,12 @@ class FencedStream(ABC, Generic[W]):
         if outcome.kind is OutcomeKind.APPENDED or outcome.error_code == _DUPLICATE:
             self._pending = None
             self._attempt = 0
+            self._lane.trail.writes -= 1
             self._sequence = (self._sequence + write.record_count) & 0x7FFFFFFF
             self._durable(write)
             return self._allowed()
         self._attempt += 1
+        self._lane.trail.failed()
         match outcome.kind:
             case OutcomeKind.RETRY | OutcomeKind.UNKNOWN:
                 return Retry(self._attempt)

@@ -112,31 +112,26 @@ def _write_anew(work: Work, at: int, header: BatchHeader, wanted: int, *, at_len
         raise
 
 
-def take_in(lane: Lane, work: Work, lease: Lease) -> int:
-    """Queue the batches and return the leader epoch of the last one (-1: none).
-
-    Raises what `sift` raises; what stood before the bad batch is queued by then.
-    """
-    return queue(lane, work, sift(work, at_length=False), lease)
+def take_in(lane: Lane, work: Work, lease: Lease) -> None:
+    """Queue the batches. Raises what `sift` raises; what stood before the bad batch is queued by then."""
+    queue(lane, work, sift(work, at_length=False), lease)
 
 
-def queue(lane: Lane, work: Work, steps: Iterable[Step], lease: Lease) -> int:
-    """Queue batches that were looked at already; return the leader epoch of the last one (-1: none).
+def queue(lane: Lane, work: Work, steps: Iterable[Step], lease: Lease) -> None:
+    """Queue batches that were looked at already.
 
     The lane knows each epoch as soon as the batch is queued, also where a later one is bad or takes long: an epoch too
     low for the offset behind it would find a divergence where there is none, one too high finds it early.
     """
-    epoch, buffer = -1, work.buffer
+    buffer = work.buffer
     for at, header, verdict, pieces in steps:
-        epoch = header.leader_epoch
-        lane.source_leader_epoch = max(lane.source_leader_epoch, epoch)
+        lane.source_leader_epoch = max(lane.source_leader_epoch, header.leader_epoch)
         if verdict is Verdict.PASS:
             lane.add_batch(header, buffer[at : at + header.size_bytes], lease.retain())
         elif pieces:
             lane.add_encoded(pieces, lease)
         elif header.next_offset > lane.fetch_offset:
             lane.skip_to(header.next_offset)
-    return epoch
 
 
 class Sifted(msgspec.Struct, frozen=True):

@@ -29,6 +29,7 @@ from engine.core.position import Position
 from engine.core.resume import REGRESSION, Found, Tail, Unknown, read_tail
 from engine.core.runs import RunLine
 from engine.core.states import State
+from engine.core.vacancy import RequestTrail
 from engine.wire.batch import BatchHeader
 from engine.wire.records import Encoded
 from policies.model import FlowName, LaneName
@@ -54,7 +55,7 @@ class Lane:
         """Of ours, behind `target_next`: one for each transaction that was committed there since."""
         self.source_leader_epoch = -1
         self.forgets_before_ms = -(2**63)
-        self.pieces = Pieces()
+        self.pieces, self.trail = Pieces(), RequestTrail()
         self.map: MapTail | None = None
         """What was copied of the source, and where to; None while the lane has no owner."""
         self._outcomes: list[Outcome] = []
@@ -66,8 +67,8 @@ class Lane:
         self._base: Position | None = None
         self._source_next = self._target_next = self._sequence = -1
 
-    def own(self, position: Position, *, barrier_done: bool) -> None:
-        """Start from a position of our own producer id and epoch; the whole window is open after a barrier."""
+    def own(self, position: Position, *, barrier_done: bool, alone: bool = False) -> None:
+        """Start from a position of our producer epoch; a barrier opens the window, `alone`: none was needed."""
         self.discard()
         self.state = states.step(self.state, states.Event.OWNED)
         self._base = position.rooted()
@@ -78,6 +79,7 @@ class Lane:
         self.announced, self.markers = False, 0
         self.source_leader_epoch = position.source_leader_epoch
         self._window = self.limits.max_in_flight if barrier_done else 1
+        self.trail.begin(fenced=(barrier_done or alone) and not position.atomic, alone=alone)
         self._attempt, self._last_ms = 0, _TODAY_MS  # a barrier is young
         self.fetch_offset = position.source_next
         self.position_version += 1
@@ -145,10 +147,9 @@ class Lane:
     @property
     def position(self) -> Position:
         """What is acknowledged now, with the runs from there on."""
-        known = self._map
         return msgspec.structs.replace(
             self._owned(),
-            **known.fields,
+            **self._map.fields,
             source_next=self._source_next,
             target_next=self._target_next,
             sequence=self._sequence,
@@ -253,7 +254,8 @@ class Lane:
         if self.state is not State.COPYING or not pieces.waiting or len(pieces.in_flight) >= self._window:
             return None
         first = pieces.waiting[0]
-        return None if self._runs.holds_back(first.sequence + first.record_count) else pieces.send_first()
+        held = self.trail.left or self._runs.holds_back(first.sequence + first.record_count)
+        return None if held else pieces.send_first()
 
     def on_outcome(self, piece: Piece, outcome: Outcome) -> Actions:
         """Take the answer for the oldest unanswered append.
@@ -267,6 +269,7 @@ class Lane:
             if outcome.kind is OutcomeKind.APPENDED:
                 return self._acknowledge(in_flight.popleft(), outcome.base_offset)
             self.state = states.step(self.state, states.Event.APPEND_FAILED)
+        self.trail.failed()
         self._outcomes.append(outcome)
         if len(self._outcomes) < len(in_flight):
             return NOTHING
@@ -291,6 +294,7 @@ class Lane:
         """Count a piece as copied and let its buffer go."""
         self.offsets += piece.source_next - self._source_next
         self.newest_ms = self._last_ms = piece.max_timestamp
+        self.trail.appended(is_old=self._last_ms < self.forgets_before_ms)
         self._source_next = piece.source_next
         self._sequence = piece.sequence + piece.record_count
         self.records += piece.record_count
@@ -334,10 +338,7 @@ class Lane:
         return RetryRefused(self._attempt, event)
 
     def on_split(self, whole: Piece, parts: Sequence[Encoded]) -> None:
-        """Put smaller batches in the place of the refused one: sequences of single records stay as they are.
-
-        Parts of a piece that the lane forgot meanwhile are ignored.
-        """
+        """Put smaller batches, same sequences, in the place of the refused one; ignored if the lane forgot that."""
         waiting = self.pieces.waiting
         if waiting and waiting[0] is whole:
             self.pieces.split_first(split_piece(whole, parts, self._source_at))

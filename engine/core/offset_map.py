@@ -25,7 +25,19 @@ import msgspec
 
 from engine.core.map_runs import MapBlock, MapHead, MapRun, MapStart, MapTail, check_runs
 
-__all__ = ["Columns", "How", "MapBlock", "MapHead", "MapRun", "MapStart", "MapTail", "OffsetMap", "Translation"]
+__all__ = [
+    "CLAMPED",
+    "NEAR",
+    "Columns",
+    "How",
+    "MapBlock",
+    "MapHead",
+    "MapRun",
+    "MapStart",
+    "MapTail",
+    "OffsetMap",
+    "Translation",
+]
 
 
 class How(enum.Enum):
@@ -45,6 +57,12 @@ class How(enum.Enum):
     """The block that knows is not in memory."""
     STALE = "stale"
     """There is no head yet, or a block is newer than it: a newer one is on its way."""
+
+
+CLAMPED = "log start"
+"""How an answer was found that retention on the target has moved up."""
+NEAR = "MM2 sync"
+"""How an answer was found that is near, and never ahead of the true one."""
 
 
 class Translation(msgspec.Struct, frozen=True, gc=False):

@@ -14,7 +14,8 @@ The record is Connect's: its key is in `core/position_keys.py`, its value is `{"
 offset; our extra fields are flat because Connect refuses nested ones. MM2 ignores them, so it can take over; a record
 without them was written by somebody else. The field `raymirror` is the version of the format; `core/formats.py` has the
 rule of versions. Format 2 adds the head of the lane's offset map (`map_...`, see `core/offset_map.py`): without it, the
-map begins at the position.
+map begins at the position. The field `left` came within format 2: a version that does not know it ignores it, writes
+its own positions without it, and puts up a barrier at each start (`core/vacancy.py`).
 """
 
 from bisect import bisect_right
@@ -75,6 +76,8 @@ class Position(msgspec.Struct, frozen=True, kw_only=True):
     map_tail: tuple[MapRun, ...] = ()
     atomic: bool = False
     """Whether its lane copies in transactions: what this position does not tell of was never committed."""
+    left: bool = False
+    """Whether its owner ended with it: every request of it was answered, and it sends none any more."""
 
     @property
     def map_start(self) -> MapStart:
@@ -132,6 +135,7 @@ class _Value(msgspec.Struct, omit_defaults=True):
     map_first: bool = False
     map_tail: str = ""
     atomic: bool = False
+    left: bool = False
 
 
 def encode_value(position: Position) -> bytes:

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable
 
+import msgspec
+
 from engine.core.events import AnyEvent, PositionRefused
 from engine.core.fenced_stream import FencedStream, Write
 from engine.core.lane import Lane
 from engine.core.map_runs import MapHead
 from engine.core.position import encode_value
+from engine.core.states import State
 
 _GZIP = 1
 """Every target reads it, and of single small records it makes less than zstd does."""
@@ -58,7 +61,22 @@ class PositionStream(FencedStream[PositionWrite]):
         """Whether appends wait for a position, or a changed one was asked for; a paused lane asks when it is done."""
         lane = self._lane
         dirty = lane.position_version != self._durable_version
-        return lane.plan_needed or (dirty and (self.flush_asked or (lane.paused and lane.idle)))
+        return lane.plan_needed or self._may_leave or (dirty and (self.flush_asked or (lane.paused and lane.idle)))
+
+    @property
+    def parting(self) -> bool:
+        """Whether the position that says that the owner has left is still to be written, or waits for its answer."""
+        return self._will_leave or (self._lane.trail.left and self.writing and not self._attempt)
+
+    @property
+    def _may_leave(self) -> bool:
+        """Whether nothing of the lane is on its way, and nothing will be."""
+        return self._will_leave and not self._lane.trail.writes
+
+    @property
+    def _will_leave(self) -> bool:
+        lane = self._lane
+        return lane.draining and lane.announced and lane.idle and lane.state is State.COPYING and lane.trail.may_end
 
     @property
     def told_version(self) -> int:
@@ -74,6 +92,9 @@ class PositionStream(FencedStream[PositionWrite]):
         self.flush_asked = False
         lane = self._lane
         position = lane.position
+        if self._may_leave:
+            lane.trail.left = True
+            position = msgspec.structs.replace(position, left=True)
         return PositionWrite(
             payload=self._encode([(self._key, encode_value(position))], _GZIP),
             record_count=1,

@@ -155,6 +155,8 @@ class FlowProgress(msgspec.Struct, frozen=True, kw_only=True):
     """Appended batches whose answer was not an acknowledgement."""
     waits_for: str = ""
     """What keeps the whole flow from copying in this copier: a cluster that does not answer. Empty while it copies."""
+    is_open: bool = True
+    """Whether the copier has connected to both clusters, so that lanes that it is given can be acquired at once."""
     records: int = 0
     """Copied since the copier began, by lanes that have left it too; so with `wire_bytes`."""
     wire_bytes: int = 0

@@ -33,7 +33,10 @@ def rpo_of(lanes: Iterable[LaneProgress], ends: Mapping[TopicPartition, int], at
 
 def _topic(topic: str, lanes: list[LaneProgress], ends: Mapping[TopicPartition, int], at_ms: int) -> TopicRpo:
     behind = [_behind(lane, ends.get(lane.lane, lane.source_end)) for lane in lanes]
-    ages = [lane.least_lag_ms(at_ms) for lane in lanes]
+    ages = [
+        0 if not left and lane.lane in ends else lane.least_lag_ms(at_ms)
+        for lane, left in zip(lanes, behind, strict=True)
+    ]
     return TopicRpo(
         topic=topic,
         partitions=len(lanes),

@@ -38,6 +38,7 @@ from engine.flow.ports import Cluster, Producer
 from engine.flow.resumption import Before, Fenced, Resumption, World
 from engine.flow.stored_positions import Stored, Unreadable
 from engine.flow.terms import FlowTerms
+from engine.flow.vacancies import Vacancies
 from engine.tasks import run_all
 from policies.model import TopicPartition
 
@@ -69,6 +70,7 @@ class Acquisition:
         self._resumption = resumption
         self._mending = mending
         self._lease = lease
+        self._vacancies = Vacancies(terms, target, resumption)
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
     # --- without a barrier -----------------------------------------------------------------------------------
@@ -87,6 +89,7 @@ class Acquisition:
             if isinstance(position, Position) and self._lost_to(position, driver):
                 tell(self._stand_down(driver, position))
             elif isinstance(position, Position):
+                driver.position_read, driver.left_at = True, position if position.left else None
                 ours.append(driver)
         # After the positions: a former owner may move on meanwhile, and then the ends do not fit, which is no harm.
         world = await self._resumption.look(ours, stored=stored) if ours else World()
@@ -126,7 +129,8 @@ class Acquisition:
                 tell(self._stand_down(driver, position))
             else:
                 left.append(driver)
-        return await self._resumption.before(left) if left else {}
+        vacant = await self._vacancies.candidates(left)
+        return await self._resumption.before(left, vacant) if left else {}
 
     def _lost_to(self, position: Position, driver: LaneDriver) -> bool:
         """Whether another owner wrote this since we had the lane; of two deployments at one epoch, the later one."""
@@ -136,13 +140,12 @@ class Acquisition:
     # --- the barrier -----------------------------------------------------------------------------------------
 
     async def fence(self, driver: LaneDriver, before: Before) -> Fenced:
-        """Put up one lane's barrier; while there is no lease, wait for one."""
-        partitions = driver.fenced_partitions
+        """Put up one lane's barrier, unless it needs none; while there is no lease, wait for one."""
 
         async def take() -> Fenced:
             times_shut = self._lease.times_shut
-            producer = await self._target.acquire(self._terms.transactional_id(*driver.name.source), partitions)
-            return Fenced(producer, before, times_shut)
+            producer, vacant = await self._vacancies.take(driver, before)
+            return Fenced(producer, before, times_shut, vacant)
 
         async with self._slot():
             return await self._lease.while_open(take)
@@ -214,7 +217,9 @@ class Acquisition:
         async def judge(driver: LaneDriver) -> None:
             try:
                 async with at_once:
-                    judged[driver] = await self._judge_again(driver, fenced[driver], world)
+                    found = await self._judge_again(driver, fenced[driver], world)
+                self._vacancies.confirm(driver, fenced[driver], world, found)
+                judged[driver] = found
             except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as error:
                 errors.append(error)
             except WireError as error:
@@ -225,7 +230,7 @@ class Acquisition:
             if not self._lease.is_open or fenced[driver].times_shut != self._lease.times_shut:
                 errors.append(ConnectionLost("the lease ran out meanwhile"))  # what was read may be old by now
             elif driver.lane.state is State.ACQUIRING:
-                self._own(driver, found, fenced[driver].producer, world, tell)
+                self._own(driver, found, fenced[driver], world, tell)
         if errors:
             raise errors[0]
 
@@ -266,7 +271,7 @@ class Acquisition:
         return await self._mending.source_gap(driver, found, world) or found
 
     def _own(
-        self, driver: LaneDriver, found: Found | Mended | AnyEvent, producer: Producer, world: World, tell: Tell
+        self, driver: LaneDriver, found: Found | Mended | AnyEvent, fenced: Fenced, world: World, tell: Tell
     ) -> None:
         mended = found.event if isinstance(found, Mended) else None
         if isinstance(found, Mended):
@@ -288,10 +293,11 @@ class Acquisition:
             tell(self._cut(driver, found, stored))
         if found.how == UNDONE and isinstance(stored, Position):
             tell(self._undone(driver, found, stored))
-        self._start(driver, producer, found, world)
+        self._start(driver, fenced, found, world)
         return tell(self._resumed(driver, found))
 
-    def _start(self, driver: LaneDriver, producer: Producer, found: Found, world: World) -> None:
+    def _start(self, driver: LaneDriver, fenced: Fenced, found: Found, world: World) -> None:
+        producer, driver.alone = fenced.producer, fenced.vacant
         stored = world.stored.get(driver.name.source)
         # The epoch of the last copied batch: known where nothing lies behind the position.
         known_epoch = isinstance(stored, Position) and not found.tail_records and found.how != RENEWED and found.cut < 0
@@ -323,7 +329,8 @@ class Acquisition:
                 map_tail=known.runs,
                 atomic=self._terms.commit_s > 0,
             ),
-            barrier_done=producer.fenced,
+            barrier_done=fenced.marked,
+            alone=fenced.vacant,
         )
         driver.end.told(world.source_ends[driver.name.source], world.asked_ms)
 

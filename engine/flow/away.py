@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
 from engine.core.group_events import GroupBrokerAway
+from engine.core.recovery_events import WorksAgain
 from policies.model import FlowName
 from policies.words import counted
 
@@ -57,21 +58,25 @@ class AwayBrokers:
         """Say of each broker that is away why, and how many groups wait for it."""
         counts = Counter(broker for broker, _ in self._waits.values())
         return {
-            f"broker {node} of cluster {cluster!r}": f"{why} ({counted(counts[cluster, node], 'group')})"
-            for (cluster, node), why in sorted(self._why().items())
+            _name(broker): f"{why} ({counted(counts[broker], 'group')})" for broker, why in sorted(self._why().items())
         }
 
-    def take_events(self) -> list[GroupBrokerAway]:
-        """Return an event for each broker that has been away for a while, once."""
+    def take_events(self) -> list[GroupBrokerAway | WorksAgain]:
+        """Return an event for each broker that has been away for a while, once, and one when it answers again."""
         why, now_s = self._why(), self._now_s()
         self._since_s = {broker: self._since_s.get(broker, now_s) for broker in why}
+        back = sorted(self._told - why.keys())
         self._told &= why.keys()
         due = [broker for broker, since_s in self._since_s.items() if now_s - since_s >= _TOLD_AFTER_S]
         counts = Counter(broker for broker, _ in self._waits.values())
-        events = [
+        answers = "it answers again; the groups that it coordinates are mirrored"
+        events: list[GroupBrokerAway | WorksAgain] = [
+            WorksAgain(flow=self._flow, subject=_name(broker), what=answers) for broker in back
+        ]
+        events += [
             GroupBrokerAway(
                 flow=self._flow,
-                group=f"broker {broker[1]} of cluster {broker[0]!r}",
+                group=_name(broker),
                 groups=counts[broker],
                 why=why[broker],
             )
@@ -83,3 +88,8 @@ class AwayBrokers:
 
     def _why(self) -> dict[_Broker, str]:
         return dict(self._waits.values()) | self._unheard
+
+
+def _name(broker: _Broker) -> str:
+    cluster, node = broker
+    return f"broker {node} of cluster {cluster!r}"

@@ -10,6 +10,12 @@ dropped and fetched again. However many there are, a part of the budget is left 
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
+from typing import TypeVar
+
+from engine.tasks import in_thread
+
+T = TypeVar("T")
 
 BUFFER_BYTES = 2 * 1024 * 1024
 """One fetch answer: large enough for a distant source, small enough to stay near the processor's cache."""
@@ -65,7 +71,7 @@ class BufferPool:
         self.stuck_bytes = 0
         """Of those in use: batches of lanes in trouble, which have to be kept."""
         self.beside = asyncio.Lock()
-        """Held by whoever inflates much: that memory is not counted, so it is one batch's at a time."""
+        """Held by whoever inflates much."""
         self.short = asyncio.Event()
         """Set when somebody has to wait for memory; whoever waits for that clears it."""
         self._free: list[bytearray] = []
@@ -121,6 +127,22 @@ class BufferPool:
         buffer = self._free.pop() if self._free else bytearray(self.buffer_bytes)
         self._unneeded = min(self._unneeded, len(self._free))
         return buffer, self.buffer_bytes
+
+    async def work_beside(self, work: Callable[[], T], lease: Lease | None = None) -> T:
+        """Do work that inflates much in a thread, one batch's at a time: that memory is not counted.
+
+        The thread keeps its turn and its share of `lease`, whose bytes it reads, to its end, whoever waits for it.
+        """
+        await self.beside.acquire()
+        if lease is not None:
+            lease.retain()
+
+        def ended() -> None:
+            if lease is not None:
+                lease.release()
+            self.beside.release()
+
+        return await in_thread(work, ended)
 
     def own(self, size: int, *, stuck: bool) -> Lease:
         """Count a batch in memory of its own: it is there already, so it may exceed the budget until fetches wait."""

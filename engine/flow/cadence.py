@@ -144,7 +144,7 @@ class Cadence:
             driver.transaction.refresh()
             self._routes.kick([driver])
             return
-        partitions = driver.fenced_partitions
+        partitions = driver.kept_alive_partitions
         transactional_id = self._terms.transactional_id(*driver.name.source)
         try:
             await self._target.keep_alive(transactional_id, producer, partitions)

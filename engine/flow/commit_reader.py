@@ -38,10 +38,16 @@ _FIRST_COUNT = 64
 _MOST = 200_000
 """Partitions of groups kept until they are taken, in transactions as outside: some tens of MiB at most."""
 _REFUSED_S, _MOST_S = 60.0, 30.0
+_NOT_THERE_S = 5.0
+"""Between two looks for the topic where it is not there: it comes with the first group, which waits to be heard."""
 _COMMITTED = 1
 
 Seen = dict[str, dict[TopicPartition, int]]
 """By group and source partition, the offset last committed (UNTOLD where that is not known)."""
+
+
+class _NotThere(ConnectionLost):
+    """The topic is not there, as far as we may see."""
 
 
 class Hints(NamedTuple):
@@ -72,8 +78,10 @@ class CommitReader:
         self._news = asyncio.Event()
         self.commits = 0
         """Commits read of groups and topics that are wanted."""
-        self.why_not = "not begun"
+        self.why_not = f"the reader of topic {TOPIC} has not begun to read yet"
         """Why commits are not read just now; empty while they are."""
+        self.not_there = False
+        """Whether that is because the topic is not seen: a cluster that never had a group has none."""
 
     # --- for whoever takes -----------------------------------------------------------------------------------
 
@@ -107,7 +115,10 @@ class CommitReader:
                 await pause(_REFUSED_S)
                 continue
             except (MirrorError, OSError, TimeoutError) as trouble:
-                self.why_not = str(trouble)
+                self.why_not, self.not_there = str(trouble), isinstance(trouble, _NotThere)
+            if self.not_there:
+                await pause(_NOT_THERE_S)
+                continue
             attempt = attempt + 1 if now_s() - began_s < _MOST_S else 0
             await pause(backoff_s(attempt, most_s=_MOST_S))
 
@@ -143,7 +154,8 @@ class CommitReader:
                 break
             count *= 2
         if not found:
-            raise ConnectionLost(f"topic {TOPIC} is not there, or may not be seen (grant Describe and Read on it)")
+            raise _NotThere(f"topic {TOPIC} is not there, or may not be seen (grant Describe and Read on it)")
+        self.not_there = False
         return found
 
     async def _read(self, node: int, led: Mapping[TopicPartition, Leader], heard: "_Heard") -> None:
@@ -164,7 +176,7 @@ class CommitReader:
                 answer = await broker.fetch(wanted, terms, room)
                 for found in answer.slices:
                     self._take_in(answer.buffer, found)
-                if terms is _FIRST_TERMS:
+                if terms is _FIRST_TERMS and answer.slices:  # none: a quota is used up, and nothing is said yet
                     terms = _TERMS
                     heard.answered(node)
                     self.why_not = heard.why_not

@@ -124,7 +124,7 @@ class Commits:
                 await pause(backoff_s(attempt))
             except KafkaRefusal as refusal:
                 attempt += 1
-                if not (_owns(driver, producer) and self._asks_again(driver, refusal)):
+                if not (_owns(driver, producer) and self._may_pass(driver, refusal)):
                     return False
                 await pause(backoff_s(attempt, most_s=_DENIED_S))
             else:
@@ -132,7 +132,7 @@ class Commits:
                 return _owns(driver, producer)
         return False
 
-    def _asks_again(self, driver: LaneDriver, refusal: KafkaRefusal) -> bool:
+    def _may_pass(self, driver: LaneDriver, refusal: KafkaRefusal) -> bool:
         if refusal.code in _ENDED:
             self._lost(driver, str(refusal))
             return False

@@ -1,7 +1,9 @@
 """Config sync in a running mirror: a round of configs and one of ACLs now and then, each as often as its key says.
 
 Nothing is written while the flow is not ours: `may_write` is asked before a round, and between looking and applying.
-Topics are created, and get their partitions, by discovery; here they are left alone.
+Topics are created, and get their partitions, by discovery; here they are left alone. The first round may come before
+discovery has created them, so configs are compared again soon while topics have no copy, each time after twice as long:
+a topic that cannot be created costs no more than a few rounds.
 """
 
 from collections import Counter, defaultdict, deque
@@ -20,6 +22,7 @@ from engine.core.config_events import (
 )
 from engine.core.config_report import ConfigReport
 from engine.core.events import AnyEvent
+from engine.core.recovery_events import WorksAgain
 from engine.errors import MirrorError
 from engine.flow.audit import AuditTrail, new_run, rows_of
 from engine.flow.config_sync import ConfigSync, Looked, Outcome, Scope
@@ -32,13 +35,17 @@ _TOLD_EACH = 200
 """Topics, and names of ACLs, that one round tells one by one; the rest is counted."""
 _LOOK_S = 0.25
 """How often it is asked whether the flow is ours, once something is due."""
+_BOTH = "both clusters"
 _TOLD_AFTER = 3
 """Failed rounds in a row: brokers that restart take a few seconds."""
 CONFIGS, ACLS = "configs", "ACLs"
 
 
 class RoundTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """How often, in seconds, configs and ACLs are looked at; None: never. `retry_s` after a round that failed."""
+    """How often, in seconds, configs and ACLs are looked at; None: never.
+
+    `retry_s`: after a round that failed, and for configs at first after one that found topics without a copy.
+    """
 
     flow: FlowName
     configs_s: float | None = 600.0
@@ -66,6 +73,8 @@ class ConfigRounds:
         self._due_s = {name: 0.0 for name, every_s in self._every.items() if every_s is not None}
         self._told: dict[tuple[str, str], str] = {}
         self._failures_in_row = 0
+        self._uncopied_in_row = 0
+        """Rounds of configs, one after the other, that found topics without a copy."""
 
     @property
     def _every(self) -> dict[str, float | None]:
@@ -103,7 +112,11 @@ class ConfigRounds:
                 self._due_s[name] = began_s + min(self._every[name] or 0.0, self.terms.retry_s)
             return
         for name in due:
-            self._due_s[name] = began_s + (self._every[name] or 0.0)
+            self._due_s[name] = began_s + self._wait_s(name)
+
+    def _wait_s(self, name: str) -> float:
+        every_s, rounds = self._every[name] or 0.0, self._uncopied_in_row
+        return min(every_s, self.terms.retry_s * 2.0 ** min(rounds - 1, 16)) if name == CONFIGS and rounds else every_s
 
     async def round(self, scope: Scope) -> bool:
         """Look, and apply what is to be done; False where the flow was taken from us meanwhile.
@@ -115,7 +128,12 @@ class ConfigRounds:
         if looked.changes and not self.may_write():
             return False
         outcomes = await self._sync.apply(looked.changes)
+        if self._failures_in_row >= _TOLD_AFTER:
+            what = "configs and ACLs are kept in step again"
+            self._events.append(WorksAgain(flow=self.terms.flow, subject=_BOTH, what=what))
         self._failures_in_row = 0
+        if scope.configs:
+            self._uncopied_in_row = self._uncopied_in_row + 1 if looked.uncopied else 0
         self._tell(scope, looked, outcomes)
         if self._audit is not None:
             self._keep(self._audit, scope, looked, outcomes)
@@ -136,7 +154,7 @@ class ConfigRounds:
         self.report = msgspec.structs.replace(self.report, trouble=what)
         self._failures_in_row += 1
         if self._failures_in_row == _TOLD_AFTER:
-            self._events.append(ConfigSyncFailed(flow=self.terms.flow, part="both clusters", count=1, first=what))
+            self._events.append(ConfigSyncFailed(flow=self.terms.flow, part=_BOTH, count=1, first=what))
 
     def _keep(self, audit: AuditTrail, scope: Scope, looked: Looked, outcomes: Sequence[Outcome]) -> None:
         """Have the round written down; what fails, or is left, as it was in the round before is there already."""

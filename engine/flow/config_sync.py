@@ -31,15 +31,17 @@ from policies.config_sync import (
     own_configs,
     plan_configs,
 )
+from policies.shared_clusters import feeds_itself
 from policies.topic_configs import ConfigRules, Wanted
 
 
 class ConfigSyncTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """By which rules one flow's copies are kept in step."""
+    """By which rules one flow's copies are kept in step; `within_one`: source and target are one cluster."""
 
     replication_factor: int
     configs: ConfigRules
     acls: AclRules
+    within_one: bool = False
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +58,8 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 class Looked(msgspec.Struct, frozen=True, kw_only=True):
     """What is to be done, in order, and what is not: conflicts, overrides and bindings that are left.
 
-    `unread` tells, by topic or part, what could not be read; `no_authorizer` which clusters have none.
+    `unread` tells, by topic or part, what could not be read; `no_authorizer` which clusters have none. `uncopied`: how
+    many source topics had no copy yet when configs were compared.
     """
 
     changes: tuple[Change, ...] = ()
@@ -66,6 +69,7 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
     topics: int = 0
     unread: dict[str, str] = {}
     no_authorizer: tuple[str, ...] = ()
+    uncopied: int = 0
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,13 +91,13 @@ class ConfigSync:
     async def look(self, scope: Scope) -> Looked:
         """Compare both clusters; changes nothing. Raises ConnectionLost, BrokerUnreachable."""
         topics = await self._copied()
-        plan, unread = Plan(), dict[str, str]()
+        plan, uncopied, unread = Plan(), 0, dict[str, str]()
         acls, no_authorizer = AclPlan(), tuple[str, ...]()
 
         async def configs() -> None:
-            nonlocal plan
+            nonlocal plan, uncopied
             if scope.configs:
-                plan = await self._plan_configs(topics, scope, unread)
+                plan, uncopied = await self._plan_configs(topics, scope, unread)
 
         async def bindings() -> None:
             nonlocal acls, no_authorizer
@@ -109,32 +113,40 @@ class ConfigSync:
             topics=plan.topics,
             unread=unread,
             no_authorizer=no_authorizer,
+            uncopied=uncopied,
         )
 
     async def _copied(self) -> dict[str, TopicState]:
-        selection = self.terms.acls.selection
+        selection, within_one = self.terms.acls.selection, self.terms.within_one
         found = await self._source.topics(None)
-        return {name: state for name, state in sorted(found.items()) if selection.wants(name)}
+        return {
+            name: state
+            for name, state in sorted(found.items())
+            if selection.wants(name) and not (within_one and feeds_itself(selection, name))
+        }
 
-    async def _plan_configs(self, topics: Mapping[str, TopicState], scope: Scope, unread: dict[str, str]) -> Plan:
-        """Plan for the topics whose configs both clusters tell; the others stand in `unread`."""
+    async def _plan_configs(
+        self, topics: Mapping[str, TopicState], scope: Scope, unread: dict[str, str]
+    ) -> tuple[Plan, int]:
+        """Plan for the topics whose configs both clusters tell, and count those without a copy.
+
+        The others stand in `unread`.
+        """
         target_topic, rules = self.terms.acls.selection.target_topic, self.terms.configs
         whole = scope.left or rules.remove_foreign
         wanted = Wanted(rules)  # one for the whole look: asked, planned and kept by it
         taken = await self._snapshots.take(topics, self._known, wanted, whole=whole)
         unread |= taken.unread
-        source = {
-            topic: state
-            for topic, state in taken.source.items()
-            if (copy := target_topic(topic)) not in unread and (scope.shapes or copy in taken.target)
-        }
+        told = {topic: state for topic, state in taken.source.items() if target_topic(topic) not in unread}
+        copied = {topic: state for topic, state in told.items() if target_topic(topic) in taken.target}
+        source, uncopied = told if scope.shapes else copied, len(told) - len(copied)
         replicas = self.terms.replication_factor
         plan = plan_configs(source, taken.target, target_topic, replicas, rules, self._known, wanted)
         self._remember(topics, own_configs(source, wanted), plan)
         if scope.shapes:
-            return plan
+            return plan, uncopied
         changes = tuple(one for one in plan.changes if not isinstance(one, CreateTopic | GrowTopic))
-        return msgspec.structs.replace(plan, changes=changes)
+        return msgspec.structs.replace(plan, changes=changes), uncopied
 
     def _remember(self, topics: Mapping[str, TopicState], own: Known, plan: Plan) -> None:
         """Keep what the source has now, and what is still to be taken away: that may fail."""

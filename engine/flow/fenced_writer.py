@@ -54,6 +54,8 @@ class FencedWriter:
         self._sequence = 0
         self._unsettled: tuple[bytearray, int] | None = None
         self._last_offset = -1
+        self.written_to: int | None = None
+        """The offset behind the newest batch that is known to be there; None before there is one."""
 
     @property
     def fenced(self) -> bool:
@@ -65,7 +67,7 @@ class FencedWriter:
         self._unsettled = None
         with _as_fenced():
             self._producer = await self._cluster.acquire(self._transactional_id, [self._partition])
-        self._sequence, self._last_offset = self._producer.first_sequence, -1
+        self._sequence, self._last_offset, self.written_to = self._producer.first_sequence, -1, None
 
     async def keep_alive(self) -> None:
         """Keep the transactional id, and with it the fence, from expiring. Raises Fenced and what `acquire` raises."""
@@ -107,7 +109,7 @@ class FencedWriter:
             if outcome.kind is OutcomeKind.APPENDED or outcome.error_code == _DUPLICATE:
                 self._sequence = (self._sequence + count) & 0x7FFFFFFF
                 self._unsettled, self.reason = None, ""
-                self._note_offset(outcome)
+                self._note_offset(outcome, count)
                 return
             self.reason = outcome.message or outcome.kind.value
             if outcome.kind not in _RESEND:
@@ -120,12 +122,12 @@ class FencedWriter:
             attempt += 1
             await pause(backoff_s(attempt))
 
-    def _note_offset(self, outcome: Outcome) -> None:
+    def _note_offset(self, outcome: Outcome, count: int) -> None:
         if outcome.kind is not OutcomeKind.APPENDED:
             return  # told again of a batch that was there already
         if outcome.base_offset <= self._last_offset:
             raise Fenced(f"{self._partition} lost records: after offset {self._last_offset} came {outcome.base_offset}")
-        self._last_offset = outcome.base_offset
+        self._last_offset, self.written_to = outcome.base_offset, outcome.base_offset + count
 
     async def close(self) -> None:
         """Close the connection."""

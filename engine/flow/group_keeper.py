@@ -66,6 +66,7 @@ class HintsOfCommits(Protocol):
     """What is needed of `engine.flow.commit_reader.CommitReader`."""
 
     why_not: str
+    not_there: bool
 
     def take(self) -> Hints: ...
     async def wait(self, most_s: float) -> None: ...
@@ -178,6 +179,12 @@ class GroupRounds:
         return self._reader is not None and not self._reader.why_not
 
     @property
+    def _polled_because(self) -> str:
+        """Say why commits are not read; a topic that nobody has committed to yet is no reason to say anything."""
+        reader = self._reader
+        return "" if reader is None or (reader.not_there and not self._groups) else reader.why_not
+
+    @property
     def _every_s(self) -> float:
         """Return the seconds from the begin of one round to the next, where they are polled."""
         terms = self.terms
@@ -199,7 +206,7 @@ class GroupRounds:
         hints = _NO_HINTS if self._reader is None else self._reader.take()
         self._all_owed |= hints.missed
         if self._reader is not None:
-            self._notes.reads(self._reader.why_not, self._every_s, self.terms.sweep_s / 2)
+            self._notes.reads(self._polled_because, self._every_s, self.terms.sweep_s / 2)
         for group in hints.seen:
             self._owed.moved(group, hints.since_ms)
         passed_s = now_s() - self._swept_at_s
@@ -339,7 +346,7 @@ class GroupRounds:
             commits=self._commits.made,
             trouble=self._log.trouble,
             on_commit=self._reads,
-            polled_because="" if self._reader is None else self._reader.why_not,
+            polled_because=self._polled_because,
             map_bytes=self._translations.map_bytes,
         )
 

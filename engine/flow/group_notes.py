@@ -3,19 +3,29 @@
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 
-from engine.core.events import AnyEvent, CommitsNotRead, GroupClamped, GroupNotSynced, GroupRefused, GroupWentBack
+from engine.core.events import (
+    AnyEvent,
+    CommitsNotRead,
+    GroupClamped,
+    GroupNotSynced,
+    GroupRefused,
+    GroupWentBack,
+)
 from engine.core.group_report import GroupsReport
-from engine.core.offset_map import How
+from engine.core.offset_map import CLAMPED, How
+from engine.core.recovery_events import WorksAgain
 from engine.core.rewinds import Rewinds
 from engine.core.tally import Tally
 from engine.flow.away import AwayBrokers
-from engine.flow.translations import CLAMPED, Place
+from engine.flow.translations import Place
 from policies.model import FlowName
 
 _NAMED = 20
 """Groups named in a report or in events of one round; the rest is counted."""
 _EVENTS = 1_000
 _ALL = "consumer groups"
+_TOLD = float("inf")
+"""In place of the instant of the last read: it was said that commits are not read."""
 _TOLD_AFTER = 3
 """Failed rounds in a row: brokers that restart take a few seconds."""
 
@@ -33,7 +43,7 @@ class GroupNotes:
         self._clamped: dict[str, int] = {}
         self._how: dict[str, Counter[tuple[bool, str]]] = {}
         self._total: Counter[tuple[bool, str]] = Counter()
-        self._read_at_s = now_s()
+        self._read_at_s: float | None = None
         self._failures = 0
         self.failed: dict[str, str] = {}
         """Groups that could not be looked at, or committed for, and why; not those that wait for a broker."""
@@ -62,14 +72,21 @@ class GroupNotes:
 
     def well(self) -> None:
         """Note that it could."""
+        if self._failures >= _TOLD_AFTER:
+            self.say(WorksAgain(flow=self._flow, subject=_ALL, what="mirrored again"))
         self._failures = 0
 
     def reads(self, why_not: str, every_s: float, patience_s: float) -> None:
-        """Note whether commits are read as they are made; said once where they are not for so long."""
-        if not why_not:
+        """Note whether commits are read as they are made; said once where they are not for so long.
+
+        The time counts from the first call: before, the clusters may not have answered, and reading could not begin.
+        """
+        if not why_not or self._read_at_s is None:
+            if self._read_at_s == _TOLD:
+                self.say(WorksAgain(flow=self._flow, subject=_ALL, what="commits are read as they are made again"))
             self._read_at_s = self._now_s()
         elif self._now_s() - self._read_at_s >= patience_s:
-            self._read_at_s = float("inf")
+            self._read_at_s = _TOLD
             self.say(CommitsNotRead(flow=self._flow, group=_ALL, every_s=every_s, why=why_not))
 
     def left(self, groups: dict[str, str]) -> None:

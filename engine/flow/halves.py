@@ -1,10 +1,10 @@
 """What is asked of many partitions where one that is refused, or cannot be asked about, hides no other."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
-from engine.flow.ports import Cluster, Leader
+from engine.flow.ports import EARLIEST, LATEST, Cluster, Leader
 from engine.tasks import run_all
 from policies.model import TopicPartition
 
@@ -58,3 +58,14 @@ async def offsets_by_halves(
 ) -> dict[TopicPartition, int]:
     """Ask for the offsets at a timestamp."""
     return await by_halves(lambda some: cluster.offsets(some, timestamp_ms), partitions)
+
+
+async def log_spans(cluster: Cluster, partitions: Collection[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
+    """Return log start and high watermark of the partitions whose leaders tell both.
+
+    Raises ConnectionLost, BrokerUnreachable where nobody tells who leads.
+    """
+    led = await cluster.leaders(sorted(partitions)) if partitions else {}
+    starts = await offsets_by_leaders(cluster, led, EARLIEST)
+    ends = await offsets_by_leaders(cluster, led, LATEST)
+    return {one: (start, ends[one]) for one, start in starts.items() if one in ends}

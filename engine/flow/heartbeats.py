@@ -10,6 +10,7 @@ from engine.clock import now_s, pause, wall_ms
 from engine.core.events import AnyEvent, Mm2TopicFailed
 from engine.core.mm2_records import Heartbeat, encode_heartbeat
 from engine.core.outcome import OutcomeKind
+from engine.core.recovery_events import WRITTEN_AGAIN, WorksAgain
 from engine.errors import MirrorError
 from engine.flow.partition_writer import PartitionWriter
 from engine.flow.ports import Cluster
@@ -65,6 +66,8 @@ class Heartbeats:
         except MirrorError as error:
             self.trouble, refused = str(error), False
         if not self.trouble:
+            if self._told:
+                self._tell(WorksAgain(flow=self._flow, subject=self._topic, what=WRITTEN_AGAIN))
             self._well_at_s, self._told = now_s(), False
         elif not self._told and (refused or now_s() - self._well_at_s >= _TOLD_AFTER_S):
             self._told = True

@@ -8,14 +8,13 @@ from functools import partial
 import msgspec
 
 from engine.clock import now_s, pause
-from engine.core.intake import LongWork, Sifted, Work, queue, sift_all, take_in, work_for
+from engine.core.intake import LongWork, Work, queue, sift_all, take_in, work_for
 from engine.core.states import State
 from engine.errors import BrokerUnreachable, ConnectionLost, WireError
 from engine.flow.buffers import BufferPool, Lease
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.meter import FlowMeter
 from engine.flow.ports import FetchAnswer, FetchTerms, Slice, SourceBroker, Wanted
-from engine.tasks import in_thread
 from engine.wire.bounded import MAX_INFLATED_BYTES
 from policies.model import TopicPartition
 
@@ -178,7 +177,8 @@ class Inbox:
         asked = {want.partition: (want.offset, driver) for want, driver in wanted.items() if want.partition in told}
         touched: list[LaneDriver] = []
         now_ms = self._meter.fetch_answered()
-        self._note_unchanged(answer, wanted, now_ms)
+        if answer.slices or not answer.throttle_s:  # else a quota is used up, and nothing is said of any
+            self._note_unchanged(answer, wanted, now_ms)
         for found in answer.slices:
             offset, driver = asked[found.partition]
             lane = driver.lane
@@ -257,7 +257,7 @@ class Inbox:
         """
         lane, producer = driver.lane, driver.producer
         try:
-            sifted = await self._sift(work, lease)
+            sifted = await self._pool.work_beside(partial(sift_all, work), lease)
             if lane.listens and lane.fetch_offset == work.wanted and driver.producer is producer:
                 before = lane.fetched
                 queue(lane, work, sifted.steps, lease)
@@ -269,18 +269,6 @@ class Inbox:
             del self._busy[driver]
             lease.release()
             self.wake()
-
-    async def _sift(self, work: Work, lease: Lease) -> Sifted:
-        """Sift in a thread, which keeps the buffer and its turn to its end, whoever waits for it."""
-        beside = self._pool.beside
-        await beside.acquire()
-        lease.retain()
-
-        def ended() -> None:
-            lease.release()
-            beside.release()
-
-        return await in_thread(partial(sift_all, work), ended)
 
 
 def _tells_end(found: Slice) -> bool:

@@ -101,21 +101,21 @@ class Joining:
 
     async def _acquire(self, drivers: Sequence[LaneDriver], attempt: int) -> None:
         left = self._still_to_acquire(drivers)
-        if attempt > 1:  # leaders were looked up before this attempt
-            left = await self._within_reach(left, attempt)
         if not left:
             return
         try:
+            await self._routes.leaders.refresh(left)
+            left = await self._within_reach(left, attempt)
             fresh = [driver for driver in left if driver.producer is None and not driver.woken]
             if len(fresh) > _FEW:
-                await self._routes.leaders.refresh(left)
                 await self._acquisition.rest(fresh, self._tell)
                 left = self._still_to_acquire(left)
             before = await self._look_before(left, attempt)
         except (ConnectionLost, BrokerUnreachable, KafkaRefusal, WireError) as error:
             await self._failed(left, attempt, error)
             return
-        left = await self._within_reach(left, attempt)
+        # Whoever was released while we asked is not fenced: the fence would hit the lane's next owner.
+        left = self._still_to_acquire(left)
         batch = _Batch(len(left))
         for driver in left:
             self._spawn(self._fence(driver, before[driver.name.source], batch, attempt))
@@ -130,11 +130,13 @@ class Joining:
                 self._spawn(self._behind(wave, attempt))
 
     async def _within_reach(self, drivers: Sequence[LaneDriver], attempt: int) -> list[LaneDriver]:
-        """Part those whose leaders cannot be reached from the others: behind a barrier they would fail them all."""
-        far = await self._routes.beyond_reach(drivers)
+        """Part those whose leaders cannot be reached from the others: those would wait for them, and fail with them.
+
+        At first also those whose leaders are slow to answer; later they have as long as they need.
+        """
+        far = await self._routes.beyond_reach(drivers, hurry=attempt == 1)
         if far:
             self._spawn(self._try_again(list(far), attempt, far))
-        # Whoever was released while we asked is not fenced: the fence would hit the lane's next owner.
         return self._still_to_acquire([driver for driver in drivers if driver not in far])
 
     async def _look_before(self, drivers: Sequence[LaneDriver], attempt: int) -> dict[TopicPartition, Before]:
@@ -144,7 +146,7 @@ class Joining:
             before.update(await self._acquisition.before(drivers, self._tell, suspicious=attempt > 1))
 
         if drivers:
-            await run_all(self._routes.leaders.refresh(drivers), self._learn_limits(drivers), look())
+            await run_all(self._learn_limits(drivers), look())
         return before
 
     async def _fence(self, driver: LaneDriver, before: Before, batch: _Batch, attempt: int) -> None:

@@ -15,6 +15,7 @@ from engine.core.lane import Lane
 from engine.core.map_blocks import map_topic
 from engine.core.outcome import Outcome, OutcomeKind
 from engine.core.piece import Piece
+from engine.core.position import Position
 from engine.core.position_stream import PositionStream
 from engine.core.source_end import SourceEnd
 from engine.core.states import State
@@ -126,6 +127,8 @@ class LaneDriver:
         self.watch = LagWatch(wall_ms())
         self.latency_ms = 0
         self.fault = ""
+        self.had_failed = False
+        """Whether the lane had failed when it was stopped for good: that is told to the end."""
         self.end = SourceEnd()
         self.log_start = -1
         self.parted_at, self.parted_why = -1, ""
@@ -139,6 +142,11 @@ class LaneDriver:
         """What the lane may not do just now, each told once, and why."""
         self.reason = ""
         self.resumed_by = ""
+        self.position_read = False
+        self.left_at: Position | None = None
+        """Whether the stored position was read before there was an owner; what it is, where the last owner has left."""
+        self.alone = False
+        """Whether the lane was taken without a barrier: nobody has to be kept from its target partition."""
         self.reacquired = 0
         """Acquisitions since the last acknowledged record."""
         self.flaps = 0
@@ -167,6 +175,11 @@ class LaneDriver:
     def fenced_partitions(self) -> list[TopicPartition]:
         """The target partitions that the lane's barrier covers: wherever its producer id appends."""
         return [self.partition, *(appender.partition for appender in self.beside)]
+
+    @property
+    def kept_alive_partitions(self) -> list[TopicPartition]:
+        """The target partitions where the fence is renewed: the copy itself only where it keeps somebody out."""
+        return [one.partition for one in self.beside] if self.alone else self.fenced_partitions
 
     @property
     def appenders(self) -> tuple[Appender, ...]:

@@ -7,6 +7,8 @@ import asyncio
 
 import msgspec
 
+from engine.core.drain import Ends
+from engine.core.map_runs import MapHead
 from engine.core.position import ForeignPosition, Position
 from engine.core.position_keys import PositionKeys
 from engine.core.progress import LaneProgress, unowned
@@ -39,10 +41,11 @@ class NothingKnown(MirrorError):
 
 
 class KnownLane(msgspec.Struct, frozen=True, kw_only=True):
-    """One source partition by its last stored position, which was written at `at_ms` (Unix time; -1: not said).
+    """One source partition by its last stored position, or a later offset sync; `at_ms`: when that was written.
 
-    `source_next` is the next source offset: everything below it is on the target, and more may be. -1 where the
-    position is none that we read: `why` says so then. `ours`: raymirror wrote it, not MM2.
+    `at_ms` is Unix time; -1: not said. `source_next` is the next source offset: everything below it is on the target,
+    and more may be. -1 where nobody knows: `why` says so then. `target_next` is where its copy ended then, -1 where
+    that is not told. `ours`: raymirror wrote it, not MM2.
     """
 
     lane: TopicPartition
@@ -50,11 +53,33 @@ class KnownLane(msgspec.Struct, frozen=True, kw_only=True):
     source_next: int
     at_ms: int
     ours: bool
+    target_next: int = -1
     why: str = ""
 
-    def progress(self) -> LaneProgress:
-        """Return it as a lane that nobody copies."""
-        idle = unowned(LaneName(self.lane, self.target), "", -1, self.why or NO_MIRROR)
+    def gone_on(self, head: MapHead | None, at_ms: int) -> "KnownLane":
+        """Return it as a head of its map tells it that was written at `at_ms`, where that tells more."""
+        if not self.ours or head is None or head.source_next <= self.source_next:
+            return self
+        return msgspec.structs.replace(self, source_next=head.source_next, target_next=head.target_next, at_ms=at_ms)
+
+    def held_against(self, ends: Ends) -> "KnownLane":
+        """Claim nothing of a copy that does not have, by the target's `ends`, all that its position counts."""
+        if self.source_next < 0 or self.target_next < 0:
+            return self
+        end = ends.end(self.target)
+        if end >= self.target_next:
+            return self
+        if end >= 0:
+            why = f"its copy {self.target} ends at {end}, below what was copied ({self.target_next}): it lost records"
+        elif self.target in ends.unknown:
+            why = f"whether its copy {self.target} has all of it is not known: {ends.unknown[self.target]}"
+        else:
+            why = f"its copy {self.target} is not there any more"
+        return msgspec.structs.replace(self, source_next=-1, why=why)
+
+    def progress(self, why: str = NO_MIRROR) -> LaneProgress:
+        """Return it as a lane that nobody copies, and why."""
+        idle = unowned(LaneName(self.lane, self.target), "", -1, self.why or why)
         return msgspec.structs.replace(idle, source_next=self.source_next)
 
 
@@ -128,7 +153,9 @@ def _known(lane: TopicPartition, target: TopicPartition, stored: Stored, at_ms: 
         case None:
             return None
         case Position():
-            return KnownLane(lane=lane, target=target, source_next=stored.source_next, at_ms=at_ms, ours=True)
+            source_next, target_next = stored.source_next, stored.target_next
+            known = KnownLane(lane=lane, target=target, source_next=source_next, at_ms=at_ms, ours=True)
+            return msgspec.structs.replace(known, target_next=target_next)
         case ForeignPosition():
             return KnownLane(lane=lane, target=target, source_next=stored.offset + 1, at_ms=at_ms, ours=False)
         case Unreadable():

@@ -69,7 +69,10 @@ class MapReader:
         self._read_to: dict[TopicPartition, tuple[int, int]] = {}  # behind the last record, and the end by then
         self._topic_ids: dict[TopicPartition, str] = {}  # of the topic that was read
         self._positions: dict[TopicPartition, bytes | None] = {}  # the last of each lane: most are never decoded
-        self._tails: dict[TopicPartition, bytes] = {}
+        self._producers: dict[TopicPartition, int] = {}
+        self._tails: dict[TopicPartition, tuple[bytes, int]] = {}
+        self._stamps: dict[TopicPartition, int] = {}  # of the last position of each lane
+        self._heads_ms: dict[TopicPartition, int] = {}
         self._loaded = 0
         self._busy = asyncio.Lock()
         self.generations = 0
@@ -186,7 +189,7 @@ class MapReader:
     def _position(self, _partition: TopicPartition, record: Record) -> None:
         lane = self._terms.position_keys.decode(record.key)
         if lane is not None:
-            self._positions[lane] = record.value
+            self._positions[lane], self._stamps[lane] = record.value, record.timestamp
 
     def _sync(self, _partition: TopicPartition, record: Record) -> None:
         try:
@@ -194,7 +197,7 @@ class MapReader:
         except MirrorError:
             return  # whatever it is, no sync
         if sync.tail:  # else MM2 wrote it, or it is one of several of a lane
-            self._tails[TopicPartition(sync.topic, sync.partition)] = sync.tail
+            self._tails[TopicPartition(sync.topic, sync.partition)] = sync.tail, record.timestamp
 
     def _block(self, partition: TopicPartition, record: Record) -> None:
         key = read_block_key(record.key)
@@ -230,15 +233,17 @@ class MapReader:
             if isinstance(position, Position):  # after one of MM2's, our map is still true as far as it goes
                 known = self._maps.setdefault(lane, OffsetMap())
                 before = known.head
-                known.follow(position.map_head, position.map_start)
+                if known.follow(position.map_head, position.map_start):
+                    self._heads_ms[lane] = self._stamps[lane]
+                self._producers[lane] = position.producer_id
                 if before is not None and known.head is not None:
                     self.generations += known.head.generation != before.generation
         self._positions = waiting
-        for lane, tail in list(self._tails.items()):
-            if not self._is_dark(lane) and self._followed(lane, tail):
+        for lane, (tail, at_ms) in list(self._tails.items()):
+            if not self._is_dark(lane) and self._followed(lane, tail, at_ms):
                 del self._tails[lane]
 
-    def _followed(self, lane: TopicPartition, tail: bytes) -> bool:
+    def _followed(self, lane: TopicPartition, tail: bytes, at_ms: int) -> bool:
         """Follow the head in a sync; False for one that is to be looked at again with the next pass."""
         try:
             live = decode_tail(tail)
@@ -247,8 +252,8 @@ class MapReader:
         known = self._maps.get(lane)
         if live is None or known is None or known.head is None or live.generation > known.head.generation:
             return False  # the position of that owner was written first, so the next pass has it
-        if live.generation == known.head.generation and live.blocks <= known.blocks:
-            known.follow(live)
+        if live.generation == known.head.generation and live.blocks <= known.blocks and known.follow(live):
+            self._heads_ms[lane] = at_ms
         return True
 
     # --- memory ----------------------------------------------------------------------------------------------
@@ -322,6 +327,14 @@ class MapReader:
         """Return where the copy of a lane ends, None where that is not known."""
         known = self.map_of(lane)
         return None if known is None else known.head
+
+    def head_ms(self, lane: TopicPartition) -> int:
+        """Return when the position or offset sync was written that told the head (Unix time); -1: not said."""
+        return self._heads_ms.get(lane, -1)
+
+    def producer(self, lane: TopicPartition) -> int | None:
+        """Return the id of the producer that a lane's last position names; None where nothing is known of the lane."""
+        return None if self.map_of(lane) is None else self._producers.get(lane)
 
     def begun(self, lane: TopicPartition) -> bool:
         """Whether copiers of ours have told anything of a lane, or may have where that cannot be read just now."""

@@ -72,11 +72,19 @@ class Outbox:
         return self._broker is not None and self._broker.throttled
 
     @property
+    def answers(self) -> bool:
+        """Whether there is a connection, and nothing sent on it has waited long for an answer; a quota may hold it."""
+        return self._is_heard_within(SILENT_S)
+
+    @property
     def moves(self) -> bool:
         """Whether what is sent now is soon answered, as far as one can see; a quota only makes it slower."""
+        return self._is_heard_within(_MOVING_S)
+
+    def _is_heard_within(self, most_s: float) -> bool:
         if self._broker is None:
             return False
-        return not self._requests or self._broker.throttled or now_s() - self._silent_since_s < _MOVING_S
+        return not self._requests or self._broker.throttled or now_s() - self._silent_since_s < most_s
 
     async def run(self) -> None:
         """Keep a connection open until cancelled; requests in flight on a lost one have unknown outcomes."""

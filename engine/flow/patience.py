@@ -1,4 +1,4 @@
-"""Asking again while brokers cannot be reached, for a bounded time."""
+"""Asking again while brokers cannot be reached, mostly for a bounded time."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -9,6 +9,18 @@ from engine.errors import BrokerUnreachable, ConnectionLost
 
 T = TypeVar("T")
 _UNREACHABLE = (ConnectionLost, BrokerUnreachable)
+
+
+async def until_answered(ask: Callable[[], Awaitable[T]], failed: Callable[[str], None] = lambda _why: None) -> T:
+    """Ask until there is an answer, however long that takes; `failed` is told why there was none each time."""
+    attempt = 0
+    while True:
+        try:
+            return await ask()
+        except _UNREACHABLE as error:
+            failed(str(error))
+            attempt += 1
+            await pause(backoff_s(attempt))
 
 
 class Patience:
@@ -37,11 +49,7 @@ class Patience:
 
     async def retrying(self, ask: Callable[[], Awaitable[T]]) -> T:
         """Ask until there is an answer, however long that takes."""
-        attempt = 0
-        while True:
-            try:
-                return await ask()
-            except _UNREACHABLE as error:
-                self._last = str(error)
-                attempt += 1
-                await pause(backoff_s(attempt))
+        return await until_answered(ask, self._failed)
+
+    def _failed(self, why: str) -> None:
+        self._last = why

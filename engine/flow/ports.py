@@ -175,14 +175,18 @@ class Cluster(Protocol):
     async def leaders(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Leader]:
         """Return the leader of every partition that exists, never an older one than was told before (KIP-320)."""
 
-    async def survey(self, partitions: Sequence[TopicPartition]) -> bool:
+    async def survey(self, partitions: Sequence[TopicPartition], *, hurry: bool = False) -> bool:
         """Ask every broker who leads the partitions; the newest answer counts from then on. Raises nothing.
 
-        Return whether all brokers that are known have answered, so that none can know better.
+        Return whether all brokers that are known have answered, so that none can know better. `hurry`: one that is
+        much slower than the others has not.
         """
 
-    async def unreachable(self, nodes: Collection[int]) -> dict[int, str]:
-        """Try to connect to brokers; return those that cannot be reached, and why. Raises nothing."""
+    async def unreachable(self, nodes: Collection[int], *, hurry: bool = False) -> dict[int, str]:
+        """Try to connect to brokers; return those that cannot be reached, and why. Raises nothing.
+
+        `hurry`: one that is connected to, and answers much later than others, is one of them.
+        """
 
     async def settled_id(self, topic: str) -> str:
         """Return the id of a topic that every broker names which answers, more than half of them at least.
@@ -206,6 +210,13 @@ class Cluster(Protocol):
         """Take the producer of a transactional id at a new epoch and put up the barrier on the partitions.
 
         When it returns, requests of older epochs are refused there, and end offsets are final.
+        """
+
+    async def enter(self, transactional_id: str) -> Producer:
+        """Take the producer of a transactional id at a new epoch, and put up no barrier.
+
+        When it returns, no transaction of an older epoch is open, and none begins any more; what an older epoch has on
+        its way to a partition's leader is refused only after an append or a barrier of the new one.
         """
 
     async def keep_alive(self, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]) -> None:
@@ -241,6 +252,12 @@ class Cluster(Protocol):
 
     async def read_stamped(self, topic: str, partitions: Collection[int] | None = None) -> list[Record]:
         """Read as `read_records` does; the records come with their timestamps."""
+
+    async def read_followers(self, partition: TopicPartition, first: int) -> list[Record]:
+        """Read a partition from offset `first` on without its leader, as far as a follower in sync knows it.
+
+        Raises ConnectionLost where no follower answers that knows the log up to `first`.
+        """
 
     def read_log(
         self, partition: TopicPartition, first: int, end: int, *, committed: bool
@@ -283,6 +300,8 @@ class Listed(msgspec.Struct, frozen=True):
 
     groups: list[GroupListing]
     unheard: dict[int, str] = {}
+    loading: bool = False
+    """Whether a broker said at first that it was still loading groups."""
 
 
 class Answers(msgspec.Struct, Generic[T]):

@@ -1,6 +1,5 @@
 """What to do when a lane asks for more than the next append: retry, settle, inspect, acquire again, give up."""
 
-import asyncio
 from collections.abc import Callable
 from functools import partial
 
@@ -168,8 +167,8 @@ class Remedies:
         driver.limit.refused(len(piece.payload))
         try:
             # It may be large, and is not in flight: nothing writes to it while a thread reads it.
-            parts = await asyncio.to_thread(
-                _cut, piece.payload, driver.name.target, driver.limit.bytes, self._terms.inflated_bytes
+            parts = await self._routes().pool.work_beside(
+                partial(_cut, piece.payload, driver.name.target, driver.limit.bytes, self._terms.inflated_bytes)
             )
         except WireError as error:
             error.offset = piece.source_base
@@ -186,8 +185,8 @@ class Remedies:
             end = (await self._target.offsets([target], LATEST))[target]
             batches = await self._target.read_headers(target, max(first, start), end)
         except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as error:
-            asks_again = await self._asks_again(driver, error)
-            if asks_again and driver.producer is producer and driver.lane.state is State.SETTLING:
+            is_worth_it = await self._waits_out(driver, error)
+            if is_worth_it and driver.producer is producer and driver.lane.state is State.SETTLING:
                 self._spawn(self._settle(driver, first))
             return
         self.denials.allowed(driver)
@@ -196,7 +195,7 @@ class Remedies:
         for action in driver.lane.on_tail(Tail(log_start=start, end=end, batches=tuple(batches))):
             self.perform(driver, action)
 
-    async def _asks_again(self, driver: LaneDriver, error: Exception) -> bool:
+    async def _waits_out(self, driver: LaneDriver, error: Exception) -> bool:
         """Wait a while after a read of the target that failed; return whether it may be tried again."""
         if isinstance(error, KafkaRefusal) and not self.denials.refused(driver, error):
             return False

@@ -1,6 +1,6 @@
 """Where a lane goes on, read behind its barrier: from its stored position and the target's own batch headers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -10,6 +10,7 @@ from engine.core.map_resume import map_reaches, needed_blocks, unfolded
 from engine.core.position import ForeignPosition, Position
 from engine.core.resume import Found, Tail, TailBatch, Unknown, doubtful
 from engine.core.stored_tail import read_stored_tail
+from engine.core.vacancy import may_be_vacant
 from engine.errors import ConnectionLost
 from engine.flow.block_scan import find_blocks, read_blocks
 from engine.flow.earlier_source import refusal
@@ -33,14 +34,27 @@ class Before(msgspec.Struct, frozen=True):
     end: int
     producers: list[ProducerState]
     positions_end: int
+    may_be_vacant: bool = False
+    """Whether to ask for an epoch without a barrier first (`core/vacancy.py`); all brokers agree then who leads."""
+    stored: Position | None = None
+    """The lane's position, where it may be vacant."""
 
 
 class Fenced(msgspec.Struct, frozen=True):
-    """A lane whose barrier stands: its producer, what was known before, and how often the lease had run out by then."""
+    """A lane whose barrier stands: its producer, what was known before, and how often the lease had run out by then.
+
+    `vacant`: no barrier was put up, because no request of a former owner can arrive.
+    """
 
     producer: Producer
     before: Before
     times_shut: int
+    vacant: bool = False
+
+    @property
+    def marked(self) -> bool:
+        """Whether the barrier left its markers."""
+        return self.producer.fenced and not self.vacant
 
 
 class World(msgspec.Struct, kw_only=True):
@@ -75,8 +89,20 @@ class Resumption:
         records = await self._target.read_records(self._terms.positions_topic, partitions)
         return decode_positions(records, self._terms.position_keys)
 
-    async def before(self, drivers: Sequence[LaneDriver]) -> dict[TopicPartition, Before]:
-        """Ask what the leaders remember, before any barrier changes it; by source partition."""
+    async def agreed(self, drivers: Sequence[LaneDriver]) -> bool:
+        """Whether every broker of the target says who leads these lanes' copies and positions: none can know better.
+
+        One that is silent for a second counts as one that does not, for a barrier takes less.
+        """
+        return bool(drivers) and await self._target.survey(_with_positions(drivers), hurry=True)
+
+    async def before(
+        self, drivers: Sequence[LaneDriver], vacant: Mapping[TopicPartition, Position | None]
+    ) -> dict[TopicPartition, Before]:
+        """Ask what the leaders remember, before any barrier changes it; by source partition.
+
+        `vacant`: the positions of the lanes that may be.
+        """
         targets = [driver.name.target for driver in drivers]
         producers: dict[TopicPartition, list[ProducerState]] = {}
         ends: dict[TopicPartition, int] = {}
@@ -93,6 +119,8 @@ class Resumption:
                 ends[driver.name.target],
                 producers.get(driver.name.target, []),
                 ends[driver.position_appender.partition],
+                driver.name.source in vacant and may_be_vacant(vacant[driver.name.source], ends[driver.name.target]),
+                vacant.get(driver.name.source),
             )
             for driver in drivers
         }
@@ -204,7 +232,7 @@ class Resumption:
         """
         positions = driver.position_appender.partition
         for where, end in ((driver.name.target, fenced.before.end), (positions, fenced.before.positions_end)):
-            if fenced.producer.fenced and world.target_ends[where] <= end:
+            if fenced.marked and world.target_ends[where] <= end:
                 raise _not_behind(where)
 
     async def _taken_over(self, driver: LaneDriver, world: World, source_next: int, source_start: int) -> Found:
@@ -244,7 +272,7 @@ class Resumption:
         if any(batch.producer_id == mark[0] and batch.producer_epoch > mark[1] for batch in batches):
             raise ConnectionLost(f"{target}: another owner's barrier stands behind ours")
         marked = any(batch.is_control and (batch.producer_id, batch.producer_epoch) == mark for batch in batches)
-        if fenced.producer.fenced and not marked and start <= before.end:
+        if fenced.marked and not marked and start <= before.end:
             raise _not_behind(target)
         markers = sum(1 for batch in batches if batch.is_control and batch.base_offset >= before.end)
         untouched = before.end + markers >= end

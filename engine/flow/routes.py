@@ -154,8 +154,11 @@ class Routes:
             for appender in driver.appenders:
                 outbox.box.drop(appender)
 
-    async def beyond_reach(self, drivers: Iterable[LaneDriver]) -> dict[LaneDriver, str]:
-        """Try to connect to the leaders of lanes; return those that have one out of reach, and which and why."""
+    async def beyond_reach(self, drivers: Iterable[LaneDriver], *, hurry: bool = False) -> dict[LaneDriver, str]:
+        """Try to connect to the leaders of lanes; return those that have one out of reach, and which and why.
+
+        `hurry`: a leader that answers much later than others counts as one.
+        """
         needs = {
             driver: (
                 [driver.source_leader.node],
@@ -166,7 +169,8 @@ class Routes:
         away: list[dict[int, str]] = [{}, {}]
 
         async def ask(side: int, cluster: Cluster) -> None:
-            away[side] = await cluster.unreachable({node for need in needs.values() for node in need[side]} - {-1})
+            nodes = {node for need in needs.values() for node in need[side]} - {-1}
+            away[side] = await cluster.unreachable(nodes, hurry=hurry)
 
         await run_all(ask(0, self._source), ask(1, self._target))
         if not any(away):
@@ -273,6 +277,11 @@ class Routes:
         if outbox is None or not outbox.box.open or not self._gate.is_open or self.giving_back.holds(driver):
             return False
         return not (outbox.box.throttled and driver.lane.queued_bytes and self.pool.is_half_used)
+
+    def is_answered(self, driver: LaneDriver) -> bool:
+        """Whether the target brokers that the lane writes to answer, as far as one can see."""
+        doors = self._ways.get(driver, Way()).outboxes
+        return all(door is not None and door.box.answers for door in doors)
 
     def can_send(self, driver: LaneDriver) -> bool:
         """Whether nothing known keeps batches of the lane from going out, those too that a position goes before."""

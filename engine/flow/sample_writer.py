@@ -14,6 +14,7 @@ from engine.core.outcome import OutcomeKind
 from engine.core.progress import FlowProgress
 from engine.core.progress_events import SamplesNotWritten
 from engine.core.progress_sample import ProgressSample, Sampler, encode_sample
+from engine.core.recovery_events import WRITTEN_AGAIN, WorksAgain
 from engine.errors import MirrorError
 from engine.flow.partition_writer import PartitionWriter
 from engine.flow.ports import Cluster
@@ -105,4 +106,6 @@ class SampleWriter:
     def _note(self, why: str) -> None:
         if why and not self.trouble:
             self._tell(SamplesNotWritten(flow=self.terms.flow, topic=self.terms.topic, why=why))
+        elif self.trouble and not why:
+            self._tell(WorksAgain(flow=self.terms.flow, subject=self.terms.topic, what=WRITTEN_AGAIN))
         self.trouble = why

@@ -15,6 +15,8 @@ from policies.model import LaneName, PartitionSet, TopicPartition
 _OWNERLESS = (State.ACQUIRING, State.WATCHING)
 _AT_REST = (State.STOPPED, State.FAILED, *_OWNERLESS)
 _LOOK_S = 0.01
+_PART_S = 2.0
+"""How long a stop waits, when all else is done, for positions that save the next start its barrier."""
 
 
 class Sets:
@@ -110,7 +112,7 @@ class Sets:
         """Let everything go, and take nothing more."""
         self._draining = True
         self._returning.clear()
-        await self._settle_down(list(self._drivers.values()))
+        await self._settle_down(list(self._drivers.values()), self._at_rest)
 
     def _take_back(self, set_id: str, present: set[TopicPartition]) -> None:
         """Lanes that were to return to this set, and are not in it any more, do not."""
@@ -120,7 +122,7 @@ class Sets:
 
     async def _leave(self, drivers: Sequence[LaneDriver]) -> None:
         try:
-            await self._settle_down(drivers)
+            await self._settle_down(drivers, self._may_go)
         finally:
             self._forget(drivers)
 
@@ -137,23 +139,43 @@ class Sets:
                 self._drivers[lane] = self._make(*back)
         self._joining.look()
 
-    async def _settle_down(self, drivers: Sequence[LaneDriver]) -> None:
-        """Wait, for a bounded time, until lanes are idle with durable positions; resume settles whatever is left."""
+    async def _settle_down(self, drivers: Sequence[LaneDriver], is_done: Callable[[LaneDriver], bool]) -> None:
+        """Wait, for a bounded time, until lanes are done: idle with durable positions; resume settles what is left."""
         for driver in drivers:
             driver.lane.drain()
         try:
             async with asyncio.timeout(self._drain_s):
-                while not all(self._at_rest(driver) for driver in drivers):
-                    for driver in drivers:
-                        driver.positions.flush_asked = _has_finished(driver)
-                    self._routes.kick(drivers)
-                    await pause(_LOOK_S)
+                while not all(is_done(driver) for driver in drivers):
+                    await self._let_finish(drivers)
+                async with asyncio.timeout(_PART_S):
+                    while any(self._is_parting(driver) for driver in drivers):
+                        await self._let_finish(drivers)
         except TimeoutError:
             pass
         finally:
             for driver in drivers:
                 if driver.lane.state is not State.STOPPED:
+                    driver.had_failed = driver.lane.state is State.FAILED
                     driver.lane.stop()
+
+    async def _let_finish(self, drivers: Sequence[LaneDriver]) -> None:
+        for driver in drivers:
+            driver.positions.flush_asked = _has_finished(driver)
+        self._routes.kick(drivers)
+        await pause(_LOOK_S)
+
+    def _is_parting(self, driver: LaneDriver) -> bool:
+        """Whether the lane may still say that its owner has left, which saves the next owner its barrier."""
+        positions = driver.positions
+        return self._gate.is_open and positions.parting and not positions.denied and self._routes.is_answered(driver)
+
+    def _may_go(self, driver: LaneDriver) -> bool:
+        """Whether a lane need not be waited for: a broker that is silent would hold the other lanes of its set too.
+
+        Where no fence parts us from the next owner, that one counts on what was sent being answered, or old.
+        """
+        is_fenced = driver.producer is None or driver.producer.fenced
+        return self._at_rest(driver) or (is_fenced and not self._routes.is_answered(driver))
 
     def _at_rest(self, driver: LaneDriver) -> bool:
         if driver.lane.state in _AT_REST:

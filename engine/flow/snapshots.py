@@ -28,6 +28,8 @@ _AT_WORK = (State.COPYING, State.WATCHING)
 
 def _state(driver: LaneDriver) -> str:
     lane = driver.lane
+    if driver.had_failed:
+        return State.FAILED.value
     if lane.state not in _AT_WORK:
         return lane.state.value
     return "paused" if lane.paused else State.COPYING.value

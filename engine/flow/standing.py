@@ -10,13 +10,16 @@ import msgspec
 
 from engine.errors import BrokerUnreachable, ConnectionLost, GroupActive, KafkaRefusal
 from engine.flow.checkpoints import CheckpointLog
-from engine.flow.ports import Groups, Offsets, Stored
+from engine.flow.halves import log_spans
+from engine.flow.ports import Cluster, Groups, Offsets, Stored
 from engine.flow.translations import Place, Translations
-from policies.groups import GroupSelection, GroupState, Told, Why, unsupported, wanted
+from policies.groups import GroupSelection, GroupState, Ours, Told, Why, unsupported, wanted
 from policies.model import TopicPartition
 
 LAST_CHECKPOINT = "as its last checkpoint says; the source does not answer, so what it committed since is not known"
 Commit = Callable[[Mapping[str, Sequence[Place]]], Awaitable[dict[str, str]]]
+Spans = Mapping[TopicPartition, tuple[int, int]]
+"""Log start and high watermark of the target's partitions that could be asked about."""
 _FAILURES = (BrokerUnreachable, ConnectionLost, KafkaRefusal)
 
 
@@ -177,6 +180,7 @@ def _why(target: int, how: str, stored: int, state: GroupState) -> str:
 async def stand_by_checkpoints(
     selection: GroupSelection,
     log: CheckpointLog,
+    cluster: Cluster,
     target: Groups,
     *,
     commit: bool,
@@ -184,21 +188,24 @@ async def stand_by_checkpoints(
 ) -> Standing:
     """Look at the groups of a source that does not answer, by what was told of them last; never equal for certain.
 
-    `of` says for which groups it does not. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal: of the target.
+    No group is left above the end of the target's log, which may have lost records since, nor below its start. `of`
+    says for which groups the source does not answer. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal: of the
+    target, which `cluster` is too.
     """
     await log.read_stamped()
     told = {group: rows for group, rows in log.told.items() if of(group) and selection.why_not(group) is None}
+    spans = await log_spans(cluster, {where for rows in told.values() for where in rows})
     states, stored = await target.states(list(told)), await target.offsets(list(told))
     failed = states.failed | stored.failed
     free = [group for group, state in states.found.items() if state is not GroupState.ACTIVE and group in stored.found]
     for group in free if commit else []:
-        why = await _commit_checkpoints(target, group, told[group], stored.found[group])
+        why = await _commit_checkpoints(target, group, told[group], spans, stored.found[group])
         if why:
             failed[group] = why
     there = await target.offsets(list(told))
     failed |= there.failed
     stands = [
-        _last(group, where, one, there.found[group], states.found[group], log.stamps.get((group, where), -1))
+        _last(group, where, one, spans, there.found[group], states.found[group], log.stamps.get((group, where), -1))
         for group, rows in told.items()
         if group in there.found and group in states.found
         for where, one in sorted(rows.items())
@@ -206,12 +213,15 @@ async def stand_by_checkpoints(
     return Standing(groups=len(told), stands=tuple(stands), failed=failed)
 
 
-async def _commit_checkpoints(target: Groups, group: str, told: Mapping[TopicPartition, Told], there: Offsets) -> str:
+async def _commit_checkpoints(
+    target: Groups, group: str, told: Mapping[TopicPartition, Told], spans: Spans, there: Offsets
+) -> str:
     rows: dict[TopicPartition, Stored] = {}
     for where, one in told.items():
-        stored = there[where][0] if where in there else None
-        if wanted(stored, one.source, one.target, None, age_s=0.0, renew_after_s=float("inf")).commits:
-            rows[where] = one.target, one.metadata
+        stored, at = there[where][0] if where in there else None, one.within(spans.get(where)).target
+        ours = Ours(one.source, one.target)  # what was told was committed, so that alone may be taken back
+        if wanted(stored, one.source, at, ours, age_s=0.0, renew_after_s=float("inf")).commits:
+            rows[where] = at, one.metadata
     if not rows:
         return ""
     try:
@@ -223,15 +233,21 @@ async def _commit_checkpoints(target: Groups, group: str, told: Mapping[TopicPar
     return "; ".join(f"commit of {where}: {why}" for where, why in list(refused.items())[:3])
 
 
-def _last(group: str, where: TopicPartition, told: Told, there: Offsets, state: GroupState, at_ms: int) -> Stand:
-    stored = there[where][0] if where in there else -1
+def _last(
+    group: str, where: TopicPartition, told: Told, spans: Spans, there: Offsets, state: GroupState, at_ms: int
+) -> Stand:
+    stored, at = there[where][0] if where in there else -1, told.within(spans.get(where)).target
+    moved = ""
+    if at != told.target:
+        start, end = spans[where]
+        moved = f"; it says {told.target}, and the target's log is from {start} to {end} now"
     return Stand(
         group=group,
         topic=where.topic,
         partition=where.partition,
         source_offset=told.source,
-        target_offset=told.target,
+        target_offset=at,
         stored=stored,
-        why=_why(told.target, "", stored, state) or LAST_CHECKPOINT,
+        why=_why(at, "", stored, state) or f"{LAST_CHECKPOINT}{moved}",
         as_of_ms=at_ms,
     )

@@ -3,8 +3,9 @@
     look (is somebody alive?) -> fence and barrier -> read to the end -> write our entry -> the flow is ours
 
 The owner's entry carries a lease. Life is seen by change: an entry that did not change for `dead_after_s` of our own
-reading may be taken over, whatever its clock said. A writer that finds itself fenced reads the topic: if another owner
-stands there it stands down, else it fences again and writes anew whatever the topic lost.
+reading, and after our own announcement, may be taken over, whatever its clock said. A writer that finds itself fenced
+reads the topic: if another owner stands there it stands down, else it fences again and writes anew whatever the topic
+lost. An owner that cannot reach the leader asks followers whether anybody has come (`state_witness`).
 """
 
 import asyncio
@@ -16,11 +17,13 @@ import msgspec
 
 from engine.clock import backoff_s, now_s, pause, wall_ms
 from engine.errors import BrokerUnreachable, ConnectionLost, FlowHeld, KafkaRefusal, MirrorError, StateTaken
+from engine.flow import state_witness
 from engine.flow.fenced_writer import Fenced, FencedWriter
 from engine.flow.patience import Patience
 from engine.flow.ports import Cluster
 from engine.flow.state_terms import StateTerms
-from engine.state import DEPLOYMENT, Deployment, Holder, Key, StateCodec, Stored, Value, owner_of
+from engine.state import CANDIDATE, DEPLOYMENT, Deployment, Holder, Key, StateCodec, Stored, Value, owner_of
+from engine.tasks import run_all
 from policies.model import TopicPartition
 
 _ROUNDS = 5
@@ -69,6 +72,14 @@ class StateLog:
         self._lost: StateTaken | None = None
         self._closing = False
         self._kept_alive_at = 0.0
+        self._sure_at_s = now_s()
+
+    @property
+    def unrenewed_s(self) -> float:
+        """For how many seconds nobody could tell whether the flow is still ours: since the last renewal, or since
+        followers said last that nobody has come.
+        """
+        return now_s() - self._sure_at_s
 
     @property
     def fenced(self) -> bool:
@@ -95,6 +106,10 @@ class StateLog:
     async def _await_silence(self) -> Deployment | None:
         """Return the owner's entry that may be replaced. Raises FlowHeld."""
         seen = await self._patience.persist(self._owner)
+        if not self._free(seen):
+            await self._patience.persist(
+                partial(state_witness.announce, self.terms, self._cluster, self._codec, self._holder)
+            )
         since = read_at = now_s()
         while not self._free(seen):
             dead_after_s = self._dead_after_s(seen)
@@ -134,10 +149,11 @@ class StateLog:
             at_ms=now_ms,
             until_ms=now_ms + self._lease_ms,
         )
-        claim = self._codec.encode({DEPLOYMENT: ours})
+        claim = self._codec.encode({DEPLOYMENT: ours, **dict.fromkeys(entries.keys() & {CANDIDATE})})
         await self._writer.append(list(claim.items()))
         self._stored = self._codec.own([*records, *claim.items()])
         self._ours, self._kept_alive_at = ours, now_s()
+        self._sure_at_s = now_s()
 
     @property
     def _lease_ms(self) -> int:
@@ -245,6 +261,20 @@ class StateLog:
 
         Raises StateTaken when another owner has the flow.
         """
+        await run_all(self._renew_again(), self._ask_witnesses())
+
+    async def _ask_witnesses(self) -> None:
+        """While the lease is not renewed, find out from followers whether the flow is still ours."""
+        while True:
+            await pause(self.terms.renew_s)
+            ours, written_to = self._ours, self._writer.written_to
+            if ours is None or written_to is None or self.unrenewed_s < 2 * self.terms.renew_s:
+                continue
+            began_s = now_s()
+            if await state_witness.nobody_else(self.terms, self._cluster, self._codec, ours, written_to):
+                self._sure_at_s = max(self._sure_at_s, began_s)
+
+    async def _renew_again(self) -> None:
         while True:
             await pause(self.terms.renew_s)
             try:
@@ -281,12 +311,13 @@ class StateLog:
             return  # the flow was given back meanwhile
         if self._ours is None:
             raise RuntimeError("the state was not opened")
-        now_ms = wall_ms()
+        began_s, now_ms = now_s(), wall_ms()
         until_ms = now_ms if released else now_ms + self._lease_ms
         self._ours = msgspec.structs.replace(
             self._ours, renewals=self._ours.renewals + 1, at_ms=now_ms, until_ms=until_ms, released=released
         )
         await self.put({DEPLOYMENT: self._ours})
+        self._sure_at_s = began_s
 
     async def close(self, *, release: bool = True, within_s: float = 5.0) -> None:
         """Give the flow back, so that its next owner need not wait, and disconnect; unreachable, it is just left."""

@@ -10,7 +10,7 @@ class StateTerms(msgspec.Struct, frozen=True, kw_only=True):
 
     `renew_s` has to be well below `dead_after_s`, and below `kin_dead_after_s`, which holds for an owner of our own
     deployment: most likely that is what was here before a crash. `patience_s` bounds every call; what could not be
-    written in time is still owed, and goes with the next write.
+    written in time is still owed, and goes with the next write. `witness_s` bounds one question to followers.
     """
 
     flow: FlowName
@@ -19,6 +19,7 @@ class StateTerms(msgspec.Struct, frozen=True, kw_only=True):
     dead_after_s: float = 30.0
     kin_dead_after_s: float = 5.0
     look_every_s: float = 1.0
+    witness_s: float = 5.0
     patience_s: float = 30.0
     keep_alive_s: float = 3600.0
     request_timeout_s: float = 10.0

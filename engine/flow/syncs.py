@@ -15,6 +15,7 @@ from engine.core.events import AnyEvent, Mm2TopicFailed
 from engine.core.map_blocks import encode_tail
 from engine.core.mm2_records import OffsetSync, encode_offset_sync
 from engine.core.outcome import Outcome, OutcomeKind
+from engine.core.recovery_events import WRITTEN_AGAIN, WorksAgain
 from engine.core.states import State
 from engine.core.sync_emitter import Due, SyncEmitter
 from engine.errors import MirrorError
@@ -167,6 +168,8 @@ class SyncWriter:
             case OutcomeKind.APPENDED:
                 for part in parts:
                     part.emitter.told(part.due)
+                if self._told:
+                    self._tell(WorksAgain(flow=self._flow, subject=self._terms.topic, what=WRITTEN_AGAIN))
                 self.trouble, self._well_at_s, self._told = "", now_s(), False
                 return True
             case OutcomeKind.UNKNOWN:

@@ -12,17 +12,13 @@ from typing import NamedTuple, Protocol
 
 from engine.clock import pause
 from engine.core.map_runs import MapHead
-from engine.core.offset_map import How, Translation
+from engine.core.offset_map import CLAMPED, NEAR, How, Translation
 from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.ports import EARLIEST, LATEST, Cluster, Offsets
 from engine.tasks import run_all
 from policies.model import TopicPartition
 from policies.selection import TopicSelection
 
-CLAMPED = "log start"
-"""How an answer was found that retention on the target has moved up."""
-NEAR = "MM2 sync"
-"""How an answer was found that is near, and never ahead of the true one."""
 ABOVE_END = "above the target's end"
 NO_TARGET = "target partition not reachable"
 _UNREACHABLE = (ConnectionLost, BrokerUnreachable)

@@ -46,7 +46,10 @@ class BackMaps(Protocol):
 
 
 class BackRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One partition of a group, named by its source; -1 where there is no offset. `why` says what is done and why."""
+    """One partition of a group, named by its source; -1 where there is no offset. `why` says what is done and why.
+
+    `committed`: the offset that was just committed on the source, -1 where none was; `before`: what it had until then.
+    """
 
     group: str
     topic: str
@@ -57,6 +60,8 @@ class BackRow(msgspec.Struct, frozen=True, kw_only=True):
     how: str
     why: str
     commits: bool
+    before: int = -1
+    committed: int = -1
 
     @property
     def settled(self) -> bool:
@@ -144,12 +149,13 @@ class WayBack:
             return head.source_next, BEHIND_COPY
         return answer.offset, answer.how.value
 
-    async def apply(self, rows: Sequence[BackRow]) -> dict[str, str]:
-        """Commit on the source what `look` said; return the groups that were refused, and why."""
+    async def apply(self, rows: Sequence[BackRow]) -> tuple[list[BackRow], dict[str, str]]:
+        """Commit on the source what `look` said; return the rows that were committed, and refused groups with why."""
         wishes: dict[str, dict[TopicPartition, Stored]] = {}
         for row in rows:
             if row.commits:
                 wishes.setdefault(row.group, {})[TopicPartition(row.topic, row.partition)] = row.source_offset, ""
+        done: set[tuple[str, TopicPartition]] = set()
         failed: dict[str, str] = {}
         for group, offsets in wishes.items():
             try:
@@ -159,6 +165,29 @@ class WayBack:
             except (BrokerUnreachable, ConnectionLost, KafkaRefusal) as failure:
                 failed[group] = str(failure)
             else:
+                done |= {(group, lane) for lane in offsets.keys() - refused.keys()}
                 if refused:
                     failed[group] = "; ".join(f"commit of {where}: {why}" for where, why in list(refused.items())[:3])
-        return failed
+        committed = [
+            msgspec.structs.replace(row, before=row.stored, committed=row.source_offset)
+            for row in rows
+            if _key(row) in done
+        ]
+        return committed, failed
+
+
+def with_commits(rows: Sequence[BackRow], committed: Sequence[BackRow]) -> list[BackRow]:
+    """Note in rows of a later look what `apply` committed; a row that this look did not find stays as it was then."""
+    ours = {_key(row): row for row in committed}
+    found = [
+        msgspec.structs.replace(row, before=ours[_key(row)].before, committed=ours[_key(row)].committed)
+        if _key(row) in ours
+        else row
+        for row in rows
+    ]
+    seen = {_key(row) for row in rows}
+    return found + [row for key, row in ours.items() if key not in seen]
+
+
+def _key(row: BackRow) -> tuple[str, TopicPartition]:
+    return row.group, TopicPartition(row.topic, row.partition)

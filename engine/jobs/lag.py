@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Mapping
 from uuid import uuid4
 
+import pyarrow as pa
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
@@ -22,7 +23,10 @@ from engine.clock import wall_ms
 from engine.core.event_base import Event
 from engine.core.progress_sample import lag_topic, progress_topic
 from engine.errors import MirrorError
+from engine.jobs.history import History
 from engine.jobs.history_files import Commit, HistoryFiles
+from engine.jobs.idle_wait import IdleWait
+from engine.jobs.lag_rest import COLUMNS, rest_s
 from engine.jobs.lag_samples import decode
 from engine.jobs.lag_terms import LagReport, LagTerms, checkpoint_uri, history_uri
 from engine.jobs.lag_windows import windows
@@ -32,7 +36,10 @@ from engine.jobs.storage_files import open_storage
 
 FORMAT_VERSION = 1
 """Of the values on the lag topic."""
-_POLL_S = 0.5
+_POLL_S = 2.0
+"""Between two looks whether the query has ended by itself; `stop` is heard at once."""
+_EVER_MS = 1 << 62
+_MARK = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
 _UNTOLD = ("append_ms_counts", "copied_ms_counts", "fetched_ms_counts", "flow", "topic", "partition", "copier_key")
 
 
@@ -50,7 +57,8 @@ class LagQueryFailed(MirrorError):
 class LagSink:
     """Takes the windows that a batch tells: `foreachBatch` of the query.
 
-    `generation` names the checkpoint that counts the batches: numbers of another one begin anew.
+    `generation` names the checkpoint that counts the batches: numbers of another one begin anew. Without `idle` the
+    sink never waits after a batch.
     """
 
     def __init__(
@@ -60,34 +68,51 @@ class LagSink:
         options: Mapping[str, str],
         tell: Callable[[Event], None],
         generation: Callable[[], str],
+        idle: IdleWait | None = None,
     ) -> None:
         self.batches = 0
         self._terms, self._files, self._options = terms, history, dict(options)
+        self._history, self._idle = History(history.uri), idle
         self._tell, self._generation = tell, generation
         self._judge = RpoJudge(terms.flow, terms.rpo_s, terms.window_s)
 
     def __call__(self, told: DataFrame, batch: int) -> None:
-        """Store a batch, publish it, judge it. What fails is raised, and the batch comes again."""
+        """Store a batch, publish it, judge it, then rest. What fails is raised, and the batch comes again.
+
+        So does one whose host is killed while it rests: its commit is found, its windows are stored once, and it does
+        not rest, for its files may have been compacted.
+        """
         told.persist()
+        commit = None
         try:
             name = f"{self._generation()}-{batch:012d}"
             if self._files.read(name) is None:
-                self.store(told, name)
+                commit = self.store(told, name)
             if self._options:
                 self.publish(told)
             self.judge(told)
         finally:
             told.unpersist()
         self.batches += 1
+        if self._idle is not None and commit is not None:
+            self._idle.wait(self.rest_s(commit))
 
-    def store(self, told: DataFrame, name: str) -> None:
-        """Write windows into a folder of this attempt's own, then commit what is there."""
+    def rest_s(self, commit: Commit) -> float:
+        """Give the seconds to rest after what was committed. Raises OSError."""
+        tables = [self._history.read(file, COLUMNS, within=(0, _EVER_MS)) for file in commit.adds]
+        return rest_s(self._terms, pa.concat_tables(tables), wall_ms()) if tables else 0.0
+
+    def store(self, told: DataFrame, name: str) -> Commit:
+        """Write windows into a folder of this attempt's own, then commit what is there; give the commit."""
         attempt = f"batch={name}-{uuid4().hex[:8]}"
         hour = f.date_format(f.timestamp_millis("window_start_ms"), "yyyy-MM-dd'T'HH").alias("hour")
         stored = told.select("*", hour).coalesce(1).write.partitionBy("hour").option("compression", "zstd")
+        stored = stored.option(_MARK, "false")  # the commit says that it is whole
         stored.parquet(f"{self._files.data_uri()}/{attempt}")
         adds = tuple(sorted(self._files.listed(attempt)))
-        self._files.commit(name, Commit(at_ms=wall_ms(), adds=adds))
+        commit = Commit(at_ms=wall_ms(), adds=adds)
+        self._files.commit(name, commit)
+        return commit
 
     def publish(self, told: DataFrame) -> None:
         """Write the newest window of each lane to the lag topic."""
@@ -123,8 +148,12 @@ def start(
     storage: Storage,
     options: Mapping[str, str],
     tell: Callable[[Event], None],
+    idle: IdleWait | None = None,
 ) -> tuple[StreamingQuery, LagSink]:
-    """Start the query; `options` are Spark's for the target cluster (`kafka.bootstrap.servers` and the like)."""
+    """Start the query; `options` are Spark's for the target cluster (`kafka.bootstrap.servers` and the like).
+
+    `idle`: end it before the query is stopped, or that waits for the end of an idle wait; None: the query never idles.
+    """
     records = (
         spark.readStream.format("kafka")
         .options(**options)
@@ -137,7 +166,8 @@ def start(
     rows = decode(records, tolerance_s=terms.watermark_s).where(f.col("flow") == str(terms.flow))
     found = windows(rows, window_s=terms.window_s, watermark_s=terms.watermark_s)
     place = checkpoint_uri(storage, terms.flow)
-    sink = LagSink(terms, HistoryFiles(history_uri(storage, terms.flow)), options, tell, lambda: generation_of(place))
+    files = HistoryFiles(history_uri(storage, terms.flow))
+    sink = LagSink(terms, files, options, tell, lambda: generation_of(place), idle)
     writer = found.writeStream.outputMode("update").option("checkpointLocation", place)
     return writer.trigger(processingTime=f"{terms.every_s:g} seconds").foreachBatch(sink).start(), sink
 
@@ -156,15 +186,17 @@ def keep_going(
     options: Mapping[str, str],
     tell: Callable[[Event], None],
     stop: threading.Event,
+    idle: IdleWait,
 ) -> LagReport:
     """Keep the query going until `stop` is set, then end it. Raises LagQueryFailed where it ended by itself."""
-    query, sink = start(spark, terms, storage, options, tell)
+    query, sink = start(spark, terms, storage, options, tell, idle)
     try:
         while not stop.wait(_POLL_S):
             if not query.isActive:
                 raise LagQueryFailed(str(terms.flow), _why(query), sink.batches)
         return report_of(query, sink)
     finally:
+        idle.end()
         query.stop()
 
 

@@ -11,6 +11,7 @@ from engine.core.event_base import Event
 from engine.core.progress_events import LagCheckpointLost
 from engine.core.progress_sample import progress_topic
 from engine.jobs.history_files import HistoryFiles
+from engine.jobs.idle_wait import IdleWait
 from engine.jobs.kafka_options import kafka_options
 from engine.jobs.lag import LagQueryFailed, keep_going
 from engine.jobs.lag_checkpoint import drop_checkpoint, has_checkpoint
@@ -33,6 +34,7 @@ def run(
     storage: Storage | None,
     stop: threading.Event,
     note: Callable[[Event], None],
+    idle: IdleWait,
 ) -> LagReport:
     """Keep the history until `stop` is set.
 
@@ -49,7 +51,7 @@ def run(
     if is_lost(place, terms.flow):
         begin_anew("is gone")
     options = kafka_options(config.clusters[terms.flow.target])
-    return with_checkpoint(lambda: keep_going(spark, terms, place, options, note, stop), uri, begin_anew, stop)
+    return with_checkpoint(lambda: keep_going(spark, terms, place, options, note, stop, idle), uri, begin_anew, stop)
 
 
 def is_lost(storage: Storage, flow: FlowName) -> bool:

@@ -11,13 +11,16 @@ LAG = "lag"
 class LagTerms(msgspec.Struct, frozen=True, kw_only=True):
     """The history of one flow: seconds of a window, how late a sample may come, how often a batch; records a batch.
 
-    `rpo_s`: the flow's objective, 0: none. A sample more than `watermark_s` off the brokers' clock bears theirs.
+    `rpo_s`: the flow's objective, 0: none. `rest_s`: how long after a batch in which nothing moved the next one comes,
+    unless the mirror says before that something moves.
+    A sample more than `watermark_s` off the brokers' clock bears theirs.
     """
 
     flow: FlowName
     window_s: float = 30.0
     watermark_s: float = 15.0
     every_s: float = 5.0
+    rest_s: float = 300.0
     rpo_s: float = 0.0
     most_records: int = 500
 

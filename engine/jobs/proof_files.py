@@ -9,8 +9,7 @@ from pyarrow import dataset, fs, parquet
 
 from engine.jobs.proof_rows import DIFFERENCES, LANES, Columns, fold, rows_of
 from engine.jobs.proof_state import Key
-from engine.jobs.proof_stretch import Proven
-from engine.jobs.proof_terms import ProofReport, ProofStorageUnreadable
+from engine.jobs.proof_terms import ProofReport, ProofStorageUnreadable, Proven
 from engine.jobs.storage_files import open_storage
 
 _FILE, _DONE = "part-00000.parquet", "_SUCCESS"

@@ -16,10 +16,11 @@ from engine.core.offset_map import OffsetMap
 from engine.errors import MirrorError
 from engine.flow.map_reader import MapReader
 from engine.flow.ports import EARLIEST, LATEST
+from engine.jobs.proof_beyond import Behind, Strangers, size, told
 from engine.jobs.proof_plan import Lane, Runs
 from engine.jobs.proof_state import Key
-from engine.jobs.proof_stretch import Known, Proven, asked, stretch_of
-from engine.jobs.proof_terms import LaneReport, NothingToProve, ProofTerms, Verdict
+from engine.jobs.proof_stretch import Known, asked, stretch_of
+from engine.jobs.proof_terms import Difference, LaneReport, NothingToProve, ProofTerms, Proven, Verdict
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.settings import KafkaSettings
 from engine.maps import maps_of
@@ -41,6 +42,7 @@ class Looked(NamedTuple):
     lanes: list[Lane]
     begun: list[LaneReport]
     unproven: list[LaneReport]
+    strangers: tuple[Difference, ...] = ()
     began_ms: int = 0
     took_s: float = 0.0
 
@@ -115,7 +117,28 @@ class Eyes:
             lane.stamped = _value(there_is, _STAMPS) == "LogAppendTime"
             found.lanes.append(lane)
             found.begun.append(report)
+        if terms.to_ms < 0 and wanted.until is None:
+            return await self._beyond(found)
         return found
+
+    async def _beyond(self, found: Looked) -> Looked:
+        """Count what lies beyond the newest positions, and find what others have written there."""
+        behind = {
+            lane.name: Behind(one.target_to, lane.target_bounds[1], lane.target_bounds[0])
+            for lane, one in zip(found.lanes, found.begun, strict=True)
+        }
+        strangers = await Strangers(self._target, self._maps).find(behind)
+        begun = [
+            replace(
+                one,
+                waiting=max(0, lane.source_bounds[1] - one.copied_to),
+                behind=max(0, lane.target_bounds[1] - one.target_to),
+                strangers=size(strangers.get(lane.name, ())),
+            )
+            for lane, one in zip(found.lanes, found.begun, strict=True)
+        ]
+        differences = [one for name, ranges in strangers.items() for one in told(name, ranges)]
+        return found._replace(begun=begun, strangers=tuple(differences))
 
     async def _lanes(self, terms: ProofTerms) -> list[LaneName]:
         selection = self._flow.selection

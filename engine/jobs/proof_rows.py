@@ -12,8 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from engine.jobs.proof_state import Key
-from engine.jobs.proof_stretch import Proven
-from engine.jobs.proof_terms import Difference, LaneReport, ProofReport
+from engine.jobs.proof_terms import Difference, LaneReport, ProofReport, Proven
 
 Columns = Mapping[str, Literal["text", "int", "long"]]
 LANES: Columns = {

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 
 from engine.core.event_base import Event
 from engine.core.proof_events import CopyDiffers
-from engine.jobs.proof_stretch import Proven
-from engine.jobs.proof_terms import Difference, LaneReport, ProofReport, Verdict
+from engine.jobs.proof_terms import Difference, LaneReport, ProofReport, Proven, Verdict
 from policies.model import FlowName, TopicPartition
 
 Key = tuple[str, int, str, str, int]

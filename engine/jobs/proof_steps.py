@@ -81,7 +81,7 @@ def compare(
         read_s=prover.read_s,
         cores=prover.cores,
         lanes=(*lanes, *looked.unproven),
-        differences=tuple(_differences(looked.lanes, prover.tallies)),
+        differences=(*_differences(looked.lanes, prover.tallies), *looked.strangers),
         where=where,
     )
 
@@ -118,7 +118,7 @@ def _reports(looked: Looked, tallies: Sequence[Tally]) -> list[LaneReport]:
             Verdict.UNPROVEN
             if unproven
             else Verdict.DIFFERS
-            if tally.differences or tally.bad_from >= 0
+            if tally.differences or begun.strangers or tally.bad_from >= 0
             else Verdict.WHOLE
         )
         found.append(
@@ -129,7 +129,7 @@ def _reports(looked: Looked, tallies: Sequence[Tally]) -> list[LaneReport]:
                 payload_bytes=tally.payload_bytes,
                 without_record=lane.source_to - lane.source_from - tally.records,
                 not_comparable=begun.not_comparable + tally.not_comparable,
-                differences=tally.differences,
+                differences=tally.differences + begun.strangers,
                 verdict=verdict,
                 note=tally.note,
             )

@@ -12,8 +12,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 from engine.jobs import proof_rows
 from engine.jobs.proof_rows import fold, joined, rows_of
 from engine.jobs.proof_state import Key
-from engine.jobs.proof_stretch import Proven
-from engine.jobs.proof_terms import ProofReport
+from engine.jobs.proof_terms import ProofReport, Proven
 from engine.jobs.storage_files import open_storage
 
 MOST_RUNS = 100

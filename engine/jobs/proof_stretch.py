@@ -6,14 +6,8 @@ import msgspec
 
 from engine.core.map_runs import MapHead, MapStart
 from engine.jobs.proof_plan import Lane, Runs
+from engine.jobs.proof_terms import Proven
 from policies.model import LaneName
-
-
-class Proven(NamedTuple):
-    """Source offsets [source_from, source_to) of a lane that earlier proofs found whole."""
-
-    source_from: int
-    source_to: int
 
 
 class Known(msgspec.Struct, kw_only=True):

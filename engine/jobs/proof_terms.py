@@ -1,7 +1,7 @@
 """What a proof of copy is asked, and what it answers. Imports no pyspark."""
 
 import enum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -10,6 +10,13 @@ from policies.model import FlowName
 
 TASK_RECORDS_BESIDE = 20_000
 """Of a first task beside other jobs: tasks are short there, and grow as soon as it is known how fast they are."""
+
+
+class Proven(NamedTuple):
+    """Source offsets [source_from, source_to) of a lane that earlier proofs found whole."""
+
+    source_from: int
+    source_to: int
 
 
 class ProofTerms(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,6 +92,8 @@ class LaneReport(msgspec.Struct, frozen=True, kw_only=True):
     source. `without_record`: offsets there that hold no readable one (markers, aborted transactions, compacted away).
     `not_comparable`: copied records that compaction or retention removed on one side, or whose time the target stamps.
     `unmapped`: source offsets below the map, which nothing of ours copied. `copied_to`: how far the map goes.
+    Beyond it nothing was compared: `waiting` source offsets, `behind` target offsets, of which `strangers` are records
+    of another writer (they are among the `differences`). `stopped`: why the lane stands still, if a mirror says so.
     """
 
     topic: str
@@ -105,6 +114,10 @@ class LaneReport(msgspec.Struct, frozen=True, kw_only=True):
     not_comparable: int = 0
     unmapped: int = 0
     copied_to: int = -1
+    waiting: int = 0
+    behind: int = 0
+    strangers: int = 0
+    stopped: str = ""
     differences: int = 0
     verdict: Verdict = Verdict.WHOLE
     note: str = ""

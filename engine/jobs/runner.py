@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from engine.errors import MirrorError
+from engine.jobs.idle_wait import IdleWait
 from engine.jobs.session import leave_thread
 from engine.jobs.table import JOBS, JobEntry, LoadedJob, load_job
 
@@ -55,6 +56,7 @@ class _Run:
         self.line = JobLine(job_id=job_id, job=job, state=JobState.RUNNING)
         self.report: bytes | None = None
         self.stop = threading.Event()
+        self.idle = IdleWait()
 
 
 class JobRunner:
@@ -82,6 +84,12 @@ class JobRunner:
         if run is not None:
             run.stop.set()
             self._cancel_group(run)
+
+    def wake(self, job_id: str) -> None:
+        """End the idle wait of a job; an unknown id is ignored."""
+        run = self._runs.get(job_id)
+        if run is not None:
+            run.idle.wake()
 
     def look(self) -> tuple[JobLine, ...]:
         """Tell of all jobs, in the order of their submission; at once, whatever Spark does."""
@@ -124,7 +132,7 @@ class JobRunner:
         context = self._spark.sparkContext
         context.setJobGroup(run.line.job_id, run.line.job, interruptOnCancel=True)
         context.setLocalProperty("spark.scheduler.pool", loaded.pool)
-        offered = {**self._offered, "stop": run.stop, "tell": partial(self._tell, run)}
+        offered = {**self._offered, "stop": run.stop, "idle": run.idle, "tell": partial(self._tell, run)}
         return loaded.run(self._spark, terms, **{name: offered[name] for name in loaded.wants})
 
     def _tell(self, run: _Run, report: Any) -> None:

@@ -19,6 +19,12 @@ JAVA_OPTIONS = " ".join(
     ["-XX:+IgnoreUnrecognizedVMOptions", *(f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPENED)]
 )
 """What Java 17 must open to Spark: `spark-submit` says it to the JVMs it starts, but others start RayDP's."""
+SMALL_JAVA = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:MinHeapFreeRatio=20 -XX:MaxHeapFreeRatio=40"
+"""For JVMs that plan and coordinate: G1's threads and regions and the second compiler cost more than they bring there.
+A heap begins small, and gives back after a full collection."""
+_SERIAL_CORES = 2
+_YOUNG_SHARE = 16
+_SMALL_HEAP = 2 * 1024**3
 POOLS = """<allocations>
   <pool name="stream"><schedulingMode>FIFO</schedulingMode><weight>1000</weight><minShare>1</minShare></pool>
   <pool name="batch"><schedulingMode>FAIR</schedulingMode><weight>1</weight><minShare>0</minShare></pool>
@@ -26,6 +32,18 @@ POOLS = """<allocations>
 """
 """Spark takes no core from a running task, so tasks of batch jobs are short, and streams have the next free one."""
 SHIPPED = (engine, policies)
+
+
+def executor_java(cores: int, memory_bytes: int) -> str:
+    """Give the options of a small executor's JVM; those of a large one are Java's own choice.
+
+    RayDP says -Xms as large as -Xmx, behind what is said here, so the heap is there at once. What bounds the part of
+    it that is ever touched is a young generation that is small: objects of a batch die in it. The second compiler
+    stays, for proofs.
+    """
+    if cores > _SERIAL_CORES or memory_bytes > _SMALL_HEAP:
+        return ""
+    return f"-XX:+UseSerialGC -Xmn{memory_bytes // _YOUNG_SHARE >> 20}m"
 
 
 def spark_conf(
@@ -43,9 +61,18 @@ def spark_conf(
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": str(shuffle_partitions),
         "spark.sql.session.timeZone": "UTC",
+        # Without: a second batch behind each one, only to forget old windows, which the next batch does as well.
+        "spark.sql.streaming.noDataMicroBatches.enabled": "false",
+        # Of the place of a query; 100 by default, of some eight files each. It goes on from the last one.
+        "spark.sql.streaming.minBatchesToRetain": "10",
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.scheduler.mode": "FAIR",
         "spark.scheduler.allocation.file": _write_pools(scratch).as_uri(),
+        # What the driver remembers of work that is over, of which nobody asks: by default a thousand jobs with plans.
+        "spark.ui.retainedJobs": "50",
+        "spark.ui.retainedStages": "50",
+        "spark.ui.retainedTasks": "500",
+        "spark.sql.ui.retainedExecutions": "10",
         # Said aloud: with the fallback, a type that Arrow cannot carry would be slow, and its NULLs another thing.
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.execution.arrow.pyspark.fallback.enabled": "false",

@@ -15,6 +15,8 @@ import msgspec
 
 from engine.errors import MirrorError
 
+KEY = "raymirror.storage"
+"""The setting that names it."""
 Area = Literal["checkpoints", "history", "audit", "proofs"]
 SCHEMES = ("file", "s3a", "gs")
 _URI = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*):(?P<rest>.*)", re.DOTALL)

@@ -5,7 +5,8 @@ session. Terms and report are msgspec structs, found by the function's annotatio
 Beyond the first two it may take, by name: `stop` (a threading.Event that is set when it should end), `config` (the
 MirrorConfig, with placeholders of passwords unresolved), `storage` (the Storage, None where the file names none),
 `note` (a function that takes an Event, which the mirror then tells), `tell` (a function that takes a report of how far
-the job is, to be had until the next one), `share` (the Share of cores that a batch job has beside streams).
+the job is, to be had until the next one), `share` (the Share of cores that a batch job has beside streams), `idle`
+(the IdleWait of the job, which others end when there is something to do).
 """
 
 import importlib
@@ -18,7 +19,7 @@ import msgspec
 from engine.errors import MirrorError
 
 Pool = Literal["stream", "batch"]
-OFFERED = ("stop", "config", "storage", "note", "tell", "share")
+OFFERED = ("stop", "config", "storage", "note", "tell", "share", "idle")
 
 
 class JobEntry(msgspec.Struct, frozen=True):

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from itertools import count
 from typing import Any
 
@@ -17,7 +16,13 @@ from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.settings_port import REQUESTS_AT_ONCE, TOPICS_AT_ONCE
 from engine.kafka import admin_codec as codec
 from engine.kafka.cluster import ClusterClient
-from engine.kafka.faults import AUTHORIZATION, NONE, TOPIC_ALREADY_EXISTS, UNKNOWN_TOPIC_OR_PARTITION, error_name
+from engine.kafka.faults import (
+    AUTHORIZATION,
+    NONE,
+    TOPIC_ALREADY_EXISTS,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    error_name,
+)
 from engine.parts import parts
 from engine.tasks import run_all
 from policies.topic_configs import ConfigEntry
@@ -94,19 +99,30 @@ async def broker_configs(client: ClusterClient, names: Sequence[str]) -> dict[in
 
     Each broker knows its own configs only. Raises BrokerUnreachable, ConnectionLost where none answers.
     """
+    found, failed = await _each_broker(client, names)
+    if failed and not found:
+        raise failed[0]
+    return found
+
+
+async def _each_broker(
+    client: ClusterClient, names: Sequence[str], within_s: float | None = None
+) -> tuple[dict[int, dict[str, str]], list[BrokerUnreachable | ConnectionLost]]:
+    """Return the values that brokers told, and why others told none; `within_s`: for each broker, None: as any call."""
     found: dict[int, dict[str, str]] = {}
     failed: list[BrokerUnreachable | ConnectionLost] = []
 
     async def ask(node: int) -> None:
         try:
-            found[node] = await _configs_of(client, node, names)
+            async with asyncio.timeout(within_s):
+                found[node] = await _configs_of(client, node, names)
+        except TimeoutError:
+            failed.append(BrokerUnreachable(f"broker {node}", "no answer in time"))
         except (BrokerUnreachable, ConnectionLost) as failure:
             failed.append(failure)
 
-    await run_all(*(ask(node) for node in client.nodes))
-    if failed and not found:
-        raise failed[0]
-    return found
+    await run_all(*map(ask, client.nodes))
+    return found, failed
 
 
 async def _configs_of(client: ClusterClient, node: int, names: Sequence[str]) -> dict[str, str]:
@@ -124,20 +140,11 @@ async def producer_expiries_s(client: ClusterClient) -> dict[int, float | None]:
     `producer.id.expiration.ms` may differ by broker (KIP-854: it is dynamic). Brokers before 3.4 lack it, and forget
     producers after `transactional.id.expiration.ms`. A broker that does not answer within some seconds is left out.
     """
-    found: dict[int, float | None] = {}
-
-    async def ask(node: int) -> None:
-        with suppress(TimeoutError, ConnectionLost, BrokerUnreachable):
-            async with asyncio.timeout(_BROKER_S):
-                found[node] = await _producer_expiry_s(client, node)
-
-    await run_all(*map(ask, client.nodes))
-    return found
-
-
-async def _producer_expiry_s(client: ClusterClient, node: int) -> float | None:
-    values = await _configs_of(client, node, _EXPIRIES)
-    return next((int(values[name]) / 1000 for name in _EXPIRIES if name in values), None)
+    told, _ = await _each_broker(client, _EXPIRIES, _BROKER_S)
+    return {
+        node: next((int(values[name]) / 1000 for name in _EXPIRIES if name in values), None)
+        for node, values in told.items()
+    }
 
 
 async def create_topic(
@@ -182,7 +189,7 @@ async def delete_topic(client: ClusterClient, topic: str) -> None:
 
 
 async def grow_topic(client: ClusterClient, topic: str, partitions: int) -> None:
-    """Give a topic more partitions. Raises KafkaRefusal."""
+    """Give a topic more partitions. Raises KafkaRefusal: INVALID_PARTITIONS where it has as many already."""
     request = CreatePartitionsRequest([(topic, (partitions, None))], _TIMEOUT_MS, False)
     answer = await (await client.controller()).call(request)
     _, code, message = answer.topic_errors[0]

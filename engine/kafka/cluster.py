@@ -2,34 +2,44 @@
 
 import asyncio
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from math import inf
+from typing import Any, TypeVar
 from uuid import UUID
 from zlib import crc32
 
 import msgspec
 from aiokafka.protocol.api import Request
-from aiokafka.protocol.coordination import FindCoordinatorRequest
 
 from engine.clock import now_s
-from engine.errors import BrokerUnreachable, ClusterAway, ConnectionLost, KafkaRefusal, OtherCluster
-from engine.kafka.bootstrap import first_answer
+from engine.errors import (
+    BrokerRefuses,
+    BrokerUnreachable,
+    ClusterAway,
+    ClusterRefuses,
+    ConnectionLost,
+    OtherCluster,
+)
+from engine.kafka.bootstrap import all_answers, first_answer
 from engine.kafka.connection import Connection
 from engine.kafka.control import PATIENCE_S, SharedConnections
-from engine.kafka.faults import COORDINATOR_RETRY, NONE, error_name
+from engine.kafka.coordinators import find_coordinator
+from engine.kafka.faults import NONE
 from engine.kafka.identity import ClusterIdentity
 from engine.kafka.leader_epochs import LeaderEpochs
 from engine.kafka.metadata import BrokerAddress, Metadata, TopicMeta, ask_metadata
 from engine.kafka.security import HandshakeOptions
-from engine.tasks import run_all
+from engine.kafka.silence import Silence
 
-_TRANSACTION = 1
+T = TypeVar("T")
+
 _RECENT_S = 1.0
 _BESIDE = 4
 _PATIENCE_S = 3.0
-"""A broker that has not told its metadata after so long is left for the next one, and asked last for a while."""
-_SLOW_S = 10.0
+"""A broker that has not told what any of them can tell after so long is not waited for."""
+_HEAD_START_S = 1.0
+"""What any broker can tell is asked of the next one too after so long; the one that kept silent is asked last then."""
 _SHUT_S = 1.0
 """How long a broker that could not be connected to is not tried again."""
 
@@ -53,8 +63,7 @@ class ClusterClient:
         self._options = options
         self._brokers: dict[int, BrokerAddress] = {}
         self._shared = SharedConnections(self.open_connection, _SHUT_S)
-        self._slow: dict[int, float] = {}
-        """Brokers that did not tell their metadata in time, and when."""
+        self._silence = Silence()
         self._coordinators: dict[str, int] = {}
         self._turn = itertools.count()
         self._asking = asyncio.Lock()
@@ -68,50 +77,46 @@ class ClusterClient:
         """Held by whoever decodes an answer of a short read: one at a time, however many are read side by side."""
 
     async def open(self) -> Metadata:
-        """Find the brokers. Raises ClusterAway naming every address tried and why, OtherCluster."""
-        others: list[OtherCluster] = []
+        """Find the brokers. Raises ClusterAway (ClusterRefuses) naming every address tried and why, OtherCluster."""
 
         async def ask(address: tuple[str, int]) -> Metadata:
             connection = await Connection.open(*address, self._options)
             try:
                 return self._learn(await ask_metadata(connection, []), connection.address)
-            except OtherCluster as other:
-                others.append(other)
-                raise
             finally:
                 await connection.close()
 
         try:
-            found = await first_answer(self._bootstrap, ask, head_start_s=_PATIENCE_S)
+            found = await first_answer(self._bootstrap, ask, head_start_s=_HEAD_START_S)
+        except OtherCluster:
+            raise
         except BrokerUnreachable as error:
-            if others:
-                raise others[0].again() from None
-            raise ClusterAway(self._place, self.alias, error.why) from None
+            kind = ClusterRefuses if isinstance(error, BrokerRefuses) else ClusterAway
+            raise kind(self._place, self.alias, error.why) from None
         self._shared.forgive()  # one answers, so another may
         return found
 
-    async def survey(self, topics: list[str]) -> bool:
+    async def survey(self, topics: list[str], *, hurry: bool = False) -> bool:
         """Ask every broker who leads these topics, so that the newest answer is known; return whether all answered.
 
         Where all did, an epoch that none of them knows is forgotten: the cluster was restored from an earlier state.
+        `hurry`: who is slower than the first by a second is not waited for, and one known to be slow is not asked.
         """
         nodes = self.nodes
-        answered: dict[int, Metadata] = {}
+        if hurry and any(map(self._keeps_silent, nodes)):
+            return False
         before = {topic: self._epochs.epochs(topic) for topic in topics}
 
-        async def ask(node: int) -> None:
-            try:
-                told = await self._ask(node, topics)
-                self._learn(told)
-            except (BrokerUnreachable, ConnectionLost):
-                return  # whoever is away leads nothing
-            answered[node] = told
+        async def ask(node: int) -> Metadata:
+            told = await self._ask(node, topics)
+            self._learn(told)
+            return told
 
         for topic in topics:
             self._recent.pop(topic, None)
-        await run_all(*(ask(node) for node in nodes))
+        answered = await all_answers(nodes, ask, grace_s=self._head_start_s if hurry else None)
         if not nodes or not answered.keys() >= set(self.nodes):
-            return False
+            return False  # whoever is away leads nothing
         for topic, epochs in before.items():
             told_of = [one.topics[topic] for one in answered.values() if topic in one.topics]
             if len(told_of) == len(answered):
@@ -123,18 +128,11 @@ class ClusterClient:
 
         Raises ConnectionLost while they do not agree: some have not heard yet that it was made anew, or are cut off.
         """
-        told: list[UUID] = []
-
-        async def ask(node: int) -> None:
-            try:
-                told.append((await self._ask(node, [topic])).topics[topic].topic_id)
-            except (BrokerUnreachable, ConnectionLost, KeyError):
-                return
-
-        await run_all(*(ask(node) for node in self.nodes))
-        if len(set(told)) != 1 or 2 * len(told) <= len(self.nodes):
+        told = await all_answers(self.nodes, lambda node: self._ask(node, [topic]), grace_s=None)
+        ids = [one.topics[topic].topic_id for one in told.values() if topic in one.topics]
+        if len(set(ids)) != 1 or 2 * len(ids) <= len(self.nodes):
             raise ConnectionLost(f"topic {topic} on cluster {self.alias!r}: its brokers do not agree which one it is")
-        return told[0]
+        return ids[0]
 
     async def leave(self) -> None:
         """Disconnect from a cluster that turned out to be another one than was meant: `open` begins with nothing."""
@@ -149,34 +147,77 @@ class ClusterClient:
 
     async def metadata(self, topics: list[str] | None) -> Metadata:
         """Ask any reachable broker about topics (None = all). Raises BrokerUnreachable when none answers."""
-        nodes = list(self._brokers)
-        start = next(self._turn) % max(1, len(nodes))
-        for node in self._quick_first(nodes[start:] + nodes[:start]):
-            try:
-                found = self._learn(await self._ask(node, topics))
-            except (BrokerUnreachable, ConnectionLost):
-                continue
-            if topics is None:
-                self._epochs.keep(found.topics)
-            return found
-        await self.open()  # all brokers may have moved: the bootstrap addresses are the way back in
-        return self._learn(await ask_metadata(await self._known_connection(), topics))
+
+        async def ask(node: int) -> Metadata:
+            return self._learn(await self._ask(node, topics))
+
+        try:
+            # All topics at once may be much to tell: a broker that takes its time over that is not silent.
+            head_start_s = _PATIENCE_S if topics is None else self._head_start_s
+            found = await first_answer(self._in_turn(), ask, head_start_s=head_start_s)
+        except BrokerUnreachable:
+            await self.open()  # all brokers may have moved: the bootstrap addresses are the way back in
+            return self._learn(await ask_metadata(await self._known_connection(), topics))
+        if topics is None:
+            self._epochs.keep(found.topics)
+        return found
 
     async def _ask(self, node: int, topics: list[str] | None) -> Metadata:
-        """Ask one broker, for a while. Raises BrokerUnreachable, ConnectionLost.
+        """Ask one broker about topics, for a while. Raises BrokerUnreachable, ConnectionLost."""
+        return await self._ask_for_a_while(node, lambda connection: ask_metadata(connection, topics))
 
-        A late answer costs nobody the connection, which others share.
+    async def any_says(self, ask: Callable[[Connection], Awaitable[T]]) -> T:
+        """Ask one broker after the other what any of them can tell. Raises BrokerUnreachable, ConnectionLost."""
+
+        async def ask_one(node: int) -> T:
+            return await self._ask_for_a_while(node, ask)
+
+        try:
+            return await first_answer(self._in_turn(), ask_one, head_start_s=self._head_start_s)
+        except BrokerUnreachable:
+            return await ask(await self.any_connection())
+
+    async def _ask_for_a_while(self, node: int, ask: Callable[[Connection], Awaitable[T]]) -> T:
+        """Ask one broker what is answered at once, and remember whether it kept silent.
+
+        A late answer costs nobody the connection, which others share. Raises BrokerUnreachable, ConnectionLost.
         """
+        asked_s = inf
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                return await ask_metadata(await self.control(node), topics)
+                connection = await self.control(node)
+                asked_s = now_s()
+                found = await ask(connection)
         except TimeoutError:
-            self._slow[node] = now_s()
-            raise ConnectionLost(f"broker {node} of cluster {self.alias!r}: no metadata in time") from None
+            self._note_silence(node)
+            raise ConnectionLost(f"broker {node} of cluster {self.alias!r}: no answer in time") from None
+        except asyncio.CancelledError:
+            if now_s() - asked_s >= _HEAD_START_S:  # another one has answered meanwhile
+                self._note_silence(node)
+            raise
+        self._silence.over(node)
+        return found
 
-    def _quick_first(self, nodes: list[int]) -> list[int]:
-        before_s = now_s() - _SLOW_S
-        return sorted(nodes, key=lambda node: self._shared.is_away(node) or self._slow.get(node, before_s) > before_s)
+    def _note_silence(self, node: int) -> None:
+        if self._silence.note(node):
+            self._shared.drop(node)
+
+    @property
+    def _head_start_s(self) -> float:
+        """How much later than another one a broker may be: over a distance, connecting alone takes long."""
+        return max(_HEAD_START_S, 2 * self._shared.took_s)
+
+    def _in_turn(self) -> list[int]:
+        """Return all brokers in the order in which to ask: those that keep silent last.
+
+        Another one is the first each time, connected or not: one alone may be of the past, and would be believed.
+        """
+        nodes = self.nodes
+        start = next(self._turn) % max(1, len(nodes))
+        return sorted(nodes[start:] + nodes[:start], key=self._keeps_silent)
+
+    def _keeps_silent(self, node: int) -> bool:
+        return self._shared.is_away(node) or self._silence.is_fresh(node)
 
     async def recent(self, topics: list[str]) -> Metadata:
         """As `metadata`, but what was asked within the last second is not asked again: many lanes share a topic.
@@ -242,18 +283,25 @@ class ClusterClient:
         """Return the shared control connection to a broker, opening it when needed. Raises BrokerUnreachable."""
         return await self._shared.get(node, within_s=within_s)
 
-    async def unreachable(self, nodes: Iterable[int]) -> dict[int, str]:
-        """Try to connect to brokers, all at once; return those that cannot be reached, and why."""
-        found: dict[int, str] = {}
+    async def unreachable(self, nodes: Iterable[int], *, hurry: bool = False) -> dict[int, str]:
+        """Try to connect to brokers, all at once; return those that cannot be reached, and why.
 
-        async def try_one(node: int) -> None:
+        `hurry`: asks for a sign of life, too; who is a second slower than the first, or was just now, gives none.
+        """
+        silent = "no sign of life when another one had long given its own"
+        away = {node: f"broker {node} of cluster {self.alias!r}: {silent}" for node in nodes}
+
+        async def ask(node: int) -> None:
             try:
-                await self.control(node)
-            except BrokerUnreachable as error:
-                found[node] = str(error)
+                await (self._ask(node, []) if hurry else self.control(node))
+            except (BrokerUnreachable, ConnectionLost) as error:
+                away[node] = str(error)
+                raise
 
-        await run_all(*(try_one(node) for node in set(nodes)))
-        return dict(sorted(found.items()))
+        asked = [node for node in away if not (hurry and self._keeps_silent(node))]
+        for node in await all_answers(asked, ask, grace_s=self._head_start_s if hurry else None):
+            del away[node]
+        return dict(sorted(away.items()))
 
     async def beside(self, node: int, name: str) -> Connection:
         """Return one of the connections beside it, the same for the same name. Raises BrokerUnreachable."""
@@ -282,21 +330,17 @@ class ClusterClient:
                 raise error.again()
 
     async def _known_connection(self) -> Connection:
-        error: BrokerUnreachable | None = None
-        nodes = self._quick_first(self.nodes)
-        for node in nodes:
-            try:
-                return await self.control(node, within_s=PATIENCE_S if node == nodes[-1] else _PATIENCE_S)
-            except BrokerUnreachable as failure:
-                error = failure
-        raise error or BrokerUnreachable(f"cluster {self.alias!r}", "no broker known")
+        if not self.nodes:
+            raise BrokerUnreachable(f"cluster {self.alias!r}", "no broker known")
+        nodes = sorted(self.nodes, key=lambda node: (self._keeps_silent(node), not self._shared.is_connected(node)))
+        return await first_answer(nodes, self.control, head_start_s=self._head_start_s)
 
     async def nth_connection(self, turn: int) -> Connection:
         """Return another connection for each turn, broker by broker, to any where that one is away.
 
         Turns that differ share one where there are more than five for each broker. Raises BrokerUnreachable.
         """
-        nodes = self.nodes
+        nodes = [node for node in self.nodes if not self._keeps_silent(node)]
         if not turn or not nodes:
             return await self.any_connection()
         try:
@@ -341,7 +385,7 @@ class ClusterClient:
     async def _coordinator(self, transactional_id: str) -> Connection:
         node = self._coordinators.get(transactional_id)
         if node is None:
-            node = self._coordinators[transactional_id] = await self._find_coordinator(transactional_id)
+            node = self._coordinators[transactional_id] = await find_coordinator(self, transactional_id)
         try:
             return await self.beside(node, transactional_id)
         except BrokerUnreachable as error:
@@ -351,17 +395,3 @@ class ClusterClient:
     def forget_coordinator(self, transactional_id: str) -> None:
         """Look the coordinator up anew next time."""
         self._coordinators.pop(transactional_id, None)
-
-    async def _find_coordinator(self, transactional_id: str) -> int:
-        connection = await self.any_connection()
-        answer = await connection.call(FindCoordinatorRequest(transactional_id, _TRANSACTION))
-        if answer.error_code in COORDINATOR_RETRY:
-            raise ConnectionLost(f"coordinator of {transactional_id}: {error_name(answer.error_code)}")
-        if answer.error_code != NONE:
-            raise KafkaRefusal(
-                f"transactional id {transactional_id}",
-                answer.error_code,
-                error_name(answer.error_code),
-                "grant Write and Describe on the transactional ids that begin with 'raymirror'",
-            )
-        return int(answer.coordinator_id)

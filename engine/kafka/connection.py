@@ -12,16 +12,19 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol, cast
 
 from aiokafka.conn import AIOKafkaConnection
-from aiokafka.errors import KafkaError
+from aiokafka.errors import IncompatibleBrokerVersion, KafkaError
 from aiokafka.protocol.api import Request
 
-from engine.errors import BrokerUnreachable, ConnectionLost
-from engine.kafka.refused_handshake import explain, heard_mechanisms
+from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, NoBroker
+from engine.kafka.faults import error_name
+from engine.kafka.refused_handshake import check_broker, failure, first_words, heard_mechanisms
 from engine.kafka.security import HandshakeOptions
 
 _SCRATCH_BYTES = 64 * 1024
 _FRAME = struct.Struct(">i")
 _HEADER = struct.Struct(">ii")
+_UNSUPPORTED_VERSION = 35
+"""Kafka's code for a request, or a version of it, that a broker does not know."""
 
 Part = bytes | bytearray | memoryview
 Answer = Callable[[memoryview | None], None]
@@ -146,13 +149,20 @@ class Connection:
 
     @classmethod
     async def open(cls, host: str, port: int, options: HandshakeOptions) -> "Connection":
-        """Connect and shake hands; raises BrokerUnreachable with the reason, never with a secret."""
+        """Connect and shake hands; raises BrokerUnreachable with the reason, never with a secret.
+
+        NoBroker where something else than a broker listens, BrokerSilent where the port says nothing.
+        """
         handshake = AIOKafkaConnection(host, port, **options.aiokafka())
-        mechanisms = heard_mechanisms(handshake)
+        mechanisms, words = heard_mechanisms(handshake), first_words(handshake)
         try:
             await handshake.connect()
+            check_broker(f"{host}:{port}", handshake._versions)
+        except NoBroker:
+            handshake.close()
+            raise
         except (OSError, TimeoutError, KafkaError) as error:
-            raise BrokerUnreachable(f"{host}:{port}", explain(error, options, mechanisms)) from error
+            raise failure(f"{host}:{port}", error, options, mechanisms, words) from error
         connection = cls(host, port, options.client_id, dict(handshake._versions))
         # The writer is kept because its finalizer would close the transport under us.
         connection._writer = handshake._writer
@@ -237,13 +247,30 @@ class Connection:
         return body
 
     async def call(self, request: Request[Any], timeout_s: float = 30.0) -> Any:
-        """Send one of aiokafka's (or our own declared) requests and decode its answer. Raises ConnectionLost."""
-        prepared = request.prepare(self.versions)
+        """Send one of aiokafka's (or our own declared) requests and decode its answer.
+
+        Raises ConnectionLost, and KafkaRefusal where the broker does not know the request.
+        """
+        prepared = self.prepare(request)
         body = await self.request(
             prepared.API_KEY, prepared.API_VERSION, prepared.FLEXIBLE_VERSION, [prepared.encode()], timeout_s
         )
         skip = 1 if prepared.FLEXIBLE_VERSION else 0  # the empty tag section of a flexible response header
         return prepared.RESPONSE_TYPE.decode(bytes(body[skip:]))
+
+    def prepare(self, request: Request[Any]) -> Any:
+        """Return a request in the newest version that the broker knows as well. Raises KafkaRefusal without one."""
+        try:
+            return request.prepare(self.versions)
+        except (IncompatibleBrokerVersion, NotImplementedError) as error:
+            offered = self.versions.get(request.API_KEY)
+            told = f"it offers versions {offered[0]} to {offered[1]} of it" if offered else "it does not offer it"
+            raise KafkaRefusal(
+                f"{self.address}: {type(request).__name__}",
+                _UNSUPPORTED_VERSION,
+                error_name(_UNSUPPORTED_VERSION),
+                f"{told}, which raymirror cannot use; let clients reach a broker of a Kafka release that is supported",
+            ) from error
 
     def abort(self) -> None:
         """Close at once; every waiting request is answered with None."""

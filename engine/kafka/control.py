@@ -54,7 +54,9 @@ class SharedConnections:
         self._shut_s = shut_s
         self._connections: dict[_Key, Connection] = {}
         self._attempts: dict[_Key, _Attempt] = {}
-        self._troubles: dict[int, _Trouble] = {}
+        self._discovery: dict[int, _Trouble] = {}
+        self.took_s = 0.0
+        """How long it took to connect, the last time."""
 
     async def get(self, node: int, turn: int = 0, *, within_s: float = PATIENCE_S) -> Connection:
         """Return a connection to a broker, opening it where needed. Raises BrokerUnreachable."""
@@ -63,7 +65,7 @@ class SharedConnections:
         if connection is not None and not connection.closed.is_set():
             return connection
         attempt = self._attempts.get(key)
-        trouble = self._troubles.get(node)
+        trouble = self._discovery.get(node)
         if attempt is None:
             if trouble is not None and now_s() < trouble.again_at_s:
                 raise trouble.error.again()
@@ -89,6 +91,7 @@ class SharedConnections:
         began_s = now_s()
         try:
             connection = self._connections[key] = await self._open(node)
+            self.took_s = now_s() - began_s
             self.reached(node)
             return connection
         except BrokerUnreachable as error:
@@ -98,25 +101,37 @@ class SharedConnections:
             del self._attempts[key]
 
     def _failed(self, node: int, error: BrokerUnreachable, took_s: float) -> None:
-        before = self._troubles.get(node)
+        before = self._discovery.get(node)
         failures = 1 if before is None else before.failures + 1
         slow = took_s >= _QUICK_S
         shut_s = min(_MOST_S, took_s * 2.0 ** min(failures - 1, 8)) if slow else self._shut_s
-        self._troubles[node] = _Trouble(error, slow, failures, now_s() + max(self._shut_s, shut_s))
+        self._discovery[node] = _Trouble(error, slow, failures, now_s() + max(self._shut_s, shut_s))
+
+    def drop(self, node: int) -> None:
+        """Close the first connection to a broker: whoever waits on it has waited in vain."""
+        connection = self._connections.pop((node, 0), None)
+        if connection is not None:
+            connection.abort()
 
     def reached(self, node: int) -> None:
         """A broker was connected to, by whomever: it may be asked."""
-        self._troubles.pop(node, None)
+        self._discovery.pop(node, None)
 
     def forgive(self) -> None:
         """Try every broker again when it is asked for."""
-        self._troubles.clear()
+        self._discovery.clear()
+
+    def is_connected(self, node: int) -> bool:
+        """Whether there is a connection to a broker, the first one."""
+        connection = self._connections.get((node, 0))
+        return connection is not None and not connection.closed.is_set()
 
     def is_away(self, node: int) -> bool:
-        """Whether the last attempt to connect to a broker failed, or one that goes on takes long."""
+        """Whether a broker is left alone because it could not be connected to, or an attempt to takes long."""
         overdue_s = now_s() - _QUICK_S
         slow = any(key[0] == node and attempt.began_s < overdue_s for key, attempt in self._attempts.items())
-        return slow or node in self._troubles
+        trouble = self._discovery.get(node)
+        return slow or (trouble is not None and now_s() < trouble.again_at_s)
 
     async def close(self) -> None:
         """Close every connection, and those that are being opened."""

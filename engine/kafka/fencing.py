@@ -19,6 +19,7 @@ from engine.kafka.faults import (
     CONCURRENT_TRANSACTIONS,
     COORDINATOR_RETRY,
     NONE,
+    OPERATION_NOT_ATTEMPTED,
     UNKNOWN_TOPIC_OR_PARTITION,
     error_name,
 )
@@ -37,12 +38,17 @@ _DONE = "CompleteAbort"
 
 async def acquire(client: ClusterClient, transactional_id: str, partitions: Sequence[TopicPartition]) -> Producer:
     """Take the producer at a new epoch and complete a barrier. Raises KafkaRefusal, ConnectionLost."""
+    producer = await enter(client, transactional_id)
+    await barrier(client, transactional_id, producer, partitions)
+    return producer
+
+
+async def enter(client: ClusterClient, transactional_id: str) -> Producer:
+    """Take the producer at a new epoch (InitProducerId). Raises KafkaRefusal, ConnectionLost."""
     answer = await patiently(
         client, transactional_id, lambda: InitProducerIdRequest(transactional_id, TRANSACTION_TIMEOUT_MS)
     )
-    producer = Producer(answer.producer_id, answer.producer_epoch, fenced=True)
-    await barrier(client, transactional_id, producer, partitions)
-    return producer
+    return Producer(answer.producer_id, answer.producer_epoch, fenced=True)
 
 
 async def barrier(
@@ -97,7 +103,7 @@ async def patiently(client: ClusterClient, transactional_id: str, build: Any) ->
             code = _worst(answer)
             if code == NONE:
                 return answer
-            if code not in COORDINATOR_RETRY and code != UNKNOWN_TOPIC_OR_PARTITION:
+            if not _passes(code):
                 raise KafkaRefusal(f"transactional id {transactional_id}", code, error_name(code), _advice(code))
             if code != CONCURRENT_TRANSACTIONS:
                 client.forget_coordinator(transactional_id)
@@ -106,11 +112,22 @@ async def patiently(client: ClusterClient, transactional_id: str, build: Any) ->
 
 
 def _worst(answer: Any) -> int:
-    """Return the error of an answer; AddPartitionsToTxn has one per partition."""
+    """Return the error of an answer; AddPartitionsToTxn has one per partition.
+
+    Where one partition is refused, the coordinator answers OPERATION_NOT_ATTEMPTED for all others (KafkaApis,
+    handleAddPartitionsToTxnRequest): the cause counts, and of several causes one that waiting does not mend.
+    """
     if hasattr(answer, "error_code"):
         return int(answer.error_code)
     codes = [code for _, rows in answer.errors for _, code in rows if code != NONE]
-    return codes[0] if codes else NONE
+    causes = [code for code in codes if code != OPERATION_NOT_ATTEMPTED]
+    lasting = [code for code in causes if not _passes(code)]
+    return next(iter((*lasting, *causes, *codes)), NONE)
+
+
+def _passes(code: int) -> bool:
+    """Whether an error goes away by itself; a topic that was just made is unknown to some brokers for a moment."""
+    return code in COORDINATOR_RETRY or code == UNKNOWN_TOPIC_OR_PARTITION
 
 
 def _advice(code: int) -> str:

@@ -1,12 +1,12 @@
 """The Cluster port, filled with a real cluster."""
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
 from uuid import UUID
 
 from engine.core.resume import TailBatch
 from engine.errors import ConnectionLost, KafkaRefusal
 from engine.flow.ports import EARLIEST, LATEST, Leader, Producer, ProducerState
-from engine.kafka import fencing, logs, offsets
+from engine.kafka import fencing, followers, logs, offsets
 from engine.kafka.admin import describe_topic_configs, producer_expiries_s
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.faults import AUTHORIZATION
@@ -52,13 +52,13 @@ class KafkaCluster:
                 found[partition] = Leader(node, epoch, text_id(described.topic_id))
         return found
 
-    async def survey(self, partitions: Sequence[TopicPartition]) -> bool:
+    async def survey(self, partitions: Sequence[TopicPartition], *, hurry: bool = False) -> bool:
         """Ask every broker who leads the partitions."""
-        return await self._client.survey(sorted({partition.topic for partition in partitions}))
+        return await self._client.survey(sorted({partition.topic for partition in partitions}), hurry=hurry)
 
-    async def unreachable(self, nodes: Collection[int]) -> dict[int, str]:
-        """Return the brokers that cannot be connected to, and why."""
-        return await self._client.unreachable(nodes)
+    async def unreachable(self, nodes: Collection[int], *, hurry: bool = False) -> dict[int, str]:
+        """Return the brokers that cannot be reached, and why."""
+        return await self._client.unreachable(nodes, hurry=hurry)
 
     async def settled_id(self, topic: str) -> str:
         """Return the id of a topic that all brokers name which answer."""
@@ -87,8 +87,15 @@ class KafkaCluster:
 
     async def acquire(self, transactional_id: str, partitions: Sequence[TopicPartition]) -> Producer:
         """Take the producer at a new epoch behind a barrier; unfenced where transactional ids are not allowed."""
+        return await self._acquired(transactional_id, fencing.acquire(self._client, transactional_id, partitions))
+
+    async def enter(self, transactional_id: str) -> Producer:
+        """Take the producer of a transactional id without a barrier; unfenced where these are not allowed."""
+        return await self._acquired(transactional_id, fencing.enter(self._client, transactional_id))
+
+    async def _acquired(self, transactional_id: str, taking: Awaitable[Producer]) -> Producer:
         try:
-            return await fencing.acquire(self._client, transactional_id, partitions)
+            return await taking
         except KafkaRefusal as refusal:
             if refusal.code in AUTHORIZATION:
                 return await fencing.unfenced(self._client)
@@ -136,6 +143,10 @@ class KafkaCluster:
     async def read_stamped(self, topic: str, partitions: Collection[int] | None = None) -> list[Record]:
         """Read a small topic, with the timestamps."""
         return await logs.read_topic_records(self._client, topic, partitions)
+
+    async def read_followers(self, partition: TopicPartition, first: int) -> list[Record]:
+        """Read a partition from an offset on without its leader."""
+        return await followers.read_followers(self._client, partition, first)
 
     def read_log(
         self, partition: TopicPartition, first: int, end: int, *, committed: bool

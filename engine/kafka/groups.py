@@ -40,6 +40,8 @@ _ANSWER_S = 10.0
 """Most time for one answer: a coordinator that is frozen leaves time to ask again, wherever the groups are then."""
 _RETENTION = "offsets.retention.minutes"
 _UNSTABLE, _NOT_FOUND, _UNSUPPORTED_VERSION = 88, 69, 35
+_LOADING = 14
+"""CoordinatorLoadInProgress."""
 _NOT_OF_THE_NEWER = frozenset({_NOT_FOUND, _UNSUPPORTED_VERSION})
 """Codes that ConsumerGroupDescribe answers for a group of the classic protocol, or for any where KIP-848 is off (Kafka
 3.7 to 3.9 at their defaults, 4.x by `group.version` or `group.coordinator.rebalance.protocols`): DescribeGroups knows
@@ -71,6 +73,8 @@ class KafkaGroups:
         self._coordinators: dict[str, int] = {}
         self._away: set[int] = set()
         """Coordinators that were away to the end of our patience."""
+        self._loading: set[int] = set()
+        """Brokers that said, when groups were listed last, that they were loading them."""
         self._reader = OffsetFetchReader()
 
     async def list_groups(self) -> Listed:
@@ -85,13 +89,15 @@ class KafkaGroups:
             except (ConnectionLost, BrokerUnreachable) as failure:
                 unheard[node] = failure
 
+        self._loading.clear()
         await self._client.metadata([])  # brokers may have come since
         nodes = self._client.nodes
         await run_all(*(ask(node) for node in nodes))
         if nodes and len(unheard) == len(nodes):
             raise unheard[nodes[0]]
         listed = sorted(found.values(), key=lambda listing: listing.group)
-        return Listed(listed, {node: str(failure) for node, failure in sorted(unheard.items())})
+        away = {node: str(failure) for node, failure in sorted(unheard.items())}
+        return Listed(listed, away, loading=bool(self._loading))
 
     async def _list_at(self, node: int) -> list[GroupListing]:
         give_up_at_s, attempt = now_s() + self._patience_s, 0
@@ -105,6 +111,8 @@ class KafkaGroups:
                 raise KafkaRefusal(asked, code, error_name(code), _RIGHT)
             if now_s() >= give_up_at_s:
                 raise ConnectionLost(f"{asked}: {error_name(code)}")
+            if code == _LOADING:
+                self._loading.add(node)
             attempt += 1
             await pause(backoff_s(attempt))
 

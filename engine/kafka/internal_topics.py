@@ -4,11 +4,10 @@ from engine.clock import backoff_s, now_s, pause
 from engine.errors import ConnectionLost, KafkaRefusal
 from engine.kafka.admin import create_topic, describe_topic_configs
 from engine.kafka.cluster import ClusterClient
-from engine.kafka.faults import AUTHORIZATION, UNKNOWN_TOPIC_OR_PARTITION
+from engine.kafka.faults import AUTHORIZATION, INVALID_PARTITIONS, UNKNOWN_TOPIC_OR_PARTITION
 from policies.words import counted
 
 _POLICY = "cleanup.policy"
-INVALID_PARTITIONS = 37
 _INVALID_CONFIG, _UNSUPPORTED_VERSION = 40, 35
 _MM2_REPLICAS = 3
 _HOUR_MS = 3_600_000

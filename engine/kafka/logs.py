@@ -10,10 +10,10 @@ from uuid import UUID
 
 import msgspec
 
-from engine.clock import Turns
+from engine.clock import Turns, now_s, pause
 from engine.core.resume import TailBatch
 from engine.errors import BatchTooLarge, ConnectionLost, KafkaRefusal, MalformedBatch, OffsetGone
-from engine.flow.ports import EARLIEST, LATEST, FetchTerms, Slice, Wanted
+from engine.flow.ports import EARLIEST, LATEST, FetchAnswer, FetchTerms, Slice, Wanted
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.metadata import Metadata
 from engine.kafka.offsets import list_offsets
@@ -29,15 +29,17 @@ from policies.model import TopicPartition
 _PARTITION_BYTES = 1024 * 1024
 _AT_ONCE = 8
 """Partitions read side by side: each holds one answer in memory."""
-_NO_END = 2**63 - 1
+NO_END = 2**63 - 1
 _A_FEW = 64
 """Records handed out at once by `read_log`: whoever takes them has the loop for so long."""
 _SMALL_BYTES, _SMALL_INFLATED_BYTES = 16 * 1024, 128 * 1024
 """A batch no larger, which inflates to no more, is inflated on the loop: that takes less than going to a thread."""
-_TERMS = FetchTerms(max_wait_s=0.0, min_bytes=0, max_bytes=4 * _PARTITION_BYTES, read_committed=False)
+TERMS = FetchTerms(max_wait_s=0.0, min_bytes=0, max_bytes=4 * _PARTITION_BYTES, read_committed=False)
 _COMMITTED = FetchTerms(max_wait_s=0.0, min_bytes=0, max_bytes=4 * _PARTITION_BYTES, read_committed=True)
 
 
+_THROTTLED_S, _LEAST_S = 60.0, 0.1
+"""How long a broker may hold an answer back by its quota, and how soon it is asked again at the earliest."""
 _WAIT_S = 2.0
 """How long a broker may take to find what is there: records in tiered storage are in no answer at once."""
 
@@ -61,15 +63,19 @@ class _Fresh:
         return memoryview(bytearray(size))
 
 
-class _Log:
-    """Reads of one topic's partitions; leaders are looked up once, a wrong one is the caller's to try again."""
+class Log:
+    """Reads of one topic's partitions; leaders are looked up once, a wrong one is the caller's to try again.
 
-    def __init__(self, client: ClusterClient, metadata: Metadata) -> None:
+    `replica`: the follower to read instead; it answers as far as it knows the high watermark (KIP-392).
+    """
+
+    def __init__(self, client: ClusterClient, metadata: Metadata, replica: int | None = None) -> None:
         self._client = client
         self._metadata = metadata
+        self._replica = replica
 
     @classmethod
-    async def of(cls, client: ClusterClient, topic: str) -> "_Log":
+    async def of(cls, client: ClusterClient, topic: str) -> "Log":
         return cls(client, await client.recent([topic]))
 
     def partitions(self, topic: str) -> list[TopicPartition]:
@@ -82,8 +88,9 @@ class _Log:
         with self._client.believing([partition.topic]):
             if leader < 0:
                 raise ConnectionLost(f"{partition} on cluster {self._client.alias!r} has no leader")
-            broker = KafkaSourceBroker(await self._client.beside(leader, str(partition)), ids, lasting=False)
-            answer = await broker.fetch([wanted], terms, _Fresh())
+            node = leader if self._replica is None else self._replica
+            broker = KafkaSourceBroker(await self._client.beside(node, str(partition)), ids, lasting=False)
+            answer = await self._answer(broker, wanted, terms)
             found = answer.slices[0]
             fault = found.fault
             if fault is not None and fault.retry:
@@ -98,6 +105,19 @@ class _Log:
                 f"grant Read on topic {partition.topic}",
             )
         return answer.buffer, found
+
+    async def _answer(self, broker: KafkaSourceBroker, wanted: Wanted, terms: FetchTerms) -> FetchAnswer:
+        """Fetch, again and again while a quota is used up: the answer tells of no partition then (KIP-219).
+
+        Kafka: `FetchContext.getThrottledResponse`. Raises ConnectionLost where it stays so.
+        """
+        give_up_at_s = now_s() + _THROTTLED_S
+        while not (answer := await broker.fetch([wanted], terms, _Fresh())).slices:
+            if now_s() >= give_up_at_s:
+                quota = "a quota of ours on reading is used up (consumer_byte_rate, request_percentage)"
+                raise ConnectionLost(f"{wanted.partition} on cluster {self._client.alias!r}: {quota}")
+            await pause(max(answer.throttle_s, _LEAST_S))
+        return answer
 
     async def batches(
         self,
@@ -164,9 +184,9 @@ async def read_headers(client: ClusterClient, partition: TopicPartition, first: 
     batches: list[TailBatch] = []
     fates, turns = Fates(), Turns()
     offset = first
-    log = await _Log.of(client, partition.topic)
+    log = await Log.of(client, partition.topic)
     while offset < end:
-        buffer, found = await log.read(partition, offset, _TERMS)
+        buffer, found = await log.read(partition, offset, TERMS)
         before, fates.stable = offset, found.last_stable_offset
         for at, header in split_batches(buffer, found.start, found.end, *partition):
             if header.next_offset <= offset:
@@ -211,7 +231,7 @@ async def read_topic_records(
     client: ClusterClient, topic: str, wanted: Collection[int] | None = None, since_ms: int = EARLIEST
 ) -> list[Record]:
     """Read as `read_topic` does; the records come with their offsets and timestamps."""
-    log = await _Log.of(client, topic)
+    log = await Log.of(client, topic)
     partitions = [one for one in log.partitions(topic) if wanted is None or one.partition in wanted]
     ends: dict[TopicPartition, int] = {}
     starts: dict[TopicPartition, int] = {}
@@ -245,8 +265,8 @@ async def read_log(
 
     Raises BatchTooLarge for a batch that inflates to more than `inflated_bytes`.
     """
-    log = await _Log.of(client, partition.topic)
-    terms, offset, turns = _COMMITTED if committed else _TERMS, first, Turns()
+    log = await Log.of(client, partition.topic)
+    terms, offset, turns = _COMMITTED if committed else TERMS, first, Turns()
     while offset < end:
         found, batches = await log.batches(partition, offset, end, terms, inflated_bytes)
         some = list[Record]()
@@ -278,8 +298,8 @@ async def read_batches(
     Control batches have none, nor with `committed` have those of aborted transactions. The offset is `first` where the
     log gives nothing more. Raises as `read_log` does.
     """
-    log = await _Log.of(client, partition.topic)
-    terms = msgspec.structs.replace(_COMMITTED if committed else _TERMS, max_wait_s=_WAIT_S, min_bytes=1)
+    log = await Log.of(client, partition.topic)
+    terms = msgspec.structs.replace(_COMMITTED if committed else TERMS, max_wait_s=_WAIT_S, min_bytes=1)
     found, batches = await log.batches(partition, first, end, terms, inflated_bytes)
     behind = max(first, batches[-1].header.next_offset) if batches else first
     return behind, [(batch.header, batch.records) for batch in _readable(found, batches)]
@@ -295,9 +315,7 @@ def _readable(found: Slice, batches: Iterable[_Batch]) -> Iterator[_Batch]:
             yield batch
 
 
-async def _from_start(
-    client: ClusterClient, log: _Log, partition: TopicPartition, start: int, end: int
-) -> list[Record]:
+async def _from_start(client: ClusterClient, log: Log, partition: TopicPartition, start: int, end: int) -> list[Record]:
     """Read a partition; where its first records go while it is read, from the first one on that is left."""
     while True:
         try:
@@ -309,11 +327,11 @@ async def _from_start(
             start = later
 
 
-async def _read_partition(log: _Log, partition: TopicPartition, offset: int, end: int) -> list[Record]:
+async def _read_partition(log: Log, partition: TopicPartition, offset: int, end: int) -> list[Record]:
     read: list[_Batch] = []
     fates, turns = Fates(), Turns()
     while offset < end:
-        found, batches = await log.batches(partition, offset, _NO_END, _TERMS)  # the markers behind `end` count
+        found, batches = await log.batches(partition, offset, NO_END, TERMS)  # the markers behind `end` count
         fates.stable = found.last_stable_offset
         for batch in batches:
             fates.note(batch.header, batch.control)
@@ -331,13 +349,13 @@ async def _read_partition(log: _Log, partition: TopicPartition, offset: int, end
 
 async def oldest_timestamp_ms(client: ClusterClient, topic: str) -> int | None:
     """Return the timestamp of the oldest batch of a topic, None where it is empty or its batches carry none."""
-    log = await _Log.of(client, topic)
+    log = await Log.of(client, topic)
     partitions = log.partitions(topic)
     starts, ends = await list_offsets(client, partitions, EARLIEST), await list_offsets(client, partitions, LATEST)
     oldest: list[int] = []
     for partition in partitions:
         if starts[partition] < ends[partition]:
-            buffer, found = await log.read(partition, starts[partition], _TERMS)
+            buffer, found = await log.read(partition, starts[partition], TERMS)
             stamps = [header.max_timestamp for _, header in split_batches(buffer, found.start, found.end, *partition)]
             oldest += [stamp for stamp in stamps[:1] if stamp >= 0]
     return min(oldest, default=None)

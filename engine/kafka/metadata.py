@@ -23,11 +23,12 @@ class BrokerAddress(msgspec.Struct, frozen=True):
 
 
 class PartitionMeta(msgspec.Struct, frozen=True):
-    """Leader (-1 = none) and leader epoch of a partition."""
+    """Leader (-1 = none) and leader epoch of a partition, its replicas, and which of them are in sync."""
 
     leader: int
     leader_epoch: int
     replicas: tuple[int, ...]
+    in_sync: tuple[int, ...] = ()
 
 
 class TopicMeta(msgspec.Struct, frozen=True):
@@ -85,7 +86,7 @@ async def ask_metadata(connection: Connection, topics: list[str] | None) -> Meta
 def _partition(row: tuple[Any, ...]) -> tuple[int, PartitionMeta]:
     # v7 and v12 have the leader epoch behind the leader; v5 has none
     if isinstance(row[3], int):
-        _, partition, leader, epoch, replicas = row[:5]
-        return partition, PartitionMeta(leader, epoch, tuple(replicas))
-    _, partition, leader, replicas = row[:4]
-    return partition, PartitionMeta(leader, -1, tuple(replicas))
+        _, partition, leader, epoch, replicas, in_sync = row[:6]
+        return partition, PartitionMeta(leader, epoch, tuple(replicas), tuple(in_sync))
+    _, partition, leader, replicas, in_sync = row[:5]
+    return partition, PartitionMeta(leader, -1, tuple(replicas), tuple(in_sync))

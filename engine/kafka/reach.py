@@ -5,6 +5,7 @@ import asyncio
 from engine.errors import BrokerUnreachable, ConnectionLost, OtherCluster
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.flow_clusters import check_clusters
+from engine.kafka.sameness import within_one_cluster
 from engine.settings import FlowConfig
 
 SOURCE_WITHIN_S = 10.0
@@ -26,7 +27,7 @@ async def open_known_source(flow: FlowConfig, source: ClusterClient, target: Clu
     """Connect to the source that a flow's stored positions name, once its target is connected.
 
     Return why it cannot be asked, which a source that is another cluster cannot either; empty where it can. Raises
-    KafkaRefusal, ConnectionLost, BrokerUnreachable of the positions.
+    SameCluster where it is the target; KafkaRefusal, ConnectionLost, BrokerUnreachable of the target.
     """
     gone = await open_source(source)
     if gone:
@@ -35,4 +36,20 @@ async def open_known_source(flow: FlowConfig, source: ClusterClient, target: Clu
         await check_clusters(flow, source, target)
     except OtherCluster as other:
         return str(other)
+    return await tell_apart(flow, source, target)
+
+
+async def tell_apart(flow: FlowConfig, source: ClusterClient, target: ClusterClient) -> str:
+    """Compare the clusters of a flow, both connected; return why the source cannot be asked, empty where it can.
+
+    Raises SameCluster where both are one and the flow does not allow it; ConnectionLost, BrokerUnreachable of the
+    target.
+    """
+    there = await target.metadata(None)
+    try:
+        async with asyncio.timeout(SOURCE_WITHIN_S):
+            here = await source.metadata(None)
+    except _GONE as gone:
+        return str(gone) or f"no answer within {SOURCE_WITHIN_S:.0f} s"
+    within_one_cluster(flow, here, there)
     return ""

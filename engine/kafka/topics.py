@@ -12,7 +12,7 @@ from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.flow.discovery import Discovery
 from engine.kafka.admin import create_topic, describe_topic_configs, grow_topic
 from engine.kafka.cluster import ClusterClient
-from engine.kafka.faults import UNKNOWN_TOPIC_OR_PARTITION
+from engine.kafka.faults import INVALID_PARTITIONS, UNKNOWN_TOPIC_OR_PARTITION
 from engine.kafka.flow_clusters import check_clusters
 from engine.kafka.internal_topics import (
     MAP_CONFIGS,
@@ -50,6 +50,8 @@ class Topics:
         self._checked: dict[str, UUID] = {}
         self._compared: set[str] = set()
         self._failed: dict[str, str] = {}
+        self._made: dict[str, int] = {}
+        """Partitions of copies that were made here and that the broker asked for metadata has not told of yet."""
         self._untold: list[AnyEvent] = []
         """What happened in rounds that then failed: told with the first that does not."""
         self._renewals = Renewals(flow, source, target)
@@ -188,6 +190,8 @@ class Topics:
         remote, partitions = self._remote(topic), len(source.topics[topic].partitions)
         meta = target.topics.get(remote)
         present = len(meta.partitions) if meta is not None and meta.partitions else None
+        if present is not None:
+            self._made.pop(topic, None)
         try:
             if present is None or present < partitions:
                 present = await self._change(topic, partitions, present, events)
@@ -216,10 +220,16 @@ class Topics:
                 made = await create_topic(
                     self._target, remote, create.partitions, create.replication_factor, create.configs
                 )
-                if not made:
-                    return 0  # it appeared meanwhile: the next round sees how many partitions it has
+                if not made:  # ours, or it appeared meanwhile: a later round sees how many partitions it has
+                    return self._made.get(topic, 0)
+                self._made[topic] = partitions
             case Grow() as grow:
-                await grow_topic(self._target, remote, grow.partitions)
+                try:
+                    await grow_topic(self._target, remote, grow.partitions)
+                except KafkaRefusal as refusal:
+                    if refusal.code != INVALID_PARTITIONS:
+                        raise
+                    return partitions  # it has as many (ReplicationControlManager), and not every broker knows it yet
         changed = TopicCreated(
             flow=self._flow.name, topic=topic, target=remote, partitions=partitions, before=present or 0
         )

@@ -2,8 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -12,7 +11,6 @@ from engine.kafka.cluster import ClusterClient
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.protocol import DescribeTransactions
 from tests.contract.stage import FakeStage, RealStage, Stage
-from tests.harness.jvm import jvm
 from tests.harness.mirror import cluster_client
 
 
@@ -44,10 +42,3 @@ async def _coordinate(client: ClusterClient) -> None:
                 return
             except ConnectionLost:
                 await asyncio.sleep(0.05)
-
-
-@pytest.fixture(scope="session")
-def java() -> Iterator[Any]:
-    """Give the classes of a JVM with Kafka's jars."""
-    with jvm() as classes:
-        yield classes

@@ -22,7 +22,7 @@ from engine.wire.record import Record
 from policies.model import TopicPartition
 from tests.fakes.source_log import LEADER_EPOCH, SourceLog
 from tests.fakes.target_broker import FakeTargetBroker
-from tests.fakes.target_log import NONE, TargetLog
+from tests.fakes.target_log import NONE, TargetLog, decoded
 
 EARLIEST, LATEST = -2, -1
 _NOTHING: tuple[bytes, list[tuple[int, int]]] = b"", []
@@ -51,6 +51,10 @@ class FakeCluster:
         self.expiry_s = 100 * 365 * 86_400.0
         """After how many seconds every broker forgets a producer: longer than records here are old."""
         self.fenced = True
+        self.plain_ids = 0
+        """How many producer ids were given out without a fence; each is a new one."""
+        self.has_followers = False
+        """Whether partitions have followers in sync that can be read."""
         self.all_answer = False
         """Whether every broker that is known answers a survey."""
         self.fault: Callable[[Wanted], FetchFault | None] = lambda _wanted: None
@@ -117,11 +121,11 @@ class FakeCluster:
             self.topic_ids.setdefault(partition.topic, leader.topic_id)
         return found
 
-    async def survey(self, partitions: Sequence[TopicPartition]) -> bool:
+    async def survey(self, partitions: Sequence[TopicPartition], *, hurry: bool = False) -> bool:
         self.before("survey")
         return self.all_answer
 
-    async def unreachable(self, nodes: Collection[int]) -> dict[int, str]:
+    async def unreachable(self, nodes: Collection[int], *, hurry: bool = False) -> dict[int, str]:
         return {node: f"{self.name}:{node}: cannot connect: down" for node in sorted(nodes) if node in self.down}
 
     async def settled_id(self, topic: str) -> str:
@@ -180,14 +184,26 @@ class FakeCluster:
         for partition in partitions:
             if partition in self.stuck:
                 await self.stuck[partition].wait()
+        producer = await self._next_epoch(transactional_id)
+        await self._mark(producer.producer_id, producer.epoch, partitions)
+        self.before("acquired")
+        return producer
+
+    async def enter(self, transactional_id: str) -> Producer:
+        self.begun("enter")
+        self.fail("enter", [])
+        producer = await self._next_epoch(transactional_id)
+        self.before("entered")
+        return producer
+
+    async def _next_epoch(self, transactional_id: str) -> Producer:
         known = self.transactional.get(transactional_id)
         producer_id, epoch = (1000 + len(self.transactional), 0) if known is None else (known[0], known[1] + 1)
         if not self.fenced:
-            producer_id, epoch = 2000 + len(self.transactional) + (known[1] + 1 if known else 0), 0
+            self.plain_ids += 1
+            producer_id, epoch = 2000 + self.plain_ids, 0
         self.transactional[transactional_id] = producer_id, epoch
         await self._end(transactional_id, producer_id, epoch, committing=False)
-        await self._mark(producer_id, epoch, partitions)
-        self.before("acquired")
         return Producer(producer_id, epoch, self.fenced)
 
     async def _mark(self, producer_id: int, epoch: int, partitions: Sequence[TopicPartition]) -> None:
@@ -281,6 +297,13 @@ class FakeCluster:
             for one in sorted(self.targets)
             if one.topic == topic and (partitions is None or one.partition in partitions)
         ]
+
+    async def read_followers(self, partition: TopicPartition, first: int) -> list[Record]:
+        self.fail("read followers", [partition])
+        if not self.has_followers:
+            raise ConnectionLost(f"{partition}: no follower tells")
+        stored = [one for one in self.targets[partition].batches if one.is_seen and one.header.base_offset >= first]
+        return [record for one in stored for record in decoded(one.payload)]
 
     async def read_log(
         self, partition: TopicPartition, first: int, end: int, *, committed: bool

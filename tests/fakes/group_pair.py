@@ -85,7 +85,7 @@ class FakeReader:
     """A reader of commits: what a test puts in is taken next."""
 
     def __init__(self) -> None:
-        self.why_not = ""
+        self.why_not, self.not_there = "", False
         self.seen: Seen = {}
         self.missed = True
         self.since_ms = -1

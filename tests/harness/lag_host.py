@@ -12,6 +12,7 @@ from pathlib import Path
 
 from engine.config import read_config
 from engine.core.event_base import Event
+from engine.jobs.idle_wait import IdleWait
 from engine.jobs.lag_job import run
 from engine.jobs.lag_terms import LagTerms
 from engine.jobs.storage import Storage
@@ -44,7 +45,7 @@ def lag_host(
 
 def main(source: str, target: str, servers: str, folder: str, window_s: str, master: str) -> None:
     """Run until somebody kills us."""
-    terms = LagTerms(flow=FlowName(source, target), window_s=float(window_s), watermark_s=600, every_s=1)
+    terms = LagTerms(flow=FlowName(source, target), window_s=float(window_s), watermark_s=600, every_s=1, rest_s=3)
     text = f"clusters = {source}, {target}\nbootstrap.servers = {servers}\n{source}->{target}.enabled = true\n"
     config = read_config(parse_properties(text + "offset.storage.replication.factor = 1\n", "mm2.properties"))
     place = Path(folder)
@@ -56,7 +57,7 @@ def main(source: str, target: str, servers: str, folder: str, window_s: str, mas
     scratch = place / f"spark-{time.time_ns()}"
     scratch.mkdir(parents=True)
     with local_spark(scratch, master=master) as spark:
-        run(spark, terms, config, Storage.of_folder(place), threading.Event(), tell)
+        run(spark, terms, config, Storage.of_folder(place), threading.Event(), tell, IdleWait())
 
 
 if __name__ == "__main__":

@@ -108,8 +108,8 @@ class Rayless:
         """Give a command, e.g. `failover --timeout 5`: exit code, and what it printed (`failover`: its JSON)."""
         command, *rest = words
         is_failover = command == "failover"
-        for module in (failover, pause):
-            monkeypatch.setattr(module, "running_mirror", self._found)
+        monkeypatch.setattr(failover, "mirror_on_ray", self._found)
+        monkeypatch.setattr(pause, "running_mirror", self._found)
         args = build_parser(command).parse_args([command, self.flow, *(["--json"] if is_failover else []), *rest])
         capsys.readouterr()
         code = await asyncio.to_thread((failover if is_failover else pause).run, args)

@@ -11,9 +11,12 @@ import pytest
 from actors.demo.topics import topic_names
 from deploy.local.cluster import Cluster, start_clusters
 from engine.config import read_config
+from engine.config_keeper import config_sync
 from engine.core.events import TopicFailed
 from engine.core.same_cluster import ClusterFacts, Sameness, judge
 from engine.errors import SameCluster
+from engine.failover import Failover
+from engine.flow.last_known import LastKnown
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.log_dirs import room, sizes
 from engine.kafka.sameness import facts_of
@@ -21,6 +24,8 @@ from engine.kafka.security import HandshakeOptions
 from engine.properties import parse_properties
 from engine.runner import TopicKeeper
 from engine.settings import FlowConfig, MirrorConfig
+from engine.target_view import TargetView
+from engine.translate import GroupDesk
 from policies.model import TopicPartition
 from tests.harness.admin import create_topics, delete_topic
 from tests.harness.load import numbered, produce
@@ -62,7 +67,64 @@ def test_both_aliases_of_a_flow_lead_to_one_cluster(source_cluster: Cluster, tmp
         assert f"{config}:3: right.bootstrap.servers: " in done.stderr
         assert "lead to one cluster" in done.stderr
         assert "raymirror.same.cluster = allow" in done.stderr
+    by_prefix = write(tmp_path, clusters, "left->right.enabled = true", "topics = twice-named")
+    for command in ("plan", "apply"):
+        done = ask(tmp_path, command, by_prefix)
+        assert (done.returncode, "lead to one cluster" in done.stderr) == (2, True), done.stdout + done.stderr
     assert names(source_cluster) == before
+
+
+def test_a_cluster_that_is_away_hides_nothing_of_the_other(source_cluster: Cluster, tmp_path: Path) -> None:
+    both = ("left->right.enabled = true", "right->left.enabled = true", "right.bootstrap.servers = 127.0.0.1:1")
+    config = Path(write(tmp_path, {"left": source_cluster}, *both))
+    said = config.read_text().replace("clusters = left", "clusters = left, right")
+    said = said.replace("\nreplication.factor = 1", "\nreplication.factor = 7")
+    config.write_text(
+        said.replace("\noffset.storage.replication.factor = 1", "\noffset.storage.replication.factor = 5")
+    )
+    before = names(source_cluster)
+    done = ask(tmp_path, "check", str(config))
+    assert done.returncode == 2, done.stdout
+    lines = done.stderr.splitlines()
+    assert lines[0].endswith("3 problems"), done.stderr
+    assert "right.bootstrap.servers: no broker of cluster 'right' answers" in lines[1]
+    assert any(
+        "offset.storage.replication.factor: 5 replicas of topics mm2-offsets.right.internal" in one for one in lines
+    )
+    assert any(
+        "replication.factor: 7 replicas of every copy on cluster 'left'; the cluster has" in one for one in lines
+    )
+    assert names(source_cluster) == before
+
+
+def test_mistakes_of_the_file_do_not_hide_what_clusters_say(source_cluster: Cluster, tmp_path: Path) -> None:
+    asyncio.run(create_topics(source_cluster, {"beside-mistakes": 1}))
+    other = ("right.bootstrap.servers = 127.0.0.1:1", "left->right.enabled = true", "topics = matches-nothing")
+    wrong = ("left->right.topcis = x", "tasks.max = two")
+    config = Path(write(tmp_path, {"left": source_cluster}, *other, *wrong))
+    config.write_text(config.read_text().replace("clusters = left", "clusters = left, right"))
+    done = ask(tmp_path, "check", str(config))
+    assert done.returncode == 2, done.stdout
+    assert "raymirror check: 3 problems" in done.stderr
+    assert f"{config}:11: left->right.topcis: no such key" in done.stderr
+    assert f"{config}:12: tasks.max: 'two' is no number" in done.stderr
+    assert f"{config}:8: right.bootstrap.servers: no broker of cluster 'right' answers" in done.stderr
+    assert "line 10: topics: pattern 'matches-nothing' matches no topic of cluster 'left'" in done.stderr
+
+
+def test_a_controller_s_port_is_named_as_one(source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path) -> None:
+    port = target_cluster.brokers[0].address.controller_port
+    other = (f"right.bootstrap.servers = 127.0.0.1:{port}", "left->right.enabled = true", "topics = any")
+    config = Path(write(tmp_path, {"left": source_cluster}, *other))
+    config.write_text(config.read_text().replace("clusters = left", "clusters = left, right"))
+    for command in ("check", "run"):
+        done = ask(tmp_path, command, str(config))
+        assert done.returncode == 2, done.stdout
+        assert "Traceback" not in done.stderr
+        assert (
+            f"{config}:8: right.bootstrap.servers: no broker of cluster 'right' lets us in: 127.0.0.1:{port} answers,"
+            " but is no Kafka broker: it offers no Metadata request (a KRaft controller's port?"
+        ) in done.stderr
 
 
 def test_a_flow_within_one_cluster_is_allowed_by_name_but_not_in_a_loop(
@@ -103,6 +165,27 @@ async def test_discovery_makes_nothing_where_both_clusters_are_one(target_cluste
             await keeper.step()
     finally:
         await keeper.close()
+    assert await topic_names(target_cluster.bootstrap_servers) == before
+
+
+async def test_commands_that_work_without_a_mirror_refuse_one_cluster_under_two_aliases(
+    target_cluster: Cluster,
+) -> None:
+    await create_topics(target_cluster, {"asked-of-one": 1})
+    before = await topic_names(target_cluster.bootstrap_servers)
+    flow = ("left->right.enabled = true", "topics = asked-of-one")
+    config, settings = _config({"left": target_cluster, "right": target_cluster}, *flow)
+    for asked in (
+        config_sync(config, settings, "raymirror-test"),  # plan, apply
+        GroupDesk(config, settings, "billing"),  # translate
+        Failover(config, settings),
+    ):
+        with pytest.raises(SameCluster, match="'left' and 'right' lead to one cluster"):
+            async with asked:
+                pytest.fail(f"{type(asked).__name__} takes one cluster for two")
+    async with TargetView(config, settings) as view:  # lag, while no mirror runs
+        with pytest.raises(SameCluster, match="lead to one cluster"):
+            await view.ends(LastKnown(lanes=(), unread={}))
     assert await topic_names(target_cluster.bootstrap_servers) == before
 
 
@@ -251,3 +334,25 @@ def test_every_topic_that_run_would_create_is_tried(
     assert "InvalidReplicationFactor" in done.stderr
     assert "Create" not in done.stderr, "no word of an ACL"
     assert (names(source_cluster), names(target_cluster)) == before
+
+
+def test_quotas_that_limit_a_flow_are_told(source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path) -> None:
+    asyncio.run(create_topics(source_cluster, {"under-quota": 1}))
+    tool, entity = "kafka.admin.ConfigCommand", ("--entity-type", "clients", "--entity-default")
+    alter = ("--bootstrap-server", target_cluster.bootstrap_servers, "--alter", *entity)
+    clusters = {"left": source_cluster, "right": target_cluster}
+    config = write(tmp_path, clusters, "left->right.enabled = true", "topics = under-quota")
+    limits = {"producer_byte_rate": 2**30, "request_percentage": 400, "controller_mutation_rate": 5000}
+    target_cluster.tool(tool, *alter, "--add-config", ",".join(f"{name}={value}" for name, value in limits.items()))
+    try:
+        done = ask(tmp_path, "check", config)
+    finally:
+        target_cluster.tool(tool, *alter, "--delete-config", ",".join(limits))
+    assert done.returncode == 0, done.stderr
+    told = done.stdout + done.stderr
+    by = "of the default client-id"
+    assert f"cluster 'right' limits what we write to 1,024.0 MiB/s per broker (producer_byte_rate {by})" in told
+    assert f"to 400 % of a request handler's time per broker (request_percentage {by})" in told
+    assert f"limits what we create to 5000 partitions a second (controller_mutation_rate {by})" in told
+    assert "cluster 'left' limits" not in told
+    assert "limits what we" not in ask(tmp_path, "check", config).stdout

@@ -55,6 +55,11 @@ class Terminal:
             except BlockingIOError:
                 time.sleep(0.05)
 
+    def answer(self, words: str) -> int:
+        """Type a line; wait for the end of the command; its exit code."""
+        os.write(self._master, f"{words}\n".encode())
+        return self._process.wait(DEADLINE_S)
+
     def close(self) -> int:
         """Close it; wait for the end of the command; its exit code."""
         os.close(self._slave)  # before the command has opened it too, the terminal would count as closed

@@ -17,7 +17,6 @@ from deploy.local.cluster import Cluster, start_clusters
 from policies.acl_sync import Binding, Operation, Pattern, Permission, Resource
 from tests.harness.admin import create_topics, own_configs, partition_count, set_configs
 from tests.harness.eventually import until_equal
-from tests.harness.jvm import jvm
 from tests.harness.kafka_admin import AUTHORIZER, KafkaAdmin
 from tests.harness.live import LiveMirror, write_properties
 from tests.harness.ray_cluster import RayCluster
@@ -35,17 +34,16 @@ class Stage(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+def stage(java: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """Start them."""
     folder = tmp_path_factory.mktemp("acls")
     clusters = {name: Cluster(name, folder / name, overrides=AUTHORIZER) for name in ("a", "b")}
     start_clusters(*clusters.values())
     try:
-        with jvm() as classes:
-            source, target = (KafkaAdmin(classes, cluster.bootstrap_servers) for cluster in clusters.values())
-            yield Stage(clusters, source, target)
-            source.close()
-            target.close()
+        source, target = (KafkaAdmin(java, cluster.bootstrap_servers) for cluster in clusters.values())
+        yield Stage(clusters, source, target)
+        source.close()
+        target.close()
     finally:
         for cluster in clusters.values():
             cluster.stop()

@@ -127,6 +127,8 @@ async def test_consumers_move_and_come_back(scene: Scene) -> None:
     await scene.ended()
     assert (code, found["drained"], found["stopped"], found["source"]) == (4, True, True, "")
     assert [(one["drained"], one["source_end"], one["why"]) for one in found["partitions"]] == [(True, RECORDS, "")] * 2
+    stood = (await asyncio.to_thread(scene.shell, "status")).stderr
+    assert ("lag 0 at 2" in stood, "unknown" in stood, "raymirror resume" in stood) == (True, False, False), stood
     (rpo,) = found["rpo"]
     assert (rpo["records"], rpo["seconds"], rpo["known"]) == (0, 0.0, True)
     unequal = [stand for stand in found["standing"]["stands"] if stand["why"]]
@@ -136,25 +138,32 @@ async def test_consumers_move_and_come_back(scene: Scene) -> None:
     # a group that may be committed for reads on at the exact next record
     records = await stock.read_from(scene.target, "moving-g", scene.copied, 80)
     assert [one.value.strip() for one in records] == [b"v%d" % number for number in range(120, 200)]
-    # and back: nothing is written before it is asked for
+    # and back, after somebody has written behind the copy: nothing is written before it is asked for
+    await produce(scene.target, scene.copied, 1, numbered(3))
     code, found = await scene.ask("--back", "--config", str(scene.config))
     rows = {(one["group"], one["partition"]): one for one in found["partitions"]}
     assert code == 0
     assert (rows["moving-g", 0]["source_offset"], rows["moving-g", 0]["stored"]) == (200, 120)
     assert rows["moving-g", 0]["commits"]
     assert rows["moving-g", 1]["settled"]
+    (other,) = found["other_writers"]["found"]
+    assert (other["target_topic"], other["partition"], other["records"], other["whole"]) == (scene.copied, 1, 3, True)
+    assert (found["other_writers"]["stops"], found["other_writers"]["unknown"]) == (True, {})
     code, found = await scene.ask("--back", "--config", str(scene.config), "--apply")
-    assert (code, found["failed"]) == (0, {})
+    assert (code, found["failed"], found["committed"]) == (0, {}, 1)
+    rows = {(one["group"], one["partition"]): (one["before"], one["committed"]) for one in found["partitions"]}
+    assert rows["moving-g", 0] == (120, 200)
     assert await scene.stored(scene.source, "moving-g", scene.topic) == {0: 200, 1: RECORDS}
     records = await stock.read_from(scene.source, "moving-g", scene.topic, RECORDS - 200)
     assert [one.value.strip() for one in records] == [b"v%d" % number for number in range(200, RECORDS)]
 
 
 @pytest.fixture
-def lost(target_cluster: Cluster, tmp_path: Path) -> Iterator[Scene]:
-    """A flow whose source is its own, so that it may go away."""
-    with Cluster("lost", tmp_path / "lost") as source:
-        made = Scene(tmp_path, "lost", source, target_cluster)
+def lost(target_cluster: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Scene]:
+    """A flow whose source is its own, so that it may go away; its alias is the test's: the target keeps positions."""
+    alias = getattr(request, "param", "lost")
+    with Cluster(alias, tmp_path / alias) as source:
+        made = Scene(tmp_path, alias, source, target_cluster)
         try:
             yield made
         finally:
@@ -178,7 +187,8 @@ async def test_a_source_that_is_gone(lost: Scene) -> None:
     await lost.ended()
     ended = await asyncio.to_thread(lost.shell, "status")
     assert "mirror lost-there ended" in ended.stderr
-    assert "start it again with: raymirror run" in ended.stderr
+    assert "lost->there was failed over, and raymirror run" in ended.stderr
+    assert "start it again with" not in ended.stderr
     assert (code, found["drained"], found["stopped"]) == (4, False, True)
     assert found["source"]
     assert {"source does not answer" in one["why"] for one in found["partitions"]} == {True}
@@ -191,3 +201,25 @@ async def test_a_source_that_is_gone(lost: Scene) -> None:
     for partition, first in ((0, 120), (1, 40)):
         read = [one.value.strip() for one in records if one.partition == partition]
         assert read == [b"v%d" % number for number in range(first, RECORDS)]
+
+
+@pytest.mark.parametrize("lost", ["away"], indirect=True)
+async def test_a_source_that_was_away_when_the_mirror_was_started(lost: Scene) -> None:
+    await lost.start()
+    assert (await asyncio.to_thread(lost.shell, "stop")).returncode == 0
+    await lost.ended()
+    await asyncio.to_thread(lost.source.stop)
+    lost.shell.start("run", str(lost.config))
+    await lost.until(lambda flow: "no broker" in flow["waiting_for"])
+    behind = await asyncio.to_thread(lost.shell, "lag", "--behind")
+    assert "away->there: which partitions it copies, and how far behind they are, is not known yet" in behind.stdout
+    failing = await asyncio.to_thread(lost.shell, "status", "--fail-if", "unknown>0")
+    assert failing.returncode == 1, failing.stdout
+    code, found = await lost.ask("--timeout", "5")
+    await lost.ended()
+    assert (code, found["drained"], found["stopped"], found["undiscovered"]) == (4, False, True, True)
+    assert [(one["source_next"], one["records"]) for one in found["partitions"]] == [(RECORDS, -1)] * 2
+    ended = await asyncio.to_thread(lost.shell, "status")
+    assert "away->there was failed over, and raymirror run" in ended.stderr
+    told = await asyncio.to_thread(lost.shell, "events", "--config", str(lost.config))
+    assert "nobody knows how many records in 2 of 2 partitions not copied" in " ".join(told.stdout.split())

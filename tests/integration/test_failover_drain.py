@@ -13,7 +13,7 @@ from deploy.local.broker import Broker
 from deploy.local.cluster import Cluster
 from engine.clients import client_for
 from tests.harness import groups as stock
-from tests.harness.admin import create_topics
+from tests.harness.admin import create_topics, delete_topic
 from tests.harness.load import numbered, produce, producer
 from tests.harness.places import read_places
 from tests.harness.rayless import Rayless
@@ -76,6 +76,36 @@ async def test_what_is_not_drained_in_time_is_named_and_its_groups_are_not_equal
     assert "not drained" in stands[0], "it stands at its place, and records of its partition are missing"
     assert len((await read_places(target_cluster, f"undrained.{topic}"))[1]) == RECORDS + MORE
     assert world.outcomes[-1].records == -1, "nobody knows how many the new topic has"
+
+
+async def test_heartbeats_that_go_on_leave_nothing_undrained(
+    source_cluster: Cluster,
+    target_cluster: Cluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    world, topic, beats = Rayless(tmp_path, "pulse", source_cluster, target_cluster), "pulse-t", "pulse-t.heartbeats"
+    await create_topics(source_cluster, {topic: 1, beats: 1})
+    await produce(source_cluster, topic, 0, numbered(RECORDS))
+    async with world.run(), producer(source_cluster) as client:
+        await world.until(copied(RECORDS), "all is copied")
+
+        async def beat() -> None:
+            while True:
+                await client.send_and_wait(beats, b"beat", partition=0)
+
+        beating = asyncio.create_task(beat())
+        try:
+            code, found = await world.ask(monkeypatch, capsys, "failover", "--timeout", "16")
+        finally:
+            beating.cancel()
+            await asyncio.wait([beating])
+    (pulse,) = by_partition(found, beats).values()
+    assert (pulse["drained"], pulse["heartbeats"], pulse["records"] > 0) == (False, True, True)
+    assert (code, found["drained"], world.outcomes[-1].records) == (0, True, 0)
+    await delete_topic(source_cluster, beats)  # every flow of a later test would copy it
+    await delete_topic(target_cluster, f"pulse.{beats}")
 
 
 @pytest.fixture(scope="module")

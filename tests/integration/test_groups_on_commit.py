@@ -1,7 +1,6 @@
 """Commits of groups read as they are made, on real brokers: looked at in the first place, not found by a round."""
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 from aiokafka import TopicPartition as KafkaPartition
@@ -136,37 +135,22 @@ def java_hash(text: str) -> int:
     return found & 0x7FFFFFFF if found < 0x80000000 else (0x100000000 - found) & 0x7FFFFFFF
 
 
-@pytest.fixture(scope="module")
-def guarded_source(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A source on which everything is allowed, but for what a test denies."""
-    overrides = {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:nobody-here",
-        "allow.everyone.if.no.acl.found": "true",
-    }
-    everything = ("--operation", "All", "--cluster", "--topic", "*", "--group", "*", "--transactional-id", "*")
-    with Cluster("guarded", tmp_path_factory.mktemp("guarded-groups"), overrides=overrides) as cluster:
-        words = ("--add", "--allow-principal", "User:ANONYMOUS", *everything)
-        cluster.tool(_ACLS, "--bootstrap-server", cluster.bootstrap_servers, *words)
-        yield cluster
-
-
 async def deny(cluster: Cluster, action: str) -> None:
     words = ("--bootstrap-server", cluster.bootstrap_servers, action, "--force", *_DENIED)
     await asyncio.to_thread(cluster.tool, _ACLS, *words)
 
 
 async def test_without_the_right_to_read_commits_groups_are_polled(
-    guarded_source: Cluster, target_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    guarded_cluster: Cluster, target_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commit_reader, "_REFUSED_S", 0.2)
-    await deny(guarded_source, "--add")
-    mirror = Mirror(guarded_source, target_cluster, "polled")
+    await deny(guarded_cluster, "--add")
+    mirror = Mirror(guarded_cluster, target_cluster, "polled")
     await mirror.open()
     topic = group = mirror.flow.source
     await mirror.topic(topic)
-    await produce(guarded_source, topic, 0, numbered(50))
-    await stock.commit(guarded_source, group, topic, {0: 10})
+    await produce(guarded_cluster, topic, 0, numbered(50))
+    await stock.commit(guarded_cluster, group, topic, {0: 10})
     async with mirror.run() as run, keeping(mirror) as keeper, Sides(mirror) as sides:
         await run.until_copied()
         # While it asks again it does not know that yet, so a round may say that nothing is in its way.
@@ -178,7 +162,7 @@ async def test_without_the_right_to_read_commits_groups_are_polled(
         (asked,) = await preview(config_of(mirror))
         assert "TopicAuthorizationFailed" in asked.polled
         assert keeper.report.commit_latency.count == 0
-        await deny(guarded_source, "--remove")
+        await deny(guarded_cluster, "--remove")
 
         async def granted() -> bool:  # the broker hears of it a moment after the controller
             (asked,) = await preview(config_of(mirror))
@@ -186,6 +170,6 @@ async def test_without_the_right_to_read_commits_groups_are_polled(
 
         await until(granted, lambda: keeper.report)
         await reading(keeper)
-        await stock.commit(guarded_source, group, topic, {0: 20})
+        await stock.commit(guarded_cluster, group, topic, {0: 20})
         await until_told(keeper, sides, {(group, 0): 20})
         await until(lambda: keeper.report.commit_latency.count >= 1, lambda: keeper.report)

@@ -83,10 +83,15 @@ def until_kept(live: LiveMirror, target: Cluster, flow: FlowName, folder: Path) 
 
 
 def until_next_window(live: LiveMirror, target: Cluster, flow: FlowName) -> int:
-    """Wait until a window is over, and give its end: a point of the history is what a window ended with."""
-    end_ms = (wall_ms() // WINDOW_MS + 1) * WINDOW_MS
+    """Wait until a window is over, and give its end."""
+    end_ms = window_end_ms(wall_ms())
     until_newer(live, target, flow, end_ms)
     return end_ms
+
+
+def window_end_ms(at_ms: int) -> int:
+    """Say when the window of an instant is over: a point of the history is what a window ended with."""
+    return (at_ms // WINDOW_MS + 1) * WINDOW_MS
 
 
 def until_newer(live: LiveMirror, target: Cluster, flow: FlowName, end_ms: int) -> None:
@@ -124,11 +129,15 @@ def test_a_mirror_keeps_the_history_of_its_lag(cluster_pair: Pair, shared_ray: R
         live.until_whole({str(FLOW): FIRST})
         command(live, "pause")
         asyncio.run(produce(cluster_pair.source, TOPIC, SECOND))
+        live.until(lambda: live.flow(str(FLOW))["lag_records"] == SECOND, "all that waits is known")
+        # Samples come once a second, and nothing is copied until this window is over: it ends with all that waits.
+        # Spark starts meanwhile.
+        over_ms = window_end_ms(wall_ms() + 3000)
         live.until(lambda: live.told("would be lost if the source were lost now"), "the breach is told", READY_S)
         at_work = {f"lag {FLOW}": "running", f"care {FLOW}": "running"}
         live.until(lambda: jobs_of(live) == at_work, "both jobs run", READY_S)
         live.until(lambda: newest_lag(cluster_pair) == SECOND, "the newest value is of what waits")
-        until_next_window(live, cluster_pair.target, FLOW)
+        until_newer(live, cluster_pair.target, FLOW, over_ms)
 
         command(live, "resume")
         live.until_whole({str(FLOW): FIRST + SECOND})

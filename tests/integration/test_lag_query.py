@@ -18,6 +18,7 @@ from engine.core.event_base import Event
 from engine.core.progress_sample import progress_topic
 from engine.jobs.history import History
 from engine.jobs.history_care import compact
+from engine.jobs.idle_wait import IdleWait
 from engine.jobs.lag import keep_going
 from engine.jobs.lag_terms import LagTerms, history_uri
 from engine.jobs.storage import Area, Storage
@@ -200,5 +201,7 @@ async def test_it_ends_when_it_is_asked_to(spark: SparkSession, source_cluster: 
     options = {"kafka.bootstrap.servers": source_cluster.bootstrap_servers}
     stop.set()
     told_events: list[Event] = []
-    report = keep_going(spark, LagTerms(flow=flow), Storage.of_folder(tmp_path), options, told_events.append, stop)
+    report = keep_going(
+        spark, LagTerms(flow=flow), Storage.of_folder(tmp_path), options, told_events.append, stop, IdleWait()
+    )
     assert (report.rows, told_events) == (0, [])

@@ -9,11 +9,14 @@ from typing import Any
 import msgspec
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
+from engine.clock import wall_ms
 from engine.core.event_base import Event
 from engine.jobs.history import History
 from engine.jobs.history_files import HistoryFiles
+from engine.jobs.idle_wait import IdleWait
 from engine.jobs.lag import LagSink, newest
 from engine.jobs.lag_samples import ROWS, decode
 from engine.jobs.lag_terms import LagTerms
@@ -174,12 +177,12 @@ def test_the_newest_of_each_lane_is_told_with_its_window(whole: DataFrame) -> No
 class Host:
     """A sink with a history in a folder, as the query of one checkpoint has it."""
 
-    def __init__(self, folder: Path, generation: str = "g", rpo_s: float = 0.0) -> None:
+    def __init__(self, folder: Path, generation: str = "g", rpo_s: float = 0.0, idle: IdleWait | None = None) -> None:
         self.events: list[Event] = []
         self.history = History(f"file:{folder}/history")
         terms = LagTerms(flow=FLOW, rpo_s=rpo_s)
         files = HistoryFiles(f"file:{folder}/history")
-        self.sink = LagSink(terms, files, {}, self.events.append, lambda: generation)
+        self.sink = LagSink(terms, files, {}, self.events.append, lambda: generation, idle)
 
     def read(self) -> list[tuple[int, int, int]]:
         found = []
@@ -214,6 +217,25 @@ def test_a_batch_that_comes_again_or_was_half_written_doubles_and_loses_nothing(
     assert again.read() == EXPECTED
     Host(tmp_path, "a checkpoint that was lost").sink(whole, 0)
     assert again.read() == EXPECTED
+
+
+def test_a_batch_in_which_nothing_moved_rests_once_and_not_when_it_comes_again(
+    whole: DataFrame, tmp_path: Path
+) -> None:
+    rests: list[float] = []
+
+    class Noted(IdleWait):
+        def wait(self, seconds: float) -> None:
+            rests.append(seconds)
+
+    ahead_ms = wall_ms() + 3_600_000  # samples of now, however long the machine takes to store them
+    still = whole.withColumn("records", f.lit(0).cast("long")).withColumn("lag_records_max", f.lit(0).cast("long"))
+    still = still.withColumn("last_ms", f.lit(ahead_ms).cast("long"))
+    host = Host(tmp_path, idle=Noted())
+    host.sink(whole, 0)
+    host.sink(still, 1)
+    host.sink(still, 1)
+    assert rests == [0.0, 300.0], "what comes again was committed: it does not rest"
 
 
 def test_breaches_of_the_objective_are_told(whole: DataFrame, tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """A right that is taken away from a running mirror and given back: the lane waits, says so once, and goes on."""
 
 import asyncio
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,21 +13,6 @@ from tests.harness.mirror import Mirror, Run
 pytestmark = pytest.mark.integration
 
 _ACLS = "org.apache.kafka.tools.AclCommand"
-
-
-@pytest.fixture(scope="module")
-def lapsing_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster on which everything is allowed, but for what a test denies."""
-    overrides = {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:nobody-here",
-        "allow.everyone.if.no.acl.found": "true",
-    }
-    everything = ("--operation", "All", "--cluster", "--topic", "*", "--group", "*", "--transactional-id", "*")
-    with Cluster("lapsing", tmp_path_factory.mktemp("lapsing"), overrides=overrides) as cluster:
-        words = ("--add", "--allow-principal", "User:ANONYMOUS", *everything)
-        cluster.tool(_ACLS, "--bootstrap-server", cluster.bootstrap_servers, *words)
-        yield cluster
 
 
 async def deny(cluster: Cluster, topic: str, *, action: str, operation: str = "Read") -> None:
@@ -44,59 +28,59 @@ async def until_lapsed(run: Run, topic: str) -> AccessDenied:
     return run.told(AccessDenied, topic)[0]
 
 
-async def test_a_right_to_read_that_lapses_stops_nothing_for_good(lapsing_cluster: Cluster) -> None:
+async def test_a_right_to_read_that_lapses_stops_nothing_for_good(guarded_cluster: Cluster) -> None:
     """Both sides are one cluster: the source's topic first, then the copy's, which a new owner has to read."""
-    mirror = Mirror(lapsing_cluster, lapsing_cluster, "lapsing", flush_s=1000.0, untold_s=1000.0)
+    mirror = Mirror(guarded_cluster, guarded_cluster, "lapsing", flush_s=1000.0, untold_s=1000.0)
     await mirror.open()
     copied = await mirror.topic("lapse")
     await mirror.topic("beside")
     async with mirror.run(drain=False) as run:
         for topic in ("lapse", "beside"):
-            await produce(lapsing_cluster, topic, 0, numbered(100))
+            await produce(guarded_cluster, topic, 0, numbered(100))
         await run.until_copied()
-        await deny(lapsing_cluster, "lapse", action="--add")
+        await deny(guarded_cluster, "lapse", action="--add")
         for topic in ("lapse", "beside"):
-            await produce(lapsing_cluster, topic, 0, numbered(100, first=100))
+            await produce(guarded_cluster, topic, 0, numbered(100, first=100))
         lapsed = await until_lapsed(run, "lapse")
         assert "TopicAuthorizationFailed" in lapsed.text()
         assert "Read" in lapsed.text()
         await run.until_copied("beside")
-        await deny(lapsing_cluster, "lapse", action="--remove")
+        await deny(guarded_cluster, "lapse", action="--remove")
         await run.until_copied()  # which may be so already: brokers hear of a denial a moment later
         await run.until_told(LaneReleased, "lapse")
         assert len(run.told(AccessDenied)) == len(run.told(LaneReleased)) == 1
-    await deny(lapsing_cluster, copied, action="--add")
+    await deny(guarded_cluster, copied, action="--add")
     async with mirror.run() as run:
         assert "TopicAuthorizationFailed" in (await until_lapsed(run, "lapse")).text()
         await run.until_copied("beside")
-        await deny(lapsing_cluster, copied, action="--remove")
+        await deny(guarded_cluster, copied, action="--remove")
         await run.until_copied()  # which may be so already: brokers hear of a denial a moment later
         await run.until_told(LaneReleased, "lapse")
         assert len(run.told(AccessDenied)) == len(run.told(LaneReleased)) == 1
         resumed = {one.lane.topic: one.tail_records for one in run.told(Resumed)}
         assert resumed == {"lapse": 200, "beside": 200}
-    assert await assert_identical(lapsing_cluster, lapsing_cluster, "lapse", copied) == 200
+    assert await assert_identical(guarded_cluster, guarded_cluster, "lapse", copied) == 200
 
 
-async def test_a_right_to_write_positions_that_lapses_stops_nothing_for_good(lapsing_cluster: Cluster) -> None:
+async def test_a_right_to_write_positions_that_lapses_stops_nothing_for_good(guarded_cluster: Cluster) -> None:
     """What needs no position is copied meanwhile, and the position goes when the right is given back."""
-    mirror = Mirror(lapsing_cluster, lapsing_cluster, "unwritten", flush_s=0.2, untold_s=0.2)
+    mirror = Mirror(guarded_cluster, guarded_cluster, "unwritten", flush_s=0.2, untold_s=0.2)
     await mirror.open()
     copied = await mirror.topic("unwritten")
     async with mirror.run() as run:
-        await produce(lapsing_cluster, "unwritten", 0, numbered(100))
+        await produce(guarded_cluster, "unwritten", 0, numbered(100))
         await run.until_copied()
-        await deny(lapsing_cluster, mirror.positions_topic, action="--add", operation="Write")
-        await produce(lapsing_cluster, "unwritten", 0, numbered(100, first=100))
+        await deny(guarded_cluster, mirror.positions_topic, action="--add", operation="Write")
+        await produce(guarded_cluster, "unwritten", 0, numbered(100, first=100))
         lapsed = await until_lapsed(run, "unwritten")
         assert f"grant Write on topic {mirror.positions_topic}" in lapsed.text()
-        await produce(lapsing_cluster, "unwritten", 0, numbered(100, first=200))
+        await produce(guarded_cluster, "unwritten", 0, numbered(100, first=200))
         await run.until_copied()
-        await deny(lapsing_cluster, mirror.positions_topic, action="--remove", operation="Write")
+        await deny(guarded_cluster, mirror.positions_topic, action="--remove", operation="Write")
         await run.until_told(LaneReleased, "unwritten")
         assert len(run.told(AccessDenied)) == len(run.told(LaneReleased)) == 1
     async with mirror.run() as run:
-        await produce(lapsing_cluster, "unwritten", 0, numbered(100, first=300))
+        await produce(guarded_cluster, "unwritten", 0, numbered(100, first=300))
         await run.until_copied()
         assert [one.tail_records for one in run.told(Resumed)] == [0]
-    assert await assert_identical(lapsing_cluster, lapsing_cluster, "unwritten", copied) == 400
+    assert await assert_identical(guarded_cluster, guarded_cluster, "unwritten", copied) == 400

@@ -12,8 +12,9 @@ from tests.harness.shell import DEADLINE_S, Shell
 pytestmark = [pytest.mark.integration, pytest.mark.ray, pytest.mark.full]
 
 MOST_BYTES = 100_000
-SCRIPT = """
-import sys, time
+SCRIPT = f"""
+DEADLINE_S, MOST_BYTES = {DEADLINE_S}, {MOST_BYTES}
+import time
 from actors.connect import start_local
 
 connection = start_local(1)
@@ -33,8 +34,14 @@ class Talker:
         import ctypes
         ctypes.string_at(0)
 
+def written():
+    return sum(path.stat().st_size for path in connection.logs.glob("worker-*"))
+
 talker = Talker.remote()
 ray.get(talker.talk.remote())
+give_up_at = time.monotonic() + DEADLINE_S  # a crash takes along what the worker's own logger has not written yet
+while written() <= 2 * MOST_BYTES and time.monotonic() < give_up_at:
+    time.sleep(0.1)
 try:
     ray.get(talker.crash.remote())
 except ray.exceptions.ActorDiedError:

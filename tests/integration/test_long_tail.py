@@ -59,4 +59,5 @@ async def test_a_long_tail_costs_one_batch(mirror: Mirror) -> None:
         await reader.follow()
         lane = TopicPartition("long", 0)
         last = _ROUNDS * _RECORDS - 1
-        assert [reader.translate(lane, at).offset for at in (0, last, last + 1)] == [1, last + 1, last + 3]
+        # The first run needed no barrier; the marker of the second one's lies behind the tail.
+        assert [reader.translate(lane, at).offset for at in (0, last, last + 1)] == [0, last, last + 2]

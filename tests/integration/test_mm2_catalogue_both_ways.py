@@ -15,7 +15,6 @@ from engine.kafka.admin import describe_topic_configs
 from tests.harness import groups as stock
 from tests.harness.admin import create_topics
 from tests.harness.group_mirror import GroupMirror, rises
-from tests.harness.jvm import jvm
 from tests.harness.load import numbered, produce
 from tests.harness.mirror import cluster_client
 from tests.harness.places import next_at, read_places
@@ -51,13 +50,6 @@ def mirror(shared_ray: RayCluster, tmp_path_factory: pytest.TempPathFactory) -> 
     finally:
         for cluster in clusters.values():
             cluster.stop()
-
-
-@pytest.fixture(scope="module")
-def java() -> Iterator[Any]:
-    """Give the classes of a JVM with Kafka's jars."""
-    with jvm() as classes:
-        yield classes
 
 
 async def fill(clusters: dict[str, Cluster]) -> None:

@@ -16,7 +16,6 @@ from engine.core.mm2_records import Checkpoint, Heartbeat, decode_offset_sync, e
 from engine.core.sync_store import SyncStore
 from policies.model import TopicPartition
 from tests.harness.admin import admin, create_topics
-from tests.harness.jvm import jvm
 from tests.harness.live import LiveMirror, write_properties
 from tests.harness.load import Sent, numbered, produce
 from tests.harness.places import read_places
@@ -41,13 +40,6 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Clu
     finally:
         for cluster in found.values():
             cluster.stop()
-
-
-@pytest.fixture(scope="module")
-def java() -> Iterator[Any]:
-    """Give the classes of a JVM with Kafka's jars."""
-    with jvm() as classes:
-        yield classes
 
 
 async def prepare(clusters: dict[str, Cluster]) -> None:

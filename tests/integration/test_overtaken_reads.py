@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import msgspec
 import pytest
 
+from engine.clock import wall_ms
 from engine.core.events import Resumed
 from engine.core.position_keys import PositionKeys
 from engine.core.resume import TailBatch
@@ -60,7 +61,8 @@ async def test_a_takeover_whose_source_forgets_what_was_to_be_compared_is_looked
     mirror: Mirror, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copied = await mirror.topic("take-eaten")
-    records = [Sent(one.key, one.value, (), 1_700_000_000_000 + at) for at, one in enumerate(numbered(200))]
+    began_ms = wall_ms()  # younger than the broker's retention, which may look at any moment
+    records = [Sent(one.key, one.value, (), began_ms + at) for at, one in enumerate(numbered(200))]
     for cluster, topic, sent in ((mirror.source, "take-eaten", records), (mirror.target, copied, records[:150])):
         await produce(cluster, topic, 0, sent)
     lane = TopicPartition("take-eaten", 0)

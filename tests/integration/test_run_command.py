@@ -4,6 +4,7 @@ The tests are steps of one story and run in order.
 """
 
 import asyncio
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -149,4 +150,9 @@ def test_stop_ends_it_in_order(story: Story) -> None:
     done = story.shell("stop")
     assert (done.returncode, done.stdout) == (0, "stopped\n"), done.stderr
     assert story.live.process.wait(30) == 0, story.live.describe()
-    assert story.shell("status").returncode == 3
+    ended = story.shell("status")
+    assert ended.returncode == 3
+    assert re.search(rf"{FLOW} stopped, 3 topics, \d partitions, lag 0 at 2", ended.stderr), ended.stderr
+    assert "start it again with: raymirror run" in ended.stderr
+    for untrue in ("unknown", "raymirror resume", "raymirror lag", "/s", " 0 stopped"):
+        assert untrue not in ended.stderr, ended.stderr

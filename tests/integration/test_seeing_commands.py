@@ -4,6 +4,7 @@ import asyncio
 import json
 import socket
 import subprocess
+import sys
 import time
 import urllib.error
 import urllib.request
@@ -21,7 +22,7 @@ from tests.harness.shell import Shell, write_config
 
 pytestmark = [pytest.mark.integration, pytest.mark.ray]
 
-DEADLINE_S = 90.0
+DEADLINE_S = 300.0
 RECORDS = 1000
 
 
@@ -177,12 +178,64 @@ def test_a_copier_that_dies_leaves_no_series_and_counters_go_on(seen: Seen) -> N
     assert "copier_ended" in {json.loads(line)["event"] for line in seen.shell("logs", "--json").stdout.splitlines()}
 
 
+def asked(seen: Seen, *words: str) -> subprocess.CompletedProcess[str]:
+    """Give a command; it fails where that needs Ray."""
+    script = (
+        "import sys\nfrom actors.cli.main import main\n"
+        f"code = main({words!r})\nassert 'ray' not in sys.modules\nsys.exit(code)"
+    )
+    command = [sys.executable, "-c", script]
+    env, folder = seen.shell.env, seen.shell.folder
+    return subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+
+
+def lasting(status: dict[str, Any]) -> dict[str, Any]:
+    """Leave out of a status what another moment changes."""
+    flows = [{key: flow[key] for key in ("flow", "desired", "topics", "lanes", "records")} for flow in status["flows"]]
+    lanes = [(lane["lane"], lane["state"], lane["source_next"], lane["epoch"]) for lane in status["lanes"]]
+    same = ("namespace", "version", "config_digest", "desired", "phase", "instance_id", "socket", "unremembered")
+    return {**{key: status[key] for key in same}, "flows": flows, "lanes": lanes}
+
+
+def test_the_socket_says_what_ray_says(seen: Seen) -> None:
+    local = asked(seen, "status", "--json")
+    assert local.returncode == 0, local.stderr
+    (state,) = (seen.shell.folder / "state" / "raymirror" / "mirrors").glob("*.json")
+    address = json.loads(state.read_text())["address"]
+    by_ray = seen.shell("status", "--json", "--address", address)
+    assert by_ray.returncode == 0, by_ray.stderr
+    assert lasting(json.loads(local.stdout)) == lasting(json.loads(by_ray.stdout))
+    wrong = ("pause", "--topics", "nothing")
+    refused, too = asked(seen, *wrong), seen.shell(*wrong, "--address", address)
+    assert (refused.returncode, refused.stderr) == (too.returncode, too.stderr)
+    assert (refused.returncode, "copies no topic 'nothing'" in refused.stderr) == (2, True)
+    assert asked(seen, "pause").stdout == "pause: every flow\n"
+    assert {flow["desired"] for flow in json.loads(asked(seen, "status", "--json").stdout)["flows"]} == {"paused"}
+    assert asked(seen, "resume").returncode == 0
+
+
+def test_a_killed_supervisor_is_asked_through_ray_until_its_next_one_listens(seen: Seen) -> None:
+    before = seen.shell.status()
+    kill_actor("SupervisorShell")
+    meanwhile = seen.shell("status", "--json")
+    assert meanwhile.returncode == 0 or "does not answer" in meanwhile.stderr, meanwhile.stderr
+    seen.until(lambda: asked(seen, "status").returncode == 0, "its next one answers at the socket")
+    after = seen.shell.status()
+    assert (after["instance_id"], after["socket"]) == (before["instance_id"], before["socket"])
+    assert after["up_s"] < before["up_s"]
+
+
 def kill_copier(_copier_id: str) -> None:
-    """Kill the one copier process of this test's mirror: the child of our raylet that is named so."""
+    """Kill the one copier process of this test's mirror."""
+    kill_actor("CopierShell")
+
+
+def kill_actor(name: str) -> None:
+    """Kill the one process of an actor of this test's mirror: the child of our raylet that is named so."""
     import psutil
 
     for child in psutil.Process().children(recursive=True):
-        if "CopierShell" in " ".join(child.cmdline()) or "CopierShell" in child.name():
+        if name in " ".join(child.cmdline()) or name in child.name():
             child.kill()
             return
-    pytest.fail("no copier process found")
+    pytest.fail(f"no process of {name} found")

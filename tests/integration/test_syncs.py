@@ -2,11 +2,10 @@
 
 import asyncio
 import contextlib
-from collections.abc import Iterator
 
 import pytest
 from aiokafka.admin import NewTopic
-from aiokafka.errors import TopicAuthorizationFailedError
+from aiokafka.errors import NoError, TopicAuthorizationFailedError
 
 from deploy.local.cluster import Cluster
 from engine.core.events import Mm2TopicFailed
@@ -35,34 +34,19 @@ _ACLS = "org.apache.kafka.tools.AclCommand"
 _DENIED = ("--deny-principal", "User:ANONYMOUS", "--operation", "Write", "--topic", SYNCS)
 
 
-@pytest.fixture(scope="module")
-def guarded_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A source on which everything is allowed, but for what a test denies."""
-    overrides = {
-        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-        "super.users": "User:nobody-here",
-        "allow.everyone.if.no.acl.found": "true",
-    }
-    everything = ("--operation", "All", "--cluster", "--topic", "*", "--group", "*", "--transactional-id", "*")
-    with Cluster("guarded", tmp_path_factory.mktemp("guarded"), overrides=overrides) as cluster:
-        words = ("--add", "--allow-principal", "User:ANONYMOUS", *everything)
-        cluster.tool(_ACLS, "--bootstrap-server", cluster.bootstrap_servers, *words)
-        yield cluster
-
-
 def deny(cluster: Cluster, *, action: str) -> None:
     cluster.tool(_ACLS, "--bootstrap-server", cluster.bootstrap_servers, action, "--force", *_DENIED)
 
 
-async def until_denied(cluster: Cluster, topic: str) -> None:
-    """Wait until the brokers have heard that nobody may make a topic."""
+async def until_told(cluster: Cluster, topic: str, code: int) -> None:
+    """Wait until the brokers have heard who may make a topic: that to make it would be answered so."""
     async with admin(cluster) as client:
 
         async def asked() -> int:
             answer = await client.create_topics([NewTopic(topic, 1, 1)], validate_only=True)
             return int(answer.topic_errors[0][1])
 
-        await until_equal(asked, TopicAuthorizationFailedError.errno)
+        await until_equal(asked, code)
 
 
 async def newest_sync(cluster: Cluster, topic: str) -> int:
@@ -105,15 +89,18 @@ async def test_a_source_that_may_not_be_written_costs_one_event(
 
 async def test_a_topic_that_may_not_be_made_is_taken_to_be_there(guarded_cluster: Cluster) -> None:
     words = ("--deny-principal", "User:ANONYMOUS", "--operation", "Create", "--cluster", "--topic", "heartbeats")
-    guarded_cluster.tool(_ACLS, "--bootstrap-server", guarded_cluster.bootstrap_servers, "--add", *words)
-    await until_denied(guarded_cluster, "heartbeats")
+    acls = ("--bootstrap-server", guarded_cluster.bootstrap_servers)
+    guarded_cluster.tool(_ACLS, *acls, "--add", *words)
     client = cluster_client("guarded", guarded_cluster.bootstrap_servers)
-    await client.open()
     try:
+        await until_told(guarded_cluster, "heartbeats", TopicAuthorizationFailedError.errno)
+        await client.open()
         await ensure_mm2_topic(client, "heartbeats", 1, "a.key")
         assert not (await client.metadata(["heartbeats"])).topics["heartbeats"].partitions
     finally:
         await client.close()
+        guarded_cluster.tool(_ACLS, *acls, "--remove", "--force", *words)
+    await until_told(guarded_cluster, "heartbeats", NoError.errno)
 
 
 async def test_topics_are_made_as_mm2_makes_them(target_cluster: Cluster) -> None:

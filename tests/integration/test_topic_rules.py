@@ -10,7 +10,7 @@ from aiokafka.errors import TopicAlreadyExistsError
 
 from engine.config import read_config
 from engine.core.events import AnyEvent, CopyDeleted, IdentityChanged, SourceGap, TopicFailed, TopicRenewed
-from engine.errors import ConnectionLost, KafkaRefusal
+from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.properties import parse_properties
 from engine.runner import TopicKeeper, terms_for
 from engine.settings import MirrorConfig
@@ -85,25 +85,34 @@ def by(rules: str) -> pytest.MarkDecorator:
 
 @asynccontextmanager
 async def discovering(ruled: Ruled, told: list[AnyEvent], *, may_delete: bool = True) -> AsyncIterator[None]:
-    """Keep the copies in step beside the copier, as the metadata actor does."""
+    """Keep the copies in step beside the copier, as the metadata actor does; it has seen the topics once by then.
+
+    One that has not does not know the former topic beside others, and keeps the copy of a new one.
+    """
     keeper = TopicKeeper(ruled.config, ruled.config.flows[0])
     keeper.may_delete = lambda: may_delete
     await keeper.open()
+    seen = asyncio.Event()
 
     async def rounds() -> None:
         while True:
-            with suppress(ConnectionLost, KafkaRefusal):  # a topic that is being deleted: the next round looks again
+            # a topic that is being deleted, a broker that is slow: the next round looks again
+            with suppress(ConnectionLost, BrokerUnreachable, KafkaRefusal):
                 told.extend((await keeper.step()).events)
+                seen.set()
             await asyncio.sleep(0.1)
 
     task = asyncio.create_task(rounds())
+    looking = asyncio.create_task(seen.wait())
     try:
+        await asyncio.wait([task, looking], return_when=asyncio.FIRST_COMPLETED)
         yield
         if task.done():
             task.result()
     finally:
-        task.cancel()
-        await asyncio.wait([task])
+        for one in (task, looking):
+            one.cancel()
+        await asyncio.wait([task, looking])
         await keeper.close()
 
 

@@ -16,6 +16,7 @@ from aiokafka.admin import NewTopic
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 
 from actors.checks import prepare
+from actors.desk import UNSURE_S
 from deploy.local.cluster import Cluster
 from deploy.local.ports import HOST, pick_ports
 from deploy.local.proxy import Proxy
@@ -26,6 +27,7 @@ from engine.core.events import AnyEvent, GroupBrokerAway
 from engine.core.group_report import GroupsReport
 from engine.core.map_blocks import map_topic
 from engine.core.progress import LaneProgress
+from engine.errors import StateTaken
 from engine.flow.config_sync import Scope
 from engine.group_keeper import GroupKeeper
 from engine.kafka.groups import KafkaGroups
@@ -48,6 +50,8 @@ COMMITTED = 20
 COORDINATED = 5
 """Partitions of the coordinators' topics, as deploy/local sets them."""
 DEADLINE_S = 240.0
+LEASE_S = 6.0
+"""How long a lease lasts that a copier was granted a moment before."""
 CONFIG = """
 clusters = a, b
 a.bootstrap.servers = {servers}
@@ -60,6 +64,8 @@ sync.group.offsets.interval.seconds = 1
 emit.checkpoints.interval.seconds = 1
 refresh.groups.interval.seconds = 1
 replication.factor = 3
+raymirror.same.cluster = allow
+heartbeats.replication.enabled = false
 offset.storage.partitions = 2
 offset.storage.replication.factor = 3
 offset-syncs.topic.replication.factor = 3
@@ -68,10 +74,10 @@ checkpoints.topic.replication.factor = 3
 
 
 class Stage:
-    """The cluster, its proxy, and the configuration of the mirror."""
+    """The cluster, its proxy, and the configuration of the mirror; `beside` is one that needs no proxy."""
 
-    def __init__(self, cluster: Cluster, proxy: Proxy, file: Path) -> None:
-        self.cluster, self.proxy, self.file = cluster, proxy, file
+    def __init__(self, cluster: Cluster, proxy: Proxy, file: Path, beside: Path) -> None:
+        self.cluster, self.proxy, self.file, self.beside = cluster, proxy, file, beside
         self.config: MirrorConfig = load_config(file)
         self.flow: FlowConfig = self.config.flows[0]
 
@@ -91,7 +97,8 @@ class Stage:
 
 
 @pytest.fixture
-async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
+async def stage(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Stage]:
+    """Give the stage; its parameter is the broker that leads the topic of the flow's state, 1 if there is none."""
     outside = pick_ports(3)
     async with Proxy((HOST, outside[AWAY - 1])) as proxy:
         cluster = Cluster("three", tmp_path / "three", brokers=3, heap_mib=512)
@@ -114,15 +121,20 @@ async def stage(tmp_path: Path) -> AsyncIterator[Stage]:
             servers = ",".join(f"{HOST}:{port}" for port in (proxy.port, *outside[:2]))
             file = tmp_path / "mm2.properties"
             file.write_text(CONFIG.format(servers=servers))
-            made = Stage(cluster, proxy, file)
-            await lay_out(made)
+            beside = tmp_path / "beside.properties"
+            beside.write_text(CONFIG.format(servers=cluster.bootstrap_servers))
+            made = Stage(cluster, proxy, file, beside)
+            await lay_out(made, getattr(request, "param", 1))
             yield made
         finally:
             await asyncio.to_thread(cluster.stop)
 
 
-async def lay_out(stage: Stage) -> None:
-    """Make the topics: broker 3 leads a third of the records' partitions, and nothing that all lanes need."""
+async def lay_out(stage: Stage, state_leader: int) -> None:
+    """Make the topics: broker 3 leads a third of the records' partitions, and nothing that all lanes need.
+
+    The flow's state alone is led by whom the test says.
+    """
     positions, blocks = stage.flow.positions_topic, map_topic("a")
     compacted = {"cleanup.policy": "compact"}
     spread = {n: [n % 3 + 1, (n + 1) % 3 + 1, (n + 2) % 3 + 1] for n in range(PARTITIONS)}
@@ -140,7 +152,7 @@ async def lay_out(stage: Stage) -> None:
         "a.orders": (turned, {}),
         positions: (safe, compacted),
         blocks: (safe, compacted),
-        "raymirror-state.a.internal": (one, compacted),
+        "raymirror-state.a.internal": ({0: [state_leader, *sorted({1, 2, 3} - {state_leader})]}, compacted),
         "a.checkpoints.internal": (one, compacted),
         "mm2-offset-syncs.b.internal": (one, compacted),
     }
@@ -340,3 +352,32 @@ async def one_broker_away(stage: Stage, port: KafkaGroups, how: str) -> None:
         await mirrored.until_stored(groups, offset)
         await until(lambda: not mirrored.report.away, lambda: mirrored.report)
     assert await assert_identical(stage.cluster, stage.cluster, "orders", "a.orders") == PARTITIONS * EACH
+
+
+@asynccontextmanager
+async def keeping(file: Path, name: str) -> AsyncIterator[StateKeeper]:
+    """Give the state of the flow as a mirror of that name keeps it, not yet opened."""
+    config = load_config(file)
+    holder = Holder(deployment_id=f"d-{name}", instance_id=name, mirror=name, version="v", where=f"host-{name}")
+    keeper = StateKeeper(config, config.flows[0], holder)
+    try:
+        yield keeper
+    finally:
+        await keeper.close(release=False)
+
+
+@pytest.mark.parametrize("stage", [AWAY], indirect=True)
+async def test_a_flow_whose_state_is_led_by_that_broker_is_its_mirrors_until_another_comes(stage: Stage) -> None:
+    """Copiers get no lease any more when it was not sure for 20 s whose the flow is; another may take it after 30 s."""
+    async with keeping(stage.file, "one") as owner, keeping(stage.beside, "two") as other:
+        await owner.open()
+        running = asyncio.create_task(owner.run())
+        stage.break_("swallows")
+        await until(lambda: "nothing within 30 s" in owner.trouble, lambda: owner.trouble)
+        assert owner.unrenewed_s < UNSURE_S, "followers were not asked"
+
+        await other.open()  # it reaches the leader, sees no renewal, and has said before that it waits
+        assert owner.unrenewed_s > UNSURE_S + LEASE_S, "two mirrors were sure that the flow is theirs"
+        stage.mend()
+        await asyncio.wait([running], timeout=DEADLINE_S)
+        assert isinstance(running.exception(), StateTaken)

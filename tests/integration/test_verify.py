@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from engine.config import load_config
+from engine.jobs.proof_beyond import ANOTHER_WRITER
 from engine.jobs.proof_terms import Kind, NothingToProve, ProofStopped, ProofTerms, Verdict
 from tests.harness.admin import create_topics, delete_records, delete_topic, partition_count
 from tests.harness.compaction import COMPACTED, settle
@@ -48,7 +49,7 @@ async def test_a_copy_is_proven_once(mirror: Mirror, spark: "SparkSession", tmp_
     async with mirror.run() as run:
         await run.until_copied()
     await delete_records(mirror.source, "verify-kept", {0: 30})
-    await delete_records(mirror.target, copied, {0: 51})
+    await delete_records(mirror.target, copied, {0: 50})
     topics = "verify-once", "verify-kept", "verify-rest"
     report = await prove(spark, mirror, tmp_path, *topics)
     assert report.differences == ()
@@ -124,6 +125,27 @@ async def test_the_command_proves_a_small_copy_without_spark_or_ray(mirror: Mirr
     assert (told["whole"], [one["records"] for one in told["lanes"]]) == (True, [0]), "it is remembered"
 
 
+async def test_what_lies_beyond_the_newest_positions_is_told(mirror: Mirror, tmp_path: Path) -> None:
+    """Records that nobody has copied yet are no difference, those of another writer behind the copy are."""
+    copied = await mirror.topic("verify-beyond")
+    await produce(mirror.source, "verify-beyond", 0, numbered(5))
+    async with mirror.run() as run:
+        await run.until_copied("verify-beyond")
+    await produce(mirror.source, "verify-beyond", 0, numbered(4, first=5))
+    words = "verify", write_config(mirror, tmp_path), "--topics", "verify-beyond"
+    done = await asyncio.to_thread(watched, *words)
+    assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
+    assert "whole up to the newest positions: 5 records" in done.stdout
+    assert "0 differences; 4 source offsets not copied yet" in done.stdout
+    await produce(mirror.target, copied, 0, numbered(3))
+    done = await asyncio.to_thread(watched, *words, "--json")
+    assert done.returncode == 1, f"{done.stdout}\n{done.stderr}"
+    (told,) = json.loads(done.stdout)["flows"]
+    assert (told["whole"], told["waiting"], told["strangers"]) == (False, 4, 3)
+    assert told["behind"] >= 3
+    assert [(one["kind"], one["source_offset"]) for one in told["differences"]] == [("extra", -1)] * 3
+
+
 def watched(*words: object) -> "subprocess.CompletedProcess[str]":
     """Run the command; it fails if Ray or Spark was imported, or a program started."""
     script = (
@@ -164,11 +186,12 @@ async def test_a_good_copy_is_whole_and_read_once(mirror: Mirror, spark: "SparkS
     async with mirror.run() as run:
         await run.until_copied()
     await delete_records(mirror.source, "verify-eaten", {0: 30})
-    await delete_records(mirror.target, eaten, {0: 51})
-    await settle(mirror.target, copied, keep=23)  # other keys than ours: nobody's copies, behind ours
+    await delete_records(mirror.target, eaten, {0: 50})
+    await settle(mirror.target, copied, keep=23)  # it writes other keys than ours, behind ours
     report = await prove(spark, mirror, tmp_path, *TOPICS)
-    assert report.differences == ()
-    assert report.whole
+    strange = {(one.topic, one.what) for one in report.differences}
+    assert strange == {("verify-cleaned-there", ANOTHER_WRITER)}, "`settle` wrote it"
+    assert not report.whole
     assert {one.topic for one in report.lanes} == set(TOPICS)
     turns = lane(report, "verify-turns")
     assert (turns.records, turns.not_comparable) == (TURNED, 0)
@@ -211,7 +234,7 @@ FAULTS: tuple[tuple[str, Callable[[list[Sent]], list[Sent]], Kind | None], ...] 
 
 @pytest.mark.full
 async def test_every_planted_fault_is_found(mirror: Mirror, spark: "SparkSession", tmp_path: Path) -> None:
-    """The copies are made anew by hand, so their places differ from the map's, by the barrier's marker at least."""
+    """The copies are made anew by hand, so what lies behind the newest position is another writer's."""
     sent = [
         one._replace(timestamp_ms=T0_MS + n, headers=[("h", b"0"), ("h", None)])
         for n, one in enumerate(numbered(COUNT))
@@ -232,12 +255,16 @@ async def test_every_planted_fault_is_found(mirror: Mirror, spark: "SparkSession
     await create_topics(mirror.target, {copied: len(FAULTS)}, configs=FOREVER)
     await until_equal(lambda: partition_count(mirror.target, copied), len(FAULTS))
     async with producer(mirror.target) as client:
-        for number, (_, plant, _) in enumerate(FAULTS):
+        for number, (_, plant, kind) in enumerate(FAULTS):
+            if kind is None:  # one offset further on: a record was there, and is none any more
+                await append(client, copied, number, contents[number][:1])
+                await delete_records(mirror.target, copied, {number: 1})
             await append(client, copied, number, plant(contents[number]))
     report = await prove(spark, mirror, tmp_path, "verify-faulty")
     assert not report.whole
     for number, (name, _, kind) in enumerate(FAULTS):
-        found = [one for one in report.differences if one.partition == number]
+        here = [one for one in report.differences if one.partition == number]
+        found = [one for one in here if one.what != ANOTHER_WRITER]
         if kind is None:  # the records are all there, and elsewhere than translated offsets say
             assert [one.kind for one in found] == [Kind.SHIFTED], name
             continue
@@ -257,7 +284,7 @@ async def test_every_planted_fault_is_found(mirror: Mirror, spark: "SparkSession
         assert said in done.stderr
         told += json.loads(done.stdout)["flows"]
     assert [one["where"] for one in told] == ["process", "spark"]
-    assert len(told[0]["differences"]) == len(FAULTS)
+    assert sum(one["what"] != ANOTHER_WRITER for one in told[0]["differences"]) == len(FAULTS)
     assert not told[0]["whole"]
     assert told[0].keys() == told[1].keys()
     same = [{name: one[name] for name in ("flow", "lanes", "differences", "whole")} for one in told]

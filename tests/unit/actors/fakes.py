@@ -6,9 +6,10 @@ import msgspec
 
 from actors.deeds import Deed
 from actors.desk import FlowPlan, Plan
+from actors.identity import Identity, Terms
 from actors.messages import Orders, Report
 from actors.ports import Found, Kept, SparkPort, Vital
-from actors.supervisor import Identity, Supervisor, Terms
+from actors.supervisor import Supervisor
 from engine.core.events import AnyEvent, Event
 from engine.core.progress import FlowProgress, LaneProgress
 from engine.jobs.proof_state import FlowProof
@@ -163,6 +164,7 @@ class FakeFleet:
         self.answers: dict[FlowName, Found] = {}
         self.kept: list[Kept] = []
         self.told: list[Event] = []
+        self.given_back: list[FlowName] = []
         self._clock = clock
 
     def start_copier(self, flow: FlowName, recipe: str) -> FakeCopier:
@@ -188,6 +190,9 @@ class FakeFleet:
 
     def tell(self, event: Event) -> None:
         self.told.append(event)
+
+    def give_back(self, flow: FlowName) -> None:
+        self.given_back.append(flow)
 
     def discover(
         self,

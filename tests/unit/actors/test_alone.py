@@ -166,6 +166,48 @@ def test_what_cannot_be_read_is_unknown_and_hides_nothing_else(
     assert list(flow["unknown"]) == ["cluster 'B'"]
 
 
+def test_of_a_target_that_does_not_answer_nothing_is_said_as_if_it_were_known(
+    target: Target, config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said(command: str) -> tuple[str, str]:
+        assert main.main([command, "--config", config]) == exits.NO_MIRROR
+        told = capsys.readouterr()
+        return told.out, told.err
+
+    def refuse() -> None:
+        target.lost = BrokerUnreachable("b:1", "refused")
+
+    def each_part_fails() -> None:
+        target.lost, target.away = None, {"positions", "state", "groups", "events"}
+
+    for happens in (refuse, each_part_fails):
+        happens()
+        for command, told in (
+            ("status", "its target could not be read: what is wanted of it and how far it is copied is not known\n"),
+            ("lag", "A->B: how far its partitions are copied is not known\n"),
+        ):
+            out, err = said(command)
+            assert (out.endswith(told), len(out.splitlines())) == (True, 1), out
+            assert "no mirror runs (nowhere): nothing could be read from the target, so nothing is known\n" in err
+            assert "what the target holds" not in err
+    target.away = {"state"}
+    out, err = said("status")
+    assert "; what is wanted is not known\n" in out
+    assert "  not known, because it could not be read: state\n" in out
+    assert "this is what the target holds" in err
+
+
+def test_lag_without_rows_is_no_empty_table(target: Target, config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    target.known = LastKnown(lanes=(lane(0, 7),))
+    target.source = Ends(ends={TopicPartition("t", 0): 7})
+    for words, told in (
+        (["--behind"], "no partition is known to be behind\n"),
+        (["--topic", "x"], "no partition that was asked for"),
+    ):
+        assert main.main(["lag", "--config", config, *words]) == exits.NO_MIRROR
+        assert capsys.readouterr().out.startswith(told)
+
+
 def test_lag_is_unknown_while_the_source_is_away(
     target: Target, config: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

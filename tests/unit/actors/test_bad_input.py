@@ -2,6 +2,7 @@
 
 import socket
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,9 +27,12 @@ def own_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def complain(capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    """Run a command that must refuse; give its one line."""
+    """Run a command that must refuse; give its one line (`check` says also which clusters are away: all are)."""
     assert main(words) == 2
-    lines = [line for line in capsys.readouterr().err.splitlines() if not line.startswith("warning:")]
+    said = capsys.readouterr().err.splitlines()
+    if words[0] == "check":
+        said = [line for line in said if "no broker of cluster" not in line and not line.endswith(" problems")]
+    lines = [line for line in said if not line.startswith("warning:")]
     assert len(lines) == 1, lines
     return lines[0]
 
@@ -76,18 +80,39 @@ def test_identity_naming_in_a_loop(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "loop" in line
 
 
-@pytest.mark.parametrize("command", ["check", "run"])
-def test_a_cluster_that_does_not_answer(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def dead() -> Iterator[str]:
+    """An address where nobody listens, for as long as the test runs."""
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
-        port = closed.getsockname()[1]
-        dead = f"127.0.0.1:{port}"
-        path = write(tmp_path, A__bootstrap__servers=dead, B__bootstrap__servers=dead)
-        line = complain(capsys, command, path)
-    where, _, said = line.partition(" A.bootstrap.servers: ")
-    assert where == f"raymirror {command}: {path}:2:"
-    refused = "the connection is refused: nothing listens on that port"
-    assert said == f"no broker of cluster 'A' answers: {dead}: cannot connect: {refused}"
+        yield f"127.0.0.1:{closed.getsockname()[1]}"
+
+
+REFUSED = "cannot connect: the connection is refused: nothing listens on that port"
+
+
+def test_a_cluster_that_does_not_answer(dead: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path, A__bootstrap__servers=dead, B__bootstrap__servers=dead)
+    assert main(["check", path]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "raymirror check: 2 problems",
+        *(
+            f"  {path}:{number}: {alias}.bootstrap.servers: no broker of cluster {alias!r} answers: {dead}: {REFUSED}"
+            for number, alias in ((2, "A"), (3, "B"))
+        ),
+    ]
+
+
+def test_run_starts_where_no_cluster_answers_and_says_which(
+    dead: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, A__bootstrap__servers=dead, B__bootstrap__servers=dead)
+    with pytest.raises(ModuleNotFoundError, match="ray"):  # what it does next
+        main(["run", path])
+    said = capsys.readouterr().err.splitlines()
+    for number, alias in ((2, "A"), (3, "B")):
+        away = f"{path}:{number}: {alias}.bootstrap.servers: no broker of cluster {alias!r} answers: {dead}: {REFUSED}"
+        assert f"warning: {away}; A->B waits for it, asks again every few seconds, and begins when it is there" in said
 
 
 def test_a_missing_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,7 +135,7 @@ def test_an_address_where_nobody_answers_is_no_mirror(address: str, capsys: pyte
     assert address in lines[0]
 
 
-@pytest.mark.parametrize("change", [{"A->Z.enabled": "true"}, {}])
+@pytest.mark.parametrize("change", [{"A->Z.enabled": "true"}, {"A.bootstrap.servers": "nonsense"}])
 def test_nothing_is_written(change: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     complain(capsys, "run", write(tmp_path, **change))
     assert [entry.name for entry in tmp_path.iterdir()] == ["mm2.properties"]

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from actors.checks import shipped_secrets
+from actors.checks import awaited, shipped_secrets
 from actors.config_ref import IN_JOB, refer
 from engine.config import load_config
+from engine.errors import ClusterAway
 
 BASE = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
 LOGIN = "A.security.protocol = SASL_PLAINTEXT\nA.sasl.mechanism = PLAIN\n"
@@ -50,3 +51,14 @@ def test_in_a_job_the_file_is_named_from_the_working_directory(job: Path, monkey
     assert refer(job).path == "mm2.properties"
     monkeypatch.delenv(IN_JOB)
     assert refer(job).path == str(job)
+
+
+def test_a_cluster_that_is_waited_for_is_named_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "mm2.properties"
+    path.write_text(BASE + "B->A.enabled = true\n")
+    config = load_config(path)
+    absent = ClusterAway(config.clusters["B"].bootstrap_place(), "B", "b:1: refused")
+    assert awaited(config, "B", absent) == (
+        f"{path}:3: B.bootstrap.servers: no broker of cluster 'B' answers: b:1: refused; A->B and B->A wait for it,"
+        " ask again every few seconds, and begin when it is there"
+    )

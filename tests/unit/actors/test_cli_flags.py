@@ -1,6 +1,7 @@
 """Flags that all commands have alike, help, version and completion."""
 
 import argparse
+import importlib
 import io
 import os
 import re
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from actors import session
 from actors.cli import completion, exits, main
 from actors.cli.failover_tables import groups_line
 from actors.colours import SEVERITY, STATE, print_severity, state_text
@@ -76,6 +78,84 @@ def test_these_name_the_same_flow(words: list[str]) -> None:
     assert PARSER.parse_args(words).flow == "a->b"
 
 
+BY_CONFIG = ("apply", "audit", "check", "plan", "takeover", "translate")
+"""Commands that ask clusters, and no mirror: a configuration says which."""
+
+
+@pytest.fixture
+def mirror_of_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of a mirror `night`, which runs in this process."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    pid = os.getpid()
+    state = session.StateFile(
+        address="a:1",
+        namespace="raymirror-night",
+        pid=pid,
+        pid_start=session.process_start(pid) or 0,
+        version="0",
+        config_path=str(tmp_path / "night.properties"),
+        config_digest="d",
+        local=True,
+    )
+    session.write(state, os.environ)
+    return tmp_path / "night.properties"
+
+
+def settled(monkeypatch: pytest.MonkeyPatch, words: list[str]) -> argparse.Namespace:
+    """What a command is run with."""
+    given: list[argparse.Namespace] = []
+    module = importlib.import_module(main.COMMANDS[words[0]][0])
+
+    def run(args: argparse.Namespace) -> int:
+        given.append(args)
+        return exits.OK
+
+    monkeypatch.setattr(module, "run", run)
+    assert main.main(words) == 0
+    return given[0]
+
+
+@pytest.mark.parametrize("command", BY_CONFIG)
+def test_a_command_works_with_the_configuration_of_a_mirror_by_its_name(
+    command: str, mirror_of_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = {"takeover": ["takeover", "--check"], "translate": ["translate", "billing"]}.get(command, [command])
+    for name in (["--mirror", "night"], ["--name", "raymirror-night"]):
+        assert settled(monkeypatch, [*words, *name]).config == mirror_of_file
+    assert main.main([*words, "--mirror", "day"]) == exits.NO_MIRROR
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["plan", "--mirror", "night", "a->b"],
+        ["plan", "a->b", "--mirror", "night"],
+        ["plan", "--flow", "a->b", "--mirror", "night"],
+        ["translate", "billing", "--mirror", "night", "a->b"],
+        ["translate", "billing", "a->b", "--apply", "--mirror", "night"],
+    ],
+)
+@pytest.mark.usefixtures("mirror_of_file")
+def test_with_a_mirror_the_flow_stands_where_the_configuration_would(
+    words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = settled(monkeypatch, words)
+    assert (given.flow, given.config.name) == ("a->b", "night.properties")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["translate", "billing", "--apply", "m.properties", "a->b"],
+        ["translate", "billing", "m.properties", "--apply", "a->b"],
+        ["translate", "--apply", "billing", "m.properties", "--flow", "a->b"],
+    ],
+)
+def test_places_may_stand_behind_options(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    given = settled(monkeypatch, words)
+    assert (given.config, given.flow, given.group) == (Path("m.properties"), "a->b", "billing")
+
+
 def test_no_flow_is_every_flow() -> None:
     assert PARSER.parse_args(["pause"]).flow is None
     assert PARSER.parse_args(["lag", "--behind"]).flow is None
@@ -87,6 +167,11 @@ def test_no_flow_is_every_flow() -> None:
         (["pause", "a->b", "--flow", "a->c"], "two flows are named, 'a->b' and 'a->c'"),
         (["restart"], "which flow?"),
         (["failover", "--now"], "which flow?"),
+        (["plan"], "which configuration? give CONFIG"),
+        (["plan", "m.properties", "--mirror", "night"], "give one"),
+        (["check", "a->b", "--mirror", "night"], "give one"),
+        (["plan", "m.properties", "--json", "a->b", "more"], "unrecognized arguments: a->b more"),
+        (["plan", "m.properties", "--jason"], "unrecognized arguments: --jason"),
         (["help", "nonsense"], "invalid choice: 'nonsense'"),
     ],
 )

@@ -25,8 +25,8 @@ STATUS = msgspec.structs.replace(
         lane("t", 1, at=7, end=7),
         unowned("u", 0),
         flows=[
-            flow_status("A->B", unknown_lanes=0, behind_since_ms=NOW_MS - 90_000),
-            flow_status("A->C", unknown_lanes=0),
+            flow_status("A->B", unknown_lanes=0, lag_records=10, behind_since_ms=NOW_MS - 90_000),
+            flow_status("A->C", unknown_lanes=0, lag_records=10),
         ],
         copiers=[copier()],
     ),
@@ -86,6 +86,30 @@ def test_lag_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert told["partitions"][0]["why"] == LONG
 
 
+def test_lag_of_a_flow_that_knows_no_partition_is_no_all_clear(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    away = flow_status("A->D", lanes=0, unknown_lanes=0, discovered=False, waiting_for="no broker of cluster 'A'")
+    some = msgspec.structs.replace(STATUS, flows=(STATUS.flows[1], away))
+    monkeypatch.setattr("tests.unit.actors.test_cli_seeing.STATUS", some)
+    said = (
+        "A->D: which partitions it copies, and how far behind they are, is not known yet: it waits for no broker of"
+        " cluster 'A'"
+    )
+    assert run("lag") == 0
+    assert capsys.readouterr().out.splitlines()[-1] == said
+    assert run("lag", "A->D") == 0
+    assert capsys.readouterr().out.splitlines() == [said]
+    assert run("lag", "--behind", "--topic", "nothing") == 0
+    assert capsys.readouterr().out.splitlines() == [said]
+    assert run("lag", "A->C", "--behind") == 0
+    assert capsys.readouterr().out == "no partition is behind\n", "nothing is unknown of that flow"
+    assert run("lag", "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (len(told["partitions"]), told["flows_unknown"]) == (3, {"A->D": "no broker of cluster 'A'"})
+    assert run("status", "--fail-if", "unknown>0") == 1
+
+
 def test_lag_of_a_flow_that_is_not_there_is_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
     assert run("lag", "B->A") == 2
     assert "A->B, A->C" in capsys.readouterr().err
@@ -112,6 +136,19 @@ def test_events_are_picked(words: list[str], numbers: list[int], capsys: pytest.
 def test_an_event_reads_with_time_and_severity(capsys: pytest.CaptureFixture[str]) -> None:
     run("events", "A->C")
     assert capsys.readouterr().out == "2027-01-15T08:00:00Z error   A->C: event 3\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"), [([], "no events are known\n"), (["--severity", "error"], "no events so grave are known\n")]
+)
+def test_that_nothing_has_happened_is_said_to_people(
+    words: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    late = ["--since", "2099-01-15T08:00:00Z", *words]
+    assert run("events", *late) == 0
+    assert capsys.readouterr() == ("", said)
+    run("events", "--json", *late)
+    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(

@@ -130,9 +130,40 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stage:
 def test_a_whole_copy(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
     assert stage.run("--cores", "3") == exits.OK
     said = capsys.readouterr().out
-    assert "A->B: whole: 9 records (0.0 MiB of keys and values) of 1 partition compared in 2.0 s, 0 differences" in said
+    assert (
+        "A->B: whole up to the newest positions: 9 records (0.0 MiB of keys and values) of 1 partition compared in"
+        " 2.0 s, 0 differences\n"
+    ) in said
     assert stage.asked == [(ProofTerms(flow=FlowName("A", "B")), None)]
     assert stage.cores == [3]
+
+
+def test_what_lies_beyond_the_newest_positions_is_said(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:
+    stage.lanes = (replace(WHOLE, waiting=100, behind=3),)
+    assert stage.run() == exits.OK
+    assert (
+        ", 0 differences; 100 source offsets not copied yet, 3 offsets on the target behind the last position"
+        " (raymirror compare-ends says whose)\n"
+    ) in capsys.readouterr().out
+    assert stage.run("--json") == exits.OK
+    (told,) = json.loads(capsys.readouterr().out)["flows"]
+    assert (told["waiting"], told["behind"], told["strangers"], told["stopped"]) == (100, 3, 0, 0)
+
+
+def test_a_proof_until_a_time_does_not_claim_the_newest_positions(
+    stage: Stage, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert stage.run("--to", "1h") == exits.OK
+    assert "A->B: whole: 9 records" in capsys.readouterr().out
+
+
+def test_partitions_that_the_running_mirror_has_stopped_are_named(
+    stage: Stage, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why = {("A->B", "orders", 0): "another writer", ("B->A", "orders", 0): "of another flow"}
+    monkeypatch.setattr(verify, "stopped_lanes", lambda _config, _env: why)
+    assert stage.run() == exits.OK
+    assert "orders-0: stopped: another writer\n" in capsys.readouterr().out
 
 
 def test_differences_are_named_by_place(stage: Stage, capsys: pytest.CaptureFixture[str]) -> None:

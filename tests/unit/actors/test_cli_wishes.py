@@ -56,7 +56,8 @@ def meet(monkeypatch: pytest.MonkeyPatch, module: Any, mirror: FakeMirror) -> No
     def running_mirror(_args: argparse.Namespace) -> Iterator[tuple[FakeMirror, MirrorPlace]]:
         yield mirror, MirrorPlace(address="h:1", namespace="n", local=False)
 
-    monkeypatch.setattr(module, "running_mirror", running_mirror)
+    name = "running_mirror" if hasattr(module, "running_mirror") else "mirror_on_ray"
+    monkeypatch.setattr(module, name, running_mirror)
 
 
 ARGS = argparse.Namespace(flow=None, topics=(), timeout=0.0, json=False)

@@ -3,13 +3,16 @@
 import pytest
 
 from actors.conditions import FIGURES, BadCondition, parse_condition
+from actors.states import Desired
 from actors.status import MirrorStatus
 from tests.unit.actors.telemetry.statuses import NOW_MS, flow_status, mirror_status
 
 
 def behind(lag_s: float | None = 90.0, unknown: int = 0) -> MirrorStatus:
     since = -1 if lag_s is None else NOW_MS - int(lag_s * 1000)
-    return mirror_status(flows=[flow_status(unknown_lanes=unknown, behind_since_ms=since)])
+    return mirror_status(
+        flows=[flow_status(unknown_lanes=unknown, lag_records=None if unknown else 10, behind_since_ms=since)]
+    )
 
 
 @pytest.mark.parametrize(
@@ -60,6 +63,29 @@ def test_a_source_that_is_silent_fails_every_condition_on_lag_with_a_plain_reaso
         f" ({condition})"
     )
     assert parse_condition("failed>0").holds_in(mirror_status(flows=[flow])) == []
+
+
+@pytest.mark.parametrize("condition", ["lag_seconds>10", "lag_seconds<10", "lag_records<=0"])
+def test_before_the_first_discovery_no_lag_is_known(condition: str) -> None:
+    flow = flow_status(lanes=0, unknown_lanes=0, least_lag_records=0)
+    said = parse_condition(condition).holds_in(mirror_status(flows=[flow]))
+    assert said == [f"A->B: {condition[:11]} is not known, no partition was discovered yet ({condition})"]
+
+
+@pytest.mark.parametrize("condition", ["unknown>0", "unknown>100", "unknown==0"])
+def test_before_the_first_discovery_nobody_knows_how_many_partitions_are_unknown(condition: str) -> None:
+    away = flow_status(lanes=0, unknown_lanes=0, discovered=False, waiting_for="cluster 'A'")
+    (said,) = parse_condition(condition).holds_in(mirror_status(flows=[away]))
+    assert said == (
+        "A->B: how many partitions it has is not known, no topic was discovered yet, it waits for cluster 'A'"
+        f" ({condition})"
+    )
+
+
+def test_a_flow_that_is_stopped_or_taken_over_with_its_partitions_is_not_waited_for() -> None:
+    stopped = flow_status(lanes=0, unknown_lanes=0, discovered=False, desired=Desired.STOPPED)
+    taken_over = flow_status(lanes=3, unknown_lanes=0, discovered=False)
+    assert parse_condition("unknown>0").holds_in(mirror_status(flows=[stopped, taken_over])) == []
 
 
 def test_what_is_known_in_part_is_told_where_it_is_enough() -> None:

@@ -182,6 +182,19 @@ async def test_the_lease_counts_from_the_copiers_own_stamp() -> None:
     await end(shell, boss)
 
 
+async def test_a_lease_gets_no_longer_while_the_flow_may_be_another_s() -> None:
+    shell, engine = make()
+    boss = Boss(shell)
+    await boss.repeat(stamp=100.0)
+    boss.orders = msgspec.structs.replace(boss.orders, unsure=True)
+    await boss.repeat(stamp=110.0)
+    assert engine.lease_until_s == 106.0
+    boss.orders = msgspec.structs.replace(boss.orders, unsure=False)
+    await boss.repeat(stamp=120.0)
+    assert engine.lease_until_s == 126.0
+    await end(shell, boss)
+
+
 async def test_orders_of_an_earlier_supervisor_change_nothing() -> None:
     shell, engine = make()
     boss = Boss(shell)

@@ -73,6 +73,15 @@ async def test_it_ends_when_all_is_copied_and_waits_for_nobody_who_has_failed(
     assert world.now_s < 2
 
 
+async def test_heartbeats_are_not_waited_for(status: MirrorStatus, monkeypatch: pytest.MonkeyPatch) -> None:
+    (beats,) = lanes("heartbeats", 1)
+    behind = msgspec.structs.replace(lane_progress(beats, source_next=1), set_id="A->B/001")
+    ends = Ends(ends=BOTH.ends | {beats.source: 9}, unknown={TopicPartition("X.heartbeats", 0): "no leader"})
+    world = meet(World(status, [row(0, 5), row(1, 5), behind], ends=ends), monkeypatch)
+    assert await world.drain(1000.0) == BOTH
+    assert world.now_s == 0
+
+
 async def test_it_ends_when_time_is_up(status: MirrorStatus, monkeypatch: pytest.MonkeyPatch) -> None:
     world = meet(World(status, [row(0, 3), row(1, 5)], ends=BOTH), monkeypatch)
     await world.drain(30.0)

@@ -17,6 +17,7 @@ from actors.end_notes import EndNotes
 from actors.follow import follow
 from actors.mirror import MirrorLost
 from actors.session import MirrorEnds, MirrorPlace, NoMirror, StateFile
+from actors.states import Desired
 from actors.status import MirrorStatus
 from tests.unit.actors.fakes import Clock, FakeFleet
 from tests.unit.actors.mirrors import started
@@ -77,6 +78,30 @@ def test_a_mirror_of_its_own_ray_ends_once_it_drains(status: MirrorStatus, place
     session.remove(NAME, os.getpid(), os.environ)
     assert "mirror one ended" in refused(place)
     assert "A->B running" in refused(place)
+
+
+def test_flows_that_were_failed_over_are_noted_at_once_and_at_the_end(status: MirrorStatus, place: MirrorPlace) -> None:
+    def noted() -> tuple[str, ...]:
+        (state,) = session.living(os.environ)
+        return state.failed_over
+
+    def with_flow(**changes: object) -> MirrorStatus:
+        return msgspec.structs.replace(status, flows=(msgspec.structs.replace(status.flows[0], **changes),))
+
+    notes = notes_of()
+    notes.hear(with_flow(desired=Desired.STOPPED))
+    assert noted() == (), "a stop of the mirror is no failover"
+    notes.hear(with_flow(desired=Desired.STOPPED, failed_over=True))
+    assert noted() == ("A->B",)
+    notes.hear(with_flow(desired=Desired.STOPPED))
+    assert noted() == ("A->B",), "a new supervisor"
+    notes.hear(status)
+    assert noted() == (), "it was resumed"
+    notes.hear(with_flow(desired=Desired.STOPPED, failed_over=True))
+    notes.ended(in_order=True)
+    session.remove(NAME, os.getpid(), os.environ)
+    assert "A->B was failed over, and raymirror run mm2.properties would copy again" in refused(place)
+    assert "start it again with" not in refused(place)
 
 
 def test_a_mirror_on_a_ray_cluster_has_ended_when_it_has_stopped(status: MirrorStatus, place: MirrorPlace) -> None:
@@ -199,3 +224,19 @@ def test_who_follows_hears_every_status(status: MirrorStatus) -> None:
     assert follow(handle, view, asked, hear=heard.append) is stopped
     assert heard == [status, stopped]
     assert shown == [("running", 1), ("stopped", 2)]  # what is noted of the end is not held up by a terminal
+
+
+def test_another_configuration_is_noted_for_commands_that_look_for_its_mirror(
+    status: MirrorStatus, place: MirrorPlace
+) -> None:
+    notes = notes_of()
+    notes.hear(status)
+    before = session.living(os.environ)
+    notes.hear(msgspec.structs.replace(status, config_path="other.properties", config_digest="e"))
+    (noted,) = session.living(os.environ)
+    assert before[0].config_path == "mm2.properties"
+    assert (noted.config_path, noted.config_digest, noted.ending_ms) == ("other.properties", "e", 0)
+    notes.ended(in_order=True)
+    session.remove(NAME, os.getpid(), os.environ)
+    with pytest.raises(NoMirror, match=r"raymirror run other\.properties"):
+        session.find(None, None, os.environ)

@@ -211,3 +211,42 @@ def test_a_full_output_file_is_renamed_and_two_old_ones_are_kept(tmp_path: Path)
 def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(NoOutputFile, match="cannot be written"):
         OutputFile(tmp_path / "nowhere" / "mirror.log")
+
+
+HELD = """
+import signal, sys
+from actors.ending import ends_deferred
+with ends_deferred("is being stopped") as came:
+    signal.raise_signal(signal.{0})
+    signal.raise_signal(signal.{0})
+    print("whole", came(), flush=True)
+print("not reached")
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_waits_for_the_end_of_what_must_not_be_left_half_way(number: signal.Signals) -> None:
+    done = python(HELD.format(number.name))
+    assert done.returncode == -number
+    assert done.stdout == "whole True\n"
+    assert done.stderr.startswith("is being stopped\n")
+
+
+def test_a_second_signal_ends_a_command_at_once_that_has_nothing_to_clear_away() -> None:
+    code = HELD.format("SIGTERM").replace('stopped")', 'stopped", leave_at_second=True)')
+    done = python(code)
+    assert (done.returncode, done.stdout) == (128 + signal.SIGTERM, "")
+
+
+def test_a_block_that_no_signal_came_into_leaves_handlers_as_they_were() -> None:
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    with ending.ends_deferred("") as came:
+        assert not came()
+        assert signal.getsignal(signal.SIGINT) != before[0]
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_the_signal_goes_before_the_failure_of_what_it_stopped() -> None:
+    with pytest.raises(KeyboardInterrupt), ending.ends_deferred(""):  # noqa: PT012 - the signal comes inside
+        signal.raise_signal(signal.SIGINT)
+        raise ValueError

@@ -5,9 +5,10 @@ import pytest
 
 from actors.desk import FlowPlan
 from actors.events import FailedOver, Outcome
+from actors.identity import Identity, Terms
 from actors.ports import Vital
-from actors.states import Command, Desired
-from actors.supervisor import Identity, Supervisor, Terms, UnknownFlow
+from actors.states import Command, Desired, UnknownFlow
+from actors.supervisor import Supervisor
 from policies.model import FlowName
 from tests.unit.actors.fakes import FLOW, Clock, FakeFleet, by_topic, lanes
 
@@ -53,6 +54,16 @@ def two_flows(fleet: FakeFleet, clock: Clock) -> Supervisor:
 OUTCOME = Outcome(records=0, groups=3, unequal=1)
 
 
+def test_a_stop_of_the_mirror_is_no_failover(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = two_flows(fleet, clock)
+    supervisor.fail_over(str(FLOW), OUTCOME)
+    supervisor.command(Command.RESUME, str(FLOW))
+    supervisor.fail_over("B->C", OUTCOME)
+    supervisor.command(Command.STOP)
+    found = [(flow.desired, flow.failed_over) for flow in supervisor.status().flows]
+    assert found == [(Desired.STOPPED, False), (Desired.STOPPED, True)]
+
+
 def test_a_flow_that_failed_over_ends_alone_and_may_come_back(fleet: FakeFleet, clock: Clock) -> None:
     supervisor = two_flows(fleet, clock)
     first = next(copier for copier in fleet.copiers if copier.flow == FLOW)
@@ -65,16 +76,21 @@ def test_a_flow_that_failed_over_ends_alone_and_may_come_back(fleet: FakeFleet, 
     status = supervisor.status()
     assert [copier.flow for copier in status.copiers] == ["B->C"]
     assert [(flow.desired, flow.stalled) for flow in status.flows] == [(Desired.STOPPED, 0), (Desired.RUNNING, 0)]
-    assert "raymirror resume" in status.flows[0].waiting_for
+    assert status.flows[0].waiting_for == "somebody to start it again: raymirror resume 'A->B'"
+    assert status.flows[0].at_end is not None
+    assert (status.flows[0].at_end.unknown_lanes, status.flows[1].at_end) == (0, None)
     assert (status.phase, status.desired) == ("running", Desired.RUNNING)
     assert fleet.kept[-1].state is Desired.STOPPED
     (told,) = [event for event in fleet.told if isinstance(event, FailedOver)]
     assert "with 0 records not copied; consumer groups not exactly as on the source: 1 of 3" in told.text()
     supervisor.command(Command.RESUME)
     assert supervisor.status().flows[0].desired is Desired.STOPPED, "it was said to all"
+    assert [flow.failed_over for flow in supervisor.status().flows] == [True, False]
     supervisor.command(Command.RESUME, str(FLOW))
+    assert not supervisor.status().flows[0].failed_over
     advance(supervisor, clock, 1)
     assert sorted(copier.flow for copier in supervisor.status().copiers) == ["A->B", "B->C"]
+    assert supervisor.status().flows[0].at_end is None
 
 
 def test_a_mirror_ends_with_the_last_flow_that_failed_over(fleet: FakeFleet, clock: Clock) -> None:
@@ -86,6 +102,7 @@ def test_a_mirror_ends_with_the_last_flow_that_failed_over(fleet: FakeFleet, clo
         copier.life = Vital(state="closed", last=copier.snapshot())
     supervisor.step()
     assert (supervisor.is_drained, supervisor.desired) == (True, Desired.STOPPED)
+    assert [flow.waiting_for for flow in supervisor.status().flows] == ["", ""], "resume cannot work any more"
     assert any("nobody knows how many records in 2 of 4 partitions" in event.text() for event in fleet.told)
     with pytest.raises(UnknownFlow):
         supervisor.fail_over("X->Y", OUTCOME)

@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import pytest
 
+from actors import session
 from actors.cli import exits, failover, failover_alone, main
 from actors.session import NoMirror
 from engine.core.drain import Ends
@@ -114,7 +115,7 @@ def world(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
         raise NoMirror("nowhere")
         yield
 
-    monkeypatch.setattr(failover, "running_mirror", none_runs)
+    monkeypatch.setattr(failover, "mirror_on_ray", none_runs)
     monkeypatch.setattr(failover_alone, "Failover", lambda *_args: made)
     monkeypatch.setattr(failover_alone, "held", made.held)
     monkeypatch.setattr(failover_alone, "_write_down", made.write_down)
@@ -147,6 +148,10 @@ def test_without_a_source_nothing_is_drained_and_the_age_of_what_is_known_is_sai
     assert "2023-11-14T22:13:20Z" in said.out
     assert "where the source ends is not known: the source does not answer: a:1 refused" in said.out
     assert "1970-01-01T00:00:00Z" in said.out, "the checkpoint's age"
+    assert said.out.count("where the source ends is not known") == 1, "each partition is listed once"
+    assert said.out.splitlines()[-1] == (
+        "flow A->B is stopped; it copies again when its mirror is started with raymirror run"
+    )
     assert world.done == [
         ("take", "raymirror-A-B (failover)"),
         ("hold", True, [LANE], "a:1 refused"),
@@ -192,6 +197,27 @@ def test_with_a_source_that_answers_all_may_be_there(
     said = capsys.readouterr().out
     assert "2 records left: no mirror runs that could copy it" in said
     assert "new-0" in said
+
+
+def test_heartbeats_that_go_on_are_no_reason_for_another_exit_code(
+    world: World, config: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beats, hop = TopicPartition("heartbeats", 0), TopicPartition("Z.heartbeats", 0)
+    world.ends_now = Ends(ends={LANE: 7, beats: 50}, unknown={hop: "no leader"})
+    assert ask(config, "--json") == exits.OK
+    found = json.loads(capsys.readouterr().out)
+    assert found["drained"]
+    assert [(row["topic"], row["drained"], row["heartbeats"]) for row in found["partitions"]] == [
+        ("Z.heartbeats", False, True),
+        ("heartbeats", False, True),
+        ("t", True, False),
+    ]
+    assert ("hold", True, [], "") in world.done
+    assert "with 0 records not copied, heartbeats not counted;" in world.done[3]
+    assert ask(config) == exits.OK
+    said = capsys.readouterr().out
+    assert "stopped at the point reached" not in said
+    assert "not drained and not counted, because heartbeats are written all the time: Z.heartbeats-0, heartb" in said
 
 
 def test_positions_that_cannot_be_read_are_no_drained_flow(
@@ -249,7 +275,7 @@ def test_a_mirror_of_other_flows_is_no_mirror_of_this_one(
         status = SimpleNamespace(flows=(SimpleNamespace(flow="X->Y"),), config_path="none")
         yield SimpleNamespace(status=lambda: status), None
 
-    monkeypatch.setattr(failover, "running_mirror", another_runs)
+    monkeypatch.setattr(failover, "mirror_on_ray", another_runs)
     assert ask(config) == exits.NOT_EQUAL
     assert "the mirror that runs here copies X->Y" in capsys.readouterr().err
     world.done.clear()
@@ -264,6 +290,7 @@ def test_an_owner_whose_process_died_here_is_known_dead(world: World, config: st
     folder.mkdir(parents=True)
     state = {"address": "", "version": "0", "config_path": "", "config_digest": "", "local": True, "pid": 2**22 + 1}
     state |= {"namespace": "raymirror-A-B", "pid_start": 1, "instance_id": "gone"}
-    (folder / "raymirror-A-B.json").write_text(json.dumps(state))
-    ask(config)
-    assert (world.known_dead(owner(instance_id="gone")), world.known_dead(owner())) == (True, False)
+    for space, is_dead in ((session.pid_space(), True), ("another host's", False), ("", False)):
+        (folder / "raymirror-A-B.json").write_text(json.dumps({**state, "pid_space": space}))
+        ask(config)
+        assert (world.known_dead(owner(instance_id="gone")), world.known_dead(owner())) == (is_dead, False)

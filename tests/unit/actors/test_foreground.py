@@ -26,7 +26,8 @@ class FakeConnection:
 
 
 PLAN: Any = SimpleNamespace(
-    spec=SimpleNamespace(namespace="raymirror-one", drain_s=1.0, config=SimpleNamespace(path="mm2.properties"))
+    address="",
+    spec=SimpleNamespace(namespace="raymirror-one", drain_s=1.0, config=SimpleNamespace(path="mm2.properties")),
 )
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from actors.lagging import bytes_text, lag_rows, records_text, seconds_text
-from tests.unit.actors.telemetry.statuses import copier, flow_proof, lane, mirror_status, unowned
+from actors.lagging import NO_ANSWER, NO_DISCOVERY, bytes_text, flows_unknown, lag_rows, records_text, seconds_text
+from tests.unit.actors.telemetry.statuses import copier, flow_proof, flow_status, lane, mirror_status, unowned
 
 STATUS = mirror_status(
     lane("u", 0, at=7, end=7),
@@ -31,6 +31,16 @@ def test_rows_tell_lag_owner_and_reason_in_order() -> None:
     assert nobody.why == "waits for a copier"
 
 
+def test_a_flow_without_partitions_is_unknown_until_its_topics_were_discovered() -> None:
+    empty = flow_status("A->B", lanes=0, unknown_lanes=0)
+    away = flow_status("A->C", lanes=0, unknown_lanes=0, discovered=False, waiting_for="cluster 'A'")
+    silent = flow_status("A->D", lanes=0, unknown_lanes=0, discovered=False)
+    adopted = flow_status("A->E", lanes=2, discovered=False)
+    status = mirror_status(flows=[empty, away, silent, adopted])
+    assert flows_unknown(status) == {"A->C": "cluster 'A'", "A->D": NO_DISCOVERY}
+    assert (flows_unknown(status, "A->B"), flows_unknown(status, "A->C")) == ({}, {"A->C": "cluster 'A'"})
+
+
 def test_rows_of_a_source_that_is_silent_have_no_lag_but_what_it_was_and_when() -> None:
     status = mirror_status(
         lane("t", 0, at=90, end=100, behind_ms=20_000, heard_ms_ago=12_000),
@@ -45,6 +55,7 @@ def test_rows_of_a_source_that_is_silent_have_no_lag_but_what_it_was_and_when() 
     assert (quiet.heard_lag_records, quiet.heard_lag_seconds, quiet.heard_seconds_ago) == (0, 0.0, 12.0)
     assert (fresh.lag_records, fresh.heard_lag_records, fresh.heard_seconds_ago) == (0, 0, 0.4)
     assert (nobody.heard_lag_records, nobody.heard_lag_seconds, nobody.heard_seconds_ago) == (None, None, None)
+    assert [(row.state, row.why) for row in (late, quiet, fresh)] == [("silent", NO_ANSWER)] * 2 + [("copying", "")]
     assert [records_text(row) for row in (late, quiet, fresh, nobody)] == [
         "unknown (was 10 12.0 s ago)",
         "unknown (was 0 12.0 s ago)",

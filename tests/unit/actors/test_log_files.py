@@ -1,15 +1,18 @@
 """Reading logs: merged by time, followed through rotation, found without a running mirror."""
 
 import json
+import os
 import threading
 from pathlib import Path
 
 import pytest
 
+from actors import session
 from actors.cli import logs as command
 from actors.cli import main
-from actors.log_files import LogLine, LogReader, Wanted, find_logs, line_text
+from actors.log_files import FoundLogs, LogLine, LogReader, Wanted, find_logs, line_text
 from actors.session import NoMirror, SeveralMirrors
+from tests.unit.actors.test_session import state
 
 
 def line(second: int, text: str = "x", *, role: str = "r", **more: object) -> str:
@@ -81,13 +84,36 @@ def test_logs_are_found_by_name_or_where_there_is_only_one(tmp_path: Path) -> No
         find_logs(None, env)
     top = tmp_path / "raymirror" / "logs"
     (top / "raymirror-one").mkdir(parents=True)
-    assert find_logs(None, env) == find_logs("one", env) == find_logs("raymirror-one", env) == top / "raymirror-one"
+    for name in ("one", "raymirror-one"):
+        assert find_logs(name, env) == FoundLogs(folder=top / "raymirror-one")
+    only = find_logs(None, env)
+    assert (only.folder, only.note) == (
+        top / "raymirror-one",
+        "no mirror runs here; these are the logs of mirror one",
+    )
     (top / "raymirror-two").mkdir()
-    assert find_logs("two", env) == top / "raymirror-two"
-    with pytest.raises(SeveralMirrors, match="one, two"):
-        find_logs(None, env)
+    assert find_logs("two", env).folder == top / "raymirror-two"
     with pytest.raises(NoMirror):
         find_logs("three", env)
+
+
+def test_the_logs_of_the_mirror_that_runs_are_shown_and_else_those_that_were_written_last(tmp_path: Path) -> None:
+    env = {"XDG_STATE_HOME": str(tmp_path)}
+    top = tmp_path / "raymirror" / "logs"
+    for at, name in enumerate(("one", "three", "two")):
+        (top / f"raymirror-{name}").mkdir(parents=True)
+        path = top / f"raymirror-{name}" / "a.1.jsonl"
+        path.write_text(line(1))
+        os.utime(path, (10 - at, 10 - at))
+    os.utime(top / "raymirror-three" / "a.1.jsonl", (20, 20))
+    latest = find_logs(None, env)
+    assert latest.folder == top / "raymirror-three"
+    assert "several mirrors have logs here: one, three, two; these are of mirror three" in latest.note
+    session.write(state("two"), env)
+    assert find_logs(None, env) == FoundLogs(folder=top / "raymirror-two")
+    session.write(state("one"), env)
+    with pytest.raises(SeveralMirrors, match="several mirrors are running: one, two"):
+        find_logs(None, env)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +148,9 @@ def test_the_command_prints_the_latest_lines(folder: Path, capsys: pytest.Captur
     assert main.main(["logs", "--lines", "0", "--flow", "A->B"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 5
     assert main.main(["logs", "--since", "2027-01-15T08:00:03Z"]) == 0
-    assert [one[-1] for one in capsys.readouterr().out.splitlines()] == ["3", "4"]
+    printed = capsys.readouterr()
+    assert [one[-1] for one in printed.out.splitlines()] == ["3", "4"]
+    assert printed.err == "raymirror logs: no mirror runs here; these are the logs of mirror one\n"
 
 
 def test_the_command_without_logs_says_so(

@@ -10,14 +10,15 @@ import pytest
 from actors import memory, metadata
 from actors.events import CopierReplaced, pack
 from actors.messages import ConfigRef, MirrorSpec
-from actors.metadata import MetadataShell, Watch
+from actors.metadata import MetadataShell
 from actors.ports import Found, Kept
 from actors.states import Desired
+from actors.watch import Watch
 from engine.core.config_events import AclsRest
 from engine.core.config_report import ConfigReport
 from engine.core.events import AnyEvent, Event, GroupNotSynced, TopicCreated
 from engine.core.group_report import GroupsReport
-from engine.errors import FlowHeld, KafkaRefusal, MirrorError, SameCluster
+from engine.errors import ClusterAway, FlowHeld, KafkaRefusal, MirrorError, NotReady, SameCluster
 from engine.state import DESIRED, DesiredState, Key, Quarantine, SetState, Value, quarantine_key, set_key
 from policies.model import LaneName
 from tests.unit.actors.fakes import FLOW, lanes
@@ -76,7 +77,7 @@ class FakeState:
     closed: ClassVar[list[bool]] = []
 
     def __init__(self) -> None:
-        self.trouble = ""
+        self.trouble, self.unrenewed_s = "", 7.0
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def open(self) -> None:
@@ -218,6 +219,61 @@ async def test_nothing_is_copied_any_more_where_both_clusters_turn_out_to_be_one
     assert (after.serial, after.lanes, after.highest_epoch) == (before.serial + 1, (), 4)
 
 
+class Gated(FakeKeeper):
+    """A keeper that is not let begin before it is mended."""
+
+    def __init__(self, why: Exception) -> None:
+        super().__init__([Seen(lanes("t", 1))])
+        self.why: Exception | None = why
+
+    async def open(self) -> None:
+        await super().open()
+        if self.why is not None:
+            raise self.why
+
+
+class FakeBeats:
+    def __init__(self) -> None:
+        self.running = asyncio.Event()
+
+    async def run(self) -> None:
+        self.running.set()
+        await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("why", [NotReady("too many replicas"), ClusterAway("f:2: k", "A", "refused")])
+async def test_nothing_is_kept_in_step_before_a_flow_was_checked_that_its_start_could_not_check(
+    why: MirrorError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metadata, "RETRY_S", (0.01,))
+    monkeypatch.setattr(metadata, "NOT_READY_S", 0.01)
+    groups, beats, keeper = FakeGroups(), FakeBeats(), Gated(why)
+    watch = Watch(
+        flow=FLOW,
+        keeper=keeper,
+        state=FakeState,
+        events=FakeEvents(),
+        every_s=0.01,
+        groups=groups,
+        beats=lambda _tell: beats,
+        late=True,
+    )
+    shell = MetadataShell(SPEC, make=lambda spec: (watch,))
+    found = await look(shell, lambda found: keeper.opened > 3 and found.kept is not None)
+    assert (found.serial, found.lanes, found.failure) == (0, (), str(why))
+    assert (groups.running.is_set(), beats.running.is_set()) == (False, False)
+    keeper.why = None
+    await look(shell, lambda found: bool(found.lanes) and groups.running.is_set() and beats.running.is_set())
+
+
+async def test_the_reason_is_told_with_the_first_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata, "RETRY_S", (600.0,))
+    for why in (NotReady("too many replicas"), ClusterAway("f:2: k", "A", "refused")):
+        watch = Watch(flow=FLOW, keeper=Gated(why), state=FakeState, events=FakeEvents(), every_s=0.01, late=True)
+        shell = MetadataShell(SPEC, make=lambda spec, watch=watch: (watch,))  # type: ignore[misc]
+        await look(shell, lambda found, why=why: found.failure == str(why))  # type: ignore[misc]
+
+
 async def test_a_bug_reaches_the_caller() -> None:
     shell, keeper = make(KeyError("bug"))
     with pytest.raises(KeyError, match="bug"):
@@ -249,6 +305,36 @@ async def test_sets_and_quarantine_are_written_read_and_removed_again() -> None:
     assert (await look(later, lambda found: found.kept is not None)).kept == kept
     await later.keep("A", "B", msgspec.msgpack.encode(Kept(sets={"A->B/ward-000": ward})))
     assert FakeState.topic.keys() == {DESIRED, set_key("A->B/ward-000")}
+
+
+async def test_how_long_nobody_knew_that_the_flow_is_ours_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    shell, _ = make(Seen(lanes("t", 1)))
+    await look(shell, lambda found: found.unrenewed_s == 7.0)
+    made: list[FakeState] = []
+
+    class Losing(FakeState):
+        def __init__(self) -> None:
+            super().__init__()
+            made.append(self)
+
+    remembered = memory.Memory(Losing)
+    running = asyncio.create_task(remembered.run())
+    async with asyncio.timeout(60):
+        while not remembered.holds:  # noqa: ASYNC110 - nobody is told
+            await asyncio.sleep(0.005)
+        made[0].lost.set_exception(FlowHeld("A->B", "a failover", "raymirror-state.A.internal"))
+        await running
+    assert remembered.taken
+    assert remembered.unrenewed_s >= 7.0, "who lost it has not known since then"
+    FakeState.fail.append(KafkaRefusal("raymirror-state.A.internal", 29, "TOPIC_AUTHORIZATION_FAILED", "allow Create"))
+    refused = memory.Memory(FakeState)
+    trying = asyncio.create_task(refused.run())
+    async with asyncio.timeout(60):
+        while not refused.holds:  # noqa: ASYNC110 - nobody is told
+            await asyncio.sleep(0.005)
+    assert refused.unrenewed_s == 0.0, "where nobody may remember, it copies on"
+    trying.cancel()
+    await asyncio.wait([trying])
 
 
 async def test_a_flow_that_another_mirror_has_is_told() -> None:
@@ -294,6 +380,42 @@ async def test_without_the_right_to_remember_it_copies_and_says_so() -> None:
     assert "not remembered" in found.failure
     await shell.keep("A", "B", msgspec.msgpack.encode(Kept(state=Desired.PAUSED)))
     found = await look(shell, lambda found: found.kept == Kept(state=Desired.PAUSED))
+
+
+async def test_a_right_to_remember_that_is_given_later_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until then a failover elsewhere would find a flow that nobody has, while it is copied."""
+    monkeypatch.setattr(memory, "REFUSED_S", 0.01)
+    denied = KafkaRefusal("raymirror-state.A.internal", 29, "TOPIC_AUTHORIZATION_FAILED", "allow Create")
+    FakeState.fail.extend([denied, denied])
+    shell, _ = make(Seen(lanes("t", 1)))
+    await look(shell, lambda found: found.kept is not None and not FakeState.fail)
+    await shell.keep("A", "B", msgspec.msgpack.encode(Kept(state=Desired.PAUSED)))
+    await look(shell, lambda found: not found.failure)
+    stored = FakeState.topic[DESIRED]
+    assert isinstance(stored, DesiredState)
+    assert stored.state in ("running", "paused"), "what was wanted when the topic could be written"
+    await shell.keep("A", "B", msgspec.msgpack.encode(Kept(state=Desired.PAUSED)))
+    stored = FakeState.topic[DESIRED]
+    assert isinstance(stored, DesiredState)
+    assert stored.state == "paused"
+
+
+async def test_who_stopped_the_flow_while_nothing_could_be_remembered_is_heeded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory, "REFUSED_S", 0.01)
+    FakeState.fail.append(KafkaRefusal("raymirror-state.A.internal", 29, "TOPIC_AUTHORIZATION_FAILED", "allow Create"))
+    FakeState.topic[DESIRED] = DesiredState(state="stopped", who="raymirror failover on h", at_ms=2**50)
+    shell, _ = make(Seen(lanes("t", 1)))
+    found = await look(shell, lambda found: bool(found.taken))
+    assert found.taken == "the flow was stopped by raymirror failover on h while this one could not see it"
+    FakeState.fail.append(KafkaRefusal("raymirror-state.A.internal", 29, "TOPIC_AUTHORIZATION_FAILED", "allow Create"))
+    FakeState.topic[DESIRED] = DesiredState(state="stopped", who="raymirror stop", at_ms=1)
+    shell, _ = make(Seen(lanes("t", 1)))
+    await look(shell, lambda found: found.kept is not None and not found.failure)
+    stored = FakeState.topic[DESIRED]
+    assert isinstance(stored, DesiredState)
+    assert stored.state == "running", "a stop before the start is over"
 
 
 async def test_events_are_handed_on_to_be_written() -> None:

@@ -46,7 +46,7 @@ class FakeHandle:
         self._answer = answer
         self.status = self
 
-    def remote(self, _lanes: bool) -> object:
+    def remote(self, _lanes: bool, _follower: str) -> object:
         return self._answer
 
 

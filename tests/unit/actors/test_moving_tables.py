@@ -1,12 +1,14 @@
 """What `takeover --check` and `failover` print, and what they tell a script."""
 
+import msgspec
 import pytest
 from rich.console import Console
 
 from actors.cli import exits, failover, failover_outcome, takeover
-from actors.cli.failover_tables import show_back, show_outcome
+from actors.cli.failover_tables import show_back, show_other_writers, show_outcome
 from engine.core.drain import PartitionDrain
 from engine.core.rpo import TopicRpo
+from engine.flow.other_writers import OtherWriter, OtherWriters
 from engine.flow.standing import Stand, Standing
 from engine.flow.takeover_survey import LaneSurvey
 from engine.flow.way_back import BackRow
@@ -71,6 +73,8 @@ def test_a_failover_tells_what_is_left(capsys: pytest.CaptureFixture[str]) -> No
     assert "the source does not answer (a:1 refused)" in said
     assert "unknown, last seen 4" in said
     assert "and 1 more partition;" in said
+    assert "t-1" in said, "a source that does not answer hides no partition"
+    assert "t-1 has no leader" in said
     assert "group denied: no right" in said
     assert "group shared: not mirrored: share group" in said
     assert "60 consumer groups: 8 exactly as on the source, 52 not" in said
@@ -131,8 +135,56 @@ def test_the_way_back_is_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     show_back([row], {"h": "no right"})
     said = capsys.readouterr().out
     assert "t-3" in said
-    assert "no: stale" in said
+    assert "no: the offset map is not written up to there yet" in said
     assert "group h: no right" in said
+    assert "committed on the source" not in said
+
+
+def test_the_way_back_says_what_was_committed(capsys: pytest.CaptureFixture[str]) -> None:
+    blank = {"topic": "t", "target_offset": 9, "source_offset": 7, "how": "run", "why": "equal", "commits": False}
+    rows = [
+        BackRow(group="g", partition=0, stored=7, before=3, committed=7, **blank),  # type: ignore[arg-type]
+        BackRow(group="g", partition=1, stored=7, before=-1, committed=7, **blank),  # type: ignore[arg-type]
+        BackRow(group="h", partition=0, stored=8, before=3, committed=7, **blank),  # type: ignore[arg-type]
+        BackRow(group="i", partition=0, stored=7, **blank),  # type: ignore[arg-type]
+    ]
+    show_back(rows, {}, applied=True)
+    said = capsys.readouterr().out
+    assert [line.partition("the same record")[2].strip() for line in said.splitlines()[1:5]] == [
+        "committed: 3 -> 7",
+        "committed: none -> 7",
+        "committed: 3 -> 7, and is 8 by now",
+        "no: equal",
+    ]
+    assert said.splitlines()[5:] == ["3 offsets of 2 groups committed on the source"]
+
+
+def other(partition: int, records: int, *, whole: bool = True) -> OtherWriter:
+    found = OtherWriter(
+        topic="t", partition=partition, target_topic="A.t", first=40, last=39 + records, records=records
+    )
+    return msgspec.structs.replace(found, whole=whole)
+
+
+def test_the_way_back_says_which_partitions_will_stop_and_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    show_other_writers(OtherWriters(found=(other(0, 10), other(1, 2)), unknown={"A.t-2": "no leader"}))
+    said = capsys.readouterr().out
+    assert "A.t-2: whether another writer has written to it is not known: no leader" in said
+    assert "12 records of another writer on the target, behind the last copied one, in 2 partitions:" in said
+    assert "  A.t-0: 10 records, offsets 40 to 49\n" in said
+    assert "these partitions stop when raymirror run takes them up again (event foreign_writer)" in said
+    assert "set raymirror.foreign.writer = continue" in said
+
+
+def test_the_way_back_says_which_partitions_go_on(capsys: pytest.CaptureFixture[str]) -> None:
+    show_other_writers(OtherWriters(found=(other(0, 1, whole=False),), stops=False))
+    said = capsys.readouterr().out
+    assert "at least 1 record of another writer" in said
+    assert "A.t-0: 1 record, offsets 40 to 40, and perhaps more behind" in said
+    assert "raymirror run appends behind them" in said
+    assert "stop when" not in said
+    show_other_writers(OtherWriters())
+    assert capsys.readouterr().out == ""
 
 
 def test_an_unfinished_failover_says_how_to_go_on() -> None:

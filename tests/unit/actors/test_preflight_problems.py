@@ -8,7 +8,7 @@ import pytest
 from actors import checks
 from engine import mm2_preflight
 from engine.creation_check import Problem
-from engine.errors import BrokerUnreachable, ConnectionLost, NotReady, SameCluster
+from engine.errors import BrokerRefuses, BrokerUnreachable, ConnectionLost, NotReady, SameCluster
 from engine.mm2_preflight import Mm2Runs, OtherConnector, refuse_running_mm2
 from engine.preflight import FlowPreview, _not_ready
 from engine.settings import FlowConfig, MirrorConfig
@@ -79,3 +79,23 @@ async def test_mm2_is_told_of_beside_other_problems(monkeypatch: pytest.MonkeyPa
     with pytest.raises(NotReady) as refused:
         await checks._prepare(mirror(TWO_WAYS), None)
     assert refused.value.problems == ("no", str(RUNS))
+
+
+async def test_a_cluster_that_goes_away_under_the_questions_does_not_end_a_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    failure: list[Exception] = [ConnectionLost("b1:9092: closed")]
+
+    async def preview(*_: object) -> Iterable[FlowPreview]:
+        raise failure[0]
+
+    monkeypatch.setattr(checks, "preview", preview)
+    told: list[str] = []
+    _, flows = await checks._prepare(mirror(), told.append)
+    assert flows == ()
+    assert told == ["connection lost: b1:9092: closed; the mirror starts, and asks again before a flow begins"]
+    with pytest.raises(ConnectionLost):
+        await checks._prepare(mirror(), None)
+    failure[0] = BrokerRefuses("b1:9092", "wrong password")
+    with pytest.raises(BrokerRefuses):
+        await checks._prepare(mirror(), told.append)

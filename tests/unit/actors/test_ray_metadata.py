@@ -26,6 +26,7 @@ class FakeActor:
         self.asked: list[str] = []
         self.dead = False
         self.serial = 1
+        self.known: Kept | None = Kept()
         self.keep, self.found, self.look_anew = Remote(self._keep), Remote(self._found), Remote(self._look_anew)
 
     async def _look_anew(self) -> None:
@@ -38,7 +39,7 @@ class FakeActor:
         self.asked.append("found")
         if self.dead:
             raise CopierUnreachable("metadata", "found", "ActorDiedError")
-        return msgspec.msgpack.encode(Found(serial=self.serial))
+        return msgspec.msgpack.encode(Found(serial=self.serial, kept=self.known))
 
 
 class Remote:
@@ -122,20 +123,21 @@ async def test_an_actor_of_an_earlier_supervisor_looks_anew_before_it_is_asked(
     assert not started.actors
 
 
-async def test_what_was_never_looked_at_is_asked_for_often_and_told_at_once(
-    started: Started, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("lacks", ["topics", "what is wanted"])
+async def test_what_sets_are_placed_by_is_asked_for_often_and_told_at_once(
+    started: Started, monkeypatch: pytest.MonkeyPatch, lacks: str
 ) -> None:
     monkeypatch.setattr(ray_metadata, "FIRST_ASK_S", 0.001)
     monkeypatch.setattr(ray_metadata, "ASK_S", 3600.0)
     actor, looked = FakeActor(), asyncio.Event()
-    actor.serial = 0
+    actor.serial, actor.known = (0, Kept()) if lacks == "topics" else (1, None)
     monkeypatch.setattr(started, "remote", lambda _spec: actor)
     line = RayMetadata(SPEC, (FLOW,), {}, looked.set)
     async with asyncio.TaskGroup() as tasks, asyncio.timeout(DEADLINE_S):
         task = tasks.create_task(line.run())
         await until(lambda: len(actor.asked) > 3)
         assert not looked.is_set()
-        actor.serial = 1
+        actor.serial, actor.known = 1, Kept()
         await looked.wait()
         asked = len(actor.asked)
         await asyncio.sleep(0.05)

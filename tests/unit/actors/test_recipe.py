@@ -61,3 +61,7 @@ def test_what_copiers_read_replaces_them(tmp_path: Path, extra: str) -> None:
 
 def test_another_version_replaces_them(tmp_path: Path) -> None:
     assert recipe(tmp_path, version="2") != recipe(tmp_path)
+
+
+def test_the_way_back_added_does_not_replace_the_copiers_of_the_first_way(tmp_path: Path) -> None:
+    assert recipe(tmp_path, "B->A.enabled = true\n") == recipe(tmp_path)

@@ -5,12 +5,15 @@ import pickle
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from actors import session
-from actors.session import AlreadyRunning, Ended, MirrorEnds, NoMirror, SeveralMirrors, StateFile
+from actors.ended import Ended
+from actors.session import AlreadyRunning, MirrorEnds, NoMirror, SeveralMirrors, StateFile
 
 
 @pytest.fixture
@@ -102,6 +105,23 @@ def test_a_second_mirror_of_the_same_name_is_refused(env: dict[str, str]) -> Non
     session.refuse_second("raymirror-two", env)
 
 
+def test_a_second_mirror_of_the_same_file_is_refused_where_it_has_no_name_of_its_own(env: dict[str, str]) -> None:
+    session.write(msgspec.structs.replace(state(), config_path="/c"), env)
+    with pytest.raises(AlreadyRunning, match="raymirror reload /c --mirror one"):
+        session.refuse_second("raymirror-two", env, config="/c", unnamed=True)
+    session.refuse_second("raymirror-two", env, config="/c")
+    session.refuse_second("raymirror-two", env, config="/other", unnamed=True)
+
+
+def test_another_configuration_is_noted_by_its_owner_only(env: dict[str, str]) -> None:
+    session.write(state(), env)
+    session.note_config("raymirror-one", 0, "/c", "e", env)
+    session.note_config("raymirror-two", os.getpid(), "/c", "e", env)
+    assert [one.config_digest for one in session.living(env)] == [state().config_digest]
+    session.note_config("raymirror-one", os.getpid(), "/c", "e", env)
+    assert [(one.config_path, one.config_digest) for one in session.living(env)] == [("/c", "e")]
+
+
 def test_removed_by_its_owner_only(env: dict[str, str]) -> None:
     path = session.write(state(), env)
     session.remove("raymirror-one", os.getpid() + 1, env)
@@ -188,6 +208,55 @@ def test_of_several_that_have_ended_the_last_one_or_the_one_that_is_asked_for_is
         session.find(None, "three", env)
 
 
+def test_a_mirror_whose_process_was_killed_says_so_and_how_to_start_it_again(env: dict[str, str]) -> None:
+    session.write(state("one", pid=2**22 + 1, pid_start=1), env)
+    said = (
+        "no running mirror found: process 4194305 has ended without ending mirror one in order"
+        " (it was killed, or the machine went down); it goes on where it was with: raymirror run mm2.properties"
+    )
+    for name in (None, "one"):
+        with pytest.raises(NoMirror) as none:
+            session.find(None, name, env)
+        assert str(none.value) == said
+    with pytest.raises(NoMirror, match="no --address"):
+        session.find(None, "two", env)
+    session.note_ended(ended("one", at_ms=1000), env)
+    with pytest.raises(NoMirror, match=r"mirror one ended [0-9]+ s ago"):
+        session.find(None, None, env)
+
+
+def test_after_a_failover_nobody_is_told_just_to_start_it_again(env: dict[str, str]) -> None:
+    over = msgspec.structs.replace(ended("one", at_ms=1000), failed_over=("A->B",))
+    advice = (
+        'A->B was failed over, and raymirror run mm2.properties would copy again from the old source: see "Failing'
+        ' over" in README.md'
+    )
+    assert over.text("one", 5000) == f"mirror one ended 4 s ago; {advice}"
+    both = msgspec.structs.replace(over, failed_over=("A->B", "A->C"))
+    assert "A->B and A->C were failed over, and raymirror run" in both.text("one", 5000)
+    session.write(state(), env)
+    session.note_failed_over("raymirror-one", os.getpid() + 1, ("A->C",), env)  # another process's mirror
+    session.note_failed_over("raymirror-one", os.getpid(), ("A->B",), env)
+    (noted,) = session.living(env)
+    assert noted.failed_over == ("A->B",)
+    session.write(msgspec.structs.replace(noted, pid_start=1), env)  # the process has died
+    with pytest.raises(NoMirror) as none:
+        session.find(None, None, env)
+    assert str(none.value).endswith(f"(it was killed, or the machine went down); {advice}")
+    assert "it goes on where it was" not in str(none.value)
+
+
+def test_of_one_that_was_killed_and_one_that_ended_the_later_is_told(env: dict[str, str]) -> None:
+    path = session.write(state("one", pid=2**22 + 1, pid_start=1), env)
+    session.note_ended(ended("two", at_ms=2000_000), env)
+    os.utime(path, (1000, 1000))
+    with pytest.raises(NoMirror, match=r"mirror two ended"):
+        session.find(None, None, env)
+    os.utime(path, (3000, 3000))
+    with pytest.raises(NoMirror, match=r"without ending mirror one"):
+        session.find(None, None, env)
+
+
 def test_of_a_mirror_on_a_ray_cluster_its_ray_is_asked(env: dict[str, str]) -> None:
     session.refuse_ended(session.MirrorPlace(address="h:1", namespace="raymirror-one"), 5000, env)
 
@@ -197,3 +266,29 @@ def test_a_process_that_died_while_it_was_asked_is_told(env: dict[str, str]) -> 
     session.write(state(pid_start=1), env)
     with pytest.raises(NoMirror, match=f"process {os.getpid()} has ended"):
         session.refuse_ended(place, 5000, env)
+
+
+@pytest.fixture
+def other() -> Iterator[int]:
+    """Another process of this user that lives."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
+        yield child.pid
+        child.communicate(b"\n")
+
+
+def test_the_state_file_of_another_process_that_lives_is_neither_overwritten_nor_removed(
+    env: dict[str, str], other: int
+) -> None:
+    session.write(state(pid=other), env)
+    with pytest.raises(AlreadyRunning, match=f"process {other}"):
+        session.write(state(), env)
+    session.remove("raymirror-one", os.getpid(), env)
+    session.note_ended(ended(at_ms=1000, in_order=False), env)
+    assert session.find(None, None, env).pid == other
+    assert [path.suffix for path in session.folder(env).iterdir()] == [".json"]
+
+
+def test_an_entry_of_the_same_pid_elsewhere_is_not_ones_own(env: dict[str, str]) -> None:
+    path = session.write(state(pid_start=1), env)
+    session.remove("raymirror-one", os.getpid(), env)
+    assert path.exists()

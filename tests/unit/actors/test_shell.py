@@ -1,7 +1,8 @@
 """The supervisor's shell where its run fails: a process that may do better next time ends, and Ray starts another."""
 
 import asyncio
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,11 +11,13 @@ import msgspec
 import pytest
 
 from actors.config_ref import ConfigMissing, refer
+from actors.local_socket.client import reach
 from actors.messages import ConfigRef, MirrorSpec
 from actors.ports import Kept
+from actors.session import MirrorPlace
 from actors.shell import FAILED, SupervisorShell
+from actors.states import Command, Replaced
 from actors.status import MirrorStatus, decode_status
-from actors.supervisor import Replaced
 from engine.clock import pause
 from policies.model import FlowName
 from tests.unit.actors.fakes import FLOW, Clock, FakeFleet, lanes
@@ -82,6 +85,10 @@ class FakeMetadata(FakeFleet):
         self.owed: tuple[FlowName, ...] = ()
         self.away = False
         self.settled = False
+        self.reloaded: list[tuple[MirrorSpec, tuple[FlowName, ...]]] = []
+
+    def reload(self, spec: MirrorSpec, flows: tuple[FlowName, ...]) -> None:
+        self.reloaded.append((spec, flows))
 
     def keep(self, flow: FlowName, kept: Kept) -> None:
         super().keep(flow, kept)
@@ -100,7 +107,7 @@ class FakeMetadata(FakeFleet):
 class Stage:
     """A shell that runs as in its actor, around a fleet and a metadata actor that are none."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path, instance_id: str = "") -> None:
         self.file = folder / "mm2.properties"
         self.file.write_text(
             "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
@@ -109,13 +116,22 @@ class Stage:
         self.codes: list[int] = []
         fleet: Any = FakeFleet(Clock())
         fleet.leave = lambda: None
+        self.memory: dict[FlowName, int] = {}
+        fleet.reload = lambda _spec, memory: self.memory.update(memory)
         monkeypatch.setattr("actors.shell.STEP_S", 0.01)
         monkeypatch.setattr("actors.shell.CONFIG_LOOK_S", 0.01)
         monkeypatch.setattr("actors.shell.RayFleet", lambda *_words: fleet)
         monkeypatch.setattr("actors.shell.RayMetadata", lambda *_words: self.metadata)
         no_hosts: Any = SimpleNamespace(clear=lambda: None)  # the real one asks Ray, which would start one here
         monkeypatch.setattr("actors.shell.RayHosts", lambda *_words: no_hosts)
-        spec = MirrorSpec(config=refer(self.file), namespace="raymirror-t", version="0", deployment_id="x", drain_s=1.0)
+        spec = MirrorSpec(
+            config=refer(self.file),
+            namespace="raymirror-t",
+            version="0",
+            deployment_id="x",
+            drain_s=1.0,
+            instance_id=instance_id,
+        )
         self.shell = SupervisorShell(msgspec.msgpack.encode(spec), end=self.codes.append)
 
     async def status(self) -> MirrorStatus:
@@ -150,6 +166,48 @@ async def test_a_command_says_what_is_not_remembered_yet(monkeypatch: pytest.Mon
     stage.metadata.away = False
     assert decode_status(await stage.shell.command("resume", None, ())).unremembered == ()
     await stage.end()
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A folder with a path short enough for sockets."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield Path(folder)
+
+
+async def test_it_answers_commands_of_its_machine_until_it_ends(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, short: Path
+) -> None:
+    monkeypatch.setattr("actors.local_socket.folder.socket_folder", lambda: short / "sockets")
+    stage = Stage(monkeypatch, tmp_path, instance_id="one")
+    path = Path((await stage.status()).socket)
+    place = MirrorPlace(address="h:1", namespace="raymirror-t", instance_id="one", socket=str(path))
+    local = await asyncio.to_thread(reach, place)
+    assert local is not None
+    told = await asyncio.to_thread(local.status, lanes=True)
+    assert (told.config_digest, told.socket) == ((await stage.status()).config_digest, str(path))
+    assert (await asyncio.to_thread(local.command, Command.PAUSE)).flows[0].desired == "paused"
+    local.close()
+    await stage.end()
+    assert not path.exists()
+
+
+@pytest.mark.parametrize("mode", [0o700, 0o755])
+async def test_rounds_that_fail_close_the_socket(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, short: Path, mode: int
+) -> None:
+    monkeypatch.setattr("actors.local_socket.folder.socket_folder", lambda: short / "sockets")
+    (short / "sockets").mkdir(mode=mode)
+    stage = Stage(monkeypatch, tmp_path, instance_id="one")
+    assert bool((await stage.status()).socket) == (mode == 0o700), "a mirror without a socket is a mirror"
+
+    def step() -> None:
+        raise ValueError("a bug")
+
+    monkeypatch.setattr(stage.shell._supervisor, "step", step)
+    async with asyncio.timeout(60):
+        await asyncio.wait([stage.shell._task])
+    assert list((short / "sockets").iterdir()) == []
 
 
 async def test_rounds_that_fail_end_the_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from actors.ports import Vital
+from actors.ports import Found, Vital
 from tests.unit.actors.fakes import FLOW, Clock, FakeFleet, lanes, make
 from tests.unit.actors.mirrors import advance, started
 
@@ -143,3 +143,55 @@ def test_another_deployment_of_the_same_flow_ends_this_one(fleet: FakeFleet, clo
     supervisor.step()
     assert fleet.copiers[0].calls[-1] == "drain"
     assert supervisor.refused == "mirrored by another deployment"
+
+
+def test_a_flow_that_may_be_another_s_gets_no_further_lease_before_that_is_known(
+    fleet: FakeFleet, clock: Clock
+) -> None:
+    """A mirror that was cut off, or frozen, comes back: a failover may have taken its flow meanwhile."""
+    supervisor = started(fleet, clock)
+    (copier,) = fleet.copiers
+    for unrenewed_s, unsure in ((19.0, False), (21.0, True), (0.5, False)):
+        fleet.answers[FLOW] = msgspec.structs.replace(fleet.answers[FLOW], unrenewed_s=unrenewed_s)
+        advance(supervisor, clock, 2)
+        assert copier.orders.unsure == unsure
+        assert fleet.copiers == [copier], "nobody takes it for lost"
+
+
+def test_a_flow_that_was_taken_meanwhile_is_not_drained(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = started(fleet, clock)
+    answer = msgspec.structs.replace(fleet.answers[FLOW], unrenewed_s=40.0, taken="failed over by host-2")
+    fleet.answers[FLOW] = answer
+    advance(supervisor, clock, 1)
+    assert "drain" not in fleet.copiers[0].calls
+    assert supervisor.is_drained
+    assert supervisor.refused == "failed over by host-2"
+
+
+def test_a_mirror_whose_clusters_are_away_waits_and_says_so(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = make(fleet, clock)
+    supervisor.step()
+    fleet.copiers[0].life = Vital(state="ready")
+    fleet.answers[FLOW] = Found(serial=0, failure="cluster 'A': cannot connect: refused")
+    advance(supervisor, clock, 3)
+    status = supervisor.status()
+    assert (status.phase, status.flows[0].waiting_for) == ("waiting", "cluster 'A': cannot connect: refused")
+    assert status.flows[0].is_undiscovered
+    fleet.discover(*lanes("a", 2))
+    advance(supervisor, clock, 3)
+    assert supervisor.status().phase == "running"
+    assert not supervisor.status().flows[0].is_undiscovered
+    fleet.answers[FLOW] = msgspec.structs.replace(fleet.answers[FLOW], failure="source: no answer")
+    advance(supervisor, clock, 3)
+    assert supervisor.status().phase == "running", "it has begun"
+
+
+def test_a_mirror_that_has_discovered_nothing_yet_is_still_starting(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = make(fleet, clock)
+    supervisor.step()
+    fleet.copiers[0].life = Vital(state="ready")
+    advance(supervisor, clock, 2)
+    assert supervisor.status().phase == "starting"
+    fleet.discover()
+    advance(supervisor, clock, 2)
+    assert supervisor.status().phase == "running", "it knows that there is no topic"

@@ -4,8 +4,7 @@ import pytest
 
 from actors.desk import UnknownTopic
 from actors.ports import Vital
-from actors.states import Command, CopierState, Desired, IllegalCommand
-from actors.supervisor import UnknownFlow
+from actors.states import Command, CopierState, Desired, IllegalCommand, UnknownFlow
 from tests.unit.actors.fakes import Clock, FakeFleet, lanes, make
 from tests.unit.actors.mirrors import advance, started
 
@@ -23,6 +22,8 @@ def test_pause_and_resume_reach_the_copier_once(fleet: FakeFleet, clock: Clock) 
     supervisor.step()
     assert copier.calls == ["pause *", "pause nothing"]
     assert [kept.state for kept in fleet.kept] == [Desired.PAUSED, Desired.RUNNING]
+    told = [event.text for event in supervisor.status().events if event.kind == "paused_or_resumed"]
+    assert told == ["an operator paused the flow", "an operator resumed the flow"]
 
 
 def test_topics_are_paused_alone(fleet: FakeFleet, clock: Clock) -> None:
@@ -37,6 +38,8 @@ def test_topics_are_paused_alone(fleet: FakeFleet, clock: Clock) -> None:
     supervisor.step()
     assert copier.calls == ["pause a,b", "pause b"]
     assert fleet.kept[-1].paused_topics == ("b",)
+    told = [event.text for event in supervisor.status().events if event.kind == "paused_or_resumed"]
+    assert told == ["an operator paused a, b", "an operator resumed a"]
 
 
 def test_resume_of_a_running_flow_wakes_stopped_lanes(fleet: FakeFleet, clock: Clock) -> None:

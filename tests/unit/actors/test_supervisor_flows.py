@@ -4,9 +4,10 @@ import msgspec
 import pytest
 
 from actors.desk import FlowPlan, UnknownTopic
+from actors.identity import Identity, Terms
 from actors.ports import Found, Kept, Vital
 from actors.states import Command, Desired
-from actors.supervisor import Identity, Supervisor, Terms
+from actors.supervisor import Supervisor
 from policies.model import FlowName
 from tests.unit.actors.fakes import FLOW, Clock, FakeCopier, FakeFleet, by_topic, lanes
 from tests.unit.actors.mirrors import adopt, advance, started
@@ -128,4 +129,4 @@ def test_an_edited_file_is_said_once_per_edit(fleet: FakeFleet, clock: Clock) ->
         supervisor.see_edited(edited=edited)
     texts = [event.text for event in supervisor.status().events]
     assert len(texts) == 2
-    assert all("raymirror run mm2.properties" in text for text in texts)
+    assert all("raymirror reload mm2.properties" in text for text in texts)

@@ -1,5 +1,7 @@
 """Copiers that are silent, lost or stuck, and sets that wait until nobody can write to them any more."""
 
+import msgspec
+
 from actors.ports import Vital
 from tests.unit.actors.fakes import Clock, FakeFleet, lanes, make
 from tests.unit.actors.mirrors import adopt, advance, started
@@ -60,6 +62,42 @@ def test_a_set_moves_only_when_it_was_let_go(fleet: FakeFleet, clock: Clock) -> 
     for _ in range(3):
         supervisor.step()
     assert sorted(fresh.sets) == ["A->B/a", "A->B/b"]
+
+
+def test_a_set_moves_only_to_a_copier_that_has_connected_to_both_clusters(fleet: FakeFleet, clock: Clock) -> None:
+    started(fleet, clock)
+    supervisor = adopt(fleet, clock, recipe="r2")
+    for _ in range(2):
+        supervisor.step()
+    old, fresh = fleet.copiers
+    fresh.adjust = lambda progress: msgspec.structs.replace(progress, is_open=False)
+    fresh.life = Vital(state="ready")
+    for _ in range(5):
+        supervisor.step()
+    assert sorted(old.sets) == ["A->B/a", "A->B/b"]
+    assert fresh.sets == {}
+    fresh.adjust = lambda progress: progress
+    for _ in range(5):
+        supervisor.step()
+    assert sorted(fresh.sets) == ["A->B/a", "A->B/b"]
+
+
+def test_sets_go_to_no_copier_that_reaches_no_cluster_while_another_can_take_them(
+    fleet: FakeFleet, clock: Clock
+) -> None:
+    supervisor = started(fleet, clock, copiers=2)
+    first, second = fleet.copiers
+    first.life = Vital(state="dead", cause="killed")
+    supervisor.step()
+    third = fleet.copiers[2]
+    third.adjust = lambda progress: msgspec.structs.replace(progress, is_open=False)
+    third.life = Vital(state="ready")
+    advance(supervisor, clock, 20)
+    assert sorted(second.sets) == ["A->B/a", "A->B/b"]
+    assert third.sets == {}
+    third.adjust = lambda progress: progress
+    advance(supervisor, clock, 20)
+    assert len(third.sets) == 1, "it gets its share when it can take it"
 
 
 def test_a_copier_that_waits_long_for_a_node_is_spoken_to_when_it_comes(fleet: FakeFleet, clock: Clock) -> None:

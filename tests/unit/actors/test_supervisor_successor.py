@@ -4,8 +4,7 @@ import msgspec
 import pytest
 
 from actors.ports import Kept, Vital
-from actors.states import Desired
-from actors.supervisor import Replaced
+from actors.states import Desired, Replaced
 from tests.unit.actors.fakes import Clock, FakeFleet, lanes, make
 from tests.unit.actors.mirrors import adopt, advance, started
 

@@ -30,6 +30,13 @@ def test_lag_is_known_only_when_every_lane_told_it(fleet: FakeFleet, clock: Cloc
     assert (flow.lag_records, flow.unknown_lanes) == (0, 0)
 
 
+def test_before_the_first_discovery_no_lag_is_known(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = make(fleet, clock)
+    supervisor.step()
+    flow = supervisor.status().flows[0]
+    assert (flow.lanes, flow.lag_records, flow.lag_bytes, flow.lag_ms(0)) == (0, None, None, -1)
+
+
 def test_a_flow_whose_source_has_been_silent_has_no_lag_but_what_it_was(fleet: FakeFleet, clock: Clock) -> None:
     supervisor = started(fleet, clock)
     a0, a1 = lanes("a", 2)

@@ -1,6 +1,10 @@
 """What a flow's tally says of lanes nobody holds, of time behind, and of counters over copiers."""
 
+import msgspec
+
 from actors.ports import Vital
+from actors.states import Command
+from actors.status import FlowAtEnd, FlowStatus
 from actors.supervisor import Supervisor
 from actors.tally import Tally
 from tests.unit.actors.fakes import FLOW, Clock, FakeFleet, lanes, make
@@ -44,6 +48,47 @@ def test_lanes_that_are_held_are_listed_once(fleet: FakeFleet, clock: Clock) -> 
     assert sorted(str(lane.lane) for lane in tally(supervisor).lanes()) == ["a-0", "a-1", "b-0"]
     assert {lane.state for lane in tally(supervisor).lanes()} == {"copying"}
     assert tally(supervisor).status().stalled == 0
+
+
+def end(fleet: FakeFleet, supervisor: Supervisor, clock: Clock, **changes: object) -> FlowStatus:
+    """Let the copier of a flow that is being ended go in order; some lanes are told as they were not before."""
+    copier = fleet.copiers[0]
+    last = copier.snapshot()
+    lanes = (msgspec.structs.replace(last.lanes[0], **changes), *last.lanes[1:])
+    last = msgspec.structs.replace(last, lanes=lanes, at_ms=1_700_000_000_000)
+    copier.life = Vital(state="closed", last=last)
+    turn(supervisor, clock)
+    return supervisor.status().flows[0]
+
+
+def test_a_mirror_that_ended_in_order_says_what_was_known_at_its_end(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = started(fleet, clock)
+    a0, a1 = lanes("a", 2)
+    fleet.copiers[0].at = {a0: (5, 5), a1: (7, 9)}
+    turn(supervisor, clock)
+    supervisor.command(Command.STOP)
+    assert supervisor.status().flows[0].at_end is None, "it still drains"
+    found = end(fleet, supervisor, clock, state="failed")
+    assert found.at_end == FlowAtEnd(at_ms=1_700_000_000_000, lag_records=2, unknown_lanes=0)
+    assert (found.errors, found.records_per_s, found.bytes_per_s, found.waiting_for) == (1, 0.0, 0.0, "")
+    assert {lane.reason for lane in tally(supervisor).lanes()} == {"the mirror ends"}
+    assert supervisor.status().phase == "stopped"
+
+
+def test_a_lag_that_a_copier_could_not_tell_at_its_end_is_unknown(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = started(fleet, clock)
+    supervisor.drain()
+    turn(supervisor, clock)
+    assert end(fleet, supervisor, clock, source_end_age_ms=60_000).at_end == FlowAtEnd(
+        at_ms=1_700_000_000_000, lag_records=0, unknown_lanes=1
+    )
+    killed = FakeFleet(clock)
+    supervisor = started(killed, clock)
+    supervisor.drain()
+    turn(supervisor, clock)
+    killed.copiers[0].life = Vital(state="dead", cause="killed")
+    turn(supervisor, clock)
+    assert supervisor.status().flows[0].at_end == FlowAtEnd(at_ms=-1, lag_records=0, unknown_lanes=3)
 
 
 def test_counters_by_topic_outlive_a_copier(fleet: FakeFleet, clock: Clock) -> None:

@@ -10,10 +10,11 @@ from rich.console import Console
 
 from actors.spark.status import SparkState, SparkStatus
 from actors.states import CopierState, Desired
-from actors.status import CopierStatus, EventLine, FlowStatus, MirrorStatus
+from actors.status import CopierStatus, EventLine, FlowAtEnd, FlowStatus, MirrorStatus
 from actors.view import (
     PlainView,
     configs_text,
+    flow_line,
     flows_table,
     fresh,
     groups_text,
@@ -112,6 +113,36 @@ def test_a_lag_that_nobody_knows_is_a_lower_bound() -> None:
     assert out.getvalue().endswith("waiting for a copier to start\n")
 
 
+def ended(end: FlowAtEnd, errors: int = 0) -> tuple[str, str]:
+    """Return how a flow that ended so looks, as a line and as a table."""
+    over = replace(flow(unknown=10), at_end=end, errors=errors)
+    table = io.StringIO()
+    Console(file=table, width=200).print(render(status(of=over, phase="stopped")))
+    return flow_line(over, 1), table.getvalue()
+
+
+def test_a_flow_that_has_ended_says_what_was_known_at_its_end() -> None:
+    line, table = ended(FlowAtEnd(at_ms=1_700_000_000_000, lag_records=0, unknown_lanes=0))
+    assert line == "A->B running, 3 topics, 10 partitions, lag 0 at 2023-11-14T22:13:20Z, 5,000,000 records"
+    assert "A->B: not copied any more; lag 0 at 2023-11-14T22:13:20Z\n" in table
+    assert "unknown" not in table
+    line, table = ended(FlowAtEnd(at_ms=1_700_000_000_000, lag_records=7, unknown_lanes=2), errors=1)
+    said = "lag of 2 partitions unknown, as no copier told it at its end; of the others lag 7 at 2023-11-14T22:13:20Z"
+    assert said in table
+    assert line.endswith(f"{said}, 5,000,000 records, 1 partition had stopped before, for a failure")
+    line, _ = ended(FlowAtEnd(at_ms=1_700_000_000_000, lag_records=0, unknown_lanes=10))
+    assert "lag of 10 partitions unknown, as no copier told it at its end, 5,000" in line, "there are no others"
+    line, _ = ended(FlowAtEnd(at_ms=-1, lag_records=0, unknown_lanes=10))
+    assert "lag of 10 partitions unknown, as no copier told it at its end, 5,000" in line
+    assert "raymirror lag" not in line
+
+
+def test_a_stopped_flow_that_never_knew_its_partitions_has_no_lag_of_0() -> None:
+    blank = replace(flow(), desired=Desired.STOPPED, lanes=0, topics=0, lag_records=0, least_lag_records=0)
+    assert "lag 0, 0.0 s behind" in flow_line(blank, 1), "discovered, and nothing found"
+    assert "lag unknown, - behind" in flow_line(replace(blank, discovered=False), 1)
+
+
 def test_the_lag_of_a_source_that_is_silent_is_unknown_and_what_it_was() -> None:
     silent = replace(flow(unknown=10), least_lag_records=0, source_end_age_ms=12_000)
     out, table = io.StringIO(), io.StringIO()
@@ -125,6 +156,13 @@ def test_the_lag_of_a_source_that_is_silent_is_unknown_and_what_it_was() -> None
     plain = io.StringIO()
     PlainView(plain).show(replace(status(of=late), at_ms=9001))
     assert "lag at least 1,234 (was 1,234 12.0 s ago), at least 9.0 s behind," in plain.getvalue()
+
+
+def test_before_the_first_discovery_the_lag_is_unknown() -> None:
+    out = io.StringIO()
+    Console(file=out, width=140).print(render(status(of=replace(flow(), lanes=0, lag_records=None))))
+    assert "lag is unknown: no partition was discovered yet" in out.getvalue()
+    assert "1,234" not in out.getvalue()
 
 
 def test_a_lag_that_is_unknown_for_want_of_a_copier_points_to_the_reasons() -> None:
@@ -151,7 +189,7 @@ def test_the_table_names_flows_and_the_last_events() -> None:
     text = console.file.getvalue()  # type: ignore[attr-defined]
     assert "running (1 topic paused)" in text
     assert "waiting for patience" in text
-    assert "event 19" in text
+    assert "1970-01-01T00:00:00Z error: A->B: event 19" in text
     assert "event 11" not in text
 
 
@@ -196,8 +234,8 @@ def test_groups_say_how_many_and_what_is_missing() -> None:
     )
     of = msgspec.structs.replace(flow(), groups=report)
     assert groups_text(of) == (
-        "groups: 1,200 mirrored, 5,007 offsets translated, 3 without an answer (beyond), 2 active on the target,"
-        " 4 offsets ahead on the target, 1 of a kind that is not mirrored, 30 failing,"
+        "groups: 1,200 mirrored, 5,007 offsets translated, 3 without an answer (not copied yet),"
+        " 2 active on the target, 4 offsets ahead on the target, 1 of a kind that is not mirrored, 30 failing,"
         " polled: grant Read, connection lost: b:1"
     )
     out = io.StringIO()

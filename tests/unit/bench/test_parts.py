@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import pytest
 
-from bench import idle
+from bench import idle, pair
 from bench.configsync import command as configsync
 from bench.configsync import topics
 from bench.errors import BenchError
@@ -58,8 +58,8 @@ def test_the_first_part_of_lag_stays_where_the_second_fails(
     def fails(*_: object) -> None:
         raise BenchError("raymirror", "did not copy")
 
-    monkeypatch.setattr(lag, "Cluster", Nowhere)
-    monkeypatch.setattr(lag, "start_clusters", lambda *_: None)
+    monkeypatch.setattr(pair, "Cluster", Nowhere)
+    monkeypatch.setattr(pair, "start_clusters", lambda *_: None)
     monkeypatch.setattr(lag, "_Stage", Told)
     monkeypatch.setattr(lag, "_copied", fails)
     found = lag.run(argparse.Namespace(parts="alone,proof", seconds=1, quick=True, lanes=1, mib=1))
@@ -87,8 +87,8 @@ def test_the_first_system_of_idle_stays_where_the_second_fails(monkeypatch: pyte
             raise BenchError("mm2", "did not copy")
         others[-1][system] = {"cpu_percent": 5.0, "rss_mib": 500.0}
 
-    monkeypatch.setattr(idle, "Cluster", Nowhere)
-    monkeypatch.setattr(idle, "start_clusters", lambda *_: None)
+    monkeypatch.setattr(pair, "Cluster", Nowhere)
+    monkeypatch.setattr(pair, "start_clusters", lambda *_: None)
     monkeypatch.setattr(idle, "create_topic", at_once)
     monkeypatch.setattr(idle, "LAUNCHES", {"raymirror": lambda _: None, "mm2": lambda _: None})
     monkeypatch.setattr(idle, "_measure", measured)
@@ -134,8 +134,8 @@ def test_the_rest_of_idle_stays_where_no_record_wakes_it(monkeypatch: pytest.Mon
     async def rested(*_: object) -> dict[str, dict[str, float]]:
         return {"raymirror": {"cpu_percent": 5.0}, "ray": {"cpu_percent": 3.0}}
 
-    monkeypatch.setattr(idle, "Cluster", Nowhere)
-    monkeypatch.setattr(idle, "start_clusters", lambda *_: None)
+    monkeypatch.setattr(pair, "Cluster", Nowhere)
+    monkeypatch.setattr(pair, "start_clusters", lambda *_: None)
     monkeypatch.setattr(idle, "create_topic", at_once)
     monkeypatch.setattr(idle, "LAUNCHES", {"raymirror": lambda _: None})
     monkeypatch.setattr(idle, "_REST_S", 0.0)

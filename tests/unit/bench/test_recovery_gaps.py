@@ -1,7 +1,7 @@
 """How pauses are made of what a watch saw."""
 
-from bench.recovery.gaps import Feed, growth, longest_pause, longest_wait, usual_pause
-from bench.recovery.watching import judge_healthy
+from bench.recovery.gaps import Feed, Wait, growth, longest_pause, longest_wait, usual_pause
+from bench.recovery.watching import Watched, judge_healthy
 
 
 def steady(*, first: float = 0.0, last: float = 20.0, without: tuple[float, float] | None = None) -> Feed:
@@ -45,52 +45,55 @@ def test_a_new_partition_waits_from_its_first_record() -> None:
 def test_what_never_arrives_is_a_gap_to_the_end() -> None:
     feed = Feed(source=((1.0, 1), (2.0, 2)), target=((1.0, 1),))
     assert longest_pause([feed], 0.0, 30.0) == 29.0
-    assert longest_wait([feed], 0.0, 30.0) == 28.0
+    assert longest_wait([feed], 0.0, 30.0) == Wait(28.0, 2.0)
     assert longest_pause([Feed(source=((1.0, 1),), target=())], 0.0, 30.0) == 29.0
-    assert longest_wait([Feed(source=((1.0, 1),), target=())], 0.0, 30.0) == 29.0
-    assert (
-        longest_pause([Feed(source=(), target=())], 0.0, 30.0) == longest_wait([Feed(source=(), target=())], 0, 30) == 0
-    )
+    assert longest_wait([Feed(source=((1.0, 1),), target=())], 0.0, 30.0) == Wait(29.0, 1.0)
+    assert longest_pause([Feed(source=(), target=())], 0.0, 30.0) == 0
+    assert longest_wait([Feed(source=(), target=())], 0.0, 30.0).length == 0
 
 
 def test_a_wait_begins_with_the_end_of_the_cause() -> None:
     feed = steady(without=(5.0, 12.0))
-    assert round(longest_wait([feed], 10.0, 20.0), 6) == 2.0
-    assert round(longest_wait([feed], 12.0, 20.0), 6) == 0.0
+    assert round(longest_wait([feed], 10.0, 20.0).length, 6) == 2.0
+    assert round(longest_wait([feed], 12.0, 20.0).length, 6) == 0.0
 
 
 def test_a_source_that_has_nothing_new_makes_nobody_wait() -> None:
     quiet = Feed(source=((1.0, 1), (9.0, 2)), target=((1.0, 1), (9.5, 2)))
     assert longest_pause([quiet], 2.0, 20.0) == 8.5
-    assert longest_wait([quiet], 2.0, 20.0) == 0.5
+    assert longest_wait([quiet], 2.0, 20.0) == Wait(0.5, 9.0)
 
 
 def test_a_second_stop_after_the_cause_is_seen() -> None:
     feed = steady(without=(14.0, 18.0))
-    assert round(longest_wait([feed], 10.0, 20.0), 1) == 3.9
+    assert round(longest_wait([feed], 10.0, 20.0).length, 1) == 3.9
 
 
 def test_a_wait_ends_with_the_time_that_is_looked_at() -> None:
     feed = steady(without=(5.0, 12.0))
-    assert round(longest_wait([feed], 4.0, 8.0), 6) == 2.9
-    assert round(longest_wait([feed], 0.0, 4.5), 6) == 0.0
+    assert round(longest_wait([feed], 4.0, 8.0).length, 6) == 2.9
+    assert round(longest_wait([feed], 0.0, 4.5).length, 6) == 0.0
 
 
 def test_lanes_that_were_hit_are_measured_and_not_judged() -> None:
     feeds = {0: steady(without=(5.0, 12.0)), 1: steady(without=(6.0, 7.5)), 2: steady()}
-    healthy = judge_healthy(feeds, {0: ("position",), 1: (), 2: ()}, 4.0, 20.0)
+    answers = {"restarted": [4.0], "slow": [6.0, 7.25], "quick": [6.0 + 0.05 * step for step in range(40) if step != 9]}
+    control = [[0.0, 5.0, 7.0, 9.0], [6.5, 7.75], [0.0, 6.0], [8.0, 20.0]]
+    seen = Watched(feeds=feeds, answers=answers, control=control)
+    healthy = judge_healthy(seen, {0: ("position",), 1: (), 2: ()}, 4.0, 20.0)
     assert healthy is not None
-    assert (healthy.lanes, healthy.most_s) == (2, 1.4)
-    assert [(one.partition, one.hit, one.wait_s) for one in healthy.waits] == [
-        (0, ("position",), 6.9),
-        (1, (), 1.4),
-        (2, (), 0.0),
+    assert (healthy.lanes, healthy.most_s, healthy.broker_s, healthy.control_s) == (2, 1.4, 0.1, 2.0)
+    assert [(one.partition, one.hit, one.wait_s, one.begin_s) for one in healthy.waits] == [
+        (0, ("position",), 6.9, 1.1),
+        (1, (), 1.4, 2.1),
+        (2, (), 0.0, 0.0),
     ]
-    assert "partition 1 stood longest, 1.40 s" in str(healthy)
+    assert "partition 1 stood longest, 1.40 s, from 2.1 s after the fault" in str(healthy)
+    assert str(healthy).endswith("; a plain producer's records stood 2.00 s")
 
 
 def test_a_fault_that_hits_all_lanes_leaves_none_to_judge_by() -> None:
-    healthy = judge_healthy({0: steady()}, {0: ("records",)}, 0.0, 20.0)
+    healthy = judge_healthy(Watched(feeds={0: steady()}), {0: ("records",)}, 0.0, 20.0)
     assert healthy is not None
-    assert (healthy.lanes, str(healthy)) == (0, "NO HEALTHY LANE")
-    assert judge_healthy({0: steady()}, None, 0.0, 20.0) is None
+    assert (healthy.lanes, healthy.control_s, str(healthy)) == (0, -1.0, "NO HEALTHY LANE")
+    assert judge_healthy(Watched(feeds={0: steady()}), None, 0.0, 20.0) is None

@@ -52,9 +52,9 @@ def test_a_soak_fails_where_a_healthy_lane_stood_or_none_is_left() -> None:
         return Blow(fault=fault, at_s=1.0, cause_s=30.0, recovered_s=1.0, healthy=healthy)
 
     assert not blow("copier_kill", None).stood
-    assert not blow("lone_target", Healthy(lanes=3, most_s=2.0, waits=[])).stood
-    assert blow("lone_target", Healthy(lanes=3, most_s=2.1, waits=[])).stood
-    assert blow("lone_target", Healthy(lanes=0, most_s=0.0, waits=[])).stood
+    assert not blow("lone_target", Healthy(lanes=3, most_s=2.0, broker_s=0.0, control_s=-1.0, waits=[])).stood
+    assert blow("lone_target", Healthy(lanes=3, most_s=2.1, broker_s=0.0, control_s=-1.0, waits=[])).stood
+    assert blow("lone_target", Healthy(lanes=0, most_s=0.0, broker_s=0.0, control_s=-1.0, waits=[])).stood
 
 
 def test_a_soak_has_the_brokers_that_its_faults_need() -> None:

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
+from actors.connect import ROTATED
+
 CLONE = Path(__file__).parents[3]
 DEPLOY = CLONE / "deploy"
 LAUNCHED = {name: yaml.safe_load((DEPLOY / "ray" / f"{name}.yaml").read_text()) for name in ("cluster", "on-prem")}
@@ -121,6 +123,11 @@ def test_settings_of_nodes_are_the_same_on_kubernetes() -> None:
     for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
         (container,) = group["template"]["spec"]["containers"]
         assert [f"{entry['name']}={entry['value']}" for entry in container["env"]] == lines
+
+
+def test_nodes_rotate_ray_s_logs_as_a_mirror_on_one_machine_does() -> None:
+    lines = (DEPLOY / "ray" / "node.env").read_text().splitlines()
+    assert {f"{name}={value}" for name, value in ROTATED.items()} <= set(lines)
 
 
 def test_ray_takes_the_runtime_environment(tmp_path: Path) -> None:

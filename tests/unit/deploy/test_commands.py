@@ -63,5 +63,8 @@ def test_the_service_starts_and_drains_the_mirror() -> None:
     args = build_parser("run").parse_args(words[1:])
     assert (args.config, args.name) == (Path("/etc/raymirror/orders.properties"), "orders")
     assert Path(words[0]).parent == Path("/opt/raymirror/venv/bin")
+    again = shlex.split(service["ExecReload"].replace("%i", "orders"))
+    reload = build_parser("reload").parse_args(again[1:])
+    assert (again[0], reload.config, reload.mirror) == (words[0], args.config, args.name)
     assert service["KillMode"] == "mixed"
     assert float(service["TimeoutStopSec"]) > launch.DRAIN_S + follow.DRAIN_MARGIN_S + 20

@@ -201,3 +201,14 @@ def test_settings_of_syncs_that_are_switched_off_are_refused_as_by_mm2(key: str)
     found = mirror("A->B.emit.offset-syncs.enabled = false\n")
     assert not found.flows[0].syncs.enabled
     assert any("MM2 would write no checkpoints" in note.what for note in found.notes)
+
+
+@pytest.mark.parametrize("policy", ["IdentityReplicationPolicy", "DefaultReplicationPolicy"])
+def test_a_policy_without_its_package_is_read_and_warned_of(policy: str) -> None:
+    """MM2 finds its classes by their full names, so it would refuse the file."""
+    package = "org.apache.kafka.connect.mirror."
+    warnings = mirror(f"replication.policy.class = {policy}\n").warnings
+    assert [str(one) for one in warnings] == [
+        f"line 5: replication.policy.class: MM2 would not start with this short name; it needs {package}{policy}"
+    ]
+    assert mirror(f"replication.policy.class = {package}{policy}\n").warnings == ()

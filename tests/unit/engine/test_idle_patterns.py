@@ -4,7 +4,9 @@ import pytest
 
 from engine.config import read_config
 from engine.errors import ConfigError, ConnectionLost
+from engine.flow.ports import Listed
 from engine.idle_patterns import idle_groups, idle_topics, source_groups
+from engine.kafka.groups import KafkaGroups
 from engine.mirror_yaml import parse_yaml
 from tests.unit.engine.config_files import mirror
 
@@ -32,6 +34,17 @@ def test_an_exclusion_that_matches_nothing_is_told_where_something_near_it_match
     assert "did you mean billin.*?" in warning
 
 
+def test_a_pattern_whose_topics_are_all_excluded_says_so() -> None:
+    then = "out: an exclusion counts before a name"
+    why = "and topics.exclude takes"
+    assert told("topics = billing, orders-.*\ntopics.exclude = .*\n") == [
+        f"line 5: topics: pattern 'billing' matches 1 topic of cluster 'A', {why} it {then}",
+        f"line 5: topics: pattern 'orders-.*' matches 2 topics of cluster 'A', {why} all of them {then}",
+    ]
+    assert told("topics = billing, orders-.*\ntopics.exclude = orders-1\n") == []
+    assert told("topics.exclude = .*\n") == []
+
+
 def test_patterns_of_groups() -> None:
     config = mirror("A->B.groups = app-*, later.*\ngroups.exclude = test, nobody\n")
     assert [str(one) for one in idle_groups(config.flows[0], ["app-1", "test-2"], config.places)] == [
@@ -39,6 +52,25 @@ def test_patterns_of_groups() -> None:
         "line 5: A->B.groups: pattern 'later.*' matches no consumer group of cluster 'A'; one that comes is mirrored",
         "line 6: groups.exclude: pattern 'test' matches no consumer group of cluster 'A'; did you mean test.*?",
     ]
+
+
+@pytest.mark.parametrize("pattern", [".*", ".+", "(?s).*"])
+def test_a_pattern_of_all_names_is_never_told(pattern: str) -> None:
+    config = mirror(f"A->B.groups = {pattern}\ntopics = {pattern}\n")
+    (flow,) = config.flows
+    assert [*idle_groups(flow, [], config.places), *idle_topics(flow, [], config.places)] == []
+
+
+@pytest.mark.parametrize("listed", [Listed([], loading=True), Listed([], {1: "away"})])
+async def test_nothing_is_told_of_groups_that_a_broker_has_not_loaded(
+    listed: Listed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def list_groups(_groups: KafkaGroups) -> Listed:
+        return listed
+
+    monkeypatch.setattr(KafkaGroups, "list_groups", list_groups)
+    config = mirror("groups = app\n")
+    assert await source_groups(Silent(), config.flows[0], config.places) is None  # type: ignore[arg-type]
 
 
 class Silent:

@@ -92,3 +92,29 @@ def test_a_broken_unicode_escape_is_refused_as_java_does() -> None:
         read("x=1\na=\\u12")
     assert str(caught.value).startswith("mm2.properties:2: a: a \\u without four hex digits")
     assert read(r"a=\\u12").get("a") == r"\u12"
+
+
+@pytest.mark.parametrize("equals", [" = ", "="])
+def test_a_backslash_that_takes_the_next_setting_into_its_value_is_told(equals: str) -> None:
+    text = f"a->b.topics = orders.*, \\\nb->a.enabled{equals}true\nx = 1\n"
+    (trap,) = parse_properties(text, "f").traps
+    assert str(trap) == (
+        "line 1: a->b.topics: the backslash at the end of line 1 makes line 2 a part of the value, and so"
+        " b->a.enabled is not set; remove the backslash"
+    )
+
+
+def test_a_backslash_before_a_comment_or_a_blank_line_is_not_told() -> None:
+    assert parse_properties("a.topics = x, \\\n  y.z, \\\n\nb = 1\n", "f").traps == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'a.sasl.jaas.config = org.apache.PlainLoginModule required \\\n  username="u" \\\n  password="p.q=r";\n',
+        "topics = orders.*, \\\n  clicks.*\n",
+        "a.key = x \\\n  https://h/a?b.c=d\n",
+    ],
+)
+def test_a_value_over_several_lines_is_no_trap(text: str) -> None:
+    assert parse_properties(text, "f").traps == ()

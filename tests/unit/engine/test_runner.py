@@ -10,6 +10,8 @@ import pytest
 from engine import runner
 from engine.config import read_config
 from engine.core.position import encode_value
+from engine.errors import BrokerUnreachable
+from engine.flow import patience
 from engine.kafka import flow_clusters
 from engine.kafka.identity import ClusterIdentity
 from engine.kafka.positions import PositionsRead
@@ -51,11 +53,14 @@ A->B.enabled = true
     assert [one.state for one in copier.progress().lanes] == ["stopped"]
 
 
+CONFIG = "clusters = A, B\nA.bootstrap.servers = h:1\nB.bootstrap.servers = h:2\nA->B.enabled = true\nA->B.topics = t\n"
+
+
 class Client:
     """A client of a cluster that answers when a test says so."""
 
     def __init__(self, alias: str, cluster_id: str) -> None:
-        self.alias = alias
+        self.alias, self.nodes = alias, tuple[int, ...]()
         self.identity = ClusterIdentity(alias)
         self.identity.admit(cluster_id, "h:1")
         self.opened, self.answers = asyncio.Event(), asyncio.Event()
@@ -88,10 +93,7 @@ async def test_it_opens_both_clusters_at_once_and_copies_nothing_between_others(
     monkeypatch.setattr(flow_clusters, "read_positions", read_positions)
     monkeypatch.setattr(runner, "shortest_expiry_s", shortest_expiry_s)
     monkeypatch.setattr(runner, "client_for", lambda cluster, _client_id: clients[cluster.alias])
-    text = (
-        "clusters = A, B\nA.bootstrap.servers = h:1\nB.bootstrap.servers = h:2\nA->B.enabled = true\nA->B.topics = t\n"
-    )
-    config = read_config(parse_properties(text, "mm2.properties"))
+    config = read_config(parse_properties(CONFIG, "mm2.properties"))
     copier = Copier(config, config.flows[0], copier_id="copier-1", deployment_id="d")
     async with asyncio.timeout(60), asyncio.TaskGroup() as group:
         running = group.create_task(copier.run())
@@ -103,5 +105,40 @@ async def test_it_opens_both_clusters_at_once_and_copies_nothing_between_others(
             await asyncio.sleep(0.005)
         assert "this is cluster three" in copier.progress().waits_for
         assert "were written for cluster one" in copier.progress().waits_for
+        await copier.drain()
+        await running
+
+
+async def test_a_broker_that_does_not_say_when_it_forgets_does_not_hold_the_copy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked = list[object]()
+
+    async def read_positions(_client: object, _topic: str) -> PositionsRead:
+        return PositionsRead([], complete=True)
+
+    async def shortest_expiry_s(client: object) -> None:
+        asked.append(client)
+        if len(asked) == 1:
+            raise BrokerUnreachable("h:1", "refused")
+        await asyncio.Event().wait()
+
+    async def at_once(_attempt: int) -> None:
+        await asyncio.sleep(0)
+
+    clients = {"A": Client("A", "one"), "B": Client("B", "two")}
+    for client in clients.values():
+        client.answers.set()
+    monkeypatch.setattr(flow_clusters, "read_positions", read_positions)
+    monkeypatch.setattr(runner, "shortest_expiry_s", shortest_expiry_s)
+    monkeypatch.setattr(patience, "pause", at_once)
+    monkeypatch.setattr(runner, "client_for", lambda cluster, _client_id: clients[cluster.alias])
+    config = read_config(parse_properties(CONFIG, "mm2.properties"))
+    copier = Copier(config, config.flows[0], copier_id="copier-1", deployment_id="d")
+    assert not copier.progress().is_open
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        running = group.create_task(copier.run())
+        while not (copier.progress().is_open and len(asked) == 2):  # noqa: ASYNC110 - nobody is told
+            await asyncio.sleep(0.005)
         await copier.drain()
         await running

@@ -8,7 +8,15 @@ from tests.unit.engine.config_files import mirror
 
 
 def test_spark_is_off_unless_the_file_says_otherwise() -> None:
-    assert mirror().spark == SparkConfig(on=False, executors=2, cores=1, memory_bytes=1024**3)
+    assert mirror().spark == SparkConfig(on=False, executors=1, cores=2, memory_bytes=1024**3)
+
+
+def test_who_says_how_many_executors_gets_them_with_one_core_each() -> None:
+    assert (
+        mirror("raymirror.spark.executors = 2\n").spark.executors,
+        mirror("raymirror.spark.executors = 2\n").spark.cores,
+    ) == (2, 1)
+    assert mirror("raymirror.spark.executor.cores = 4\n").spark.executors == 1
 
 
 def test_where_spark_has_a_storage_copiers_write_samples_unless_the_file_says_otherwise() -> None:

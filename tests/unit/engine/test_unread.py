@@ -24,7 +24,11 @@ def test_all_that_is_refused_is_named_at_once() -> None:
     with pytest.raises(ConfigError) as caught:
         mirror(f"A->B.grups = x\n{FILTER}")
     assert caught.value.line == 5
-    for part in ("did you mean A->B.groups?", "line 6: A->B.topic.filter.class: ", "raymirror.unsupported = warn"):
+    for part in (
+        "did you mean A->B.groups?",
+        "  mm2.properties:6: A->B.topic.filter.class: ",
+        "raymirror.unsupported = warn",
+    ):
         assert part in str(caught.value)
 
 

@@ -160,3 +160,10 @@ def test_an_approximate_checkpoint_goes_by_mm2s_filter() -> None:
     assert not tells(known, Told(120, 49), exact=False)
     assert tells(known, Told(120, 51), exact=False)
     assert tells(known, Told(99, 20), exact=False)
+
+
+@pytest.mark.parametrize(
+    ("span", "target"), [(None, 120), ((0, 150), 120), ((0, 110), 110), ((130, 150), 130), ((140, 140), 140)]
+)
+def test_a_checkpoint_is_held_within_the_log(span: tuple[int, int] | None, target: int) -> None:
+    assert Told(20, 120, "m").within(span) == Told(20, target, "m")

@@ -153,3 +153,19 @@ def test_a_kept_job_that_fails_has_told_what_it_told() -> None:
     book.take(JobLine(job_id=run, job="probe", state=JobState.RUNNING, told=1), b"half", 1.0)
     book.hear(told(run, JobState.FAILED, "why"), 2.0)
     assert (state_of(book), book.report("a")) == (JobState.WAITING, b"half")
+
+
+def test_it_is_steady_while_all_that_runs_runs_for_ever() -> None:
+    book = book_with("a")
+    book.keep("a")
+    assert not book.is_steady, "it has not begun"
+    begin(book)
+    assert book.is_steady
+    book.add("b", "probe", b"t")
+    assert not book.is_steady, "somebody may wait for this one"
+    (run,) = begin(book)
+    assert not book.is_steady
+    book.hear(told(run, JobState.FAILED, "why"), 1.0)
+    assert book.is_steady
+    book.cancel("a")
+    assert not book.is_steady

@@ -10,10 +10,11 @@ import pytest
 from actors import config_ref
 from actors.spark import host as host_module
 from actors.spark.host import SparkHostShell
-from actors.spark.session import SessionTerms, placement
+from actors.spark.session import SessionTerms, java_sizes, placement
 from actors.spark.status import HostSpec, HostStatus
 from deploy.local.errors import ClusterError
 from engine.jobs.runner import JobState
+from engine.settings import SparkConfig
 from tests.harness.eventually import until_equal
 from tests.unit.engine.config_files import BASE
 
@@ -173,6 +174,18 @@ async def test_executors_that_stay_away_are_an_end(stage: Stage, monkeypatch: py
     stage.session.has = 0
     await until_equal(stage.state, "broken")
     assert "no executor is left" in (await stage.status()).reason
+
+
+def test_only_executors_have_javas_second_compiler() -> None:
+    sizes = java_sizes(SparkConfig(on=True))
+    assert {name for name, options in sizes.items() if "TieredStopAtLevel=1" in options} == {
+        "spark.driver.extraJavaOptions",
+        "spark.ray.raydp_app_master.extraJavaOptions",
+    }
+    assert all(options.startswith("-XX:+IgnoreUnrecognizedVMOptions --add-opens") for options in sizes.values())
+    assert sizes["spark.executor.extraJavaOptions"].endswith(" -XX:+UseSerialGC -Xmn64m")
+    large = java_sizes(SparkConfig(on=True, cores=8))["spark.executor.extraJavaOptions"]
+    assert "Serial" not in large
 
 
 def test_everything_of_rays_goes_where_java_is_and_executors_to_a_named_node() -> None:

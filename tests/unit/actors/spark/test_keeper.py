@@ -5,6 +5,7 @@ import asyncio
 import msgspec
 import pytest
 
+from actors.spark.activity import INTERVAL_S
 from actors.spark.keeper import (
     PAUSES_S,
     REFUSED_S,
@@ -17,6 +18,7 @@ from actors.spark.keeper import (
     SparkKeeper,
     SparkOff,
 )
+from actors.spark.kept import lag_job
 from actors.spark.status import HostStatus, SparkNews, SparkState
 from engine.core.event_base import Event
 from engine.core.progress_events import RpoBreached
@@ -24,6 +26,7 @@ from engine.jobs.runner import JobLine, JobState
 from engine.jobs.table import UnknownJob
 from policies.model import FlowName
 from tests.harness.eventually import until_equal
+from tests.unit.actors.spark.test_activity import lane as a_lane
 
 
 class FakeHost:
@@ -33,6 +36,7 @@ class FakeHost:
         self.tells: HostStatus | Exception = HostStatus()
         self.runs: dict[str, bytes] = {}
         self.cancelled: list[str] = []
+        self.woken: list[str] = []
         self.closed = self.killed = False
         self.refuses = ""
         self.told: list[Event] = []
@@ -49,6 +53,9 @@ class FakeHost:
 
     async def cancel(self, job_id: str) -> None:
         self.cancelled.append(job_id)
+
+    async def wake(self, job_id: str) -> None:
+        self.woken.append(job_id)
 
     async def report(self, job_id: str) -> bytes | None:
         return b"report of " + job_id.encode()
@@ -368,3 +375,28 @@ async def test_a_job_that_runs_all_the_time_begins_again() -> None:
 def test_a_status_crosses_processes() -> None:
     status = Stage().keeper.status()
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(status), type=type(status)) == status
+
+
+async def test_the_lag_history_of_an_active_flow_is_woken() -> None:
+    stage = Stage()
+    moving, still = FlowName("A", "B"), FlowName("B", "A")
+    for flow in (moving, still):
+        stage.keeper.keep(lag_job(flow), "lag", b"t")
+    lanes = [msgspec.structs.replace(a_lane(), records=1)]
+
+    def pass_time() -> None:
+        stage.now_s += INTERVAL_S
+        stage.keeper.note_activity([(moving, lanes), (still, [])])
+
+    pass_time()
+    await stage.steps(2)
+    stage.host.ready()
+    await stage.steps(2)
+    assert stage.host.woken == [], "nothing runs before the host is ready, so nothing idles"
+    pass_time()
+    await stage.steps()
+    assert stage.host.woken == ["lag A->B.1"]
+    await stage.steps()
+    pass_time()
+    await stage.steps()
+    assert stage.host.woken == ["lag A->B.1"], "it has copied nothing since"

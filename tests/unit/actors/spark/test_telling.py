@@ -1,11 +1,15 @@
 """What the supervisor says of Spark: state in its status, changes as events of every flow, copying untouched."""
 
+from collections.abc import Iterable
+
 import pytest
 
 from actors.events import pack, spark_event, unpack
 from actors.spark.status import SparkNews, SparkState, SparkStatus
 from engine.core.event_base import Event
+from engine.core.progress import LaneProgress
 from engine.core.progress_events import RpoBreached
+from policies.model import FlowName, TopicPartition
 from tests.unit.actors.fakes import FLOW, Clock, FakeFleet, make
 
 
@@ -16,9 +20,13 @@ class FakeKeeper:
         self.tells = SparkStatus(state=SparkState.IDLE)
         self.news: list[SparkNews] = []
         self.events: list[Event] = []
+        self.watched: dict[FlowName, list[TopicPartition]] = {}
 
     def status(self) -> SparkStatus:
         return self.tells
+
+    def note_activity(self, flows: Iterable[tuple[FlowName, Iterable[LaneProgress]]]) -> None:
+        self.watched = {flow: [lane.lane for lane in lanes] for flow, lanes in flows}
 
     def take_news(self) -> tuple[SparkNews, ...]:
         news = tuple(self.news)
@@ -37,6 +45,7 @@ def test_state_and_reason_are_in_the_status_and_changes_are_events() -> None:
     supervisor.step()
     assert supervisor.status().spark.state is SparkState.IDLE
     spark.tells = SparkStatus(state=SparkState.REFUSED, reason="no Java")
+    assert spark.watched == {FLOW: []}
     spark.news = [SparkNews("failed", "no Java")]
     supervisor.step()
     supervisor.step()

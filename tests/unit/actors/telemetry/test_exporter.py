@@ -145,6 +145,7 @@ async def test_health_is_a_supervisor_that_steps(monkeypatch: pytest.MonkeyPatch
     [
         ({}, (200, "ok\n")),
         ({"phase": "starting"}, (503, "the mirror is starting\n")),
+        ({"phase": "waiting", "flows": (flow_status(waiting_for="A"),)}, (503, "A->B waits for A\n")),
         ({"flows": (flow_status(waiting_for="a copier"),)}, (503, "A->B waits for a copier\n")),
         ({"flows": (flow_status(waiting_for="a copier", desired=Desired.PAUSED),)}, (200, "ok\n")),
     ],

@@ -57,16 +57,15 @@ class Played:
         """Every run known now is durable."""
         self.lane.on_position_durable(self.lane.plan_version)
 
-    def take(self, *, max_batch_bytes: int = 1 << 20, batches: int = 100, late: bool = False) -> int:
+    def take(self, *, max_batch_bytes: int = 1 << 20, batches: int = 100, late: bool = False) -> None:
         """Fetch whatever the source has, `late`: its replica with a late cleaner."""
         fetched, aborted = self.source.fetch(self.lane.fetch_offset, batches, late=late)
         buffer, shares = bytearray(fetched), Shares()
         self.shares.append(shares)
         view, limit = memoryview(buffer), max_batch_bytes
         work = work_for(self.lane, view, 0, len(view), aborted=aborted, max_batch_bytes=limit)
-        epoch = take_in(self.lane, work, shares)
+        take_in(self.lane, work, shares)
         shares.release()
-        return epoch
 
     def feed(self, *counts: int) -> None:
         """Write batches of so many records at the source and fetch them."""

@@ -22,6 +22,7 @@ from engine.core.states import State
 from engine.core.stored_tail import last_counted, read_stored_tail, undone_from
 from engine.core.tail_end import from_end
 from engine.core.transaction import CommittedPositions, Stage, Step
+from engine.core.vacancy import is_vacant, may_be_vacant, stands_as_left
 from engine.wire.batch import read_header
 from engine.wire.records import reencode
 from policies.model import FlowName, LaneName, TopicPartition
@@ -69,6 +70,8 @@ class Owner:
         self.max_batch_bytes = LARGE
         self.gone = self.woken = False
         self._stored: Position | None = None
+        self._before: tuple[Position | None, int] | None = None
+        self.alone = False
         if watches:
             self.todo = [self._read_position, self._watch_or_acquire]
         else:
@@ -99,10 +102,9 @@ class Owner:
     def acquire(self, *, again: bool) -> None:
         self.todo = [
             *([self._check] if again else []),
+            lambda: self._look_before(again=again),
             self._init,
-            lambda: self._mark(self.world.target),
-            lambda: self._mark(self.world.positions),
-            lambda: self._mark(self.world.blocks),
+            *(lambda log=log: self._mark(log) for log in (self.world.target, self.world.positions, self.world.blocks)),
             self._read_position,
             self._read_tail,
         ]
@@ -110,10 +112,21 @@ class Owner:
     def _check(self) -> None:
         self._read_position()
 
+    def _look_before(self, *, again: bool) -> None:
+        """Look for an owner before there is an epoch; one that was woken takes what it read before it watched."""
+        stored, end = self._stored if self.woken else self.world.stored(), self.world.target.end
+        fresh = self.epoch < 0 and not (again or self.atomic)
+        self._before = (stored, end) if fresh and may_be_vacant(stored, end) else None
+        self.alone = False
+
     def _init(self) -> None:
         self.epoch = self.world.coordinator.init()
         if self.epoch < 0:
             self.todo.insert(0, self._init)
+        elif self._before is not None and is_vacant(self._before[0], PRODUCER_ID, self.epoch, self._before[1]):
+            self.world.count("first taken without a barrier" if self._before[0] is None else "left without a barrier")
+            self.alone = True
+            del self.todo[:3]
 
     def _mark(self, log: TargetLog) -> None:
         if log.marker(PRODUCER_ID, self.epoch) != NONE:
@@ -145,7 +158,13 @@ class Owner:
             assert isinstance(read, Found), read
             found = read
             self._know_from_end(stored, batches, found)
-        return self.own(found.source_next, self.epoch, 0, barrier_done=True, known=resumed_map(stored, found, 1))
+        if self.alone and not (
+            is_vacant(stored, PRODUCER_ID, self.epoch, log.end) and stands_as_left(stored, found, log.end)
+        ):
+            self.world.count("not as it was left")
+            return self.acquire(again=True)
+        known = resumed_map(stored, found, 1)
+        return self.own(found.source_next, self.epoch, 0, barrier_done=not self.alone, known=known)
 
     def _know_from_end(self, stored: Position, batches: tuple[TailBatch, ...], found: Found) -> None:
         """Whatever part of the tail tells the rest of it must tell it right."""
@@ -181,6 +200,7 @@ class Owner:
                 atomic=self.atomic,
             ),
             barrier_done=barrier_done,
+            alone=self.alone,
         )
 
     def leave(self) -> None:

@@ -34,6 +34,8 @@ class World:
     In every third world some records are so old that a restarted broker forgets their producer, and its fence: there,
     an owner that is replaced sends nothing more (its lease has run out), although what it sent may still arrive.
 
+    In every seventh world owners are replaced within their first steps: nobody has written a position by then.
+
     In two worlds of five the source has a replica whose cleaner is late, and any fetch may be answered by it (KIP-392,
     or a new leader): records that one answer did not have, the next may have. There owners die more often.
     """
@@ -43,10 +45,12 @@ class World:
         self.aged = seed % 3 == 1
         self.source = SourceLog()
         self.replicas_differ = seed % 5 < 2
+        self.hasty = 60 if seed % 7 == 3 else 0
+        """Steps in which owners are replaced early."""
         self.most_kills = 12 if self.replicas_differ else 5
         self.target, self.positions, self.blocks = TargetLog(), TargetLog(), TargetLog()
         self.ghosts: list[tuple[TargetLog, deque[bytes]]] = []
-        self.epoch = 0
+        self.epoch = -1
         self.clock = 0
         self.transactions = seed % 4
         """0 and 2: none; 1: every owner copies in transactions; 3: some do."""
@@ -64,7 +68,7 @@ class World:
         self.owners.append(first)
         # Without a barrier, near the wrap: what a broker without producer state accepts. Transactions need the barrier.
         if seed % 3 == 0 and not first.atomic:
-            sequence = SPAN - 1 - self.random.randrange(12)
+            sequence, self.epoch = SPAN - 1 - self.random.randrange(12), 0
             first.own(0, 0, sequence, barrier_done=False)
 
     def count(self, what: str) -> None:
@@ -189,6 +193,9 @@ class World:
     def step(self) -> None:
         self.clock += self.random.random() < 0.05
         owner = self.random.choice(self.owners)
+        self.hasty = max(0, self.hasty - 1)
+        if self.hasty and self.kills < 4 and self.random.random() < 0.1:
+            self._replace(owner)
         roll = self.random.random()
         if roll < 0.10:
             self._produce()
@@ -232,7 +239,7 @@ class World:
 
     def _trouble(self, owner: Owner) -> None:
         random = self.random
-        match random.randrange(24 if self.replicas_differ else 15):
+        match random.randrange(26 if self.replicas_differ else 17):
             case 0:
                 owner.data.cut(lost=random.random() < 0.5)
                 owner.lane.rewind()
@@ -260,10 +267,13 @@ class World:
                 self.coordinator.time_out()
             case 14:
                 owner.lane.rewind()
-            case dies if dies >= 15 and self.kills < self.most_kills and owner.lane.wants_fetch:
+            case 15 | 16 if self.kills < self.most_kills:
+                self._hand_over(owner)
+            case dies if dies >= 17 and self.kills < self.most_kills and owner.lane.wants_fetch:
                 self._rewind_and_die(owner)
-            case 9 if owner.fenced and owner.epoch == self.epoch and not owner.todo:
-                self.target.marker(PRODUCER_ID, owner.epoch)
+            case 9 if (owner.fenced or owner.alone) and owner.epoch == self.epoch and not owner.todo:
+                if not owner.alone:
+                    self.target.marker(PRODUCER_ID, owner.epoch)
                 self.positions.marker(PRODUCER_ID, owner.epoch)
                 self.blocks.marker(PRODUCER_ID, owner.epoch)
             case 10:
@@ -284,6 +294,19 @@ class World:
             if owner.gone or self._advance(owner):
                 break
         self.calm = False
+
+    def _hand_over(self, owner: Owner) -> None:
+        """Let an owner leave, if it gets so far: mostly in peace, and sometimes it goes on without knowing."""
+        owner.lane.paused = False
+        owner.lane.drain()
+        self.calm = self.random.random() < 0.7
+        for _ in range(self.random.randint(0, 60)):
+            self.clock += 1
+            if owner.gone:
+                break
+            (self._traffic if self.random.random() < 0.8 else self._duty)(owner)
+        self.calm = False
+        self._replace(owner)
 
     def _rewind_and_die(self, owner: Owner) -> None:
         """Let an owner read again what it had not sent, append some of it, and die before its next position."""
@@ -324,6 +347,9 @@ class World:
         for owner in self.owners:
             if owner is not newest and not owner.gone:
                 owner.leave()
+        if newest.lane.trail.left:
+            newest.leave()
+            newest = Owner(self, newest.assignment_epoch + 1, watches=False)
         newest.lane.paused = newest.lane.draining = False
         for _ in range(3000):
             while self.ghosts:

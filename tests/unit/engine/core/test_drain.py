@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from engine.core.drain import Ends, absent_lanes, is_waited_for, judged, records_left, undrained
+from engine.core.drain import Ends, absent_lanes, is_waited_for, judged, records_left, uncounted, undrained
 from engine.core.progress import IN_QUARANTINE, LaneProgress
 from policies.model import TopicPartition
 from tests.unit.actors.fakes import lane_progress, lanes
@@ -57,6 +57,17 @@ def test_what_came_when_all_was_copied_is_told_apart() -> None:
 
 def test_a_source_that_ends_below_what_was_copied_of_it_is_not_drained() -> None:
     assert why(lane(10), Ends(ends={LANE: 7})).startswith("the source ends at 7, below what was copied (10)")
+
+
+def test_heartbeats_do_not_count() -> None:
+    (beats,) = lanes("heartbeats", 1)
+    ends = Ends(ends={LANE: 10, beats.source: 12})
+    rows = judged([lane(), lane_progress(beats, source_next=9)], {}, KNOWN, ends, lambda topic: topic == "heartbeats")
+    assert [(row.topic, row.drained, row.heartbeats) for row in rows] == [
+        ("a", True, False),
+        ("heartbeats", False, True),
+    ]
+    assert (undrained(rows), records_left(rows), uncounted(rows)) == ({}, 0, [rows[1]])
 
 
 def test_an_end_that_nobody_tells_is_never_reached() -> None:

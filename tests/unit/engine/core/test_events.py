@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.core import commit_events, config_events, events, progress_events, proof_events
-from engine.core.events import AnyEvent, LaneEvent
+from engine.core import commit_events, config_events, events, progress_events, proof_events, recovery_events
+from engine.core.events import AnyEvent, LaneEvent, StartDoubt
 from policies.model import FlowName, TopicPartition
 
 LANE = TopicPartition("orders", 3)
@@ -35,7 +35,7 @@ KINDS = typing.get_args(AnyEvent)
 def test_the_union_holds_every_event() -> None:
     leaves = {
         kind
-        for module in (events, commit_events, config_events, progress_events, proof_events)
+        for module in (events, commit_events, config_events, progress_events, proof_events, recovery_events)
         for kind in vars(module).values()
         if isinstance(kind, type) and issubclass(kind, events.Event) and not kind.__subclasses__()
     }
@@ -46,8 +46,11 @@ def test_the_union_holds_every_event() -> None:
 def test_an_event_speaks_of_its_place_and_survives(kind: type[AnyEvent]) -> None:
     event = example(kind)
     text = event.text()
-    assert text.startswith(f"{LANE}: " if isinstance(event, LaneEvent) else "some reason: ")
-    assert text.startswith(f"{event.about}: ")
+    if isinstance(event, StartDoubt):
+        assert text == event.about == "some reason", "a sentence of its own"
+    else:
+        assert text.startswith(f"{LANE}: " if isinstance(event, LaneEvent) else "some reason: ")
+        assert text.startswith(f"{event.about}: ")
     assert event.severity in ("info", "warning", "error")
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(event), type=AnyEvent) == event
 

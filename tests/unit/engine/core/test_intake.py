@@ -80,7 +80,8 @@ def test_markers_aborted_and_emptied_batches_are_skipped() -> None:
     played = Played()
     played.source.aborted_data(2, 7)
     played.source.data(2, holes=frozenset({0, 1}))
-    assert played.take() == LEADER_EPOCH
+    played.take()
+    assert played.lane.source_leader_epoch == LEADER_EPOCH
     assert (played.lane.source_next, played.lane.skipped, played.lane.idle) == (5, 3, True)
 
 
@@ -117,7 +118,8 @@ def test_a_corrupt_batch_is_not_queued_and_what_stood_before_it_is() -> None:
 
 def test_no_batch_at_all_has_no_epoch() -> None:
     played = Played()
-    assert played.take() == -1
+    played.take()
+    assert played.lane.source_leader_epoch == -1
 
 
 def _long(played: Played) -> tuple[memoryview, Work, LongWork, Shares]:
@@ -144,7 +146,8 @@ def test_long_work_goes_on_behind_what_was_queued_and_perhaps_sent(monkeypatch: 
     assert read_header(sent.payload, 0).base_sequence == 0, "its bytes are ours by now"
     sifted = sift_all(work.behind(long.at, played.lane.fetch_offset))
     assert sifted.error is None
-    assert queue(played.lane, work, sifted.steps, shares) == LEADER_EPOCH
+    queue(played.lane, work, sifted.steps, shares)
+    assert played.lane.source_leader_epoch == LEADER_EPOCH
     assert played.lane.position.runs == ((0, 0), (2, 5), (5, 9)), "the transaction that was rolled back is over"
     assert played.lane.fetch_offset == played.source.end
 

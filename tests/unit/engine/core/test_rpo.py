@@ -40,6 +40,13 @@ def test_a_source_that_has_been_silent_for_long_leaves_what_was_last_seen() -> N
     assert found == TopicRpo(topic="a", partitions=1, records=4, seconds=10.0, known=False)
 
 
+def test_a_lane_that_nobody_copies_is_no_second_behind_an_end_that_it_has_reached() -> None:
+    (found,) = rpo_of([at(0, 10, -1), at(1, 8, -1)], ends(10, 8), 90_000)
+    assert found == TopicRpo(topic="a", partitions=2, records=0, seconds=0.0, known=True)
+    (found,) = rpo_of([at(0, 10, -1), at(1, 7, -1)], ends(10, 8), 90_000)
+    assert (found.records, found.seconds) == (1, -1.0)
+
+
 def test_what_was_never_seen_is_unknown() -> None:
     (found,) = rpo_of([at(0, -1, -1), at(1, 5, 5)], {}, 90_000)
     assert (found.records, found.seconds, found.known) == (-1, -1.0, False)

@@ -42,8 +42,8 @@ def lane_name(partition: int) -> LaneName:
 class Stage:
     """Two clusters with some partitions of topic t, and a copier between them."""
 
-    def __init__(self, partitions: int = 1) -> None:
-        self.a, self.b = FakeCluster("A"), FakeCluster("B")
+    def __init__(self, partitions: int = 1, make: Callable[[str], FakeCluster] = FakeCluster) -> None:
+        self.a, self.b = make("A"), make("B")
         self.sources: list[SourceLog] = [self.a.source("t", index) for index in range(partitions)]
         self.targets: list[TargetLog] = [self.b.target("A.t", index) for index in range(partitions)]
         self.positions = self.b.target(POSITIONS)
@@ -70,6 +70,11 @@ class Stage:
 
     def whole(self, partition: int = 0) -> bool:
         return self.copied(partition) == self.sources[partition].wanted()
+
+    def written_down(self, partition: int = 0) -> bool:
+        """Whether all records are answered for, and the position behind them is durable; the target has them before."""
+        driver = self.driver(partition)
+        return driver.lane.source_next == self.sources[partition].end and driver.positions.settled
 
     def take_away(self, partition: int = 0) -> None:
         """Somebody else takes the lane's producer id at a newer epoch, and puts up a barrier."""

@@ -230,6 +230,28 @@ async def test_a_topic_that_is_not_there_or_not_led_is_said(
     async with asyncio.TaskGroup() as tasks:
         task = tasks.create_task(stage.reader.run())
         await until(lambda: why in stage.reader.why_not)
+        assert stage.reader.not_there == (not partitions)
+        task.cancel()
+
+
+async def test_a_topic_that_comes_with_the_first_commit_is_read_soon(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        waits.append(seconds)
+        if len(waits) == 20:
+            stage.cluster.leader = before
+        await asyncio.sleep(0)
+
+    monkeypatch.setattr(commit_reader, "pause", pause)
+    before, stage.cluster.leader = stage.cluster.leader, {}
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(stage.reader.run())
+        await until(lambda: not stage.reader.why_not)
+        assert not stage.reader.not_there
+        assert max(waits[:20]) <= 5.0
         task.cancel()
 
 

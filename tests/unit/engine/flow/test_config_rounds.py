@@ -78,6 +78,7 @@ async def test_a_flow_that_is_not_ours_is_not_even_looked_at() -> None:
 async def test_each_kind_has_its_own_time() -> None:
     stage, asked = Stage(), list[str]()
     stage.source.put("orders")
+    stage.target.put("A.orders")
     stage.source.before = asked.append
     made = rounds(stage, configs_s=1e6)
     async with asyncio.TaskGroup() as group:
@@ -85,6 +86,29 @@ async def test_each_kind_has_its_own_time() -> None:
         await until(lambda: asked.count("acls") >= 4)
         task.cancel()
     assert asked.count("configs") == 1
+
+
+async def test_topics_that_are_copied_after_the_first_round_are_compared_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage, now, asked = Stage(), [0.0], list[str]()
+    monkeypatch.setattr(config_rounds, "now_s", lambda: now[0])
+    stage.source.put("orders", retention_ms="5")
+    stage.source.before = asked.append
+    made = ConfigRounds(RoundTerms(flow=FLOW, configs_s=600.0, acls_s=None), stage.sync)
+    rounds_at: list[float] = []
+    for second in range(700):
+        now[0], before = float(second), len(asked)
+        await made.tick()
+        rounds_at += [now[0]] if len(asked) > before else []
+    assert rounds_at == [0, 10, 30, 70, 150, 310, 630], "a topic that is never created costs a few rounds"
+    assert made.report.topics == 0
+    stage.target.put("A.orders")
+    now[0] = 1230.0
+    await made.tick()
+    assert (made.report.topics, stage.target.writes) == (1, ["A.orders: retention.ms=5"])
+    asked.clear()
+    now[0] = 1829.0
+    await made.tick()
+    assert asked == [], "nothing is missing: as often as the key says"
 
 
 async def test_nothing_asked_for_is_nothing_done() -> None:
@@ -183,8 +207,9 @@ async def test_clusters_that_are_away_are_trouble_and_told_when_it_lasts() -> No
         await until(lambda: stage.target.writes)
         await until(lambda: made.report.topics == 1)
         task.cancel()
-    failed, changed = made.take_events()
+    failed, again, changed = made.take_events()
     assert isinstance(failed, ConfigSyncFailed)
     assert (failed.part, "refused" in failed.first) == ("both clusters", True)
+    assert again.text() == "both clusters: configs and ACLs are kept in step again"
     assert isinstance(changed, TopicConfigsChanged)
     assert made.report.trouble == ""

@@ -28,10 +28,17 @@ def reads(name: str = "orders", principal: str = "User:ann", resource: int = Res
 class Stage:
     """Two clusters and the sync between them."""
 
-    def __init__(self, *, rules: ConfigRules | None = None, groups: GroupSelection | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        rules: ConfigRules | None = None,
+        groups: GroupSelection | None = None,
+        topics: str = "orders.*",
+        within_one: bool = False,
+    ) -> None:
         self.source, self.target = FakeSettings("A"), FakeSettings("B")
-        acls = AclRules(selection=TopicSelection(FLOW, DefaultNaming(), ["orders.*"]), groups=groups)
-        terms = ConfigSyncTerms(replication_factor=1, configs=rules or ConfigRules(), acls=acls)
+        acls = AclRules(selection=TopicSelection(FLOW, DefaultNaming(), [topics]), groups=groups)
+        terms = ConfigSyncTerms(replication_factor=1, configs=rules or ConfigRules(), acls=acls, within_one=within_one)
         self.sync = ConfigSync(terms, self.source, self.target)
 
     async def step(self, scope: Scope = ALL) -> list[str]:
@@ -59,6 +66,14 @@ async def test_all_is_brought_in_step_and_then_nothing_is_written() -> None:
     assert await stage.step() == []
     assert (await stage.sync.look(ALL)).changes == ()
     assert len(stage.target.writes) == written
+
+
+async def test_within_one_cluster_nothing_is_made_that_would_be_copied_again() -> None:
+    looping, plain = Stage(topics=".*", within_one=True), Stage(topics="orders.*", within_one=True)
+    for stage in (looping, plain):
+        stage.source.put("orders", 1)
+        assert await stage.step() == []
+    assert (looping.target.partitions, plain.target.partitions) == ({}, {"A.orders": 1})
 
 
 async def test_what_copies_are_to_have_is_worked_out_once_a_look(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -152,7 +152,7 @@ async def test_a_position_that_may_not_be_written_holds_its_lane_and_goes_later(
         stage.copier = stage.new_copier(msgspec.structs.replace(TERMS, commit_s=0.02))
     stage.assign()
     async with stage.running():
-        await until(lambda: stage.whole() and stage.driver().positions.settled)
+        await until(lambda: stage.whole() and stage.written_down())
         copied = len(stage.copied())
         stage.positions.denied = True
         stage.sources[0].vanish(3)  # what comes behind needs a position with a new run
@@ -176,7 +176,7 @@ async def test_what_needs_no_position_is_copied_while_none_may_be_written() -> N
     stage = stage_of(1)
     stage.assign()
     async with stage.running():
-        await until(lambda: stage.whole() and stage.driver().positions.settled)
+        await until(lambda: stage.whole() and stage.written_down())
         stage.positions.denied = True
         stage.sources[0].data(4)
         stage.a.grow()
@@ -196,7 +196,7 @@ async def test_a_map_and_positions_that_may_not_be_written_are_asked_for_at_a_st
     stage = stage_of(1)
     stage.assign()
     async with stage.running():
-        await until(lambda: stage.whole() and stage.driver().positions.settled)
+        await until(lambda: stage.whole() and stage.written_down())
         for _ in range(4):
             stage.sources[0].vanish(1)
             stage.sources[0].data(1)
@@ -231,7 +231,7 @@ async def test_a_fence_that_may_not_be_kept_alive_waits_for_the_right_only(code:
     stage.assign()
     barriers: list[str] = []
     async with stage.running():
-        await until(lambda: stage.whole(0) and stage.whole(1) and stage.driver(1).positions.settled)
+        await until(lambda: stage.whole(0) and stage.whole(1) and stage.written_down(1))
         stage.b.begun = barriers.append
         stage.b.fail = failing("keep alive", KafkaRefusal("transactional id", code, "no", "grant Write"), 3)
         if code == 47:

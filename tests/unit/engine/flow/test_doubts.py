@@ -50,8 +50,7 @@ class Cut(Stage):
 
     async def acknowledged(self) -> None:
         """Everything is copied, answered for, and written down."""
-        driver, end = self.driver(), self.sources[0].end
-        await until(lambda: driver.lane.source_next == end and driver.positions.settled)
+        await until(self.written_down)
 
     def more(self, partition: int = 0) -> None:
         self.sources[partition].data(2)
@@ -87,9 +86,7 @@ async def test_a_loss_that_is_filled_up_by_the_barriers_own_marker_is_seen() -> 
         await stage.fill()
         stage.sources[0].data(1)
         stage.a.grow()
-        await until(
-            lambda: stage.driver().lane.source_next == stage.sources[0].end and stage.driver().positions.settled
-        )
+        await until(stage.written_down)
         stage.lose(7)
         await until(lambda: stage.told(TargetCut))
         await until(stage.whole)
@@ -118,9 +115,7 @@ async def test_a_loss_beyond_what_this_epoch_wrote_is_rewound_by_the_map() -> No
     async with stage.running():
         await until(lambda: stage.state() is State.COPYING and stage.driver().positions.settled)
         stage.more()
-        await until(
-            lambda: stage.driver().lane.source_next == stage.sources[0].end and stage.driver().positions.settled
-        )
+        await until(stage.written_down)
         stage.lose(3)
         await until(lambda: stage.told(TargetCut))
         stage.more()

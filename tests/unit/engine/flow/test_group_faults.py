@@ -3,6 +3,7 @@
 import pytest
 
 from engine.core.events import GroupBrokerAway, GroupRefused
+from engine.core.recovery_events import WorksAgain
 from engine.errors import ConnectionLost
 from engine.flow import group_keeper
 from tests.fakes.group_pair import LANE, Pair
@@ -63,7 +64,8 @@ async def test_groups_of_a_broker_that_is_away_wait_and_the_others_go_on(pair: P
     await pair.keeper.step()
     assert pair.committed("a") == 20
     assert (pair.keeper.report.waiting, pair.keeper.report.away) == (0, {})
-    assert not pair.keeper.take_events()  # none of a group that was refused, or of one that is gone
+    (back,) = pair.keeper.take_events()  # none of a group that was refused, or of one that is gone
+    assert (type(back), back.about) == (WorksAgain, f"broker 3 of cluster '{alias}'")
     broken.away = {"a"}
     pair.source.put("a", {LANE: 30})
     for expected in (0, 1):  # another stretch of it
@@ -131,6 +133,7 @@ async def test_trouble_that_lasts_is_an_event_once(pair: Pair) -> None:
     await pair.keeper.open()
     await pair.keeper.step()
     assert pair.keeper.report.trouble == ""
+    assert [event.text() for event in pair.events(WorksAgain)] == ["consumer groups: mirrored again"]
     for _ in range(3):
         pair.keeper.trouble("again")
     assert len(pair.events(GroupRefused)) == 1

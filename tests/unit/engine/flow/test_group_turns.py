@@ -6,6 +6,7 @@ import pytest
 
 from engine.core.commit_records import UNTOLD
 from engine.core.events import CommitsNotRead
+from engine.core.recovery_events import WorksAgain
 from engine.errors import ConnectionLost
 from engine.flow import group_keeper
 from engine.flow.ports import GroupListing
@@ -189,9 +190,45 @@ async def test_a_keeper_that_cannot_read_polls_and_says_so_once(monkeypatch: pyt
     told.reader.why_not = ""
     await told.turn(5.0)
     assert told.pair.keeper.report.on_commit
+    (again,) = told.pair.events(WorksAgain)
+    assert again.text() == "consumer groups: commits are read as they are made again"
     told.reader.why_not = "again"
     for _ in range(20):
         await told.turn(5.0)
+    assert len(told.pair.events(CommitsNotRead)) == 1
+
+
+async def test_a_keeper_that_waited_for_its_clusters_says_nothing_before_reading_could_begin(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pair = Pair(refresh_s=900.0, checkpoints_s=5.0, commits_s=900.0, sweep_s=60.0)
+    pair.hold_clock(monkeypatch)
+    told = Told(pair)
+    told.reader.why_not = "not begun"
+    pair.now_s += 100.0  # the keeper was made, and a cluster did not answer for so long
+    await pair.keeper.open()
+    for _ in range(6):
+        await told.turn(5.0)
+    assert pair.events(CommitsNotRead) == []
+    await told.turn(5.0)
+    assert len(pair.events(CommitsNotRead)) == 1
+
+
+async def test_a_cluster_that_never_had_a_group_gets_no_warning_of_commits_that_nobody_made(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told = await Told.make(monkeypatch, groups=0, checkpoints_s=5.0, sweep_s=60.0, refresh_s=5.0)
+    told.reader.why_not, told.reader.not_there = "topic __consumer_offsets is not there", True
+    for _ in range(20):
+        await told.turn(5.0)
+    report = told.pair.keeper.report
+    assert (report.on_commit, report.polled_because, report.groups) == (False, "", 0)
+    assert told.pair.events(CommitsNotRead) == []
+    told.pair.source.put("g0", {LANE: 10})  # so the topic is there, and it is we who may not see it
+    for _ in range(20):
+        await told.turn(5.0)
+    report = told.pair.keeper.report
+    assert (report.polled_because, report.groups) == ("topic __consumer_offsets is not there", 1)
     assert len(told.pair.events(CommitsNotRead)) == 1
 
 

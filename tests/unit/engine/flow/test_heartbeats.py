@@ -9,6 +9,7 @@ import pytest
 from engine.clock import wall_ms
 from engine.core.events import AnyEvent, Mm2TopicFailed
 from engine.core.mm2_records import Heartbeat, decode_heartbeat
+from engine.core.recovery_events import WorksAgain
 from engine.errors import BrokerUnreachable, KafkaRefusal
 from engine.flow import heartbeats
 from engine.flow.heartbeats import Heartbeats
@@ -70,9 +71,10 @@ async def test_a_refusal_is_one_event_and_is_tried_again() -> None:
         stage.log.refuses = lambda key: False
         await until(lambda: stage.written() and not stage.beats.trouble)
         stage.log.refuses = lambda key: True
-        await until(lambda: len(stage.events) == 2)
-    event = stage.events[0]
+        await until(lambda: len(stage.events) == 3)
+    event, again, _ = stage.events
     assert isinstance(event, Mm2TopicFailed)
+    assert (again.about, again.text()) == (event.about, "heartbeats: records are written there again")
     assert (event.flow, event.topic, event.cluster) == (FlowName("A", "B"), "heartbeats", "A")
 
 
@@ -88,9 +90,10 @@ async def test_a_cluster_that_is_away_is_told_after_a_while(
     async with stage.running():
         await until(lambda: stage.events)
         stage.not_ready.clear()
-        await until(stage.written)
-    (event,) = stage.events
+        await until(lambda: len(stage.events) == 2)
+    event, again = stage.events
     assert str(failure) in event.text()
+    assert isinstance(again, WorksAgain)
 
 
 async def test_a_broker_that_goes_and_comes_back_is_no_event() -> None:

@@ -159,6 +159,17 @@ async def test_an_end_is_as_old_as_the_last_answer_that_told_it() -> None:
     assert [end.is_stale(2000, 5000) for end in (first, second, third)] == [False, True, True]
 
 
+async def test_an_answer_that_a_quota_emptied_says_nothing_of_any_end() -> None:
+    desk = Desk(1)
+    desk.inbox._meter = FlowMeter(wall=iter((0, 1000, 2000)).__next__)
+    async with running(desk):
+        desk.answer(one(0))
+        await turns()
+        desk.answer(throttle_s=3600.0)
+        await turns()
+    assert desk.drivers[0].end.at_ms == 1000
+
+
 async def test_lanes_without_room_or_without_a_target_are_not_asked_for() -> None:
     desk = Desk()
     desk.blocked = {desk.drivers[0]}

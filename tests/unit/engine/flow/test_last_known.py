@@ -1,11 +1,14 @@
 """What the topics of a target say of a flow that nobody copies."""
 
+import msgspec
 import pytest
 
+from engine.core.drain import Ends, judged
+from engine.core.map_runs import MapHead
 from engine.core.position import Position, encode_value
 from engine.core.position_keys import PositionKeys
 from engine.errors import BrokerUnreachable, ConnectionLost, OtherCluster
-from engine.flow.last_known import NO_MIRROR, LastKnown, NothingKnown, last_known, stored_state
+from engine.flow.last_known import NO_MIRROR, KnownLane, LastKnown, NothingKnown, last_known, stored_state
 from engine.state import DESIRED, DesiredState, StateCodec, state_topic
 from engine.wire.record import Record
 from engine.wire.records import encode_batch
@@ -62,6 +65,23 @@ async def test_the_last_position_of_each_partition_counts_and_says_when_it_was_w
     assert "cannot be read" in unreadable.reason
 
 
+async def test_a_position_counts_as_far_as_its_copy_is_there() -> None:
+    cluster, copy = FakeCluster("b"), TopicPartition("A.t", 0)
+    store(cluster, 0, ("t", 0, position(7)), ("u", 0, b'{"offset":4}'), at_ms=50)
+    ours, mm2 = (await known(cluster)).lanes
+    assert (ours.target_next, mm2.target_next) == (107, -1)
+    assert ours.held_against(Ends(ends={copy: 107})) == ours
+    assert mm2.held_against(Ends()) == mm2, "MM2 does not say where its copy ended"
+    for ends, why in (
+        (Ends(ends={copy: 106}), "its copy A.t-0 ends at 106, below what was copied (107): it lost records"),
+        (Ends(unknown={copy: "no leader"}), "whether its copy A.t-0 has all of it is not known: no leader"),
+        (Ends(), "its copy A.t-0 is not there any more"),
+    ):
+        less = ours.held_against(ends)
+        (row,) = judged([less.progress()], {}, Ends(), Ends(ends={ours.lane: 7}))
+        assert (less.source_next, row.drained, row.records, row.why) == (-1, False, -1, why)
+
+
 async def test_nothing_is_known_of_a_flow_without_positions_of_ours() -> None:
     cluster = FakeCluster("b")
     assert not (await known(cluster)).ours
@@ -111,3 +131,13 @@ async def test_the_state_is_read_without_taking_the_flow() -> None:
     found = (await stored_state(cluster, name))[DESIRED]
     assert isinstance(found, DesiredState)
     assert (found.state, log.end) == ("paused", before)
+
+
+def test_what_a_later_sync_tells_is_of_the_time_of_that_sync() -> None:
+    before = KnownLane(lane=TopicPartition("t", 0), target=TopicPartition("A.t", 0), source_next=7, at_ms=50, ours=True)
+    newer = before.gone_on(MapHead(1, 0, 9, 109, ()), 80)
+    assert (newer.source_next, newer.target_next, newer.at_ms) == (9, 109, 80)
+    assert before.gone_on(MapHead(1, 0, 7, 107, ()), 80) == before
+    assert before.gone_on(None, -1) == before
+    foreign = msgspec.structs.replace(before, ours=False)
+    assert foreign.gone_on(MapHead(1, 0, 9, 109, ()), 80) == foreign

@@ -152,7 +152,7 @@ async def test_a_sync_tells_what_no_position_does_yet() -> None:
     reader = stage.reader()
     async with stage.running():
         await stage.copied_all()
-        await until(lambda: stage.driver().positions.settled)
+        await until(stage.written_down)
         await reader.follow()
         stage.more(2)
         await stage.copied_all()
@@ -167,6 +167,18 @@ async def test_a_sync_tells_what_no_position_does_yet() -> None:
     await reader.follow()
     assert reader.head(LANE) not in (None, before)
     await stage.judge(reader)
+
+
+async def test_a_head_is_of_the_time_of_what_told_it() -> None:
+    stage = await played(3)
+    known = stage.stored().map_head
+    reader = stage.reader()
+    assert reader.head_ms(LANE) == -1
+    await reader.follow()
+    assert reader.head_ms(LANE) in {record.timestamp for record in stage.positions.records()}
+    stage.sync(encode_tail(msgspec.structs.replace(known, source_next=known.source_next + 1)))
+    await reader.follow()
+    assert reader.head_ms(LANE) == NOW_MS
 
 
 async def test_a_lane_has_begun_when_a_sync_says_so_before_its_position_can_be_read() -> None:
@@ -410,7 +422,7 @@ async def test_lanes_whose_map_cannot_be_read_have_no_answers_where_that_is_born
     reader = MapReader(terms, stage.b)
     async with stage.running():
         await stage.copied_all()
-        await until(lambda: stage.driver().positions.settled)
+        await until(stage.written_down)
         await reader.follow()
         assert reader.translate(LANE, 0).how is How.RUN
         topic = map_topic("A")

@@ -41,7 +41,7 @@ class Moving(Stage):
 
     async def filled(self) -> None:
         self.more()
-        await until(lambda: self.all_whole() and all(one.positions.settled for one in self.copier.drivers.values()))
+        await until(lambda: self.all_whole() and all(self.written_down(index) for index in range(len(self.sources))))
 
     @asynccontextmanager
     async def unanswered(self, how: str) -> AsyncIterator[None]:

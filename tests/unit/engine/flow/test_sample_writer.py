@@ -118,6 +118,7 @@ async def test_what_cannot_be_written_is_dropped_counted_and_told_once() -> None
     (sample,) = stage.written
     assert sample.all is not None
     assert (sample.at_ms, sample.all.dropped, stage.writer.trouble) == (3000, 6, "")
+    assert [type(event).__name__ for event in stage.events] == ["SamplesNotWritten", "WorksAgain"]
 
 
 async def test_it_begins_when_its_topic_can_be_made_and_goes_on_with_news() -> None:
@@ -128,7 +129,7 @@ async def test_it_begins_when_its_topic_can_be_made_and_goes_on_with_news() -> N
         while len(stage.written) < 3:
             stage.look(stage.latest.at_ms + 1 if stage.latest else 0)
             await asyncio.sleep(0.005)
-    assert [type(event) for event in stage.events] == [SamplesNotWritten]
+    assert [type(event).__name__ for event in stage.events] == ["SamplesNotWritten", "WorksAgain"]
 
 
 async def test_a_broker_that_refuses_is_told_too(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,11 +2,18 @@
 
 import asyncio
 
+import msgspec
+import pytest
+
 from engine.core.events import OwnershipLost
+from engine.core.position import Position, decode_value
 from engine.core.states import State
+from engine.flow import outbox
+from engine.flow.ports import Leader
 from policies.model import PartitionSet, TopicPartition
 from tests.fakes.brokers import turns
-from tests.unit.engine.flow.stage import FLOW, Stage, lane_name, until
+from tests.fakes.target_broker import FakeTargetBroker
+from tests.unit.engine.flow.stage import FLOW, POSITIONS, TERMS, Stage, lane_name, until
 
 
 def epochs(stage: Stage) -> dict[int, int]:
@@ -205,3 +212,101 @@ async def test_a_lane_that_is_gone_is_not_remembered_by_any_outbox() -> None:
         for door in routes._outboxes.values():
             assert (door.box._ready, door.box._gone, door.lanes) == ({}, set(), {})
         assert routes._ways == {}
+
+
+async def test_a_lane_that_had_failed_is_told_as_failed_by_a_copier_that_has_drained() -> None:
+    stage = Stage(2)
+    for source in stage.sources:
+        source.data(3)
+    stage.assign(epoch=1)
+    async with stage.running():
+        await until(stage.whole)
+        stage.driver().fail(
+            OwnershipLost(flow=FLOW, lane=lane_name(0).source, assignment_epoch=1, other_epoch=2, other_deployment="x")
+        )
+        await stage.copier.drain()
+        assert [lane.state for lane in stage.copier.progress().lanes] == ["failed", "stopped"]
+
+
+async def test_a_lane_whose_broker_keeps_silent_does_not_hold_the_others_of_its_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(outbox, "SILENT_S", 0.05)
+    stage = Stage(2)
+    stage.copier = stage.new_copier(msgspec.structs.replace(TERMS, drain_s=3600.0))
+    there = TopicPartition("A.t", 1)
+    stage.b.leader[there] = Leader(7, stage.b.leader[there].epoch, stage.b.leader[there].topic_id)
+    stage.assign()
+    async with stage.running(), asyncio.timeout(120):
+        await until(lambda: all(driver.positions.settled for driver in stage.copier.drivers.values()))
+        stage.b.mute.add(7)
+        for source in stage.sources:
+            source.data(3)
+        stage.a.grow()
+        await until(lambda: stage.whole(0) and stage.driver(1).lane.in_flight)
+        await stage.copier.release("s")
+        assert stage.copier.drivers == {}
+        stage.b.thaw(7)
+        stage.assign(epoch=2)
+        await until(lambda: stage.whole(0) and stage.whole(1))
+
+
+async def begin_silence(stage: Stage, group: asyncio.TaskGroup, *, drain_s: float) -> None:
+    """Run a copier whose positions' broker falls silent with a position on its way."""
+    positions = TopicPartition(POSITIONS, 0)
+    stage.b.leader[positions] = Leader(8, stage.b.leader[positions].epoch, stage.b.leader[positions].topic_id)
+    terms = msgspec.structs.replace(TERMS, drain_s=drain_s, request_timeout_s=0.5, flush_s=0.05)
+    stage.copier = stage.new_copier(terms)
+    stage.sources[0].data(3)
+    stage.assign()
+    group.create_task(stage.copier.run())
+    await until(lambda: stage.whole() and stage.driver().positions.settled)
+    stage.b.frozen.add(8)
+    stage.sources[0].data(3)
+    stage.a.grow()
+    await until(lambda: stage.driver().positions.writing)
+
+
+async def test_a_lane_that_was_released_does_not_send_its_position_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where no fence keeps it out it would be the newest one, and the next owner would go on from there."""
+    monkeypatch.setattr(outbox, "SILENT_S", 0.05)
+    monkeypatch.setattr(outbox, "_LOOK_S", 0.02)
+    stage = Stage()
+    stage.b.fenced = False
+    async with asyncio.timeout(120), asyncio.TaskGroup() as group:
+        await begin_silence(stage, group, drain_s=0.1)
+        before, connections = len(stage.positions.records()), len(stage.b.connections)
+        position, connect, may_connect = stage.driver().position_appender, stage.b.target_broker, asyncio.Event()
+
+        async def connect_when_told(node: int) -> FakeTargetBroker:
+            await may_connect.wait()
+            return await connect(node)
+
+        monkeypatch.setattr(stage.b, "target_broker", connect_when_told)
+        await stage.copier.release("s")
+        stage.b.frozen.discard(8)  # its connection was broken, not the broker: what was sent on it is lost
+        await until(lambda: position.stream._resend)
+        may_connect.set()
+        await until(lambda: len(stage.b.connections) > connections)
+        await turns(50)
+        stage.assign(epoch=2)  # over the same connections, behind what would have been sent
+        await until(lambda: len(stage.positions.records()) > before)
+        newer = [decode_value(record.value) for record in stage.positions.records()[before:]]
+        assert {one.assignment_epoch for one in newer if isinstance(one, Position)} == {2}
+        await stage.copier.drain()
+
+
+async def test_where_no_fence_parts_us_from_the_next_owner_a_silent_broker_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(outbox, "SILENT_S", 0.0)
+    stage = Stage()
+    stage.b.fenced = False
+    async with asyncio.timeout(120), asyncio.TaskGroup() as group:
+        await begin_silence(stage, group, drain_s=3600.0)
+        releasing = group.create_task(stage.copier.release("s"))
+        await asyncio.wait([releasing], timeout=0.3)
+        assert not releasing.done()
+        stage.b.thaw(8)
+        await releasing
+        await stage.copier.drain()

@@ -1,12 +1,15 @@
 """Batches that the target takes for too large, although they are below what its topic says: halved until they fit."""
 
+import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import pytest
 
 from engine.core.events import RecordRefused
 from engine.core.states import State
 from engine.errors import ConnectionLost, KafkaRefusal
+from engine.flow import remedies
 from engine.wire.batch import read_header
 from policies.model import TopicPartition
 from tests.unit.engine.flow.stage import Stage, until
@@ -71,6 +74,29 @@ async def test_only_a_single_record_is_refused_for_its_size() -> None:
         assert stage.copied() == [0, 1, 2, 3, 4]
         stage.targets[0].max_bytes = 1000
         await until(stage.whole)
+
+
+async def test_batches_are_cut_one_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What they inflate to is beside the memory budget."""
+    stage = Stage(4)
+    at_once, most, cut = 0, 0, remedies._cut
+
+    def watched(*args: Any, **kwargs: Any) -> Any:
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        time.sleep(0.05)  # in a thread: others would begin meanwhile
+        at_once -= 1
+        return cut(*args, **kwargs)
+
+    monkeypatch.setattr(remedies, "_cut", watched)
+    for number in range(4):
+        stage.targets[number].max_bytes, stage.targets[number].size_of = 3, records_in
+        stage.sources[number].data(40)
+    stage.assign()
+    async with stage.running():
+        await until(lambda: all(stage.whole(number) for number in range(4)))
+    assert most == 1
 
 
 async def test_a_lane_that_was_stopped_meanwhile_splits_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

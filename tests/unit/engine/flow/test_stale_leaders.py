@@ -29,7 +29,7 @@ class Stale(Stage):
         driver = self.driver()
         self.sources[0].data(2)
         self.a.grow()
-        await until(lambda: self.whole() and driver.positions.settled and driver.lane.in_flight == 0)
+        await until(lambda: self.whole() and self.written_down() and driver.lane.in_flight == 0)
 
     def past(self, cluster: Cluster, where: TopicPartition, end: int) -> None:
         """Let a cluster tell an old end of a partition, and read no further."""

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from engine.core.mm2_records import Checkpoint, encode_checkpoint
-from engine.errors import KafkaRefusal
+from engine.errors import ConnectionLost, KafkaRefusal
 from engine.flow.checkpoints import CheckpointLog
 from engine.flow.ports import GroupListing
 from engine.flow.standing import LAST_CHECKPOINT, GroupStands, Standing, stand_by_checkpoints
@@ -104,27 +104,60 @@ def told(world: World, *checkpoints: tuple[str, int, int]) -> CheckpointLog:
 
 async def test_the_last_checkpoints_are_committed_and_nobody_says_equal(world: World) -> None:
     log = told(world, ("g", 10, 110), ("g", 20, 120), ("left-out", 1, 101))
-    standing = await stand_by_checkpoints(SELECTION, log, world.target, commit=True)
+    standing = await stand_by_checkpoints(SELECTION, log, world.cluster, world.target, commit=True)
     assert world.target.commits == [("g", {COPY: (120, "m")})]
     (stand,) = standing.stands
     assert (stand.stored, stand.target_offset, stand.why) == (120, 120, LAST_CHECKPOINT)
     assert stand.as_of_ms == 20, "when its last checkpoint was told"
     assert not standing.equal
-    await stand_by_checkpoints(SELECTION, log, world.target, commit=True)
+    await stand_by_checkpoints(SELECTION, log, world.cluster, world.target, commit=True)
     assert len(world.target.commits) == 1, "nothing is left to commit"
 
 
 async def test_a_checkpoint_never_takes_a_group_back(world: World) -> None:
     log = told(world, ("g", 20, 120))
     world.target.put("g", {COPY: 140})
-    standing = await stand_by_checkpoints(SELECTION, log, world.target, commit=True)
+    standing = await stand_by_checkpoints(SELECTION, log, world.cluster, world.target, commit=True)
     assert (world.target.commits, standing.stands[0].why) == ([], "the target's offset is ahead")
+
+
+async def test_no_checkpoint_is_committed_above_what_the_target_has(world: World) -> None:
+    log = told(world, ("new", 48, 148), ("ours", 48, 148), ("own", 48, 148))
+    world.target.put("ours", {COPY: 148})
+    world.target.put("own", {COPY: 160})
+    copy = world.cluster.targets[COPY]
+    copy.end = 130  # an unclean election took the rest; what is written next lies where it was
+    standing = await stand_by_checkpoints(SELECTION, log, world.cluster, world.target, commit=True)
+    assert {group: one[COPY][0] for group, one in world.target.stored.items()} == {"new": 130, "ours": 130, "own": 160}
+    whys = {stand.group: stand.why for stand in standing.stands}
+    assert whys["new"] == f"{LAST_CHECKPOINT}; it says 148, and the target's log is from 0 to 130 now"
+    assert whys["own"] == "the target's offset is ahead"
+
+
+async def test_a_checkpoint_that_retention_has_passed_is_moved_to_what_is_left(world: World) -> None:
+    log = told(world, ("late", 5, 105))
+    world.cluster.targets[COPY].start = 120
+    standing = await stand_by_checkpoints(SELECTION, log, world.cluster, world.target, commit=True)
+    assert world.target.stored["late"][COPY][0] == 120
+    assert "the target's log is from 120 to 150" in standing.stands[0].why
+
+
+async def test_a_checkpoint_of_a_copy_that_nobody_tells_of_is_committed_as_it_is(world: World) -> None:
+    log = told(world, ("g", 20, 120))
+
+    def away(asked: str, partitions: object) -> None:
+        if asked == "offsets" and COPY in list(partitions):  # type: ignore[call-overload]
+            raise ConnectionLost("no leader")
+
+    world.cluster.fail = away
+    await stand_by_checkpoints(SELECTION, log, world.cluster, world.target, commit=True)
+    assert world.target.stored["g"][COPY][0] == 120
 
 
 async def test_groups_with_members_and_without_a_commit_are_left(world: World) -> None:
     log = told(world, ("g", 20, 120), ("busy", 20, 120))
     world.target.members.add("busy")
-    standing = await stand_by_checkpoints(SELECTION, log, world.target, commit=False)
+    standing = await stand_by_checkpoints(SELECTION, log, world.cluster, world.target, commit=False)
     assert world.target.commits == []
     assert [stand.why for stand in standing.stands] == [
         "not committed on the target",
@@ -147,7 +180,7 @@ async def test_a_member_that_comes_meanwhile_and_a_refusal_are_said(world: World
 
     steps: list[str] = []
     world.target.before = before
-    standing = await stand_by_checkpoints(SELECTION, log, world.target, commit=True)
+    standing = await stand_by_checkpoints(SELECTION, log, world.cluster, world.target, commit=True)
     assert standing.failed["g"] == "the group has members on the target"
     assert "GroupAuthorizationFailed" in standing.failed["denied"]
     assert "UnknownTopicOrPartition" in standing.failed["gone"]
@@ -178,7 +211,9 @@ async def test_groups_that_the_source_does_not_tell_stand_by_their_checkpoints(w
     log = told(world, ("g", 10, 110), ("hidden", 20, 120))
     world.source.put("g", {LANE: 20})
     standing = await world.look()
-    others = await stand_by_checkpoints(SELECTION, log, world.target, commit=True, of=lambda group: group == "hidden")
+    others = await stand_by_checkpoints(
+        SELECTION, log, world.cluster, world.target, commit=True, of=lambda group: group == "hidden"
+    )
     whole = standing.completed(others)
     assert {stand.group: stand.why for stand in whole.stands} == {"g": "", "hidden": LAST_CHECKPOINT}
     assert whole.groups == 2

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from engine.errors import BrokerUnreachable, ConnectionLost, FlowHeld, KafkaRefusal, StateTaken
+from engine.flow import state_log
 from engine.flow.ports import Leader
 from engine.flow.state_log import StateLog
 from engine.flow.state_terms import StateTerms
@@ -134,6 +135,36 @@ async def test_without_transactional_ids_a_former_owner_finds_out_when_it_renews
     await new.put({DESIRED: RUNNING})
     await new.close()
     assert await stage.found() == {DESIRED: RUNNING}
+
+
+async def test_since_when_it_is_not_renewed_is_known_from_before_the_last_renewal(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage, now = Stage(), 1000.0
+    monkeypatch.setattr(state_log, "now_s", lambda: now)
+    state = await stage.opened(patience_s=0.1)
+    now += 5.0
+    assert state.unrenewed_s == 5.0
+    await state.renew()
+    assert state.unrenewed_s == 0.0
+    stage.cluster.lose(1)
+    stage.cluster.down.add(1)
+    now += 25.0
+    with pytest.raises(BrokerUnreachable):
+        await state.renew()
+    assert state.unrenewed_s == 25.0
+
+
+async def test_a_flow_that_was_taken_and_given_back_meanwhile_is_lost_at_the_next_renewal() -> None:
+    """A failover without a mirror does that; whoever was cut off comes back to a flow that nobody holds."""
+    stage = Stage()
+    cut_off = await stage.opened("one")
+    failover = await stage.opened("two")
+    await failover.put({DESIRED: DesiredState(state="stopped")})
+    await failover.close(release=True)
+    with pytest.raises(StateTaken, match="instance two"):
+        await cut_off.renew()
+    assert await stage.found() == {DESIRED: DesiredState(state="stopped")}
 
 
 async def test_renewing_goes_on_through_an_outage() -> None:

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import pytest
 
 from engine.core.mm2_records import OffsetSync, encode_offset_sync
+from engine.core.offset_map import CLAMPED, NEAR
 from engine.errors import ConnectionLost, KafkaRefusal
 from engine.flow.ports import Leader
 from engine.flow.sync_reader import SyncReader
-from engine.flow.translations import ABOVE_END, CLAMPED, NEAR, NO_TARGET, Place, Translations
+from engine.flow.translations import ABOVE_END, NO_TARGET, Place, Translations
 from engine.wire.codecs import NONE
 from engine.wire.record import Record
 from engine.wire.records import encode_batch

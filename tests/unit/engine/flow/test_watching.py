@@ -187,8 +187,7 @@ async def test_a_former_owner_that_lives_on_goes_on_or_is_fenced_and_nothing_is_
     async with stage.running():
         first = stage.copier
         stage.more()
-        await until(stage.whole)
-        await until(lambda: stage.driver().positions.settled)
+        await until(lambda: stage.whole() and stage.written_down())
         stage.copier = second = stage.new_copier()
         stage.assign(epoch=3)
         async with stage.running():

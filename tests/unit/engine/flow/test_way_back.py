@@ -2,7 +2,7 @@
 
 from engine.core.map_runs import MapBlock, MapHead, MapRun, MapStart
 from engine.core.offset_map import OffsetMap, Translation
-from engine.flow.way_back import BEHIND_COPY, BackRow, WayBack
+from engine.flow.way_back import BEHIND_COPY, BackRow, WayBack, with_commits
 from policies.groups import GroupSelection
 from policies.model import TopicPartition
 from tests.fakes.groups import FakeGroups
@@ -92,10 +92,25 @@ async def test_it_commits_for_groups_without_members_only() -> None:
     world.source.members.add("busy")
     rows, _ = await world.way().look()
     assert {row.group: row.why for row in rows}["busy"] == "the group has members on the source"
-    assert await world.way().apply(rows) == {}
+    committed, failed = await world.way().apply(rows)
+    assert failed == {}
     assert world.source.commits == [("free", {LANE: (13, "")})]
-    rows, _ = await world.way().look()
+    later, _ = await world.way().look()
+    rows = with_commits(later, committed)
     assert {row.group: row.settled for row in rows} == {"busy": False, "free": True}
+    assert {row.group: (row.before, row.committed) for row in rows} == {"busy": (-1, -1), "free": (-1, 13)}
+
+
+async def test_what_was_committed_is_told_with_what_was_there_before() -> None:
+    world = World()
+    world.source.put("g", {LANE: 11})
+    world.target.put("g", {COPY: 3})
+    rows, _ = await world.way().look()
+    committed, _ = await world.way().apply(rows)
+    later, _ = await world.way().look()
+    for seen in (later, []):  # a later look may not find the group
+        (row,) = with_commits(seen, committed)
+        assert (row.before, row.committed, row.source_offset) == (11, 13, 13)
 
 
 async def test_what_the_source_refuses_is_said() -> None:
@@ -105,7 +120,8 @@ async def test_what_the_source_refuses_is_said() -> None:
         world.target.put(group, {COPY: 3})
     rows, _ = await world.way().look()
     world.source.members.add("late")
-    failed = await world.way().apply(rows)
+    committed, failed = await world.way().apply(rows)
+    assert committed == []
     assert failed["late"] == "the group has members on the source"
     assert "UnknownTopicOrPartition" in failed["other"]
 

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from engine.jobs.proof_files import proven, store
-from engine.jobs.proof_stretch import Proven
-from engine.jobs.proof_terms import Difference, Kind, LaneReport, ProofReport, ProofStorageUnreadable, Verdict
+from engine.jobs.proof_terms import Difference, Kind, LaneReport, ProofReport, ProofStorageUnreadable, Proven, Verdict
 from engine.jobs.storage import Storage
 from policies.model import FlowName
 

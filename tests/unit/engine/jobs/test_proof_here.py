@@ -10,8 +10,7 @@ import pytest
 from engine.config import load_config
 from engine.jobs import proof_here, proof_steps
 from engine.jobs.proof_look import Looked, Wanted
-from engine.jobs.proof_stretch import Proven
-from engine.jobs.proof_terms import LaneReport, Progress, ProofReport, ProofTerms, TooMuch
+from engine.jobs.proof_terms import LaneReport, Progress, ProofReport, ProofTerms, Proven, TooMuch
 from engine.jobs.storage import Storage
 from policies.model import FlowName
 from tests.unit.engine.config_files import BASE

@@ -7,8 +7,7 @@ import pytest
 
 from engine.core.proof_events import CopyDiffers
 from engine.jobs.proof_state import MOST_EVENTS, FlowWatch, LaneProof, told_differences
-from engine.jobs.proof_stretch import Proven
-from engine.jobs.proof_terms import Difference, Kind, LaneReport, ProofReport, Verdict
+from engine.jobs.proof_terms import Difference, Kind, LaneReport, ProofReport, Proven, Verdict
 from policies.model import FlowName, TopicPartition
 
 KEY = ("t", 0, "s", "u", 7)

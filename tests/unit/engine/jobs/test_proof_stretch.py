@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from engine.core.map_runs import MapHead, MapStart
 from engine.jobs.proof_plan import Runs
-from engine.jobs.proof_stretch import Known, Proven, Stretch, stretch_of
+from engine.jobs.proof_stretch import Known, Stretch, stretch_of
+from engine.jobs.proof_terms import Proven
 from policies.model import LaneName, TopicPartition
 
 NAME = LaneName(TopicPartition("t", 0), TopicPartition("A.t", 0))

@@ -9,8 +9,7 @@ from engine.core.event_base import Event
 from engine.core.proof_events import CopyDiffers
 from engine.errors import BrokerUnreachable
 from engine.jobs.proof_state import FlowProof, WatchTerms
-from engine.jobs.proof_stretch import Proven
-from engine.jobs.proof_terms import LaneReport, ProofReport, ProofStopped, Verdict
+from engine.jobs.proof_terms import LaneReport, ProofReport, ProofStopped, Proven, Verdict
 from engine.jobs.share import Share
 from engine.jobs.storage import NoStorage, Storage
 from policies.model import FlowName, TopicPartition

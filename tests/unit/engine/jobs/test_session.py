@@ -6,7 +6,7 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from engine.jobs.session import spark_conf, zip_code
+from engine.jobs.session import executor_java, spark_conf, zip_code
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,6 +20,12 @@ def test_settings_name_jars_and_scratch_and_let_others_win(tmp_path: Path) -> No
     assert conf["spark.ui.enabled"] == "true"
     assert '<pool name="stream">' in (tmp_path / "pools.xml").read_text()
     assert conf["spark.driver.extraJavaOptions"].startswith("-XX:+IgnoreUnrecognizedVMOptions --add-opens=java.base/")
+
+
+def test_a_small_executor_has_a_small_young_generation_and_a_large_one_what_java_chooses() -> None:
+    assert executor_java(2, 1024**3) == "-XX:+UseSerialGC -Xmn64m"
+    assert executor_java(4, 1024**3) == ""
+    assert executor_java(1, 8 * 1024**3) == ""
 
 
 def test_the_archive_holds_both_packages_and_python_imports_from_it(tmp_path: Path) -> None:

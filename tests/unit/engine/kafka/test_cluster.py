@@ -1,21 +1,25 @@
 """Metadata that many lanes share is asked for once a second, and anew when a leader was wrong."""
 
 import asyncio
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, TypeVar
 from uuid import UUID
 
 import pytest
 from aiokafka.protocol.transaction import InitProducerIdRequest
 
-from engine.errors import BrokerUnreachable, ConnectionLost
-from engine.kafka import cluster
+from engine.errors import BrokerUnreachable, ConnectionLost, OtherCluster
+from engine.kafka import cluster, silence
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.connection import Connection
+from engine.kafka.coordinators import find_coordinator
 from engine.kafka.metadata import NO_ID, BrokerAddress, Metadata, PartitionMeta, TopicMeta
 from engine.kafka.security import HandshakeOptions
 from engine.tasks import run_all
 from policies.model import TopicPartition
 from tests.fakes.brokers import turns
+
+T = TypeVar("T")
 
 
 class Client(ClusterClient):
@@ -196,6 +200,68 @@ async def test_a_broker_that_keeps_its_metadata_to_itself_is_left_for_the_next_a
     assert 1 not in asked
 
 
+class Silent(ClusterClient):
+    """A client that is connected to brokers 1 to 3, the first of which takes requests and never answers one."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        super().__init__("a", [("h", 1)], HandshakeOptions(client_id="c", timeout_s=1.0))
+        self._brokers = {node: BrokerAddress("h", node, "") for node in (1, 2, 3)}
+        self.asked: list[int] = []
+        monkeypatch.setattr(cluster, "_PATIENCE_S", 3600.0)
+        monkeypatch.setattr(silence, "_SLOW_S", 3600.0)
+        monkeypatch.setattr(cluster, "_HEAD_START_S", 0.01)
+        monkeypatch.setattr(cluster, "ask_metadata", self.tell)
+
+    async def open_connection(self, node: int) -> Connection:
+        connection = Connection("h", node, "c", {})
+        vars(connection)["call"] = lambda _request: self.answer(node, SimpleNamespace(error_code=0, coordinator_id=3))
+        return connection
+
+    async def tell(self, connection: Connection, topics: list[str] | None) -> Metadata:
+        led = TopicMeta(0, UUID(int=7), False, {0: PartitionMeta(2, 5, (2, 3))})
+        told = Metadata(cluster_id="i", controller=1, brokers={}, topics=dict.fromkeys(topics or (), led))
+        return await self.answer(connection.port, told)
+
+    async def answer(self, node: int, what: T) -> T:
+        self.asked.append(node)
+        if node == 1:
+            await asyncio.Event().wait()
+        return what
+
+
+async def test_what_any_broker_tells_is_asked_of_the_next_one_while_the_first_keeps_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    client = Silent(monkeypatch)
+    assert (await client.metadata(["t"])).leader(TopicPartition("t", 0)) == (2, 5)
+    assert client.asked == [1, 2]
+    for _ in range(3):
+        await client.metadata([])
+    assert client.asked.count(1) == 1, "it is asked last for a while"
+
+
+async def test_a_coordinator_is_found_while_a_broker_keeps_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Silent(monkeypatch)
+    assert await find_coordinator(client, "id") == 3
+    assert client.asked == [1, 2]
+
+
+async def test_who_is_in_a_hurry_takes_a_silent_broker_for_one_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Silent(monkeypatch)
+    away = await client.unreachable([1, 2], hurry=True)
+    assert away == {1: "broker 1 of cluster 'a': no sign of life when another one had long given its own"}
+    assert await client.unreachable([1, 2], hurry=True) == away
+    assert not await client.survey(["t"], hurry=True)
+    assert sorted(client.asked) == [1, 2, 2], "what is known to keep silent is not asked again"
+    assert await client.unreachable([1, 2]) == {}, "who is not needs a connection only"
+
+
+async def test_a_survey_in_a_hurry_does_not_wait_for_a_silent_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Silent(monkeypatch)
+    assert not await client.survey(["t"], hurry=True)
+    assert sorted(client.asked) == [1, 2, 3]
+
+
 async def test_a_survey_asks_every_broker_and_keeps_the_newest_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     epochs = {2: 5, 3: 4}
 
@@ -298,3 +364,35 @@ async def test_who_asks_while_no_broker_is_found_shares_the_failure(monkeypatch:
     monkeypatch.setattr(cluster, "_SHUT_S", 0.0)
     client.told = True
     assert (await client.any_connection()).host == "now"
+
+
+async def test_every_broker_has_its_turn_to_tell_who_leads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is cut off from its controller tells of the past, for ever."""
+    client = Silent(monkeypatch)
+    del client._brokers[1]
+    await client.control(2)
+    for _ in range(3):
+        await client.metadata(["t"])
+    assert set(client.asked) == {2, 3}
+
+
+async def test_a_connection_on_which_nothing_comes_for_long_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Silent(monkeypatch)
+    monkeypatch.setattr(silence, "_DEAD_S", 0.0)
+    monkeypatch.setattr(silence, "_SLOW_S", 0.0)
+    before = await client.control(1)
+    for _ in range(2):
+        assert await client.unreachable([1, 2], hurry=True)
+    assert await client.control(1) is not before
+
+
+@pytest.mark.usefixtures("_just_now")
+async def test_a_broker_of_another_cluster_is_told_from_one_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    client = Brokers()
+
+    async def other(node: int) -> Connection:
+        raise OtherCluster("h:1", "found", "meant", "right")
+
+    monkeypatch.setattr(client._shared, "_open", other)
+    with pytest.raises(OtherCluster):
+        await client._known_connection()

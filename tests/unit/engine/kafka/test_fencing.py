@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from engine.errors import KafkaRefusal
 from engine.flow.ports import Producer
 from engine.kafka.cluster import ClusterClient
 from engine.kafka.connection import Connection
@@ -32,6 +33,8 @@ class Answering(Connection):
     def __init__(self, node: int, versions: dict[int, tuple[int, int]], asked: list[tuple[int, str]]) -> None:
         super().__init__("h", node, "c", versions)
         self._asked = asked
+        self.answers: list[list[tuple[str, list[tuple[int, int]]]]] = []
+        """Of AddPartitionsToTxn, before those that all is well."""
 
     async def call(self, request: Any, timeout_s: float = 30.0) -> Any:
         request.prepare(self.versions)  # raises where this broker does not know the request
@@ -40,7 +43,7 @@ class Answering(Connection):
         if name == "FindCoordinatorRequest":
             return Row(error_code=0, coordinator_id=2)
         if name == "AddPartitionsToTxnRequest":
-            return Row(errors=[("t", [(0, 0)])])
+            return Row(errors=self.answers.pop(0) if self.answers else [("t", [(0, 0)])])
         if name == "DescribeTransactions":
             return Row(states=[(0, "id", "CompleteAbort", 0, 0, PRODUCER.producer_id, PRODUCER.epoch, [], {})])
         return Row(error_code=0)
@@ -54,9 +57,12 @@ class Mixed(ClusterClient):
         self._brokers = {node: BrokerAddress("h", node, "") for node in versions}
         self._versions = versions
         self.asked: list[tuple[int, str]] = []
+        self.answers: list[list[tuple[str, list[tuple[int, int]]]]] = []
 
     async def open_connection(self, node: int) -> Connection:
-        return Answering(node, self._versions[node], self.asked)
+        connection = Answering(node, self._versions[node], self.asked)
+        connection.answers = self.answers
+        return connection
 
 
 @pytest.mark.parametrize(("first", "coordinator"), [(NEW, OLD), (OLD, NEW), (OLD, OLD), (NEW, NEW)])
@@ -69,3 +75,20 @@ async def test_a_barrier_ends_as_its_own_coordinator_can_tell(
     once = ["AddPartitionsToTxnRequest", "EndTxnRequest"]
     # An older coordinator answers the second AddPartitionsToTxn when the markers of the first end are written.
     assert names == [*once, *(["DescribeTransactions"] if coordinator is NEW else once)]
+
+
+async def test_a_partition_that_was_not_tried_because_of_another_is_no_refusal() -> None:
+    """A copy that is made anew: some brokers do not know it yet, and its positions are not tried because of that."""
+    client = Mixed({1: NEW, 2: NEW})
+    client.answers = [[("positions", [(4, 55)]), ("t", [(0, 3)])], [("positions", [(4, 55)]), ("t", [(0, 51)])]]
+    await barrier(client, "id", PRODUCER, [TopicPartition("positions", 4), PART])
+    assert client.answers == []
+
+
+@pytest.mark.parametrize("rows", [[(0, 55), (1, 3), (2, 29)], [(0, 29), (1, 55), (2, 3)]])
+async def test_of_several_causes_the_one_that_waiting_does_not_mend_is_told(rows: list[tuple[int, int]]) -> None:
+    client = Mixed({1: NEW, 2: NEW})
+    client.answers = [[("t", rows)]]
+    with pytest.raises(KafkaRefusal, match="TopicAuthorizationFailed") as refused:
+        await barrier(client, "id", PRODUCER, [PART])
+    assert refused.value.code == 29

@@ -197,7 +197,8 @@ async def test_old_brokers_are_asked_group_by_group() -> None:
 async def test_listing_waits_for_a_loading_broker_and_no_longer() -> None:
     loading, listed = Row(error_code=LOADING, groups=[]), Row(error_code=0, groups=[("g", "consumer", "Empty", {})])
     broker = Broker({16: (0, 4)}, ListGroups=[loading, listed])
-    assert (await port({1: broker}).list_groups()).groups == [GroupListing("g", "consumer")]
+    answer = await port({1: broker}).list_groups()
+    assert (answer.groups, answer.loading) == ([GroupListing("g", "consumer")], True)
     with pytest.raises(ConnectionLost, match="groups of broker 1"):
         await port({1: Broker(CURRENT, ListGroups=loading)}, patience_s=0.0).list_groups()
     with pytest.raises(KafkaRefusal, match="grant Describe"):

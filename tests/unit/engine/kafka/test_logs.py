@@ -1,14 +1,15 @@
 """Short reads of a log: what an answer gives a reader, and a batch that cannot be inflated is named by its fault."""
 
 import asyncio
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from engine.errors import BatchTooLarge, MalformedBatch
-from engine.flow.ports import FetchTerms, Slice
-from engine.kafka.logs import _inflated, _Log, read_batches
+from engine.errors import BatchTooLarge, ConnectionLost, MalformedBatch
+from engine.flow.ports import FetchAnswer, FetchTerms, Slice, Wanted
+from engine.kafka.logs import Log, _inflated, read_batches
 from engine.kafka.metadata import Metadata
 from engine.wire.batch import read_header
 from engine.wire.bounded import InflatedTooLarge, InflateError
@@ -16,6 +17,7 @@ from policies.model import TopicPartition
 from tests.fakes.source_log import SourceLog
 
 T0 = TopicPartition("t", 0)
+FETCH = FetchTerms(max_wait_s=0.0, min_bytes=0, max_bytes=1000, read_committed=False)
 
 
 @pytest.mark.parametrize(
@@ -39,11 +41,40 @@ async def test_a_batch_that_cannot_be_inflated(
     assert limits == [20, 20]
 
 
-class _Read(_Log):
+class _Throttled:
+    """A broker that answers with nothing so many times, as one does whose quota is used up."""
+
+    def __init__(self, times: int) -> None:
+        self.left = times
+
+    async def fetch(self, wanted: Sequence[Wanted], _terms: FetchTerms, _room: object) -> FetchAnswer:
+        self.left -= 1
+        slices = [] if self.left >= 0 else [Slice(wanted[0].partition, 0, 0, 5, 5, 0, [])]
+        return FetchAnswer(memoryview(b""), slices, 2.5 if self.left else 0.0)
+
+
+async def test_a_broker_whose_quota_is_used_up_is_asked_again_when_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    paused = list[float]()
+
+    async def pause(seconds: float) -> None:
+        paused.append(seconds)
+
+    monkeypatch.setattr("engine.kafka.logs.pause", pause)
+    monkeypatch.setattr("engine.kafka.logs.now_s", lambda: sum(paused))
+    log, wanted = _Read(SourceLog()), Wanted(T0, 0, -1, -1, 1000)
+    for_a_while: Any = _Throttled(3)
+    answer = await log._answer(for_a_while, wanted, FETCH)
+    assert (answer.slices[0].high_watermark, paused) == (5, [2.5, 2.5, 0.1])
+    for_long: Any = _Throttled(1000)
+    with pytest.raises(ConnectionLost, match="t-0 on cluster 'a': a quota of ours on reading is used up"):
+        await log._answer(for_long, wanted, FETCH)
+
+
+class _Read(Log):
     """Reads of a log that is a fake, two batches an answer."""
 
     def __init__(self, log: SourceLog) -> None:
-        client: Any = SimpleNamespace(decoding=asyncio.Lock())
+        client: Any = SimpleNamespace(decoding=asyncio.Lock(), alias="a")
         super().__init__(client, Metadata("", -1, {}, {}))
         self._log, self.asked = log, list[FetchTerms]()
 
@@ -76,10 +107,10 @@ async def test_an_answer_gives_what_a_reader_gets(
     log.open_data(2, 8)
     reads = _Read(log)
 
-    async def of(_client: object, _topic: str) -> _Log:
+    async def of(_client: object, _topic: str) -> Log:
         return reads
 
-    monkeypatch.setattr(_Log, "of", of)
+    monkeypatch.setattr(Log, "of", of)
     client: Any = None
     found, batches = await read_batches(client, T0, first, end, committed=committed)
     assert (found, [[one.offset for one in records] for _, records in batches]) == (behind, offsets)

@@ -14,7 +14,7 @@ from aiokafka.errors import (
 )
 from aiokafka.protocol.admin import SaslHandShakeRequest
 
-from engine.kafka.refused_handshake import explain, heard_mechanisms
+from engine.kafka.refused_handshake import explain, heard_mechanisms, refuses
 from engine.kafka.security import HandshakeOptions
 
 PLAIN = HandshakeOptions(security_protocol="SASL_SSL", sasl_mechanism="PLAIN")
@@ -68,6 +68,15 @@ def closed_by(words: str) -> KafkaConnectionError:
 )
 def test_it_says_what_would_be_right(error: Exception, options: HandshakeOptions, says: str) -> None:
     assert says in explain(error, options, ["B", "A"])
+    waits = "Connection at h:1 closed", "refused", "Multiple", "No route", "Name or service", "Too many"
+    silent = isinstance(error, TimeoutError | ConnectionResetError)
+    ended_in_tls = isinstance(error.__cause__, ssl.SSLError)
+    assert refuses(error) == (ended_in_tls or not (silent or any(text in str(error) for text in waits)))
+
+
+def test_a_connection_that_ends_in_the_tls_handshake_may_be_a_proxy_s_whose_broker_is_away() -> None:
+    for ended in (ssl.SSLEOFError(8, "EOF occurred in violation of protocol"), ssl.SSLZeroReturnError(6, "closed")):
+        assert not refuses(ended)
 
 
 def test_a_broker_that_names_no_mechanisms() -> None:

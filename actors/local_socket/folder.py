@@ -1,0 +1,78 @@
+"""Where the sockets of this user's mirrors are, and who is at the other end of one.
+
+The folder is in the folder for temporary files and not in `$XDG_RUNTIME_DIR`, which logind removes when its user logs
+out, while a mirror goes on. Anybody may make a folder of that name there first, so it counts only where it belongs to
+this user and nobody else may enter it.
+"""
+
+import contextlib
+import os
+import socket
+import stat
+import struct
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from engine.errors import MirrorError
+
+LONGEST_PATH: Final = 107
+"""Bytes of a Unix socket's path: `sun_path` has 108 (unix(7)), one of them ends it."""
+SUFFIX: Final = ".sock"
+_NAME_BYTES: Final = 80
+"""What stands behind the folder for temporary files at most: our folder, an instance's id, a process's."""
+_CREDENTIALS: Final = struct.Struct("3i")  # struct ucred: pid, uid, gid (unix(7))
+
+
+class UnsafeFolder(MirrorError):
+    """The folder of the sockets is none that this user alone may enter."""
+
+    def __init__(self, folder: str, why: str) -> None:
+        super().__init__(folder, why)
+        self.folder, self.why = folder, why
+
+    def __str__(self) -> str:
+        return f"{self.folder} {self.why}: no socket is used there; it must be a folder of this user's, mode 0700"
+
+
+def socket_folder(base: str | None = None) -> Path:
+    """Give the folder of this user's sockets below the folder for temporary files, or below `base`."""
+    root = tempfile.gettempdir() if base is None else base
+    short = len(os.fsencode(root)) + _NAME_BYTES <= LONGEST_PATH
+    return Path(root if short else "/tmp") / f"raymirror-{os.geteuid()}"
+
+
+def make_folder(folder: Path) -> None:
+    """Make the folder, or see that the one that is there is safe. Raises UnsafeFolder, OSError."""
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    refuse_unsafe(folder)
+
+
+def refuse_unsafe(folder: Path) -> None:
+    """Raise UnsafeFolder where somebody else may put sockets into the folder; OSError where there is none."""
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode):
+        raise UnsafeFolder(str(folder), "is no folder")
+    if found.st_uid != os.geteuid():
+        raise UnsafeFolder(str(folder), f"belongs to user {found.st_uid}")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        raise UnsafeFolder(str(folder), f"has mode {stat.S_IMODE(found.st_mode):04o}")
+
+
+def is_of_this_user(connection: socket.socket) -> bool:
+    """Whether the process at the other end of a connection runs as this user."""
+    told = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+    _, uid, _ = _CREDENTIALS.unpack(told)
+    return bool(uid == os.geteuid())
+
+
+def remove_dead(folder: Path) -> None:
+    """Remove sockets that nobody listens at: their mirrors were killed, or the machine went down."""
+    for path in folder.glob(f"*{SUFFIX}"):
+        with socket.socket(socket.AF_UNIX) as probe, contextlib.suppress(FileNotFoundError, BlockingIOError):
+            probe.setblocking(False)
+            try:
+                probe.connect(str(path))
+            except ConnectionRefusedError:
+                path.unlink()

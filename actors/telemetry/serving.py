@@ -1,0 +1,73 @@
+"""The port of metrics and probes. Imported only where one is configured: aiohttp takes 6 MiB."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Protocol
+
+from aiohttp import web
+
+from actors.telemetry.prometheus import CONTENT_TYPE
+from engine.clock import pause
+from engine.settings import TelemetryConfig
+
+Tell = Callable[[str, str], None]
+
+
+class Pages(Protocol):
+    """What is served."""
+
+    async def metrics(self) -> str:
+        """Give the page of metrics."""
+
+    def why_dead(self) -> str:
+        """Say why the mirror is not alive; empty: it is."""
+
+    def why_not_ready(self) -> str:
+        """Say why the mirror is not ready; empty: it is."""
+
+
+async def serve(pages: Pages, config: TelemetryConfig, tell: Tell, again_s: float) -> None:
+    """Serve until cancelled; a port that is taken is told, and tried again every `again_s` seconds."""
+    runner = web.AppRunner(_app(pages), access_log=None, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        await _bind(runner, config, tell, again_s)
+        await asyncio.Event().wait()
+    finally:
+        await runner.cleanup()
+
+
+async def _bind(runner: web.AppRunner, config: TelemetryConfig, tell: Tell, again_s: float) -> None:
+    told = False
+    while True:
+        site = web.TCPSite(runner, config.bind, config.port)
+        try:
+            return await site.start()
+        except OSError as error:
+            if not told:
+                at = f"{config.bind}:{config.port}"
+                tell("warning", f"metrics cannot be served at {at} ({error.strerror}); trying again")
+            told = True
+            await pause(again_s)
+
+
+def _app(pages: Pages) -> web.Application:
+    async def metrics(_request: web.Request) -> web.Response:
+        page = await pages.metrics()
+        response = web.Response(body=page.encode(), headers={"Content-Type": CONTENT_TYPE})
+        response.enable_compression()
+        return response
+
+    async def healthz(_request: web.Request) -> web.Response:
+        return _verdict(pages.why_dead())
+
+    async def readyz(_request: web.Request) -> web.Response:
+        return _verdict(pages.why_dead() or pages.why_not_ready())
+
+    app = web.Application()
+    app.add_routes([web.get("/metrics", metrics), web.get("/healthz", healthz), web.get("/readyz", readyz)])
+    return app
+
+
+def _verdict(why_not: str) -> web.Response:
+    return web.Response(status=503 if why_not else 200, text=(why_not or "ok") + "\n")

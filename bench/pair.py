@@ -1,0 +1,22 @@
+"""Two clusters of one broker each, and a folder, for as long as a bench needs them."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from deploy.local.cluster import Cluster, start_clusters
+
+
+@contextmanager
+def cluster_pair() -> Iterator[tuple[Cluster, Cluster, Path]]:
+    """Start a source and a target; stop both, and remove the folder, whatever happens. Raises ClusterError."""
+    with tempfile.TemporaryDirectory(prefix="raymirror-bench-") as name:
+        folder = Path(name)
+        source, target = Cluster("source", folder / "source"), Cluster("target", folder / "target")
+        try:
+            start_clusters(source, target)
+            yield source, target, folder
+        finally:
+            source.stop()
+            target.stop()

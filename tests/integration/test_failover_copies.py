@@ -1,0 +1,48 @@
+"""A failover without a mirror while the source answers: drained is what the target's copies have still."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from actors.cli.main import main
+from deploy.local.cluster import Cluster
+from tests.harness.admin import create_topics, delete_topic
+from tests.harness.load import numbered, produce
+from tests.harness.rayless import Rayless
+
+pytestmark = [pytest.mark.integration]
+
+RECORDS = 50
+NOTHING_CHANGES = {"emit.heartbeats.enabled": "false", "heartbeats.replication.enabled": "false"}
+
+
+async def test_a_copy_that_is_gone_is_not_drained(
+    source_cluster: Cluster,
+    target_cluster: Cluster,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    world = Rayless(tmp_path, "copies", source_cluster, target_cluster, NOTHING_CHANGES)
+    await create_topics(source_cluster, {"copies-t": 1, "copies-t-kept": 1})
+    for topic in ("copies-t", "copies-t-kept"):
+        await produce(source_cluster, topic, 0, numbered(RECORDS))
+    async with world.run():
+        await world.until(lambda lanes: sum(lane.records for lane in lanes) == 2 * RECORDS, "all is copied")
+
+    async def fail_over() -> tuple[int, dict[str, tuple[bool, str]]]:
+        words = ["failover", world.flow, "--config", str(world.path), "--json"]
+        capsys.readouterr()
+        code = await asyncio.to_thread(main, words)
+        rows = json.loads(capsys.readouterr().out)["partitions"]
+        return code, {row["topic"]: (row["drained"], row["why"]) for row in rows}
+
+    assert await fail_over() == (0, {"copies-t": (True, ""), "copies-t-kept": (True, "")})
+    await delete_topic(target_cluster, "copies.copies-t")
+    code, found = await fail_over()
+    assert (code, found["copies-t-kept"]) == (4, (True, ""))
+    assert found["copies-t"] == (False, "its copy copies.copies-t-0 is not there any more")

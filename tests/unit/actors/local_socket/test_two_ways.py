@@ -1,0 +1,168 @@
+"""Which way a command goes to its mirror, and what it costs it: no Ray where the mirror's socket answers."""
+
+import argparse
+import asyncio
+import os
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from actors import connect, mirror, session
+from actors.cli import asking
+from actors.local_socket.client import LocalMirror
+from actors.local_socket.server import open_server
+from actors.requests import MirrorLost
+from actors.session import MirrorEnds, StateFile
+from actors.status import MirrorStatus, decode_status, encode_status
+from tests.unit.actors.fakes import Clock, FakeFleet
+from tests.unit.actors.mirrors import started
+
+ROOT = Path(__file__).parents[4]
+NAME, INSTANCE = "raymirror-one", "5f" * 16
+ARGS = argparse.Namespace(address=None, mirror=None)
+HEAVY = {"ray", "raydp", "pyspark", "aiokafka", "numpy", "yaml", "asyncio", "aiohttp", "opentelemetry", "engine.config"}
+
+
+class FakeShell:
+    """A supervisor's shell that answers with one status."""
+
+    def __init__(self, status: MirrorStatus) -> None:
+        self.said = encode_status(status)
+
+    async def status(self, _lanes: bool, _follower: str) -> bytes:
+        return self.said
+
+    async def command(self, _command: str, _flow: str | None, _topics: tuple[str, ...]) -> bytes:
+        return self.said
+
+    async def restart(self, _flow: str) -> None:
+        return
+
+
+@pytest.fixture
+def status(fleet: FakeFleet, clock: Clock) -> MirrorStatus:
+    return started(fleet, clock).status()
+
+
+@pytest.fixture
+def home() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(dir="/tmp") as short:
+        yield Path(short) / "sockets"
+
+
+def note(path: Path) -> None:
+    """Note on this machine that this very process has the mirror."""
+    pid = os.getpid()
+    session.write(
+        StateFile(
+            address="h:1",
+            namespace=NAME,
+            pid=pid,
+            pid_start=session.process_start(pid) or 0,
+            version="0",
+            config_path="mm2.properties",
+            config_digest="d",
+            local=True,
+            instance_id=INSTANCE,
+            socket=str(path),
+        ),
+        os.environ,
+    )
+
+
+@asynccontextmanager
+async def served(home: Path, status: MirrorStatus) -> AsyncIterator[None]:
+    """Serve a status, and note where."""
+    made = open_server(home, NAME, INSTANCE, FakeShell(status))
+    task = asyncio.create_task(made.run())
+    note(made.path)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        made.close()
+
+
+@pytest.fixture
+def by_ray(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The addresses of the Rays that commands connect to."""
+    asked: list[str] = []
+
+    def attach(address: str, *, local: bool) -> Any:
+        del local
+        asked.append(address)
+        return SimpleNamespace(close=lambda: None)
+
+    monkeypatch.setattr(connect, "attach", attach)
+    monkeypatch.setattr(mirror, "join", lambda _connection, _place: "by Ray")
+    return asked
+
+
+def ask(args: argparse.Namespace = ARGS) -> MirrorStatus | str:
+    """Ask for the status whichever way; what the Ray way gives is no mirror here."""
+    with asking.running_mirror(args) as (found, _):
+        return found.status() if isinstance(found, LocalMirror) else str(found)
+
+
+async def test_the_socket_is_taken_where_it_answers(home: Path, status: MirrorStatus, by_ray: list[str]) -> None:
+    async with served(home, status):
+        assert await asyncio.to_thread(ask) == decode_status(encode_status(status))
+    assert by_ray == []
+
+
+async def test_an_address_that_is_given_means_ray(home: Path, status: MirrorStatus, by_ray: list[str]) -> None:
+    async with served(home, status):
+        assert await asyncio.to_thread(ask, argparse.Namespace(address="h:1", mirror=None)) == "by Ray"
+    assert by_ray == ["h:1"]
+
+
+async def test_a_dead_supervisor_is_asked_for_through_ray(home: Path, status: MirrorStatus, by_ray: list[str]) -> None:
+    async with served(home, status):
+        pass
+    assert await asyncio.to_thread(ask) == "by Ray"
+    assert by_ray == ["h:1"]
+
+
+async def test_one_that_ends_while_it_is_asked_says_so(home: Path, status: MirrorStatus) -> None:
+    def end() -> None:
+        with asking.running_mirror(ARGS):
+            session.note_ending(NAME, os.getpid(), 1, "", os.environ)
+            raise MirrorLost(NAME, "its local socket: it was closed")
+
+    async with served(home, status):
+        with pytest.raises(MirrorEnds):
+            await asyncio.to_thread(end)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["status"],
+        ["status", "--json"],
+        ["lag"],
+        ["events"],
+        ["pause", "--timeout", "0"],
+        ["resume"],
+        ["restart", "A->B"],
+    ],
+    ids=" ".join,
+)
+async def test_the_command_imports_nothing_heavy(home: Path, status: MirrorStatus, words: list[str]) -> None:
+    script = (
+        "import sys\nfrom actors.cli.main import main\n"
+        f"assert main({words!r}) == 0\nheavy = {HEAVY!r} & set(sys.modules)\nassert not heavy, heavy\n"
+    )
+    async with served(home, msgspec.structs.replace(status, lanes=())):
+        done = await asyncio.create_subprocess_exec(
+            sys.executable, "-c", script, cwd=ROOT, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        )
+        out, _ = await done.communicate()
+    assert done.returncode == 0, out.decode()
