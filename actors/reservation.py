@@ -47,6 +47,22 @@ class AlreadyStarting(MirrorError):
         )
 
 
+class MirrorStarts(session.NoMirror):
+    """A process of this user starts the mirror just now, and it takes no commands yet; `seconds`: since when."""
+
+    def __init__(self, namespace: str, pid: int, seconds: float) -> None:
+        super().__init__(namespace)
+        self.args = namespace, pid, seconds
+        self.namespace, self.pid, self.seconds = namespace, pid, seconds
+
+    def __str__(self) -> str:
+        name = self.namespace.removeprefix(session.PREFIX)
+        return (
+            f"process {self.pid} has been starting mirror {name} for {self.seconds:.0f} s, and it takes no commands"
+            " yet: ask again in a moment"
+        )
+
+
 class Reservation:
     """A reserved name; `release` may be called again."""
 
@@ -88,6 +104,25 @@ def refuse_starting(namespace: str, config: str, env: Mapping[str, str], *, unna
             continue
         if path.stem == namespace or holder.config_path == config:
             raise AlreadyStarting(path.stem, holder.pid)
+
+
+def mirror_starts(name: str | None, now_ms: int, env: Mapping[str, str]) -> MirrorStarts | None:
+    """Find a start of the mirror of a name (None: of any) that has begun, and of which no state file tells yet.
+
+    A mirror that has just ended holds its lock for a moment longer: its note of how it ended is the newer one.
+    """
+    pattern = "*.lock" if name is None else f"{session.namespace_of(name)}.lock"
+    for path in sorted(session.folder(env).glob(pattern)):
+        holder = _holder(path)
+        if holder is None or session.process_start(holder.pid) != holder.pid_start:
+            continue
+        try:
+            since_ms = path.stat().st_mtime_ns // 1_000_000
+        except FileNotFoundError:
+            continue
+        if session.ended_ms(path.stem, env) < since_ms:
+            return MirrorStarts(path.stem, holder.pid, max(0, now_ms - since_ms) / 1000)
+    return None
 
 
 def _reserve(namespace: str, config: str, env: Mapping[str, str]) -> Reservation:

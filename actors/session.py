@@ -263,6 +263,12 @@ def _killed(state: StateFile, path: Path) -> Ended:
     )
 
 
+def ended_ms(namespace: str, env: Mapping[str, str]) -> int:
+    """Return when the mirror of a namespace noted that it had ended (Unix ms), -1 where no such note is left."""
+    note = _read_ended(_ended_path(namespace, env))
+    return note.at_ms if note is not None else -1
+
+
 def _ended_path(namespace: str, env: Mapping[str, str]) -> Path:
     return folder(env) / f"{namespace}.ended"
 

@@ -7,7 +7,6 @@ from actors.states import CopierState, Desired
 from engine.core.config_report import ConfigReport
 from engine.core.group_report import GroupsReport
 from engine.core.progress import LaneProgress
-from engine.core.source_end import END_LASTS_MS
 from engine.core.tally import Histogram
 from engine.jobs.proof_state import FlowProof
 
@@ -80,11 +79,15 @@ class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Sum over the partitions whose size was measured, each as of when its source's end was heard last."""
     source_end_age_ms: int = -1
     """How long ago the source said where it ends, of the partition where that is longest; -1: it never did."""
+    silent_lanes: int = 0
+    """Of the `unknown_lanes`, those whose source said for too long nothing of where they end."""
     behind_since_ms: int = -1
     """Since when (Unix time) the source holds what is not copied, for the partition furthest behind; -1: nothing that
     is known."""
     stalled: int = 0
     """Partitions that do not move, though they are behind or nobody can tell; each gives a reason."""
+    stall_reason: str = ""
+    """The reason that most of those give which a copier has."""
     quarantined: dict[str, str] = {}
     """Source partitions that are left alone because they end their copiers, and why."""
     heeded: bool = True
@@ -125,7 +128,7 @@ class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_silent(self) -> bool:
         """Whether the lag of some partition is unknown because the source has not said for too long where it ends."""
-        return self.source_end_age_ms > END_LASTS_MS
+        return self.silent_lanes > 0
 
 
 class TopicStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """Counting one flow: what it has copied, how fast, and what `status` says of it. Counters never fall back."""
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 
 from actors.desk import FlowDesk
@@ -9,7 +9,7 @@ from actors.states import Desired
 from actors.status import CopierStatus, FlowAtEnd, FlowStatus, TopicStatus
 from actors.totals import Counts, FlowTotals
 from engine.core.progress import IN_QUARANTINE, LaneProgress, unowned
-from engine.core.source_end import END_LASTS_MS
+from engine.core.source_end import END_LASTS_MS, UNREACHED_END_LASTS_MS
 from policies.model import TopicPartition
 
 RATE_WINDOW = 6  # marks, one a second: long enough to be calm, short enough to follow a change
@@ -73,6 +73,7 @@ class Tally:
             topics=len(desk.topics()),
             lanes=total,
             unknown_lanes=unknown,
+            silent_lanes=lanes.silent,
             lane_states=lanes.states,
             lag_records=lanes.lag_records if is_lag_known else None,
             least_lag_records=lanes.lag_records,
@@ -89,6 +90,7 @@ class Tally:
             source_end_age_ms=lanes.end_age_ms,
             behind_since_ms=lanes.behind_since_ms,
             stalled=0 if is_stopped else max(0, total - lanes.count) + lanes.stalled,
+            stall_reason="" if is_stopped else lanes.stall_reason,
             append_failures=counts.append_failures,
             append_latency=latencies.append,
             replication_latency=latencies.replication,
@@ -166,15 +168,19 @@ class LaneSums:
     """What the lanes of a flow come to, in one pass: there may be ten thousand, and somebody asks every second."""
 
     def __init__(self, lanes: Iterable[LaneProgress]) -> None:
-        self.count = self.known = self.lag_records = self.lag_bytes = self.stalled = 0
+        self.count = self.known = self.silent = self.lag_records = self.lag_bytes = self.stalled = 0
         self.behind_since_ms = self.end_age_ms = -1
         self.states: dict[str, int] = {}
+        self._reasons: Counter[str] = Counter()
         for lane in lanes:
             self.count += 1
             self.states[lane.state] = self.states.get(lane.state, 0) + 1
             if lane.source_end >= 0 and lane.source_next >= 0:
-                age_ms = lane.source_end_age_ms
-                self.known += age_ms <= END_LASTS_MS  # lane.lag_known, without a call for each of ten thousand
+                age_ms = lane.source_end_age_ms  # lane.lag_known, without a call for each of ten thousand
+                if age_ms <= (END_LASTS_MS if lane.source_reached else UNREACHED_END_LASTS_MS):
+                    self.known += 1
+                else:
+                    self.silent += 1
                 self.end_age_ms = max(self.end_age_ms, age_ms)
                 if lane.source_end > lane.source_next:
                     self.lag_records += lane.source_end - lane.source_next
@@ -182,6 +188,12 @@ class LaneSums:
                 self.lag_bytes += lane.lag_bytes
             if lane.reason and lane.state != "paused":
                 self.stalled += 1
+                self._reasons[lane.reason] += 1
             since_ms = lane.behind_since_ms
             if since_ms >= 0 and (self.behind_since_ms < 0 or since_ms < self.behind_since_ms):
                 self.behind_since_ms = since_ms
+
+    @property
+    def stall_reason(self) -> str:
+        """The reason that most lanes give which do not move; empty where all do."""
+        return max(self._reasons, key=self._reasons.__getitem__, default="")

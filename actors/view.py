@@ -242,6 +242,15 @@ def unknown_text(flow: FlowStatus) -> str:
     return f"{of}: the source last said {ago} ago where it ends; the lag was {flow.least_lag_records:,} then"
 
 
+def stalled_text(flow: FlowStatus) -> str:
+    """Say how many partitions do not move, and what most of them wait for; empty where all move or have everything."""
+    if not flow.stall_reason or flow.at_end is not None:
+        return ""
+    do = "does" if flow.stalled == 1 else "do"
+    of = f"{flow.stalled:,} of {counted(flow.lanes, 'partition')}"
+    return f"{of} {do} not move: {flow.stall_reason}"
+
+
 def behind_text(flow: FlowStatus, at_ms: int) -> str:
     """Say how old the oldest record is that is not copied; where nobody knows, how old it is at least, or `-`."""
     if flow.is_undiscovered:
@@ -262,7 +271,7 @@ def render(status: MirrorStatus) -> RenderableType:
     parts += [
         Text(f"{flow.flow}: waiting for {flow.waiting_for}", style=waits) for flow in status.flows if flow.waiting_for
     ]
-    for say in (ended_text, unknown_text, groups_text, configs_text):
+    for say in (ended_text, unknown_text, stalled_text, groups_text, configs_text):
         parts += [Text(f"{flow.flow}: {text}") for flow in status.flows if (text := say(flow))]
     parts += [Text(f"{flow.flow}: {text}") for flow in status.flows if (text := proof_text(status, flow.flow))]
     parts += [Text(text)] if (text := spark_text(status)) else []

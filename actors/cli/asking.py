@@ -11,6 +11,7 @@ from actors import session
 from actors.cli.silent_clusters import SilentMirror, only_answering, silent_mirror
 from actors.local_socket.client import reach
 from actors.requests import AnsweringMirror, MirrorLost
+from actors.reservation import MirrorStarts, mirror_starts
 from actors.status import MirrorStatus
 from engine.clock import wall_ms
 
@@ -51,14 +52,14 @@ class NoConfigGiven(session.NoMirror):
 def why_none(args: argparse.Namespace, none: session.NoMirror) -> str:
     """Say why no mirror answers, where `--config` names targets to ask instead.
 
-    Raises NoConfigGiven without that; a mirror that ends, or has ended, is told of as it is.
+    Raises NoConfigGiven without that; a mirror that starts, ends, or has ended, is told of as it is.
     """
-    ends = isinstance(none, session.MirrorEnds)
+    is_there = isinstance(none, (session.MirrorEnds, MirrorStarts))
     if args.config is None:
-        raise none if ends else NoConfigGiven(none) from none
+        raise none if is_there else NoConfigGiven(none) from none
     if isinstance(none, SilentMirror):
         return none.looked
-    return str(none) if ends else none.ended or none.looked
+    return str(none) if is_there else none.ended or none.looked
 
 
 def is_of_others(args: argparse.Namespace, status: MirrorStatus) -> str:
@@ -77,8 +78,8 @@ def is_of_others(args: argparse.Namespace, status: MirrorStatus) -> str:
 def running_mirror(args: argparse.Namespace) -> Iterator[tuple[AnsweringMirror, session.MirrorPlace]]:
     """Reach the running mirror: by its socket where it is on this machine and no address is given, else through Ray.
 
-    Raises NoMirror (MirrorEnds: it ends just now), SeveralMirrors, MirrorLost. One that ends, or has ended meanwhile,
-    says so, and not that it does not answer.
+    Raises NoMirror (MirrorStarts, MirrorEnds: it does so just now), SeveralMirrors, MirrorLost. One that ends, or has
+    ended meanwhile, says so, and not that it does not answer.
     """
     place = _find(args)
     local = None if args.address else reach(place)
@@ -101,6 +102,8 @@ def mirror_on_ray(args: argparse.Namespace) -> Iterator[tuple["Mirror", session.
 def _find(args: argparse.Namespace) -> session.MirrorPlace:
     try:
         place = session.find(args.address, args.mirror, os.environ)
+    except session.NoMirror as none:
+        raise mirror_starts(args.mirror, wall_ms(), os.environ) or none from None
     except session.SeveralMirrors as several:
         place = only_answering(several, os.environ)
     session.refuse_ended(place, wall_ms(), os.environ)

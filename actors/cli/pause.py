@@ -9,6 +9,8 @@ from actors.cli.commanding import add_scope_arguments, say_done, scope_of
 from actors.cli.flags import say_facts
 from actors.cli.stillness import at_work, comes_to_rest
 from actors.states import Command
+from actors.status import MirrorStatus
+from engine.core.progress import LaneProgress
 
 NAMED = 5
 """Partitions that are named where not all of them are done."""
@@ -37,13 +39,15 @@ def run(args: argparse.Namespace) -> int:
     topics = tuple(args.topics)
     with running_mirror(args) as (mirror, _):
         status = mirror.command(Command.PAUSE, args.flow, topics)
-        is_done = not args.timeout or comes_to_rest(mirror, args.flow, topics, args.timeout)
+        is_done = not args.timeout or comes_to_rest(
+            mirror, args.flow, topics, args.timeout, lambda seen: _say_waiting(args, seen)
+        )
         moving = [] if is_done else at_work(mirror.status(lanes=True), args.flow, topics)
     if not is_done:
         print(
             f"{scope_of(args)}: what was fetched before is not all copied and committed after {args.timeout:.0f} s, or"
             " a copier does not answer; it is paused as soon as that is done; see: raymirror lag",
-            *(f"{lane.lane}: {lane.reason or lane.state}" for lane in moving[:NAMED]),
+            *_named(moving),
             sep="\n",
             file=sys.stderr,
         )
@@ -51,3 +55,19 @@ def run(args: argparse.Namespace) -> int:
         say_facts(args, command="pause", flow=args.flow, topics=topics, done=False, moving=waits)
         return exits.FAILED
     return say_done(args, "pause", status)
+
+
+def _say_waiting(args: argparse.Namespace, seen: MirrorStatus) -> None:
+    """Say on stderr what is waited for, for who sits before a command that takes its time."""
+    print(
+        f"{scope_of(args)}: waiting up to {args.timeout:.0f} s until no copier fetches more, and what was fetched is"
+        " copied and committed",
+        *_named(at_work(seen, args.flow, tuple(args.topics))),
+        sep="\n",
+        file=sys.stderr,
+    )
+
+
+def _named(moving: list[LaneProgress]) -> list[str]:
+    """Name some partitions that are not still, and why."""
+    return [f"{lane.lane}: {lane.reason or lane.state}" for lane in moving[:NAMED]]

@@ -37,6 +37,8 @@ class LaneProgress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Assignment epoch that the lane is held at."""
     source_end_age_ms: int = 0
     """How long ago, at the snapshot, a broker of the source last said where it ends; -1 where none ever has."""
+    source_reached: bool = True
+    """Whether there is a connection to the source broker that the lane is fetched from."""
     lag_bytes: int = -1
     """What lies between position and source's end, in bytes on the wire: lag x measured bytes per source offset."""
     newest_ms: int = -1
@@ -55,7 +57,7 @@ class LaneProgress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     @property
     def end_known(self) -> bool:
         """Whether the source said lately where it ends."""
-        return end_known(self.source_end, self.source_end_age_ms)
+        return end_known(self.source_end, self.source_end_age_ms, reached=self.source_reached)
 
     @property
     def lag_known(self) -> bool:

@@ -6,12 +6,18 @@ that was heard last, and says nothing about now.
 
 END_LASTS_MS = 10_000
 """How long an end that was heard counts as known. A lane that is fetched hears its end twice a second, any other one is
-asked about after 5 s, every 2.5 s (`engine/flow/ends.py`): so an older one means that nobody answers."""
+asked about after 2 s, every second (`engine/flow/ends.py`): so an older one means that nobody answers."""
+UNREACHED_END_LASTS_MS = 2_000
+"""How long it counts as known while there is no connection to the broker that the lane is fetched from: a leader that
+moves costs less, a source that is gone must not read as "nothing is behind"."""
 
 
-def end_known(offset: int, age_ms: int) -> bool:
-    """Say whether a source's end that was heard so long ago is still taken for known; ms."""
-    return offset >= 0 and 0 <= age_ms <= END_LASTS_MS
+def end_known(offset: int, age_ms: int, *, reached: bool = True) -> bool:
+    """Say whether a source's end that was heard so long ago (ms) is still taken for known.
+
+    `reached`: whether there is a connection to the source broker that would say otherwise.
+    """
+    return offset >= 0 and 0 <= age_ms <= (END_LASTS_MS if reached else UNREACHED_END_LASTS_MS)
 
 
 class SourceEnd:

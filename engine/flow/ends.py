@@ -11,9 +11,9 @@ from engine.flow.ports import LATEST, Cluster
 from engine.tasks import run_all
 from policies.model import TopicPartition
 
-STALE_MS = 5000
+STALE_MS = 2000
 """A fetch at the end waits half a second by default, so a lane that is fetched tells its end more often than this."""
-_EVERY_S = 2.5
+_EVERY_S = 1.0
 
 
 class SourceEnds:

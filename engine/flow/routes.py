@@ -278,6 +278,13 @@ class Routes:
             return False
         return not (outbox.box.throttled and driver.lane.queued_bytes and self.pool.is_half_used)
 
+    def reaches_source(self, driver: LaneDriver) -> bool:
+        """Whether there is a connection to the source broker that the lane is fetched from; a partition without a
+        leader has none, and of a lane that has no way yet nothing else is known.
+        """
+        inbox = self._ways.get(driver, Way()).inbox
+        return driver.source_leader.node >= 0 and (inbox is None or inbox.box.connected)
+
     def is_answered(self, driver: LaneDriver) -> bool:
         """Whether the target brokers that the lane writes to answer, as far as one can see."""
         doors = self._ways.get(driver, Way()).outboxes

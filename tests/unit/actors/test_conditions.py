@@ -56,7 +56,9 @@ def test_lag_that_nobody_knows_counts_as_too_much(condition: str) -> None:
 
 @pytest.mark.parametrize("condition", ["lag_seconds>10", "lag_seconds<10", "lag_records>=0", "lag_records<=0"])
 def test_a_source_that_is_silent_fails_every_condition_on_lag_with_a_plain_reason(condition: str) -> None:
-    flow = flow_status(unknown_lanes=3, least_lag_records=0, behind_since_ms=-1, source_end_age_ms=15_400)
+    flow = flow_status(
+        unknown_lanes=3, least_lag_records=0, behind_since_ms=-1, source_end_age_ms=15_400, silent_lanes=3
+    )
     (sentence,) = parse_condition(condition).holds_in(mirror_status(flows=[flow]))
     assert sentence == (
         f"A->B: {condition[:11]} of 3 partitions is not known, the source has not said for 15 s where it ends"

@@ -1,5 +1,6 @@
 """Rows of partitions out of a status, and how sizes and durations read."""
 
+import msgspec
 import pytest
 
 from actors.lagging import NO_ANSWER, NO_DISCOVERY, bytes_text, flows_unknown, lag_rows, records_text, seconds_text
@@ -62,6 +63,15 @@ def test_rows_of_a_source_that_is_silent_have_no_lag_but_what_it_was_and_when() 
         "0",
         "unknown",
     ]
+
+
+def test_a_partition_whose_source_broker_is_gone_is_silent_and_says_which_broker() -> None:
+    gone = msgspec.structs.replace(
+        lane("t", 0, at=7, end=7, heard_ms_ago=3000, reason="no connection to source broker 1"), source_reached=False
+    )
+    (row,) = lag_rows(mirror_status(gone))
+    assert (row.lag_records, row.state, row.why) == (None, "silent", "no connection to source broker 1")
+    assert records_text(row) == "unknown (was 0 3.0 s ago)"
 
 
 def test_rows_tell_how_far_the_copy_is_proven() -> None:

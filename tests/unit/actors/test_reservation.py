@@ -1,5 +1,6 @@
 """The name of a mirror is reserved from the beginning of its start, and free again when the process has ended."""
 
+import argparse
 import os
 import signal
 import subprocess
@@ -12,11 +13,13 @@ import msgspec
 import pytest
 
 from actors import session
-from actors.cli import background, exits
+from actors.cli import asking, background, exits
 from actors.cli.background import Child, NotStarted, has_begun
-from actors.reservation import AlreadyStarting, refuse_starting, reserved
+from actors.ended import Ended
+from actors.reservation import AlreadyStarting, MirrorStarts, mirror_starts, refuse_starting, reserved
 from actors.session import AlreadyRunning
 from actors.status import MirrorStatus
+from engine.clock import wall_ms
 from tests.harness.shell import ROOT
 from tests.unit.actors.fakes import Clock, FakeFleet
 from tests.unit.actors.mirrors import started
@@ -72,6 +75,30 @@ def test_a_second_start_is_refused_while_the_first_begins(env: dict[str, str]) -
     with reserved(NAME, "/c", env):
         pass
     assert list(session.folder(env).iterdir()) == []
+
+
+def test_a_mirror_that_starts_is_told_of_and_not_the_one_that_ended_before(env: dict[str, str]) -> None:
+    session.note_ended(Ended(namespace=NAME, config_path="/c", at_ms=wall_ms() - 60_000, in_order=True), env)
+    given = argparse.Namespace(config=None, address=None, mirror="one")
+    with starting(env) as child:
+        text = f"process {child.pid} has been starting mirror one for 3 s, and it takes no commands yet"
+        for name in ("one", None):
+            assert str(mirror_starts(name, wall_ms() + 3000, env)).startswith(text)
+        assert mirror_starts("two", wall_ms(), env) is None
+        with pytest.raises(MirrorStarts), asking.running_mirror(given):
+            pytest.fail("it starts")
+        with pytest.raises(MirrorStarts) as starts:
+            asking.why_none(given, MirrorStarts(NAME, child.pid, 3.0))
+        assert asking.why_none(argparse.Namespace(config=Path("/c")), starts.value).startswith(f"process {child.pid}")
+        session.note_ended(Ended(namespace=NAME, config_path="/c", at_ms=wall_ms() + 1000, in_order=True), env)
+        assert mirror_starts("one", wall_ms(), env) is None  # it has ended, and lets its lock go
+        child.kill()
+        child.wait()
+    session.note_ended(Ended(namespace=NAME, config_path="/c", at_ms=1000, in_order=True), env)
+    assert mirror_starts("one", wall_ms(), env) is None
+    with pytest.raises(session.NoMirror, match="mirror one ended") as none, asking.running_mirror(given):
+        pytest.fail("none runs")
+    assert not isinstance(none.value, MirrorStarts)
 
 
 def test_a_killed_start_bars_nobody(env: dict[str, str]) -> None:

@@ -96,6 +96,23 @@ def test_a_pause_that_takes_too_long_is_told(
     assert "see: raymirror lag" in said.err
 
 
+def test_a_pause_that_takes_a_while_says_once_what_it_waits_for(
+    status: MirrorStatus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(stillness, "POLL_S", 0.0)
+    monkeypatch.setattr(stillness, "LONG_S", 0.0)
+    why = "no connection to target broker 1"
+    moving = msgspec.structs.replace(STILL, set_id="A->B/000", committed=False, reason=why)
+    meet(monkeypatch, pause, Slow(status_of(status, moving), status_of(status), looks=4))
+    assert pause.run(arguments(600.0)) == exits.OK
+    said = capsys.readouterr()
+    assert said.out == "pause: every flow\n"
+    assert said.err.splitlines() == [
+        "every flow: waiting up to 600 s until no copier fetches more, and what was fetched is copied and committed",
+        f"a-0: {why}",
+    ]
+
+
 def test_without_a_timeout_nobody_waits(status: MirrorStatus, monkeypatch: pytest.MonkeyPatch) -> None:
     mirror = FakeMirror(status_of(status, heeded=False))
     meet(monkeypatch, pause, mirror)

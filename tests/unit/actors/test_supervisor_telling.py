@@ -8,7 +8,7 @@ from actors.ports import Vital
 from actors.status import decode_status, encode_status
 from engine.core.events import SourceGap, TopicCreated
 from engine.core.progress import FlowProgress
-from engine.core.source_end import END_LASTS_MS
+from engine.core.source_end import END_LASTS_MS, UNREACHED_END_LASTS_MS
 from policies.model import TopicPartition
 from tests.unit.actors.fakes import FLOW, Clock, FakeFleet, lanes, make
 from tests.unit.actors.mirrors import started
@@ -58,6 +58,26 @@ def test_a_flow_whose_source_has_been_silent_has_no_lag_but_what_it_was(fleet: F
     supervisor.step()
     flow = supervisor.status().flows[0]
     assert (flow.lag_records, flow.unknown_lanes, flow.source_end_age_ms, flow.is_silent) == (5, 0, 400, False)
+
+
+def test_a_source_that_cannot_be_reached_is_not_believed_for_as_long_as_one_that_can(
+    fleet: FakeFleet, clock: Clock
+) -> None:
+    supervisor = started(fleet, clock)
+    age_ms = UNREACHED_END_LASTS_MS
+
+    def cut_off(progress: FlowProgress) -> FlowProgress:
+        cut = {"source_reached": False, "source_end_age_ms": age_ms}
+        return replace(progress, lanes=tuple(replace(lane, **cut) for lane in progress.lanes))
+
+    fleet.copiers[0].adjust = cut_off
+    supervisor.step()
+    flow = supervisor.status().flows[0]
+    assert (flow.lag_records, flow.unknown_lanes, flow.silent_lanes, flow.is_silent) == (0, 0, 0, False)
+    age_ms += 1
+    supervisor.step()
+    flow = supervisor.status().flows[0]
+    assert (flow.lag_records, flow.unknown_lanes, flow.silent_lanes, flow.is_silent) == (None, 3, 3, True)
 
 
 def test_rates_follow_the_counters(fleet: FakeFleet, clock: Clock) -> None:

@@ -7,6 +7,7 @@ from actors.states import Command
 from actors.status import FlowAtEnd, FlowStatus
 from actors.supervisor import Supervisor
 from actors.tally import Tally
+from engine.core.progress import FlowProgress
 from tests.unit.actors.fakes import FLOW, Clock, FakeFleet, lanes, make
 
 
@@ -48,6 +49,21 @@ def test_lanes_that_are_held_are_listed_once(fleet: FakeFleet, clock: Clock) -> 
     assert sorted(str(lane.lane) for lane in tally(supervisor).lanes()) == ["a-0", "a-1", "b-0"]
     assert {lane.state for lane in tally(supervisor).lanes()} == {"copying"}
     assert tally(supervisor).status().stalled == 0
+
+
+def test_the_reason_of_most_lanes_that_do_not_move_is_told(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = started(fleet, clock)
+    reasons = iter(["no connection to target broker 1", "drains", "no connection to target broker 1"] * 2)
+
+    def stuck(progress: FlowProgress) -> FlowProgress:
+        lanes = tuple(msgspec.structs.replace(lane, reason=next(reasons)) for lane in progress.lanes)
+        return msgspec.structs.replace(progress, lanes=lanes)
+
+    assert tally(supervisor).status().stall_reason == ""
+    fleet.copiers[0].adjust = stuck
+    supervisor.step()
+    seen = tally(supervisor).status()
+    assert (seen.stalled, seen.stall_reason) == (3, "no connection to target broker 1")
 
 
 def end(fleet: FakeFleet, supervisor: Supervisor, clock: Clock, **changes: object) -> FlowStatus:

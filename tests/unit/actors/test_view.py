@@ -143,8 +143,20 @@ def test_a_stopped_flow_that_never_knew_its_partitions_has_no_lag_of_0() -> None
     assert "lag unknown, - behind" in flow_line(replace(blank, discovered=False), 1)
 
 
+def test_partitions_that_do_not_move_are_counted_with_what_most_of_them_wait_for() -> None:
+    def table(of: FlowStatus) -> str:
+        out = io.StringIO()
+        Console(file=out, width=140).print(render(status(of=of)))
+        return out.getvalue()
+
+    assert "not move" not in table(flow())
+    stuck = replace(flow(), stalled=2, stall_reason="no connection to target broker 1")
+    assert "A->B: 2 of 10 partitions do not move: no connection to target broker 1\n" in table(stuck)
+    assert "A->B: 1 of 10 partitions does not move: no" in table(replace(stuck, stalled=1))
+
+
 def test_the_lag_of_a_source_that_is_silent_is_unknown_and_what_it_was() -> None:
-    silent = replace(flow(unknown=10), least_lag_records=0, source_end_age_ms=12_000)
+    silent = replace(flow(unknown=10), least_lag_records=0, source_end_age_ms=12_000, silent_lanes=10)
     out, table = io.StringIO(), io.StringIO()
     PlainView(out).show(status(of=silent))
     assert "lag unknown (was 0 12.0 s ago), - behind," in out.getvalue()
@@ -152,7 +164,7 @@ def test_the_lag_of_a_source_that_is_silent_is_unknown_and_what_it_was() -> None
     said = "lag of 10 of 10 partitions is unknown: the source last said 12.0 s ago where it ends; the lag was 0 then"
     assert f"A->B: {said}" in table.getvalue()
     assert " unknown " in table.getvalue().splitlines()[2]
-    late = replace(flow(unknown=3), source_end_age_ms=12_000, behind_since_ms=1)
+    late = replace(flow(unknown=3), source_end_age_ms=12_000, silent_lanes=3, behind_since_ms=1)
     plain = io.StringIO()
     PlainView(plain).show(replace(status(of=late), at_ms=9001))
     assert "lag at least 1,234 (was 1,234 12.0 s ago), at least 9.0 s behind," in plain.getvalue()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.core.source_end import END_LASTS_MS, SourceEnd, end_known
+from engine.core.source_end import END_LASTS_MS, UNREACHED_END_LASTS_MS, SourceEnd, end_known
 
 
 def test_an_end_that_was_never_heard_is_unknown_and_asked_for() -> None:
@@ -41,3 +41,8 @@ def test_an_error_has_it_asked_for_and_makes_it_no_younger() -> None:
 )
 def test_an_end_is_known_for_some_refresh_intervals(offset: int, age_ms: int, known: bool) -> None:
     assert end_known(offset, age_ms) is known
+
+
+def test_without_a_connection_to_its_broker_an_end_is_known_for_a_moment_only() -> None:
+    assert end_known(5, UNREACHED_END_LASTS_MS, reached=False)
+    assert not end_known(5, UNREACHED_END_LASTS_MS + 1, reached=False)

@@ -8,6 +8,7 @@ from engine.clock import wall_ms
 from engine.core.intake import take_in, work_for
 from engine.core.outcome import Outcome, OutcomeKind
 from engine.core.progress import LaneProgress
+from engine.core.source_end import UNREACHED_END_LASTS_MS
 from engine.core.states import Event, State, step
 from engine.flow import snapshots
 from engine.flow.ends import SourceEnds
@@ -161,6 +162,31 @@ async def test_a_lane_without_a_way_says_where_it_ends() -> None:
         stage.copier.hold()
         assert "lease" in lane(stage).reason
         stage.copier.unhold()
+
+
+async def test_without_a_connection_to_the_source_the_lag_is_soon_unknown_and_says_why() -> None:
+    stage = Stage()
+    stage.assign()
+    stage.sources[0].data(3)
+    async with stage.running():
+        await until(lambda: lane(stage).records == 3 and lane(stage).lag_records == 0)
+        driver, routes = stage.driver(), stage.copier.routes
+        (inbox,) = (door.box for door in routes._inboxes.values())
+        driver.watch.appended_at_ms = 0
+        heard_ms = driver.end.at_ms
+
+        def seen_after(ms: int) -> tuple[bool, str]:
+            seen = snapshots.lane_progress(driver, routes, heard_ms + ms)
+            return seen.lag_known, seen.reason
+
+        assert seen_after(UNREACHED_END_LASTS_MS + 1) == (True, "")
+        inbox.connected = False
+        assert seen_after(UNREACHED_END_LASTS_MS - 1) == (True, "")
+        assert seen_after(UNREACHED_END_LASTS_MS + 1) == (False, "no connection to source broker 1")
+        inbox.connected = True
+        leader, driver.source_leader = driver.source_leader, Leader(-1, -1, "")
+        assert seen_after(UNREACHED_END_LASTS_MS + 1) == (False, "no leader for source partition t-0")
+        driver.source_leader = leader
 
 
 async def test_a_target_broker_that_is_away_is_named() -> None:
