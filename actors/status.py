@@ -10,6 +10,9 @@ from engine.core.progress import LaneProgress
 from engine.core.tally import Histogram
 from engine.jobs.proof_state import FlowProof
 
+EVENTS_KEPT = 500
+"""Of all flows, by a running mirror; its targets keep the others."""
+
 
 class EventLine(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that happened. `at_ms` is Unix time; `kind` is the event's name, empty for a sentence of the moment.

@@ -35,13 +35,11 @@ from actors.scaler import Scaler
 from actors.seat import Seat
 from actors.spark.status import SparkStatus
 from actors.states import Command, CopierState, Desired, Replaced, Sign, UnknownFlow, desired_after
-from actors.status import EventLine, MirrorStatus
+from actors.status import EVENTS_KEPT, EventLine, MirrorStatus
 from actors.tally import Tally
 from engine.core.events import Event
 from engine.jobs.proof_state import FlowProof
 from policies.model import FlowName
-
-EVENTS_KEPT = 500
 
 
 class Supervisor:

@@ -11,7 +11,7 @@ from actors.cli.flags import add_flow_argument
 from actors.colours import print_severity
 from actors.instants import clock_text, instant_ms
 from actors.session import NoMirror
-from actors.status import EventLine
+from actors.status import EVENTS_KEPT, EventLine, MirrorStatus
 from engine.clock import wall_ms
 
 HELP = "show what has happened in a running mirror"
@@ -22,7 +22,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     add_flow_argument(parser)
     parser.add_argument(
-        "--since", metavar="TIME", help="30s, 10m, 2h, 1d ago, or an instant; default: all that is kept"
+        "--since",
+        metavar="TIME",
+        help="30s, 10m, 2h, 1d ago, or an instant, which may be before the mirror began; default: since it began",
     )
     parser.add_argument("--severity", choices=SEVERITIES, default="info", help="this and graver ones (info)")
     parser.add_argument("--json", action="store_true", help="print one JSON object a line")
@@ -31,7 +33,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Ask once and print. Raises NoConfigGiven, BadInstant, ConfigError, UnknownFlow."""
+    """Ask once and print. Raises NoConfigGiven, BadInstant, ConfigError, UnknownFlow.
+
+    A running mirror tells what has happened since it began; where `--since` asks for more, its targets are read too.
+    """
     since_ms = instant_ms(args.since, wall_ms()) if args.since else 0
     code, why = exits.OK, ""
     events: tuple[EventLine, ...] = ()
@@ -42,6 +47,8 @@ def run(args: argparse.Namespace) -> int:
         why = why_none(args, none)
     else:
         events, why = status.events, is_of_others(args, status)
+        if not why:
+            events, code = _with_older(args, status, since_ms)
     if why:
         from actors.cli.alone import events_alone  # Kafka's clients: heavy, and needed here only
 
@@ -56,6 +63,22 @@ def run(args: argparse.Namespace) -> int:
         else:
             print_severity(event.severity, event_line(event))
     return code
+
+
+def _with_older(args: argparse.Namespace, status: MirrorStatus, since_ms: int) -> tuple[tuple[EventLine, ...], int]:
+    """Put what the targets keep before what a running mirror tells, where that is asked for; the exit code."""
+    began_ms = status.at_ms - round(1000 * status.up_s)
+    if not args.since:
+        if not args.json:
+            text = f"since {clock_text(began_ms)}, when this mirror began; what was before: raymirror events --since 1d"
+            print(text, file=sys.stderr)
+        return status.events, exits.OK
+    if since_ms >= began_ms and len(status.events) < EVENTS_KEPT:
+        return status.events, exits.OK
+    from actors.cli.older_events import older_events  # Kafka's clients: heavy, and needed here only
+
+    older, code = older_events(args, status, since_ms)
+    return older + status.events, code
 
 
 def chosen(events: tuple[EventLine, ...], flow: str | None, since_ms: int, severity: str) -> list[EventLine]:

@@ -151,6 +151,10 @@ def test_a_paused_flow_is_measured_and_gives_its_reason(seen: Seen, source_clust
 def test_events_and_logs_say_what_happened(seen: Seen) -> None:
     events = [json.loads(line) for line in seen.shell("events", "--json").stdout.splitlines()]
     assert {"resumed", "topic_created"} <= {event["kind"] for event in events}
+    all_kept = seen.shell("events", "--since", "1d", "--json")
+    assert all_kept.returncode == 0, all_kept.stderr
+    before = [json.loads(line) for line in all_kept.stdout.splitlines()][: -len(events)]
+    assert {"resumed", "topic_created"}.isdisjoint(event["kind"] for event in before), "each is told once"
     lines = [json.loads(line) for line in seen.shell("logs", "--json").stdout.splitlines()]
     assert [line["time"] for line in lines] == sorted(line["time"] for line in lines)
     resumed = [line for line in lines if line["event"] == "resumed"]

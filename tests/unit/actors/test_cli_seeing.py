@@ -4,11 +4,13 @@ import argparse
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import msgspec
 import pytest
 
-from actors.cli import events, lag, main, status
+from actors.alone import KnownFlow, KnownMirror
+from actors.cli import events, lag, main, older_events, status
 from actors.status import EventLine, MirrorStatus
 from tests.unit.actors.telemetry.statuses import NOW_MS, copier, flow_status, lane, mirror_status, unowned
 
@@ -135,7 +137,65 @@ def test_events_are_picked(words: list[str], numbers: list[int], capsys: pytest.
 
 def test_an_event_reads_with_time_and_severity(capsys: pytest.CaptureFixture[str]) -> None:
     run("events", "A->C")
-    assert capsys.readouterr().out == "2027-01-15T08:00:00Z error   A->C: event 3\n"
+    told = capsys.readouterr()
+    assert told.out == "2027-01-15T08:00:00Z error   A->C: event 3\n"
+    assert told.err.startswith("since 2027-01-15T07:59:47Z, when this mirror began; what was before: raymirror events")
+
+
+def old_event(before_ms: int, flow: str = "A->B") -> EventLine:
+    return EventLine(at_ms=NOW_MS - before_ms, severity="warning", flow=flow, text=f"{before_ms} before")
+
+
+@pytest.fixture
+def targets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[KnownFlow]:
+    """What the targets of the running mirror's configuration hold."""
+    path = tmp_path / "mm2.properties"
+    path.write_text("clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n")
+    monkeypatch.setattr(Told, "status", lambda _, **_kinds: msgspec.structs.replace(STATUS, config_path=str(path)))
+    flows: list[KnownFlow] = []
+
+    def look(_config: object, _flows: object, why: str, *, since_ms: int) -> KnownMirror:
+        assert (why, since_ms) == ("", NOW_MS - 3_600_000)
+        return KnownMirror(running=False, why=why, at_ms=NOW_MS, flows=tuple(flows))
+
+    monkeypatch.setattr(older_events, "look", look)
+    return flows
+
+
+def test_events_from_before_the_mirror_began_come_from_its_targets_each_once(
+    targets: list[KnownFlow], capsys: pytest.CaptureFixture[str]
+) -> None:
+    targets += [
+        KnownFlow(flow="A->B", events=(old_event(60_000), old_event(14_000), *EVENTS[:3])),
+        KnownFlow(flow="A->C", events=(old_event(30_000, "A->C"), EVENTS[3])),
+    ]
+    assert run("events", "--since", "2027-01-15T07:00:00Z") == 0
+    told = capsys.readouterr()
+    assert told.err == ""
+    said = [line.partition(": ")[2] for line in told.out.splitlines()]
+    assert said == ["60000 before", "30000 before", "14000 before", *(f"event {number}" for number in range(4))]
+
+
+def test_what_the_targets_do_not_tell_of_the_time_before_is_said_and_fails(
+    targets: list[KnownFlow], capsys: pytest.CaptureFixture[str]
+) -> None:
+    targets += [KnownFlow(flow="A->B", unknown={"cluster 'B'": "cannot connect"}, answered=False)]
+    since = ["--since", "2027-01-15T07:00:00Z"]
+    assert run("events", "--json", *since) == 1
+    told = capsys.readouterr()
+    assert [json.loads(line)["text"] for line in told.out.splitlines()] == [f"event {number}" for number in range(4)]
+    assert told.err == "raymirror events: A->B: cluster 'B': not known: cannot connect\n"
+    assert run("events", "--config", "/nowhere/mm2.properties", *since) == 2
+    assert run("events", "--since", "2027-01-15T07:59:50Z") == 0, "the mirror ran by then: no target is asked"
+
+
+def test_a_configuration_that_is_gone_hides_no_event_of_the_running_mirror(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run("events", "--since", "2027-01-15T07:00:00Z") == 1
+    told = capsys.readouterr()
+    assert len(told.out.splitlines()) == 4
+    assert told.err.startswith("raymirror events: what was before its start: not known: ")
 
 
 @pytest.mark.parametrize(
