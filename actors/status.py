@@ -81,7 +81,8 @@ class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     least_lag_bytes: int = 0
     """Sum over the partitions whose size was measured, each as of when its source's end was heard last."""
     source_end_age_ms: int = -1
-    """How long ago the source said where it ends, of the partition where that is longest; -1: it never did."""
+    """How long ago the source said where it ends, of the partition where that is longest, among `silent_lanes` where
+    there are any; -1: it never did."""
     silent_lanes: int = 0
     """Of the `unknown_lanes`, those whose source said for too long nothing of where they end."""
     behind_since_ms: int = -1
@@ -90,7 +91,9 @@ class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     stalled: int = 0
     """Partitions that do not move, though they are behind or nobody can tell; each gives a reason."""
     stall_reason: str = ""
-    """The reason that most of those give which a copier has."""
+    """The reason that most of those give."""
+    stalled_for_it: int = 0
+    """How many of them give it."""
     quarantined: dict[str, str] = {}
     """Source partitions that are left alone because they end their copiers, and why."""
     heeded: bool = True

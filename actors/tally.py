@@ -12,6 +12,7 @@ from engine.core.progress import IN_QUARANTINE, LaneProgress, unowned
 from engine.core.source_end import END_LASTS_MS, UNREACHED_END_LASTS_MS
 from policies.model import TopicPartition
 
+NO_COPIER = "no copier has it yet"
 RATE_WINDOW = 6  # marks, one a second: long enough to be calm, short enough to follow a change
 
 
@@ -66,6 +67,7 @@ class Tally:
         is_stopped, unknown = desk.wanted.state is Desired.STOPPED, max(0, total - lanes.known)
         is_lag_known = not unknown and (bool(desk.serial) or is_stopped)
         ended = LaneSums(self._last_lanes())
+        stall_reason, stalled_for_it = ("", 0) if is_stopped else lanes.stall(max(0, total - lanes.count))
         return FlowStatus(
             flow=str(desk.flow),
             desired=desk.wanted.state,
@@ -90,7 +92,8 @@ class Tally:
             source_end_age_ms=lanes.end_age_ms,
             behind_since_ms=lanes.behind_since_ms,
             stalled=0 if is_stopped else max(0, total - lanes.count) + lanes.stalled,
-            stall_reason="" if is_stopped else lanes.stall_reason,
+            stall_reason=stall_reason,
+            stalled_for_it=stalled_for_it,
             append_failures=counts.append_failures,
             append_latency=latencies.append,
             replication_latency=latencies.replication,
@@ -164,12 +167,20 @@ class Tally:
             )
 
 
+def _unnamed(lane: LaneProgress) -> str:
+    """Give the reason of a lane without its own name at the end, so that lanes can have the same one."""
+    for name in (str(lane.lane), str(lane.target)):
+        if lane.reason.endswith(name):
+            return lane.reason.removesuffix(name).rstrip()
+    return lane.reason
+
+
 class LaneSums:
     """What the lanes of a flow come to, in one pass: there may be ten thousand, and somebody asks every second."""
 
     def __init__(self, lanes: Iterable[LaneProgress]) -> None:
         self.count = self.known = self.silent = self.lag_records = self.lag_bytes = self.stalled = 0
-        self.behind_since_ms = self.end_age_ms = -1
+        self.behind_since_ms = self.end_age_ms = silent_age_ms = -1
         self.states: dict[str, int] = {}
         self._reasons: Counter[str] = Counter()
         for lane in lanes:
@@ -181,6 +192,7 @@ class LaneSums:
                     self.known += 1
                 else:
                     self.silent += 1
+                    silent_age_ms = max(silent_age_ms, age_ms)
                 self.end_age_ms = max(self.end_age_ms, age_ms)
                 if lane.source_end > lane.source_next:
                     self.lag_records += lane.source_end - lane.source_next
@@ -188,12 +200,14 @@ class LaneSums:
                 self.lag_bytes += lane.lag_bytes
             if lane.reason and lane.state != "paused":
                 self.stalled += 1
-                self._reasons[lane.reason] += 1
+                self._reasons[_unnamed(lane)] += 1
             since_ms = lane.behind_since_ms
             if since_ms >= 0 and (self.behind_since_ms < 0 or since_ms < self.behind_since_ms):
                 self.behind_since_ms = since_ms
+        if self.silent:
+            self.end_age_ms = silent_age_ms  # whoever reads that some are silent is told how long those are
 
-    @property
-    def stall_reason(self) -> str:
-        """The reason that most lanes give which do not move; empty where all do."""
-        return max(self._reasons, key=self._reasons.__getitem__, default="")
+    def stall(self, unowned: int) -> tuple[str, int]:
+        """Give the reason that most lanes have which do not move, and how many have it; `unowned`: without a copier."""
+        reasons = self._reasons + Counter({NO_COPIER: unowned})
+        return max(reasons.items(), key=lambda item: item[1], default=("", 0))

@@ -247,8 +247,9 @@ def stalled_text(flow: FlowStatus) -> str:
     if not flow.stall_reason or flow.at_end is not None:
         return ""
     do = "does" if flow.stalled == 1 else "do"
-    of = f"{flow.stalled:,} of {counted(flow.lanes, 'partition')}"
-    return f"{of} {do} not move: {flow.stall_reason}"
+    of = f"{flow.stalled:,} of {counted(flow.lanes, 'partition')} {do} not move"
+    some = f"; {flow.stalled_for_it:,} of them" if flow.stalled_for_it < flow.stalled else ""
+    return f"{of}{some}: {flow.stall_reason}"
 
 
 def behind_text(flow: FlowStatus, at_ms: int) -> str:

@@ -38,7 +38,7 @@ class LaneProgress(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     source_end_age_ms: int = 0
     """How long ago, at the snapshot, a broker of the source last said where it ends; -1 where none ever has."""
     source_reached: bool = True
-    """Whether there is a connection to the source broker that the lane is fetched from."""
+    """Whether the source broker that the lane is fetched from can be asked, as far as one knows."""
     lag_bytes: int = -1
     """What lies between position and source's end, in bytes on the wire: lag x measured bytes per source offset."""
     newest_ms: int = -1

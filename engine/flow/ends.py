@@ -11,7 +11,7 @@ from engine.flow.ports import LATEST, Cluster
 from engine.tasks import run_all
 from policies.model import TopicPartition
 
-STALE_MS = 2000
+STALE_MS = 4000
 """A fetch at the end waits half a second by default, so a lane that is fetched tells its end more often than this."""
 _EVERY_S = 1.0
 
@@ -38,9 +38,11 @@ class SourceEnds:
         now_ms = wall_ms()
         for driver in self._drivers.values():
             node = driver.source_leader.node
-            if node < 0 or node in self._asked or driver.lane.source_next < 0:
+            if node in self._asked or driver.lane.source_next < 0 or not driver.end.is_stale(now_ms, STALE_MS):
                 continue
-            if driver.end.is_stale(now_ms, STALE_MS):
+            if node < 0:
+                driver.end.miss()
+            else:
                 stale[node].append(driver)
         await run_all(*(self._ask(node, drivers) for node, drivers in stale.items()))
 
@@ -53,10 +55,14 @@ class SourceEnds:
 
     async def _hear(self, drivers: Sequence[LaneDriver]) -> None:
         told_at_ms = [driver.end.at_ms for driver in drivers]
-        # What is not told stays as it was told last, and is asked again at the next look.
+        # What is not told stays as it was told last for a while, and is asked again at the next look.
         ends = await offsets_by_halves(self._source, [driver.name.source for driver in drivers], LATEST)
         now_ms = wall_ms()
         for driver, told_at in zip(drivers, told_at_ms, strict=True):
             end = ends.get(driver.name.source)
-            if end is not None and driver.end.at_ms == told_at:  # else a fetch was faster, and knows better
+            if driver.end.at_ms != told_at:
+                continue  # a fetch was faster, and knows better
+            if end is None:
+                driver.end.miss()
+            else:
                 driver.end.told(end, now_ms)

@@ -242,6 +242,7 @@ class Routes:
         lanes = list(self._inboxes[address].lanes) if address in self._inboxes else []
         for driver in lanes:
             driver.replica = -1
+            driver.end.lose()
         self.leaders.look_up(lanes)
 
     def _outbox_open(self, address: Address) -> None:
@@ -277,13 +278,6 @@ class Routes:
         if outbox is None or not outbox.box.open or not self._gate.is_open or self.giving_back.holds(driver):
             return False
         return not (outbox.box.throttled and driver.lane.queued_bytes and self.pool.is_half_used)
-
-    def reaches_source(self, driver: LaneDriver) -> bool:
-        """Whether there is a connection to the source broker that the lane is fetched from; a partition without a
-        leader has none, and of a lane that has no way yet nothing else is known.
-        """
-        inbox = self._ways.get(driver, Way()).inbox
-        return driver.source_leader.node >= 0 and (inbox is None or inbox.box.connected)
 
     def is_answered(self, driver: LaneDriver) -> bool:
         """Whether the target brokers that the lane writes to answer, as far as one can see."""

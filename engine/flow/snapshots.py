@@ -53,7 +53,7 @@ def lane_progress(driver: LaneDriver, routes: Routes, now_ms: int) -> LaneProgre
         target_next=lane.target_next,
         source_end=end.offset,
         source_end_age_ms=end.age_ms(now_ms),
-        source_reached=routes.reaches_source(driver),
+        source_reached=end.reached,
         records=lane.records,
         wire_bytes=lane.wire_bytes,
         in_flight=lane.in_flight,
@@ -96,7 +96,7 @@ def why_still(driver: LaneDriver, routes: Routes, now_ms: int) -> str:
         if is_committed(driver):
             return "paused"
         return f"paused; waits until what it has copied is committed ({driver.fault or 'no answer yet'})"
-    watched = now_ms - driver.end.at_ms < (_WATCHED_MS if routes.reaches_source(driver) else UNREACHED_END_LASTS_MS)
+    watched = now_ms - driver.end.at_ms < (_WATCHED_MS if driver.end.reached else UNREACHED_END_LASTS_MS)
     if watched and lane.source_next >= driver.end.offset:
         return ""  # first, and cheap: this is what most lanes are most of the time
     if now_ms - driver.watch.appended_at_ms < _MOVED_MS:

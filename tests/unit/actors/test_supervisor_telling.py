@@ -79,6 +79,16 @@ def test_a_source_that_cannot_be_reached_is_not_believed_for_as_long_as_one_that
     flow = supervisor.status().flows[0]
     assert (flow.lag_records, flow.unknown_lanes, flow.silent_lanes, flow.is_silent) == (None, 3, 3, True)
 
+    def one_cut_off(progress: FlowProgress) -> FlowProgress:
+        first, *others = cut_off(progress).lanes
+        known = [replace(lane, source_reached=True, source_end_age_ms=END_LASTS_MS) for lane in others]
+        return replace(progress, lanes=(first, *known))
+
+    fleet.copiers[0].adjust = one_cut_off
+    supervisor.step()
+    flow = supervisor.status().flows[0]
+    assert (flow.silent_lanes, flow.source_end_age_ms) == (1, age_ms), "the age of what is silent, not of another one"
+
 
 def test_rates_follow_the_counters(fleet: FakeFleet, clock: Clock) -> None:
     supervisor = started(fleet, clock)

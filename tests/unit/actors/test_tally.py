@@ -6,7 +6,7 @@ from actors.ports import Vital
 from actors.states import Command
 from actors.status import FlowAtEnd, FlowStatus
 from actors.supervisor import Supervisor
-from actors.tally import Tally
+from actors.tally import NO_COPIER, Tally
 from engine.core.progress import FlowProgress
 from tests.unit.actors.fakes import FLOW, Clock, FakeFleet, lanes, make
 
@@ -51,19 +51,25 @@ def test_lanes_that_are_held_are_listed_once(fleet: FakeFleet, clock: Clock) -> 
     assert tally(supervisor).status().stalled == 0
 
 
-def test_the_reason_of_most_lanes_that_do_not_move_is_told(fleet: FakeFleet, clock: Clock) -> None:
+def test_the_reason_of_most_lanes_that_do_not_move_is_told_with_their_number(fleet: FakeFleet, clock: Clock) -> None:
     supervisor = started(fleet, clock)
-    reasons = iter(["no connection to target broker 1", "drains", "no connection to target broker 1"] * 2)
 
     def stuck(progress: FlowProgress) -> FlowProgress:
+        reasons = iter(["drains", *(f"no leader for source partition {lane.lane}" for lane in progress.lanes[1:])])
         lanes = tuple(msgspec.structs.replace(lane, reason=next(reasons)) for lane in progress.lanes)
         return msgspec.structs.replace(progress, lanes=lanes)
 
-    assert tally(supervisor).status().stall_reason == ""
+    def told() -> tuple[int, str, int]:
+        seen = tally(supervisor).status()
+        return seen.stalled, seen.stall_reason, seen.stalled_for_it
+
+    assert told() == (0, "", 0)
     fleet.copiers[0].adjust = stuck
     supervisor.step()
-    seen = tally(supervisor).status()
-    assert (seen.stalled, seen.stall_reason) == (3, "no connection to target broker 1")
+    assert told() == (3, "no leader for source partition", 2)
+    fleet.discover(*lanes("a", 2), *lanes("b", 1), *lanes("c", 7))
+    supervisor.step()
+    assert told() == (10, NO_COPIER, 7)
 
 
 def end(fleet: FakeFleet, supervisor: Supervisor, clock: Clock, **changes: object) -> FlowStatus:

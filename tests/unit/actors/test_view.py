@@ -150,9 +150,10 @@ def test_partitions_that_do_not_move_are_counted_with_what_most_of_them_wait_for
         return out.getvalue()
 
     assert "not move" not in table(flow())
-    stuck = replace(flow(), stalled=2, stall_reason="no connection to target broker 1")
+    stuck = replace(flow(), stalled=2, stall_reason="no connection to target broker 1", stalled_for_it=2)
     assert "A->B: 2 of 10 partitions do not move: no connection to target broker 1\n" in table(stuck)
-    assert "A->B: 1 of 10 partitions does not move: no" in table(replace(stuck, stalled=1))
+    assert "A->B: 1 of 10 partitions does not move: no" in table(replace(stuck, stalled=1, stalled_for_it=1))
+    assert "A->B: 9 of 10 partitions do not move; 2 of them: no" in table(replace(stuck, stalled=9))
 
 
 def test_the_lag_of_a_source_that_is_silent_is_unknown_and_what_it_was() -> None:

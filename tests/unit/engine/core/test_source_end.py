@@ -35,6 +35,24 @@ def test_an_error_has_it_asked_for_and_makes_it_no_younger() -> None:
     assert not end.is_stale(1501, 500)
 
 
+def test_an_end_whose_broker_cannot_be_reached_is_asked_for_until_somebody_answers() -> None:
+    end = SourceEnd()
+    end.told(7, 1000)
+    end.lose()
+    assert (end.reached, end.is_stale(1001, 500)) == (False, True)
+    end.stands(1100)
+    assert end.reached
+    end.miss()
+    assert end.reached, "one question may have met a leader that moved"
+    end.told(7, 1200)
+    end.miss()
+    assert end.reached
+    end.miss()
+    assert not end.reached
+    end.told(8, 1300)
+    assert (end.reached, end.is_stale(1301, 500), end.offset) == (True, False, 8)
+
+
 @pytest.mark.parametrize(
     ("offset", "age_ms", "known"),
     [(0, 0, True), (5, END_LASTS_MS, True), (5, END_LASTS_MS + 1, False), (5, -1, False), (-1, 0, False)],

@@ -148,3 +148,25 @@ async def test_the_next_look_does_not_wait_for_a_broker_that_is_silent(monkeypat
         while shore.told != [4, 4, 4]:  # noqa: ASYNC110
             await asyncio.sleep(0)
         running.cancel()
+
+
+async def test_a_broker_that_cannot_be_asked_twice_is_not_reached_until_it_answers() -> None:
+    shore = Shore()
+
+    def reached() -> list[bool]:
+        return [driver.end.reached for driver in shore.drivers]
+
+    def gone(partitions: Sequence[TopicPartition]) -> None:
+        if TopicPartition("t", 0) in partitions:
+            raise ConnectionLost("a:1")
+
+    shore.fail = gone
+    shore.drivers[2].source_leader = NOBODY
+    await shore.ends.look()
+    assert reached() == [True, True, True]
+    await shore.ends.look()
+    assert reached() == [False, False, False], "a partition without a leader has nobody who would tell"
+    shore.fail = lambda _partitions: None
+    shore.drivers[2].source_leader = Leader(2, 0, "id")
+    await shore.ends.look()
+    assert (reached(), shore.told) == ([True, True, True], [4, 4, 4])

@@ -180,13 +180,23 @@ async def test_without_a_connection_to_the_source_the_lag_is_soon_unknown_and_sa
             return seen.lag_known, seen.reason
 
         assert seen_after(UNREACHED_END_LASTS_MS + 1) == (True, "")
+        routes._inbox_lost((1, 0))
         inbox.connected = False
         assert seen_after(UNREACHED_END_LASTS_MS - 1) == (True, "")
         assert seen_after(UNREACHED_END_LASTS_MS + 1) == (False, "no connection to source broker 1")
-        inbox.connected = True
-        leader, driver.source_leader = driver.source_leader, Leader(-1, -1, "")
-        assert seen_after(UNREACHED_END_LASTS_MS + 1) == (False, "no leader for source partition t-0")
-        driver.source_leader = leader
+        driver.end.told(3, heard_ms)  # its leader answers who asks it over another connection
+        assert seen_after(UNREACHED_END_LASTS_MS + 1) == (True, "")
+
+
+async def test_a_copier_that_has_ended_in_order_knows_the_lag_that_it_had() -> None:
+    stage = Stage()
+    stage.assign()
+    stage.sources[0].data(3)
+    async with stage.running():
+        await until(lambda: lane(stage).records == 3 and lane(stage).lag_records == 0)
+    driver = stage.driver()
+    last = snapshots.lane_progress(driver, stage.copier.routes, driver.end.at_ms + UNREACHED_END_LASTS_MS + 1)
+    assert (last.source_reached, last.lag_records) == (True, 0)
 
 
 async def test_a_target_broker_that_is_away_is_named() -> None:
