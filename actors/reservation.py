@@ -106,15 +106,20 @@ def refuse_starting(namespace: str, config: str, env: Mapping[str, str], *, unna
             raise AlreadyStarting(path.stem, holder.pid)
 
 
-def mirror_starts(name: str | None, now_ms: int, env: Mapping[str, str]) -> MirrorStarts | None:
+def mirror_starts(
+    name: str | None, now_ms: int, env: Mapping[str, str], *, config: str | None = None
+) -> MirrorStarts | None:
     """Find a start of the mirror of a name (None: of any) that has begun, and of which no state file tells yet.
 
+    `config`: the path of the file that is meant, where no name is given; a start with another one is of another mirror.
     A mirror that has just ended holds its lock for a moment longer: its note of how it ended is the newer one.
     """
     pattern = "*.lock" if name is None else f"{session.namespace_of(name)}.lock"
     for path in sorted(session.folder(env).glob(pattern)):
         holder = _holder(path)
         if holder is None or session.process_start(holder.pid) != holder.pid_start:
+            continue
+        if name is None and config not in (None, holder.config_path):
             continue
         try:
             since_ms = path.stat().st_mtime_ns // 1_000_000

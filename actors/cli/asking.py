@@ -103,7 +103,9 @@ def _find(args: argparse.Namespace) -> session.MirrorPlace:
     try:
         place = session.find(args.address, args.mirror, os.environ)
     except session.NoMirror as none:
-        raise mirror_starts(args.mirror, wall_ms(), os.environ) or none from None
+        given = getattr(args, "config", None)
+        config = str(given.resolve()) if given is not None else None
+        raise mirror_starts(args.mirror, wall_ms(), os.environ, config=config) or none from None
     except session.SeveralMirrors as several:
         place = only_answering(several, os.environ)
     session.refuse_ended(place, wall_ms(), os.environ)

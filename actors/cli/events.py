@@ -67,13 +67,14 @@ def run(args: argparse.Namespace) -> int:
 
 def _with_older(args: argparse.Namespace, status: MirrorStatus, since_ms: int) -> tuple[tuple[EventLine, ...], int]:
     """Put what the targets keep before what a running mirror tells, where that is asked for; the exit code."""
-    began_ms = status.at_ms - round(1000 * status.up_s)
+    is_full = len(status.events) >= EVENTS_KEPT
+    from_ms = status.events[0].at_ms if is_full else status.at_ms - round(1000 * status.up_s)
     if not args.since:
         if not args.json:
-            text = f"since {clock_text(began_ms)}, when this mirror began; what was before: raymirror events --since 1d"
-            print(text, file=sys.stderr)
+            what = f"the last {EVENTS_KEPT}, since" if is_full else "since its supervisor began at"
+            print(f"{what} {clock_text(from_ms)}; what was before: raymirror events --since 1d", file=sys.stderr)
         return status.events, exits.OK
-    if since_ms >= began_ms and len(status.events) < EVENTS_KEPT:
+    if since_ms >= from_ms:
         return status.events, exits.OK
     from actors.cli.older_events import older_events  # Kafka's clients: heavy, and needed here only
 

@@ -139,7 +139,7 @@ def test_an_event_reads_with_time_and_severity(capsys: pytest.CaptureFixture[str
     run("events", "A->C")
     told = capsys.readouterr()
     assert told.out == "2027-01-15T08:00:00Z error   A->C: event 3\n"
-    assert told.err.startswith("since 2027-01-15T07:59:47Z, when this mirror began; what was before: raymirror events")
+    assert told.err.startswith("since its supervisor began at 2027-01-15T07:59:47Z; what was before: raymirror events")
 
 
 def old_event(before_ms: int, flow: str = "A->B") -> EventLine:
@@ -151,7 +151,8 @@ def targets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[KnownFlow]:
     """What the targets of the running mirror's configuration hold."""
     path = tmp_path / "mm2.properties"
     path.write_text("clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n")
-    monkeypatch.setattr(Told, "status", lambda _, **_kinds: msgspec.structs.replace(STATUS, config_path=str(path)))
+    later = msgspec.structs.replace(STATUS, config_path=str(path), at_ms=NOW_MS + 60_000, up_s=72.5)
+    monkeypatch.setattr(Told, "status", lambda _, **_kinds: later)
     flows: list[KnownFlow] = []
 
     def look(_config: object, _flows: object, why: str, *, since_ms: int) -> KnownMirror:
@@ -174,6 +175,34 @@ def test_events_from_before_the_mirror_began_come_from_its_targets_each_once(
     assert told.err == ""
     said = [line.partition(": ")[2] for line in told.out.splitlines()]
     assert said == ["60000 before", "30000 before", "14000 before", *(f"event {number}" for number in range(4))]
+
+
+def test_of_a_mirror_with_more_events_than_it_keeps_the_targets_tell_the_others(
+    targets: list[KnownFlow], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(events, "EVENTS_KEPT", len(EVENTS))
+    run("events")
+    assert capsys.readouterr().err.startswith("the last 4, since 2027-01-15T08:00:00Z; what was before:")
+    run("events", "--since", "2027-01-15T08:00:00Z")
+    assert capsys.readouterr().err == "", "all of it is kept: no target is asked"
+    late = [msgspec.structs.replace(event, at_ms=event.at_ms + 1500) for event in EVENTS]  # as it was written there
+    evicted = msgspec.structs.replace(late[0], at_ms=late[0].at_ms - 1)
+    targets += [KnownFlow(flow="A->B", events=(evicted, *late[:3])), KnownFlow(flow="A->C", events=(late[3],))]
+    run("events", "--since", "2027-01-15T07:00:00Z")
+    said = [line.rpartition(" ")[2] for line in capsys.readouterr().out.splitlines()]
+    assert sorted(said) == ["0", "0", "1", "2", "3"], "each is told once, also where it was written later"
+
+
+def test_a_file_that_names_no_flow_of_the_mirror_is_not_believed(
+    targets: list[KnownFlow], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "mm2.properties"
+    other.write_text("clusters = X, Y\nX.bootstrap.servers = a:1\nY.bootstrap.servers = b:1\nX->Y.enabled = true\n")
+    targets += [KnownFlow(flow="X->Y", events=(old_event(60_000, "X->Y"),))]
+    assert run("events", "--since", "2027-01-15T07:00:00Z") == 1
+    told = capsys.readouterr()
+    assert "X->Y" not in told.out
+    assert "has no flow of this mirror" in told.err
 
 
 def test_what_the_targets_do_not_tell_of_the_time_before_is_said_and_fails(

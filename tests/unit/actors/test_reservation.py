@@ -85,6 +85,8 @@ def test_a_mirror_that_starts_is_told_of_and_not_the_one_that_ended_before(env: 
         for name in ("one", None):
             assert str(mirror_starts(name, wall_ms() + 3000, env)).startswith(text)
         assert mirror_starts("two", wall_ms(), env) is None
+        assert mirror_starts(None, wall_ms(), env, config="/c") is not None
+        assert mirror_starts(None, wall_ms(), env, config="/other") is None
         with pytest.raises(MirrorStarts), asking.running_mirror(given):
             pytest.fail("it starts")
         with pytest.raises(MirrorStarts) as starts:
