@@ -120,7 +120,9 @@ class FlowDesk:
             self.release()
         if not topics:
             self.failed_over = self.failed_over and state is Desired.STOPPED
-            self.wanted = Wanted(state=state, wake=wake)
+            # a stop ends the copying and decides nothing about topics: what was paused is so at the next start
+            kept = self.wanted.paused_topics if command is Command.STOP else frozenset()
+            self.wanted = Wanted(state=state, paused_topics=kept, wake=wake)
             return
         paused = self.wanted.paused_topics
         paused = paused | set(topics) if command is Command.PAUSE else paused - set(topics)
@@ -197,9 +199,10 @@ class FlowDesk:
             self.records[set_id] = remembered(left.reason, left.failures, set_id, now_s)
         if self.wanted != Wanted():
             return  # somebody has spoken meanwhile
-        if kept.state is Desired.STOPPED and kept.at_ms < self._started_ms:
-            return  # who starts a mirror that was stopped wants it to run
-        self.wanted = Wanted(state=kept.state, paused_topics=frozenset(kept.paused_topics))
+        # who starts a mirror that was stopped wants it to run
+        is_started = kept.state is Desired.STOPPED and kept.at_ms < self._started_ms
+        wanted = Desired.RUNNING if is_started else kept.state
+        self.wanted = Wanted(state=wanted, paused_topics=frozenset(kept.paused_topics))
         self.wanted_at_ms = kept.at_ms
 
     def split_hot(self) -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from actors.desk import UnknownTopic
-from actors.ports import Vital
+from actors.desk import FlowDesk, FlowPlan, UnknownTopic, Wanted
+from actors.ports import Found, Vital
 from actors.states import Command, CopierState, Desired, IllegalCommand, UnknownFlow
-from tests.unit.actors.fakes import Clock, FakeFleet, lanes, make
+from tests.unit.actors.fakes import FLOW, Clock, FakeFleet, by_topic, lanes, make
 from tests.unit.actors.mirrors import advance, started
 
 
@@ -81,6 +81,20 @@ def test_stop_drains_and_is_final(fleet: FakeFleet, clock: Clock) -> None:
     assert supervisor.status().flows[0].records == 9
     with pytest.raises(IllegalCommand, match="raymirror run"):
         supervisor.command(Command.RESUME)
+
+
+def test_what_was_paused_stays_so_over_a_stop_and_the_next_start(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = started(fleet, clock)
+    supervisor.command(Command.PAUSE, topics=("a",))
+    supervisor.command(Command.STOP)
+    supervisor.step()
+    assert fleet.copiers[0].orders.paused_topics == {"a"}, "nothing of it is copied while the mirror drains"
+    kept = fleet.kept[-1]
+    assert (kept.state, kept.paused_topics) == (Desired.STOPPED, ("a",))
+    for started_ms, state in ((kept.at_ms + 1, Desired.RUNNING), (kept.at_ms, Desired.STOPPED)):
+        desk = FlowDesk(FlowPlan(name=FLOW, started_ms=started_ms), by_topic)
+        desk.take(Found(serial=1, lanes=lanes("a", 2), kept=kept), clock())
+        assert desk.wanted == Wanted(state=state, paused_topics=frozenset({"a"}))
 
 
 def test_a_drain_leaves_the_desired_state(fleet: FakeFleet, clock: Clock) -> None:
