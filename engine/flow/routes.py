@@ -306,7 +306,7 @@ class Routes:
     def obstacle(self, driver: LaneDriver) -> str:
         """Say what keeps the lane from being fetched or sent just now; empty where nothing of the way does."""
         if not self._gate.is_open:
-            return "waits for its lease: no supervisor has renewed it"
+            return "waits for its lease: the supervisor cannot see that the flow is still its own, or does not answer"
         for side, leader, partition in (
             ("source", driver.source_leader, driver.name.source),
             ("target", driver.target_leader, driver.name.target),
