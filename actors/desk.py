@@ -6,7 +6,7 @@ discovery ──> plan ──> ledger (sets, owners, moves) ──> orders of ea
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -36,6 +36,10 @@ UNSURE_S = 20.0
 """
 
 
+FIRST_DISCOVERY = "the first discovery of topics"
+"""What a flow waits for that knows no topic, where it does not say more."""
+
+
 class UnknownTopic(MirrorError):
     """A command named a topic that the flow does not copy."""
 
@@ -45,6 +49,22 @@ class UnknownTopic(MirrorError):
 
     def __str__(self) -> str:
         return f"flow {self.flow} copies no topic {self.topic!r}; see: raymirror status"
+
+
+class TopicsNotKnownYet(MirrorError):
+    """A command named a topic while nobody knows which topics a flow copies, and what that waits for."""
+
+    exit_code = 1  # said again later, it may be done
+
+    def __init__(self, topic: str, flow: str, waits_for: str) -> None:
+        super().__init__(topic, flow, waits_for)
+        self.topic, self.flow, self.waits_for = topic, flow, waits_for
+
+    def __str__(self) -> str:
+        return (
+            f"which topics flow {self.flow} copies is not known yet, {self.topic!r} may be one of them; nothing was"
+            f" changed, ask again later: it waits for {self.waits_for}"
+        )
 
 
 class FlowPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -301,7 +321,7 @@ class FlowDesk:
         if self.failure:
             return self.failure
         if self.serial == 0:
-            return "the first discovery of topics"
+            return FIRST_DISCOVERY
         troubles = (seat.trouble for seat in self.seats.values())
         if trouble := next(filter(None, troubles), ""):
             return trouble
@@ -311,3 +331,11 @@ class FlowDesk:
         if CopierState.STARTING in states and CopierState.READY not in states:
             return "a copier to start (needs one free CPU in the Ray cluster)"
         return "" if self.ledger.sets else "topics that match the flow's patterns"
+
+
+def why_unknown(topic: str, desks: Sequence[FlowDesk]) -> UnknownTopic | TopicsNotKnownYet:
+    """Return what to say of a topic that none of these flows is known to copy."""
+    for desk in desks:
+        if desk.serial == 0:
+            return TopicsNotKnownYet(topic, str(desk.flow), desk.waiting_for() or FIRST_DISCOVERY)
+    return UnknownTopic(topic, ", ".join(str(desk.flow) for desk in desks))

@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Say it, and wait until it is so. Raises NoMirror, UnknownFlow, UnknownTopic, IllegalCommand, MirrorLost.
+    """Say it, and wait until it is so. Raises NoMirror, and what `command` of a mirror raises.
 
     Exit code 1 if something is copied still, or if it is not written down yet.
     """
