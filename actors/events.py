@@ -155,6 +155,8 @@ class FailedOver(Event, frozen=True, kw_only=True, tag="failed_over"):
 
     severity: ClassVar[str] = "warning"
     outcome: Outcome
+    mirror_goes_on: bool | None = None
+    """Whether its mirror goes on with other flows; None: that was not written down."""
 
     def text(self) -> str:
         records, groups, unequal = self.outcome.records, self.outcome.groups, self.outcome.unequal
@@ -164,8 +166,14 @@ class FailedOver(Event, frozen=True, kw_only=True, tag="failed_over"):
         beats = ", heartbeats not counted" if self.outcome.heartbeats else ""
         return (
             f"failed over: the flow is stopped with {left} not copied{beats}; consumer groups not exactly as on"
-            f" the source: {unequal:,} of {groups:,}; to copy again: raymirror resume '{self.flow}'"
+            f" the source: {unequal:,} of {groups:,}; to copy again: {self._advice()}"
         )
+
+    def _advice(self) -> str:
+        run, resume = "raymirror run CONFIG", f"raymirror resume '{self.flow}'"
+        if self.mirror_goes_on is None:
+            return f"{resume} where the mirror still runs, else {run}"
+        return f"{resume}, or {run} once the mirror has ended" if self.mirror_goes_on else run
 
 
 class ConfigEdited(Event, frozen=True, kw_only=True, tag="config_edited"):

@@ -293,7 +293,8 @@ class Supervisor:
         desk = self._desk(flow)
         self.command(Command.STOP, flow)
         desk.failed_over = True
-        self._note(FailedOver(flow=desk.flow, outcome=outcome))
+        goes_on = not self._draining and any(not one.is_over for one in self._desks.values())
+        self._note(FailedOver(flow=desk.flow, outcome=outcome, mirror_goes_on=goes_on))
 
     def restart(self, flow: str) -> None:
         """Have the copiers of a flow replaced, one by one, and what is in quarantine tried. Raises UnknownFlow."""

@@ -85,7 +85,8 @@ async def fail_over_alone(
             )
             await keeper.put({DESIRED: _stopped(keeper.load())})
             outcome = outcome_of(found.partitions, standing, is_whole=found.is_whole)
-            unsaid = await _write_down(config, flow, FailedOver(flow=flow.name, outcome=outcome))
+            event = FailedOver(flow=flow.name, outcome=outcome, mirror_goes_on=False)
+            unsaid = await _write_down(config, flow, event)
     return Result(
         flow=str(flow.name),
         source=found.ends.gone,
@@ -97,6 +98,7 @@ async def fail_over_alone(
         mirror_seen_ms=before.at_ms if before is not None else -1,
         unread=found.unread,
         event_unsaid=unsaid,
+        mirror_goes_on=False,
     )
 
 

@@ -68,10 +68,16 @@ def show_outcome(
     print(groups_line(groups, short))
 
 
-def stopped_text(flow: str, *, without_mirror: bool) -> str:
-    """Say that a flow is stopped now, and what copies again."""
-    resume = "" if without_mirror else f" after raymirror resume '{flow}', or"
-    return f"flow {flow} is stopped; it copies again{resume} when its mirror is started with raymirror run"
+def stopped_text(flow: str, *, mirror_goes_on: bool | None) -> str:
+    """Say that a flow is stopped now, and what copies again; None: nobody knows whether its mirror goes on."""
+    run, resume = "when its mirror is started with raymirror run CONFIG", f"after raymirror resume '{flow}'"
+    if mirror_goes_on is None:
+        again = f"{resume} where its mirror still runs, else {run}"
+    elif mirror_goes_on:
+        again = f"{resume}, for the mirror goes on with other flows, or {run}"
+    else:
+        again = run
+    return f"flow {flow} is stopped; it copies again {again}"
 
 
 def heartbeats_text(partitions: Sequence[PartitionDrain]) -> str:

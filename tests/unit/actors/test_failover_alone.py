@@ -150,8 +150,9 @@ def test_without_a_source_nothing_is_drained_and_the_age_of_what_is_known_is_sai
     assert "1970-01-01T00:00:00Z" in said.out, "the checkpoint's age"
     assert said.out.count("where the source ends is not known") == 1, "each partition is listed once"
     assert said.out.splitlines()[-1] == (
-        "flow A->B is stopped; it copies again when its mirror is started with raymirror run"
+        "flow A->B is stopped; it copies again when its mirror is started with raymirror run CONFIG"
     )
+    assert world.done[3].endswith("to copy again: raymirror run CONFIG")
     assert world.done == [
         ("take", "raymirror-A-B (failover)"),
         ("hold", True, [LANE], "a:1 refused"),
