@@ -160,7 +160,7 @@ class FailedOver(Event, frozen=True, kw_only=True, tag="failed_over"):
 
     def text(self) -> str:
         records, groups, unequal = self.outcome.records, self.outcome.groups, self.outcome.unequal
-        left = "nobody knows how many records" if records < 0 else counted(records, "record")
+        left = "an unknown number of records" if records < 0 else counted(records, "record")
         if self.outcome.undrained:
             left += f" in {self.outcome.undrained} of {counted(self.outcome.partitions, 'partition')}"
         beats = ", heartbeats not counted" if self.outcome.heartbeats else ""

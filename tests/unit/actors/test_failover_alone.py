@@ -160,7 +160,7 @@ def test_without_a_source_nothing_is_drained_and_the_age_of_what_is_known_is_sai
         world.done[3],
         "give back",
     ]
-    assert "nobody knows how many records in 1 of 1 partition" in world.done[3]
+    assert "an unknown number of records in 1 of 1 partition" in world.done[3]
 
 
 def test_its_json_says_what_is_not_known(world: World, config: str, capsys: pytest.CaptureFixture[str]) -> None:
