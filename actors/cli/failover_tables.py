@@ -58,6 +58,8 @@ def show_outcome(
         console.print(stand_table(standing))
     if len(unequal) > ROWS:
         print(f"and {counted(len(unequal) - ROWS, 'more partition')}; all of them with --json")
+    if text := unlisted_text(standing):
+        print(text)
     for group, why in standing.failed.items():
         print(f"group {group}: {why}")
     for who, why in standing.missing.items():
@@ -87,6 +89,16 @@ def heartbeats_text(partitions: Sequence[PartitionDrain]) -> str:
         return ""
     named = ", ".join(f"{row.topic}-{row.partition}" for row in left[:ROWS])
     return f"not drained and not counted, because heartbeats are written all the time: {named}"
+
+
+def unlisted_text(standing: Standing) -> str:
+    """Say what is not known of groups that were judged by checkpoints alone; empty where the source told of all."""
+    if not standing.missing and all(one.as_of_ms < 0 for one in standing.stands):
+        return ""
+    return (
+        "partitions in which a group has no checkpoint are not listed, for the source does not tell of them: where the"
+        " target has no offset of the group, its consumers start there by their auto.offset.reset"
+    )
 
 
 def groups_line(groups: int, short: int) -> str:

@@ -163,6 +163,23 @@ def test_without_a_source_nothing_is_drained_and_the_age_of_what_is_known_is_sai
     assert "an unknown number of records in 1 of 1 partition" in world.done[3]
 
 
+@pytest.mark.parametrize(
+    ("as_of_ms", "missing", "said"),
+    [(1, {}, True), (-1, {"broker 1 of cluster 'A'": "refused"}, True), (-1, {}, False)],
+)
+def test_partitions_without_a_checkpoint_are_told_of_where_there_may_be_some(
+    world: World, config: str, capsys: pytest.CaptureFixture[str], as_of_ms: int, missing: dict[str, str], said: bool
+) -> None:
+    stand = Stand(
+        group="g", topic="t", partition=0, source_offset=3, target_offset=4, stored=4, why="old", as_of_ms=as_of_ms
+    )
+    world.standing = Standing(groups=1, stands=(stand,), missing=missing)
+    ask(config)
+    told = capsys.readouterr().out
+    assert ("partitions in which a group has no checkpoint are not listed" in told) is said
+    assert ("its consumers start there by their auto.offset.reset" in told) is said
+
+
 def test_its_json_says_what_is_not_known(world: World, config: str, capsys: pytest.CaptureFixture[str]) -> None:
     world.entries[DESIRED] = DesiredState(state="paused", paused_topics=("p",))
     world.unsaid = "denied"
