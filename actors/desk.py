@@ -112,6 +112,7 @@ class FlowDesk:
         self.records: dict[str, SetRecord] = {}
         """Sets whose copiers have ended; a set that is not here has a clean record."""
         self.failure = ""
+        """What keeps discovery, or what is remembered, from succeeding: what went wrong, or what is waited for."""
         self.groups: GroupsReport | None = None
         self.configs: ConfigReport | None = None
         self.taken = ""
@@ -178,7 +179,7 @@ class FlowDesk:
         """Take what Metadata found: new lanes join sets, lanes that are gone leave theirs. Name the topics that are
         gone, with the partitions they had. Sets are planned once what is remembered of them was read.
         """
-        self.failure, self.groups, self.configs = found.failure, found.groups, found.configs
+        self.failure, self.groups, self.configs = found.failure or found.awaited, found.groups, found.configs
         self.is_unsure = found.unrenewed_s > UNSURE_S
         self.taken = self.taken or found.taken  # a metadata actor that is new does not know it yet
         if found.kept is not None and not self.is_kept:

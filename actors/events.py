@@ -235,6 +235,15 @@ class FlowTroubled(Event, frozen=True, kw_only=True, tag="flow_troubled"):
         return self.what
 
 
+class FlowWaits(Event, frozen=True, kw_only=True, tag="flow_waits"):
+    """A flow waits before it begins, as it must: for a sign of life of whoever had it and did not end in order."""
+
+    what: str
+
+    def text(self) -> str:
+        return f"waiting for {self.what}"
+
+
 class FlowRecovered(Event, frozen=True, kw_only=True, tag="flow_recovered"):
     """What `FlowTroubled` told of is over, after so many seconds."""
 
@@ -262,6 +271,7 @@ KINDS: tuple[type[Event], ...] = (
     TopicGone,
     Scaled,
     FlowTroubled,
+    FlowWaits,
     FlowRecovered,
     PausedOrResumed,
     FailedOver,

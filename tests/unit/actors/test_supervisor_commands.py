@@ -140,6 +140,9 @@ def test_before_the_first_discovery_no_topic_is_said_to_be_unknown(
     with pytest.raises(TopicsNotKnownYet, match="it waits for cluster 'A' is away") as caught:
         supervisor.command(command, flow, ("a",))
     assert caught.value.exit_code == 1
+    fleet.answers[FLOW] = Found(serial=0, awaited="a sign of life, up to 5 s")
+    supervisor.step()
+    assert supervisor.status().flows[0].waiting_for == "a sign of life, up to 5 s"
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
     fleet.discover(*lanes("a", 1))
     supervisor.step()
