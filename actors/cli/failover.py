@@ -20,7 +20,7 @@ from actors import session
 from actors.cli import exits
 from actors.cli.asking import add_place_arguments, mirror_on_ray, why_none
 from actors.cli.draining import Budget, drain, lanes_of
-from actors.cli.failover_alone import fail_over_alone
+from actors.cli.failover_alone import fail_over_alone, note_here
 from actors.cli.failover_outcome import Result, outcome_of
 from actors.cli.failover_stored import Judged, judged_by_positions
 from actors.cli.failover_tables import (
@@ -171,9 +171,11 @@ def alone(args: argparse.Namespace, why: str) -> Result:
     flow = chosen(config, args.flow)
     commit = not args.no_commit
     print(f"raymirror failover: no mirror of {flow.name} runs ({why}); its target is asked", file=sys.stderr)
-    return asyncio.run(
+    result = asyncio.run(
         fail_over_alone(config, flow, why=why, mirror=args.mirror, timeout_s=args.timeout, commit=commit)
     )
+    note_here(args.config, str(flow.name))
+    return result
 
 
 def chosen(config: MirrorConfig, name: str) -> FlowConfig:

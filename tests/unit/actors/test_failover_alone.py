@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -178,6 +179,36 @@ def test_partitions_without_a_checkpoint_are_told_of_where_there_may_be_some(
     told = capsys.readouterr().out
     assert ("partitions in which a group has no checkpoint are not listed" in told) is said
     assert ("its consumers start there by their auto.offset.reset" in told) is said
+
+
+def test_the_mirror_that_has_died_here_is_noted_as_failed_over(
+    world: World, config: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead = session.StateFile(
+        address="h:1",
+        namespace="raymirror-A-B",
+        pid=2**22 + 1,
+        pid_start=1,
+        version="0",
+        config_path=config,
+        config_digest="",
+        local=True,
+    )
+    session.write(dead, os.environ)
+    world.failure = BrokerUnreachable("b:1", "gone")
+    assert ask(config) == exits.FAILED
+    assert "failed over" not in session.last_ended(None, 0, os.environ), "it is not finished"
+    world.failure = None
+    assert ask(config) == exits.NOT_EQUAL
+    assert f"A->B was failed over, and raymirror run {config} would copy" in session.last_ended(None, 0, os.environ)
+    capsys.readouterr()
+
+    def full(*_args: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(session, "note_failover", full)
+    assert ask(config) == exits.NOT_EQUAL
+    assert "that A->B was failed over cannot be noted" in capsys.readouterr().err
 
 
 def test_its_json_says_what_is_not_known(world: World, config: str, capsys: pytest.CaptureFixture[str]) -> None:
