@@ -6,7 +6,7 @@ discovery ──> plan ──> ledger (sets, owners, moves) ──> orders of ea
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -36,6 +36,10 @@ UNSURE_S = 20.0
 """
 
 
+FIRST_DISCOVERY = "the first discovery of topics"
+"""What a flow waits for that knows no topic, where it does not say more."""
+
+
 class UnknownTopic(MirrorError):
     """A command named a topic that the flow does not copy."""
 
@@ -45,6 +49,22 @@ class UnknownTopic(MirrorError):
 
     def __str__(self) -> str:
         return f"flow {self.flow} copies no topic {self.topic!r}; see: raymirror status"
+
+
+class TopicsNotKnownYet(MirrorError):
+    """A command named a topic while nobody knows which topics a flow copies, and what that waits for."""
+
+    exit_code = 1  # said again later, it may be done
+
+    def __init__(self, topic: str, flow: str, waits_for: str) -> None:
+        super().__init__(topic, flow, waits_for)
+        self.topic, self.flow, self.waits_for = topic, flow, waits_for
+
+    def __str__(self) -> str:
+        return (
+            f"which topics flow {self.flow} copies is not known yet, {self.topic!r} may be one of them; nothing was"
+            f" changed, ask again later: it waits for {self.waits_for}"
+        )
 
 
 class FlowPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,6 +112,9 @@ class FlowDesk:
         self.records: dict[str, SetRecord] = {}
         """Sets whose copiers have ended; a set that is not here has a clean record."""
         self.failure = ""
+        """What keeps discovery, or what is remembered, from succeeding."""
+        self.awaited = ""
+        """What the flow waits for before it is ours, which is no failure."""
         self.groups: GroupsReport | None = None
         self.configs: ConfigReport | None = None
         self.taken = ""
@@ -160,7 +183,8 @@ class FlowDesk:
         """Take what Metadata found: new lanes join sets, lanes that are gone leave theirs. Name the topics that are
         gone, with the partitions they had. Sets are planned once what is remembered of them was read.
         """
-        self.failure, self.groups, self.configs = found.failure, found.groups, found.configs
+        self.failure, self.awaited = found.failure, found.awaited
+        self.groups, self.configs = found.groups, found.configs
         self.is_unsure = found.unrenewed_s > UNSURE_S
         self.taken = self.taken or found.taken  # a metadata actor that is new does not know it yet
         if found.kept is not None and not self.is_kept:
@@ -301,10 +325,10 @@ class FlowDesk:
             return ""
         if self.wanted.state is Desired.STOPPED:
             return f"somebody to start it again: raymirror resume '{self.flow}'"
-        if self.failure:
-            return self.failure
+        if self.failure or self.awaited:
+            return self.failure or self.awaited
         if self.serial == 0:
-            return "the first discovery of topics"
+            return FIRST_DISCOVERY
         troubles = (seat.trouble for seat in self.seats.values())
         if trouble := next(filter(None, troubles), ""):
             return trouble
@@ -314,3 +338,11 @@ class FlowDesk:
         if CopierState.STARTING in states and CopierState.READY not in states:
             return "a copier to start (needs one free CPU in the Ray cluster)"
         return "" if self.ledger.sets else "topics that match the flow's patterns"
+
+
+def why_unknown(topic: str, desks: Sequence[FlowDesk]) -> UnknownTopic | TopicsNotKnownYet:
+    """Return what to say of a topic that none of these flows is known to copy."""
+    for desk in desks:
+        if desk.serial == 0:
+            return TopicsNotKnownYet(topic, str(desk.flow), desk.waiting_for() or FIRST_DISCOVERY)
+    return UnknownTopic(topic, ", ".join(str(desk.flow) for desk in desks))

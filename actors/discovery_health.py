@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from actors.events import FlowRecovered, FlowTroubled
+from actors.events import FlowRecovered, FlowTroubled, FlowWaits
 from actors.ports import Found
 from policies.model import FlowName
 
@@ -15,11 +15,11 @@ class DiscoveryHealth:
 
     def __init__(self, flow: FlowName) -> None:
         self._flow = flow
-        self._reported = self._taken = ""
+        self._reported = self._taken = self._awaited = ""
         self._failed_since_s = self._calm_since_s = 0.0
         self._is_calm = True
 
-    def events(self, found: Found, now_s: float) -> Iterator[FlowTroubled | FlowRecovered]:
+    def events(self, found: Found, now_s: float) -> Iterator[FlowTroubled | FlowWaits | FlowRecovered]:
         """Yield the events of one answer of Metadata; `now_s` is monotonic."""
         if found.taken and not self._taken:
             self._taken = found.taken
@@ -31,6 +31,12 @@ class DiscoveryHealth:
             if found.failure != self._reported:
                 self._reported = found.failure
                 yield FlowTroubled(flow=self._flow, what=found.failure)
+            return
+        is_told, self._awaited = found.awaited == self._awaited, found.awaited
+        if found.awaited:
+            self._is_calm = False
+            if not is_told:
+                yield FlowWaits(flow=self._flow, what=found.awaited)
             return
         if not self._is_calm:
             self._is_calm, self._calm_since_s = True, now_s

@@ -73,6 +73,7 @@ class EndNotes:
             in_order=in_order,
             said=self._said,
             failed_over=self._failed_over,
+            config_digest=self._digest,
         )
         self._note(lambda: session.note_ended(ended, os.environ))
 

@@ -14,7 +14,8 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     killed_pid: int = 0
     """The process that died without a note of its own, 0: it wrote this note."""
     failed_over: tuple[str, ...] = ()
-    """Flows that a failover had stopped."""
+    """Flows that a failover had stopped, or has stopped since."""
+    config_digest: str = ""
 
     def text(self, mirror: str, now_ms: int) -> str:
         """Say how the mirror of a name ended, as of an instant (Unix ms), and what starts it again."""

@@ -155,17 +155,25 @@ class FailedOver(Event, frozen=True, kw_only=True, tag="failed_over"):
 
     severity: ClassVar[str] = "warning"
     outcome: Outcome
+    mirror_goes_on: bool | None = None
+    """Whether its mirror goes on with other flows; None: that was not written down."""
 
     def text(self) -> str:
         records, groups, unequal = self.outcome.records, self.outcome.groups, self.outcome.unequal
-        left = "nobody knows how many records" if records < 0 else counted(records, "record")
+        left = "an unknown number of records" if records < 0 else counted(records, "record")
         if self.outcome.undrained:
             left += f" in {self.outcome.undrained} of {counted(self.outcome.partitions, 'partition')}"
         beats = ", heartbeats not counted" if self.outcome.heartbeats else ""
         return (
             f"failed over: the flow is stopped with {left} not copied{beats}; consumer groups not exactly as on"
-            f" the source: {unequal:,} of {groups:,}; to copy again: raymirror resume '{self.flow}'"
+            f" the source: {unequal:,} of {groups:,}; to copy again: {self._advice()}"
         )
+
+    def _advice(self) -> str:
+        run, resume = "raymirror run CONFIG", f"raymirror resume '{self.flow}'"
+        if self.mirror_goes_on is None:
+            return f"{resume} where the mirror still runs, else {run}"
+        return f"{resume}, or {run} once the mirror has ended" if self.mirror_goes_on else run
 
 
 class ConfigEdited(Event, frozen=True, kw_only=True, tag="config_edited"):
@@ -227,6 +235,15 @@ class FlowTroubled(Event, frozen=True, kw_only=True, tag="flow_troubled"):
         return self.what
 
 
+class FlowWaits(Event, frozen=True, kw_only=True, tag="flow_waits"):
+    """A flow waits before it begins, as it must: for a sign of life of whoever had it and did not end in order."""
+
+    what: str
+
+    def text(self) -> str:
+        return f"waiting for {self.what}"
+
+
 class FlowRecovered(Event, frozen=True, kw_only=True, tag="flow_recovered"):
     """What `FlowTroubled` told of is over, after so many seconds."""
 
@@ -254,6 +271,7 @@ KINDS: tuple[type[Event], ...] = (
     TopicGone,
     Scaled,
     FlowTroubled,
+    FlowWaits,
     FlowRecovered,
     PausedOrResumed,
     FailedOver,

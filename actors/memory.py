@@ -30,6 +30,7 @@ CLOSE_S = 3.0
 class StateKeeperLike(Protocol):
     """What is needed of `engine.state_keeper.StateKeeper`."""
 
+    awaited: str
     trouble: str
 
     @property
@@ -76,6 +77,11 @@ class Memory:
         if self._refused_ms:
             return 0.0
         return now_s() - self._sure_at_s if self._open is None else self._open.unrenewed_s
+
+    @property
+    def awaited(self) -> str:
+        """What the flow waits for before it is ours; empty where it waits for nothing."""
+        return self._keeper.awaited if self._keeper is not None else ""
 
     @property
     def trouble(self) -> str:

@@ -173,6 +173,7 @@ class FlowWatch:
             taken=memory.taken,
             unrenewed_s=memory.unrenewed_s,
             failure=failure,
+            awaited=memory.awaited,
             groups=groups.report if groups is not None else None,
             configs=configs.report if configs is not None else None,
         )

@@ -101,6 +101,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     """One answer of Metadata about one flow: `serial` grows with every discovery, 0 before the first.
 
     `kept` is None until the state topic was read. `taken` says who else mirrors this flow, where somebody does.
+    `awaited`: what the flow waits for before it is ours, which is no failure.
     `unrenewed_s`: for how many seconds nobody could tell whether the flow is still ours.
     `groups` is the last round of its consumer groups, None before the first; `configs` of its configs and ACLs.
     """
@@ -110,6 +111,7 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     highest_epoch: int = 0
     events: tuple[AnyEvent, ...] = ()
     failure: str = ""
+    awaited: str = ""
     kept: Kept | None = None
     taken: str = ""
     unrenewed_s: float = 0.0

@@ -87,7 +87,7 @@ class AnsweringMirror(ABC):
         return decode_status(self.send(AskStatus(lanes), timeout_s) or b"")
 
     def command(self, command: Command, flow: str | None = None, topics: tuple[str, ...] = ()) -> MirrorStatus:
-        """Say what is wanted. Raises UnknownFlow, UnknownTopic, IllegalCommand, MirrorLost."""
+        """Say what is wanted. Raises UnknownFlow, UnknownTopic, TopicsNotKnownYet, IllegalCommand, MirrorLost."""
         return decode_status(self.send(GiveCommand(command, flow, topics)) or b"")
 
     def restart(self, flow: str) -> None:

@@ -216,6 +216,18 @@ def note_ended(ended: Ended, env: Mapping[str, str]) -> None:
     _put(_ended_path(ended.namespace, env), ended)
 
 
+def note_failover(flow: str, path: str, digest: str, env: Mapping[str, str]) -> None:
+    """Note that a failover has stopped a flow of mirrors that had ended here, all of this configuration file.
+
+    It is noted beside the state file of a dead process: who starts the mirror again may just be writing that one.
+    """
+    alive = {state.namespace for state in living(env)}
+    for note in _notes("*", env):
+        if note.namespace not in alive and (note.config_path == path or note.config_digest == digest):
+            flows = tuple(dict.fromkeys((*note.failed_over, flow)))
+            _put(_ended_path(note.namespace, env), msgspec.structs.replace(note, failed_over=flows))
+
+
 def refuse_ended(place: MirrorPlace, now_ms: int, env: Mapping[str, str]) -> None:
     """Raise MirrorEnds or NoMirror where the mirror of a place is known to end, or to have ended since it was found."""
     if not place.pid:
@@ -260,6 +272,7 @@ def _killed(state: StateFile, path: Path) -> Ended:
         in_order=False,
         killed_pid=state.pid,
         failed_over=state.failed_over,
+        config_digest=state.config_digest,
     )
 
 
@@ -380,8 +393,5 @@ def _decoded(path: Path, kind: type[_Note]) -> _Note | None:
         return msgspec.json.decode(path.read_bytes(), type=kind)
     except FileNotFoundError:
         return None
-    except (
-        msgspec.DecodeError,
-        PermissionError,
-    ):  # half a file, another version's or user's
+    except (msgspec.DecodeError, PermissionError):  # half a file, another version's or user's
         return None

@@ -13,7 +13,7 @@ import msgspec
 
 from actors.crew import Crew
 from actors.deeds import Deed, Deeds
-from actors.desk import FlowDesk, FlowPlan, Plan, UnknownTopic
+from actors.desk import FlowDesk, FlowPlan, Plan, why_unknown
 from actors.discovery_health import DiscoveryHealth
 from actors.events import (
     ConfigEdited,
@@ -261,7 +261,10 @@ class Supervisor:
     # --- commands --------------------------------------------------------------------------------------------
 
     def command(self, command: Command, flow: str | None = None, topics: tuple[str, ...] = ()) -> None:
-        """Note a command; the next step carries it out. Raises UnknownFlow, UnknownTopic, IllegalCommand."""
+        """Note a command; the next step carries it out.
+
+        Raises UnknownFlow, UnknownTopic, TopicsNotKnownYet, IllegalCommand.
+        """
         after = desired_after(self.desired, command)
         # what is said to all is not meant for a flow that was stopped by itself
         everyone = [
@@ -271,7 +274,7 @@ class Supervisor:
         copied = {desk.flow: desk.known_of(topics) for desk in desks}  # all is checked before anything is changed
         for topic in topics:
             if not any(topic in known for known in copied.values()):
-                raise UnknownTopic(topic, ", ".join(str(desk.flow) for desk in desks))
+                raise why_unknown(topic, desks)
         for desk in desks:
             if topics and not copied[desk.flow]:
                 continue
@@ -290,7 +293,8 @@ class Supervisor:
         desk = self._desk(flow)
         self.command(Command.STOP, flow)
         desk.failed_over = True
-        self._note(FailedOver(flow=desk.flow, outcome=outcome))
+        goes_on = not self._draining and any(not one.is_over for one in self._desks.values())
+        self._note(FailedOver(flow=desk.flow, outcome=outcome, mirror_goes_on=goes_on))
 
     def restart(self, flow: str) -> None:
         """Have the copiers of a flow replaced, one by one, and what is in quarantine tried. Raises UnknownFlow."""

@@ -252,6 +252,16 @@ def stalled_text(flow: FlowStatus) -> str:
     return f"{of}{some}: {flow.stall_reason}"
 
 
+def unremembered_text(status: MirrorStatus, flow: str) -> str:
+    """Say that the target does not know yet what is wanted of a flow; empty where it does."""
+    if flow not in status.unremembered:
+        return ""
+    return (
+        "not remembered yet: what is wanted is not written to the target; while the mirror runs it is tried again, but"
+        " if it ends before, the next start does not know of it"
+    )
+
+
 def behind_text(flow: FlowStatus, at_ms: int) -> str:
     """Say how old the oldest record is that is not copied; where nobody knows, how old it is at least, or `-`."""
     if flow.is_undiscovered:
@@ -274,7 +284,8 @@ def render(status: MirrorStatus) -> RenderableType:
     ]
     for say in (ended_text, unknown_text, stalled_text, groups_text, configs_text):
         parts += [Text(f"{flow.flow}: {text}") for flow in status.flows if (text := say(flow))]
-    parts += [Text(f"{flow.flow}: {text}") for flow in status.flows if (text := proof_text(status, flow.flow))]
+    for tell in (unremembered_text, proof_text):
+        parts += [Text(f"{flow.flow}: {text}") for flow in status.flows if (text := tell(status, flow.flow))]
     parts += [Text(text)] if (text := spark_text(status)) else []
     parts += [
         Text(

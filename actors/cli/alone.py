@@ -123,7 +123,10 @@ def _wanted_text(flow: KnownFlow) -> str:
         return "its target could not be read: what is wanted of it and how far it is copied is not known"
     if not flow.is_state_known:
         return "what is wanted is not known"
-    return "nobody said what is wanted" if flow.desired is None else f"wanted: {flow.desired}"
+    if flow.desired is None:
+        return "nobody said what is wanted"
+    paused = f", paused topics: {', '.join(flow.paused_topics)}" if flow.paused_topics else ""
+    return f"wanted: {flow.desired}{paused}"
 
 
 def lag_table(rows: list[KnownPartition]) -> RenderableType:

@@ -29,12 +29,15 @@ def say_done(args: argparse.Namespace, command: str, status: MirrorStatus) -> in
     return warn_unremembered(status)
 
 
-def warn_unremembered(status: MirrorStatus) -> int:
-    """Say which flows a mirror that is started anew would find otherwise than they were asked to be; the exit code."""
+def warn_unremembered(status: MirrorStatus, *, what: str = "it is done, but") -> int:
+    """Say which flows a mirror that is started anew would find otherwise than they were asked to be; the exit code.
+
+    `what` is not remembered begins the sentence.
+    """
     if not status.unremembered:
         return exits.OK
     print(
-        f"it is done, but not remembered yet for {', '.join(status.unremembered)}: the target could not be written to;"
+        f"{what} not remembered yet for {', '.join(status.unremembered)}: the target could not be written to;"
         " while the mirror runs it is tried again, but if it ends before, the next start does not know of it",
         file=sys.stderr,
     )

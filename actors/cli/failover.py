@@ -20,7 +20,7 @@ from actors import session
 from actors.cli import exits
 from actors.cli.asking import add_place_arguments, mirror_on_ray, why_none
 from actors.cli.draining import Budget, drain, lanes_of
-from actors.cli.failover_alone import fail_over_alone
+from actors.cli.failover_alone import fail_over_alone, note_here
 from actors.cli.failover_outcome import Result, outcome_of
 from actors.cli.failover_stored import Judged, judged_by_positions
 from actors.cli.failover_tables import (
@@ -34,7 +34,7 @@ from actors.cli.failover_tables import (
 from actors.cli.flags import add_needed_flow_argument
 from actors.cli.stillness import comes_to_rest, until
 from actors.mirror import Mirror, MirrorLost
-from actors.states import Command, UnknownFlow
+from actors.states import Command, Desired, UnknownFlow
 from engine.clock import wall_ms
 from engine.config import load_config
 from engine.core.drain import Ends, absent_lanes, judged, undrained
@@ -129,7 +129,7 @@ def run(args: argparse.Namespace) -> int:
         are_listed = is_alone or result.undiscovered
         show_outcome(result.rpo, result.partitions, result.standing, gone=result.source, are_listed=are_listed)
         if result.stopped:
-            print(stopped_text(result.flow, without_mirror=is_alone))
+            print(stopped_text(result.flow, mirror_goes_on=result.mirror_goes_on))
     if not result.stopped:
         print(f"raymirror failover: {args.flow} still stops; see: raymirror status", file=sys.stderr)
     if result.unremembered:
@@ -159,9 +159,10 @@ def with_mirror(args: argparse.Namespace) -> Result:
             return alone(args, f"the mirror that runs here copies {' and '.join(names)}")
         config = load_config(args.config or Path(status.config_path))
         result = asyncio.run(fail_over(mirror, place, config, chosen(config, args.flow), args))
-        if result.stopped and place.pid and not is_noted(place) and mirror_ends(mirror):
+        goes_on = mirror_goes_on(mirror, place)
+        if result.stopped and place.pid and not goes_on and not is_noted(place):
             until(NOTED_S, lambda: is_noted(place))  # whoever asks next is told at once that it ends
-        return result
+        return msgspec.structs.replace(result, mirror_goes_on=goes_on)
 
 
 def alone(args: argparse.Namespace, why: str) -> Result:
@@ -170,9 +171,11 @@ def alone(args: argparse.Namespace, why: str) -> Result:
     flow = chosen(config, args.flow)
     commit = not args.no_commit
     print(f"raymirror failover: no mirror of {flow.name} runs ({why}); its target is asked", file=sys.stderr)
-    return asyncio.run(
+    result = asyncio.run(
         fail_over_alone(config, flow, why=why, mirror=args.mirror, timeout_s=args.timeout, commit=commit)
     )
+    note_here(args.config, str(flow.name))
+    return result
 
 
 def chosen(config: MirrorConfig, name: str) -> FlowConfig:
@@ -255,12 +258,14 @@ class Ending:
         return status.phase == "stopped" or all(copier.flow != self._flow for copier in status.copiers)
 
 
-def mirror_ends(mirror: Mirror) -> bool:
-    """Whether the mirror ends: it does with its last flow."""
+def mirror_goes_on(mirror: Mirror, place: session.MirrorPlace) -> bool | None:
+    """Whether the mirror goes on: it ends with its last flow. None where it does not answer and may do either."""
     try:
-        return mirror.status().phase in session.ENDING_PHASES
-    except MirrorLost:
-        return True
+        status = mirror.status()
+    except MirrorLost as lost:
+        return False if lost.has_ended or (place.pid and is_noted(place)) else None
+    is_left = any(flow.desired is not Desired.STOPPED for flow in status.flows)
+    return is_left and status.phase not in session.ENDING_PHASES
 
 
 def is_noted(place: session.MirrorPlace) -> bool:

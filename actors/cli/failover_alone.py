@@ -10,12 +10,14 @@ import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 from actors import session
 from actors.cli import exits
 from actors.cli.draining import Budget
 from actors.cli.failover_outcome import Result, outcome_of
 from actors.cli.failover_stored import judged_by_positions
+from actors.config_ref import digest_of
 from actors.events import KINDS, FailedOver
 from actors.launch import code_version, usual_name
 from engine.clock import wall_ms
@@ -85,7 +87,8 @@ async def fail_over_alone(
             )
             await keeper.put({DESIRED: _stopped(keeper.load())})
             outcome = outcome_of(found.partitions, standing, is_whole=found.is_whole)
-            unsaid = await _write_down(config, flow, FailedOver(flow=flow.name, outcome=outcome))
+            event = FailedOver(flow=flow.name, outcome=outcome, mirror_goes_on=False)
+            unsaid = await _write_down(config, flow, event)
     return Result(
         flow=str(flow.name),
         source=found.ends.gone,
@@ -97,7 +100,20 @@ async def fail_over_alone(
         mirror_seen_ms=before.at_ms if before is not None else -1,
         unread=found.unread,
         event_unsaid=unsaid,
+        mirror_goes_on=False,
     )
+
+
+def note_here(path: Path, flow: str) -> None:
+    """Note of mirrors of this file that have ended on this machine that the flow was failed over since.
+
+    Commands that find no mirror tell how it ended, and must not advise to start it again then.
+    """
+    try:
+        session.note_failover(flow, str(path.resolve()), digest_of(path.read_bytes()), os.environ)
+    except OSError as error:
+        folder = session.folder(os.environ)
+        print(f"raymirror failover: that {flow} was failed over cannot be noted in {folder}: {error}", file=sys.stderr)
 
 
 def _holder(config: MirrorConfig, mirror: str) -> Holder:

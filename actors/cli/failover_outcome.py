@@ -30,6 +30,8 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """With a mirror: whether it had never found what the flow copies, so positions on the target are judged by."""
     event_unsaid: str = ""
     """Without a mirror: why no event tells of it; empty where one does."""
+    mirror_goes_on: bool | None = None
+    """Whether its mirror goes on with other flows, so that a resume copies again; None: it did not say so."""
 
     @property
     def drained(self) -> bool:

@@ -58,6 +58,8 @@ def show_outcome(
         console.print(stand_table(standing))
     if len(unequal) > ROWS:
         print(f"and {counted(len(unequal) - ROWS, 'more partition')}; all of them with --json")
+    if text := unlisted_text(standing):
+        print(text)
     for group, why in standing.failed.items():
         print(f"group {group}: {why}")
     for who, why in standing.missing.items():
@@ -68,10 +70,16 @@ def show_outcome(
     print(groups_line(groups, short))
 
 
-def stopped_text(flow: str, *, without_mirror: bool) -> str:
-    """Say that a flow is stopped now, and what copies again."""
-    resume = "" if without_mirror else f" after raymirror resume '{flow}', or"
-    return f"flow {flow} is stopped; it copies again{resume} when its mirror is started with raymirror run"
+def stopped_text(flow: str, *, mirror_goes_on: bool | None) -> str:
+    """Say that a flow is stopped now, and what copies again; None: nobody knows whether its mirror goes on."""
+    run, resume = "when its mirror is started with raymirror run CONFIG", f"after raymirror resume '{flow}'"
+    if mirror_goes_on is None:
+        again = f"{resume} where its mirror still runs, else {run}"
+    elif mirror_goes_on:
+        again = f"{resume}, for the mirror goes on with other flows, or {run}"
+    else:
+        again = run
+    return f"flow {flow} is stopped; it copies again {again}"
 
 
 def heartbeats_text(partitions: Sequence[PartitionDrain]) -> str:
@@ -81,6 +89,16 @@ def heartbeats_text(partitions: Sequence[PartitionDrain]) -> str:
         return ""
     named = ", ".join(f"{row.topic}-{row.partition}" for row in left[:ROWS])
     return f"not drained and not counted, because heartbeats are written all the time: {named}"
+
+
+def unlisted_text(standing: Standing) -> str:
+    """Say what is not known of groups that were judged by checkpoints alone; empty where the source told of all."""
+    if not standing.missing and all(one.as_of_ms < 0 for one in standing.stands):
+        return ""
+    return (
+        "partitions in which a group has no checkpoint are not listed, for the source does not tell of them: where the"
+        " target has no offset of the group, its consumers start there by their auto.offset.reset"
+    )
 
 
 def groups_line(groups: int, short: int) -> str:

@@ -1,7 +1,8 @@
 """`raymirror lag`: how far behind every partition is, and why it is not moving; with `--history`, how it was."""
 
 import argparse
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Mapping
 
 import msgspec
 from rich.console import RenderableType
@@ -14,10 +15,11 @@ from actors.cli.history import add_history_arguments, find_place, read_summary
 from actors.cli.history_tables import history_tables
 from actors.colours import state_text, stdout_console
 from actors.instants import instant_ms
-from actors.lagging import LagRow, bytes_text, flows_unknown, lag_rows, records_text, seconds_text
+from actors.lagging import NO_DISCOVERY, LagRow, bytes_text, flows_unknown, lag_rows, records_text, seconds_text
 from actors.session import NoMirror
 from actors.shared_reasons import SharedReasons
 from actors.states import UnknownFlow
+from actors.status import MirrorStatus
 from engine.clock import wall_ms
 
 HELP = "show how far behind every partition is, and why it is not moving"
@@ -29,7 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--topic", "--topics", nargs="+", default=(), metavar="TOPIC", help="source topics; default: all"
     )
-    parser.add_argument("--behind", action="store_true", help="only partitions that are behind, or do not move")
+    parser.add_argument(
+        "--behind", action="store_true", help="only partitions that are behind, of unknown lag, or do not move"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument("--history", action="store_true", help="how it was, out of the history that Spark keeps")
     parser.add_argument(
@@ -39,7 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_place_arguments(parser)
     parser.epilog = (
         "where no mirror runs, --config FILE shows how far each partition was copied by its last position, and asks the"
-        " source where it ends; exit code 3"
+        " source where it ends; exit code 3; topics of --topic that are not copied are named on stderr; exit code 2"
+        " where none of them is"
     )
 
 
@@ -58,15 +63,31 @@ def run(args: argparse.Namespace) -> int:
     if args.flow is not None and args.flow not in names:
         raise UnknownFlow(args.flow, names)
     rows = lag_rows(status, args.flow, args.topic)
+    missing = [topic for topic in dict.fromkeys(args.topic) if all(row.topic != topic for row in rows)]
+    are_none_known = bool(missing) and not rows
     if args.behind:
         rows = [row for row in rows if row.why or row.lag_records != 0]
     unknown = flows_unknown(status, args.flow)
     if args.json:
         answer = {"at_ms": status.at_ms, "partitions": rows, "flows_unknown": unknown}
         print(msgspec.json.encode(answer).decode())
-    else:
+    elif unknown or not are_none_known:
         show(rows, unknown, behind=args.behind)
-    return exits.OK
+    is_known = say_missing(status, args.flow, missing)
+    return exits.UNUSABLE if are_none_known and is_known else exits.OK
+
+
+def say_missing(status: MirrorStatus, flow: str | None, topics: Iterable[str]) -> bool:
+    """Say on stderr that topics which were asked for are not copied, or not known; whether it is known what is."""
+    asked = [one for one in status.flows if flow in (None, one.flow)]
+    waiting = {one.flow: one.waiting_for or NO_DISCOVERY for one in asked if not one.discovered}
+    names, whys = ", ".join(waiting), "; ".join(f"{name} waits for {why}" for name, why in waiting.items())
+    for topic in topics:
+        what = f"{', '.join(one.flow for one in asked)} copies no topic {topic!r}; see: raymirror lag"
+        if waiting:
+            what = f"whether {names} copies topic {topic!r} is not known yet: {whys}"
+        print(f"raymirror lag: {what}", file=sys.stderr)
+    return not waiting
 
 
 def show(rows: list[LagRow], unknown: Mapping[str, str], *, behind: bool) -> None:

@@ -5,7 +5,7 @@ import sys
 
 from actors.cli import exits
 from actors.cli.asking import add_place_arguments, running_mirror
-from actors.cli.commanding import add_scope_arguments, say_done, scope_of
+from actors.cli.commanding import add_scope_arguments, say_done, scope_of, warn_unremembered
 from actors.cli.flags import say_facts
 from actors.cli.stillness import at_work, comes_to_rest
 from actors.states import Command
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Say it, and wait until it is so. Raises NoMirror, UnknownFlow, UnknownTopic, IllegalCommand, MirrorLost.
+    """Say it, and wait until it is so. Raises NoMirror, and what `command` of a mirror raises.
 
     Exit code 1 if something is copied still, or if it is not written down yet.
     """
@@ -42,19 +42,26 @@ def run(args: argparse.Namespace) -> int:
         is_done = not args.timeout or comes_to_rest(
             mirror, args.flow, topics, args.timeout, lambda seen: _say_waiting(args, seen)
         )
-        moving = [] if is_done else at_work(mirror.status(lanes=True), args.flow, topics)
-    if not is_done:
-        print(
-            f"{scope_of(args)}: what was fetched before is not all copied and committed after {args.timeout:.0f} s, or"
-            " a copier does not answer; it is paused as soon as that is done; see: raymirror lag",
-            *_named(moving),
-            sep="\n",
-            file=sys.stderr,
-        )
-        waits = {str(lane.lane): lane.reason or lane.state for lane in moving}
-        say_facts(args, command="pause", flow=args.flow, topics=topics, done=False, moving=waits)
-        return exits.FAILED
+        if not is_done:
+            return _not_still(args, mirror.status(lanes=True))
     return say_done(args, "pause", status)
+
+
+def _not_still(args: argparse.Namespace, seen: MirrorStatus) -> int:
+    """Say what is copied still at the end of the time, and whether the next start knows of the pause; the exit code."""
+    moving = at_work(seen, args.flow, tuple(args.topics))
+    print(
+        f"{scope_of(args)}: what was fetched before is not all copied and committed after {args.timeout:.0f} s, or"
+        " a copier does not answer; it is paused as soon as that is done; see: raymirror lag",
+        *_named(moving),
+        sep="\n",
+        file=sys.stderr,
+    )
+    warn_unremembered(seen, what="the pause is")
+    waits = {str(lane.lane): lane.reason or lane.state for lane in moving}
+    facts = {"flow": args.flow, "topics": args.topics, "done": False, "unremembered": seen.unremembered}
+    say_facts(args, command="pause", **facts, moving=waits)
+    return exits.FAILED
 
 
 def _say_waiting(args: argparse.Namespace, seen: MirrorStatus) -> None:

@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Say it; copiers hear of it within a second or so. Raises NoMirror, UnknownFlow, UnknownTopic, IllegalCommand.
+    """Say it; copiers hear of it within a second or so. Raises NoMirror, and what `command` of a mirror raises.
 
     Exit code 1 if it is not written down yet.
     """

@@ -7,10 +7,10 @@ import time
 
 from actors.cli import exits
 from actors.cli.asking import add_place_arguments, mirror_on_ray
-from actors.cli.commanding import warn_unremembered
 from actors.cli.flags import add_json_argument, say
 from actors.session import MirrorEnds, MirrorPlace, process_start, refuse_ended
 from actors.states import Command
+from actors.status import MirrorStatus
 from engine.clock import wall_ms
 from engine.errors import MirrorError
 
@@ -59,7 +59,20 @@ def stop(args: argparse.Namespace) -> int:
             status = mirror.status()
             mirror.kill()
     code = _gone_in_time(args, place, unremembered=status.unremembered)
-    return warn_unremembered(status) if code == exits.OK else code
+    return _warn_unwritten(status) if code == exits.OK else code
+
+
+def _warn_unwritten(status: MirrorStatus) -> int:
+    """Say of which flows the target does not know that they were stopped, now that nobody tells it; the exit code."""
+    if not status.unremembered:
+        return exits.OK
+    print(
+        f"the mirror has ended, but the target could not be written to and does not know of the stop of"
+        f" {', '.join(status.unremembered)}; nobody tries it again: the next run finds what was wanted before, and"
+        " copies on, unless that was a pause",
+        file=sys.stderr,
+    )
+    return exits.FAILED
 
 
 def _gone_in_time(args: argparse.Namespace, place: MirrorPlace, **facts: object) -> int:

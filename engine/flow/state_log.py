@@ -54,8 +54,10 @@ class StateLog:
     ) -> None:
         self.terms = terms
         self.keep_alive_s = terms.keep_alive_s
+        self.awaited = ""
+        """What `open` waits for; empty where it waits for nothing."""
         self.trouble = ""
-        """Whom `open` waits for, or why the lease could not be renewed; empty when all is well."""
+        """Why the lease could not be renewed; empty when all is well."""
         self._cluster = cluster
         self._holder = holder
         self._known_dead = known_dead
@@ -97,7 +99,7 @@ class StateLog:
             seen = await self._await_silence()
             try:
                 await self._patience.persist(partial(self._take, seen))
-                self.trouble = ""
+                self.awaited = self.trouble = ""
                 return
             except Fenced:
                 await pause(backoff_s(attempt))  # somebody else took it in the same moment: look again
@@ -115,7 +117,7 @@ class StateLog:
             dead_after_s = self._dead_after_s(seen)
             if now_s() - since >= dead_after_s:
                 return seen
-            self.trouble = f"waiting up to {dead_after_s:g} s for a sign of life of {seen}"
+            self.awaited = f"a sign of life of {seen}, up to {dead_after_s:g} s"
             await pause(self.terms.look_every_s)
             found = await self._patience.persist(self._owner)
             if found != seen and not self._free(found):

@@ -135,7 +135,7 @@ def test_status_says_what_is_known_and_from_when(
     assert "no mirror runs (nowhere)" in said.err
     assert "--fail-if holds: nobody knows" in said.err
     for words in (
-        "wanted: running",
+        "; wanted: running\n",
         f"last sign of life {STAMP}, ended in order",
         "2 consumer groups",
         "the last words",
@@ -145,6 +145,9 @@ def test_status_says_what_is_known_and_from_when(
     target.entries = {DESIRED: DesiredState(state="paused", paused_topics=("p",))}
     (flow,) = ask(capsys, "status", "--config", config)["flows"]
     assert (flow["desired"], flow["paused_topics"], flow["owner"]) == ("paused", ["p"], None)
+    target.entries = {DESIRED: DesiredState(state="running", paused_topics=("p", "q"))}
+    assert main.main(["status", "--config", config]) == exits.NO_MIRROR
+    assert "; wanted: running, paused topics: p, q\n" in capsys.readouterr().out
     assert [row["lag_records"] for row in flow["partitions"]] == [None, None]
     assert all("the source was not asked" in row["why"] for row in flow["partitions"])
 

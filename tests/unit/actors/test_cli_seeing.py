@@ -76,8 +76,41 @@ def test_lag_of_a_topic_or_of_what_is_behind_only(capsys: pytest.CaptureFixture[
     assert len(capsys.readouterr().out.splitlines()) == 2
     assert run("lag", "--behind") == 0
     assert [line.split()[1] for line in capsys.readouterr().out.splitlines()[1:]] == ["t-0", "u-0"]
+    assert run("lag", "--behind", "--topic", "t", "--json") == 0
+    assert run("lag", "A->C", "--behind") == 0
+    assert capsys.readouterr().out.endswith("no partition is behind\n")
+
+
+@pytest.mark.parametrize("words", [(), ("--behind",), ("A->B",), ("--json",)])
+def test_lag_of_a_topic_that_is_not_copied_is_bad_input(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("lag", *words, "--topic", "nothing", "nope") == 2
+    told = capsys.readouterr()
+    flows = "A->B" if "A->B" in words else "A->B, A->C"
+    assert told.err.splitlines() == [
+        f"raymirror lag: {flows} copies no topic {topic!r}; see: raymirror lag" for topic in ("nothing", "nope")
+    ]
+    assert json.loads(told.out)["partitions"] == [] if "--json" in words else told.out == ""
+    assert run("lag", *words, "--topic", "nothing", "u") == 0
+    told = capsys.readouterr()
+    assert "u" in told.out
+    assert told.err == f"raymirror lag: {flows} copies no topic 'nothing'; see: raymirror lag\n"
+
+
+def test_before_the_first_discovery_no_topic_is_called_unknown(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    adopted = msgspec.structs.replace(STATUS.flows[0], discovered=False, waiting_for="no broker of cluster 'A'")
+    some = msgspec.structs.replace(STATUS, flows=(adopted, STATUS.flows[1]))
+    monkeypatch.setattr("tests.unit.actors.test_cli_seeing.STATUS", some)
     assert run("lag", "--behind", "--topic", "nothing") == 0
-    assert capsys.readouterr().out == "no partition is behind\n"
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err == (
+        "raymirror lag: whether A->B copies topic 'nothing' is not known yet: A->B waits for no broker of cluster 'A'\n"
+    )
+    assert run("lag", "A->C", "--topic", "nothing") == 2
 
 
 def test_lag_as_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -98,7 +98,10 @@ def test_what_could_not_be_written_down_is_said(
     assert pause.run(ARGS) == exits.FAILED
     assert "not remembered yet for A->B" in capsys.readouterr().err
     assert stop.run(ARGS) == exits.FAILED
-    assert "not remembered yet for A->B" in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert said.out == "stopped\n"
+    assert "does not know of the stop of A->B; nobody tries it again: the next run finds what was wanted" in said.err
+    assert "while the mirror runs" not in said.err, "it does not"
 
 
 def test_a_mirror_whose_supervisor_has_failed_is_stopped(

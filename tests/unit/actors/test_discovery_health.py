@@ -46,6 +46,33 @@ def test_whoever_has_not_read_the_state_topic_does_not_know_that_all_is_well() -
     assert heard((0.0, AWAY), (1.0, ""), (60.0, "")) == [(0.0, AWAY)]
 
 
+def test_a_wait_that_must_be_is_no_failure_and_told_once() -> None:
+    health, wait = DiscoveryHealth(FLOW), "a sign of life of mirror 'm', up to 5 s"
+    told = [
+        (event.severity, event.text())
+        for now_s, awaited in ((0.0, wait), (1.0, wait), (6.0, ""), (30.0, ""))
+        for event in health.events(Found(serial=1, awaited=awaited, kept=Kept()), now_s)
+    ]
+    assert told == [("info", f"waiting for {wait}")], "nor is its end a recovery"
+
+
+def test_who_waits_has_not_recovered() -> None:
+    health = DiscoveryHealth(FLOW)
+    answers = [
+        Found(serial=1, failure=AWAY),
+        Found(serial=1, awaited="a sign of life", kept=Kept()),
+        Found(serial=1, awaited="a sign of life", kept=Kept()),
+        Found(serial=1, kept=Kept()),
+        Found(serial=1, kept=Kept()),
+    ]
+    told = [event.text() for number, found in enumerate(answers) for event in health.events(found, number * CALM_S)]
+    assert told == [
+        AWAY,
+        "waiting for a sign of life",
+        f"topics can be discovered again, after {3 * CALM_S:.0f} s; the last failure was: {AWAY}",
+    ]
+
+
 def test_a_flow_that_is_another_s_is_told_once() -> None:
     health = DiscoveryHealth(FLOW)
     told = [event for now_s in range(3) for event in health.events(Found(serial=1, taken="failed over"), now_s)]

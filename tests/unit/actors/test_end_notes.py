@@ -202,17 +202,23 @@ def test_stop_waits_for_a_mirror_that_ends_already(
     assert asked == []
 
 
-def test_a_mirror_ends_with_its_last_flow(status: MirrorStatus) -> None:
-    def lost() -> MirrorStatus:
-        raise MirrorLost(NAME, "it has ended")
+def test_a_mirror_ends_with_its_last_flow(status: MirrorStatus, place: MirrorPlace) -> None:
+    def lost(why: str) -> MirrorStatus:
+        raise MirrorLost(NAME, why)
 
-    for answer, ends in (
-        (lambda: status, False),
-        (lambda: msgspec.structs.replace(status, phase="draining"), True),
-        (lost, True),
+    over = tuple(msgspec.structs.replace(flow, desired=Desired.STOPPED) for flow in status.flows)
+    for answer, goes_on in (
+        (lambda: status, True),
+        (lambda: msgspec.structs.replace(status, phase="draining"), False),
+        (lambda: msgspec.structs.replace(status, flows=over), False),
+        (lambda: lost("it has ended"), False),
+        (lambda: lost("no answer in 15 s"), None),
     ):
         handle: Any = SimpleNamespace(status=answer)
-        assert failover.mirror_ends(handle) is ends
+        assert failover.mirror_goes_on(handle, place) is goes_on
+    notes_of().ends()
+    handle = SimpleNamespace(status=lambda: lost("no answer in 15 s"))
+    assert failover.mirror_goes_on(handle, place) is False
 
 
 def test_who_follows_hears_every_status(status: MirrorStatus) -> None:

@@ -83,6 +83,9 @@ def test_a_flow_that_failed_over_ends_alone_and_may_come_back(fleet: FakeFleet, 
     assert fleet.kept[-1].state is Desired.STOPPED
     (told,) = [event for event in fleet.told if isinstance(event, FailedOver)]
     assert "with 0 records not copied; consumer groups not exactly as on the source: 1 of 3" in told.text()
+    assert told.text().endswith(
+        "to copy again: raymirror resume 'A->B', or raymirror run CONFIG once the mirror has ended"
+    )
     supervisor.command(Command.RESUME)
     assert supervisor.status().flows[0].desired is Desired.STOPPED, "it was said to all"
     assert [flow.failed_over for flow in supervisor.status().flows] == [True, False]
@@ -103,6 +106,9 @@ def test_a_mirror_ends_with_the_last_flow_that_failed_over(fleet: FakeFleet, clo
     supervisor.step()
     assert (supervisor.is_drained, supervisor.desired) == (True, Desired.STOPPED)
     assert [flow.waiting_for for flow in supervisor.status().flows] == ["", ""], "resume cannot work any more"
-    assert any("nobody knows how many records in 2 of 4 partitions" in event.text() for event in fleet.told)
+    assert any("an unknown number of records in 2 of 4 partitions" in event.text() for event in fleet.told)
+    assert fleet.told[-1].text().endswith("to copy again: raymirror run CONFIG")
+    blank = FailedOver(flow=FLOW, outcome=OUTCOME)  # of an earlier version
+    assert blank.text().endswith("raymirror resume 'A->B' where the mirror still runs, else raymirror run CONFIG")
     with pytest.raises(UnknownFlow):
         supervisor.fail_over("X->Y", OUTCOME)

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -150,8 +151,9 @@ def test_without_a_source_nothing_is_drained_and_the_age_of_what_is_known_is_sai
     assert "1970-01-01T00:00:00Z" in said.out, "the checkpoint's age"
     assert said.out.count("where the source ends is not known") == 1, "each partition is listed once"
     assert said.out.splitlines()[-1] == (
-        "flow A->B is stopped; it copies again when its mirror is started with raymirror run"
+        "flow A->B is stopped; it copies again when its mirror is started with raymirror run CONFIG"
     )
+    assert world.done[3].endswith("to copy again: raymirror run CONFIG")
     assert world.done == [
         ("take", "raymirror-A-B (failover)"),
         ("hold", True, [LANE], "a:1 refused"),
@@ -159,7 +161,54 @@ def test_without_a_source_nothing_is_drained_and_the_age_of_what_is_known_is_sai
         world.done[3],
         "give back",
     ]
-    assert "nobody knows how many records in 1 of 1 partition" in world.done[3]
+    assert "an unknown number of records in 1 of 1 partition" in world.done[3]
+
+
+@pytest.mark.parametrize(
+    ("as_of_ms", "missing", "said"),
+    [(1, {}, True), (-1, {"broker 1 of cluster 'A'": "refused"}, True), (-1, {}, False)],
+)
+def test_partitions_without_a_checkpoint_are_told_of_where_there_may_be_some(
+    world: World, config: str, capsys: pytest.CaptureFixture[str], as_of_ms: int, missing: dict[str, str], said: bool
+) -> None:
+    stand = Stand(
+        group="g", topic="t", partition=0, source_offset=3, target_offset=4, stored=4, why="old", as_of_ms=as_of_ms
+    )
+    world.standing = Standing(groups=1, stands=(stand,), missing=missing)
+    ask(config)
+    told = capsys.readouterr().out
+    assert ("partitions in which a group has no checkpoint are not listed" in told) is said
+    assert ("its consumers start there by their auto.offset.reset" in told) is said
+
+
+def test_the_mirror_that_has_died_here_is_noted_as_failed_over(
+    world: World, config: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dead = session.StateFile(
+        address="h:1",
+        namespace="raymirror-A-B",
+        pid=2**22 + 1,
+        pid_start=1,
+        version="0",
+        config_path=config,
+        config_digest="",
+        local=True,
+    )
+    session.write(dead, os.environ)
+    world.failure = BrokerUnreachable("b:1", "gone")
+    assert ask(config) == exits.FAILED
+    assert "failed over" not in session.last_ended(None, 0, os.environ), "it is not finished"
+    world.failure = None
+    assert ask(config) == exits.NOT_EQUAL
+    assert f"A->B was failed over, and raymirror run {config} would copy" in session.last_ended(None, 0, os.environ)
+    capsys.readouterr()
+
+    def full(*_args: object) -> None:
+        raise OSError("no space left")
+
+    monkeypatch.setattr(session, "note_failover", full)
+    assert ask(config) == exits.NOT_EQUAL
+    assert "that A->B was failed over cannot be noted" in capsys.readouterr().err
 
 
 def test_its_json_says_what_is_not_known(world: World, config: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -78,14 +78,25 @@ def test_the_last_line_says_whether_the_flow_is_stopped(
 ) -> None:
     path = tmp_path / "mm2.properties"
     path.write_text(BASE)
-    for stopped, last in (
-        (True, "flow A->B is stopped; it copies again after raymirror resume 'A->B', or when its mirror is started"),
-        (False, "no consumer groups"),
+    resume, run = "after raymirror resume 'A->B'", "when its mirror is started with raymirror run CONFIG"
+    again = "flow A->B is stopped; it copies again"
+    for stopped, goes_on, last in (
+        (True, True, f"{again} {resume}, for the mirror goes on with other flows, or {run}"),
+        (True, False, f"{again} {run}"),
+        (True, None, f"{again} {resume} where its mirror still runs, else {run}"),
+        (False, True, "no consumer groups"),
     ):
-        standing = Standing(groups=0, stands=())
-        result = Result(flow="A->B", source="", partitions=(), rpo=(), standing=standing, stopped=stopped)
+        result = Result(
+            flow="A->B",
+            source="",
+            partitions=(),
+            rpo=(),
+            standing=Standing(groups=0, stands=()),
+            stopped=stopped,
+            mirror_goes_on=goes_on,
+        )
         monkeypatch.setattr(failover, "with_mirror", lambda _args, result=result: result)
         main.main(["failover", "A->B", "--config", str(path)])
         said = capsys.readouterr()
-        assert said.out.splitlines()[-1].startswith(last)
+        assert said.out.splitlines()[-1] == last
         assert ("A->B still stops" in said.err) is not stopped

@@ -77,7 +77,7 @@ class FakeState:
     closed: ClassVar[list[bool]] = []
 
     def __init__(self) -> None:
-        self.trouble, self.unrenewed_s = "", 7.0
+        self.awaited, self.trouble, self.unrenewed_s = "", "", 7.0
         self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     async def open(self) -> None:
@@ -350,18 +350,18 @@ async def test_whom_a_flow_waits_for_is_told_while_it_waits() -> None:
 
     class Waiting(FakeState):
         async def open(self) -> None:
-            self.trouble = "waiting up to 30 s for a sign of life of mirror 'm'"
+            self.awaited = "a sign of life of mirror 'm', up to 30 s"
             await silent.wait()
-            self.trouble = ""
+            self.awaited = ""
 
     keeper = FakeKeeper([Seen(lanes("t", 1))])
     watch = Watch(flow=FLOW, keeper=keeper, state=Waiting, events=FakeEvents(), every_s=0.01)
     shell = MetadataShell(SPEC, make=lambda spec: (watch,))
-    found = await look(shell, lambda found: bool(found.failure))
-    assert "sign of life" in found.failure
+    found = await look(shell, lambda found: bool(found.awaited))
+    assert (found.awaited, found.failure) == ("a sign of life of mirror 'm', up to 30 s", "")
     assert found.kept is None
     silent.set()
-    await look(shell, lambda found: found.kept is not None and not found.failure)
+    await look(shell, lambda found: found.kept is not None and not found.awaited)
 
 
 async def test_trouble_with_the_state_topic_is_told_and_borne(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -246,6 +246,35 @@ def test_after_a_failover_nobody_is_told_just_to_start_it_again(env: dict[str, s
     assert "it goes on where it was" not in str(none.value)
 
 
+@pytest.mark.parametrize(("path", "digest"), [("mm2.properties", "other"), ("other.properties", "d")])
+def test_a_failover_without_a_mirror_is_noted_with_those_of_its_file_that_have_ended(
+    env: dict[str, str], path: str, digest: str, other: int
+) -> None:
+    left = session.write(state("killed", pid=2**22 + 1, pid_start=1), env)
+    os.utime(left, (3000, 3000))
+    elsewhere = msgspec.structs.replace(ended("elsewhere", at_ms=2000), config_path="x", config_digest="x")
+    session.note_ended(elsewhere, env)
+    session.note_ended(
+        msgspec.structs.replace(ended("over", at_ms=1000), config_digest="d", failed_over=("B->C",)), env
+    )
+    living = session.write(state("living", pid=other), env)
+    before = left.read_bytes(), living.read_bytes()
+    for _ in range(2):
+        session.note_failover("A->B", path, digest, env)
+    assert (left.read_bytes(), living.read_bytes()) == before, "no state file is touched"
+    assert not living.with_suffix(".ended").exists()
+    assert "process 4194305 has ended" in session.last_ended("killed", 4000, env)
+    assert "; A->B was failed over, and raymirror run mm2.properties would copy" in session.last_ended(
+        "killed", 4000, env
+    )
+    assert "ended 3 s ago; B->C and A->B were failed over" in session.last_ended("over", 4000, env)
+    assert "failed over" not in session.last_ended("elsewhere", 4000, env)
+    assert session.ended_ms("raymirror-killed", env) == 3_000_000, "it orders the notes as before"
+    session.write(state("killed"), env)
+    session.write(state("killed", pid_start=1), env)
+    assert "failed over" not in session.last_ended("killed", 4000, env), "it was started again since"
+
+
 def test_of_one_that_was_killed_and_one_that_ended_the_later_is_told(env: dict[str, str]) -> None:
     path = session.write(state("one", pid=2**22 + 1, pid_start=1), env)
     session.note_ended(ended("two", at_ms=2000_000), env)

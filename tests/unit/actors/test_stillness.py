@@ -1,6 +1,7 @@
 """When what was paused stands still, and `pause` says so."""
 
 import argparse
+import json
 
 import msgspec
 import pytest
@@ -94,6 +95,22 @@ def test_a_pause_that_takes_too_long_is_told(
     said = capsys.readouterr()
     assert said.out == ""
     assert "see: raymirror lag" in said.err
+    assert "remembered" not in said.err
+
+
+def test_a_pause_that_takes_too_long_says_also_what_is_not_remembered(
+    status: MirrorStatus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    owed = msgspec.structs.replace(status_of(status, heeded=False), unremembered=("A->B",))
+    meet(monkeypatch, pause, Slow(status_of(status, heeded=False), owed, looks=2))  # the newest answer says so
+    asked = arguments(1e-9)
+    asked.json = True
+    assert pause.run(asked) == exits.FAILED
+    said = capsys.readouterr()
+    assert "the pause is not remembered yet for A->B" in said.err
+    assert "it is done" not in said.err
+    found = json.loads(said.out)
+    assert (found["done"], found["unremembered"]) == (False, ["A->B"])
 
 
 def test_a_pause_that_takes_a_while_says_once_what_it_waits_for(

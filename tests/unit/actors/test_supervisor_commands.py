@@ -1,12 +1,14 @@
 """What an operator says to the supervisor: pause, resume, stop, drain, and what is refused."""
 
+import pickle
+
 import pytest
 
-from actors.desk import FlowDesk, FlowPlan, UnknownTopic, Wanted
-from actors.ports import Found, Vital
+from actors.desk import FlowDesk, FlowPlan, TopicsNotKnownYet, UnknownTopic, Wanted
+from actors.ports import Found, Kept, Vital
 from actors.states import Command, CopierState, Desired, IllegalCommand, UnknownFlow
 from tests.unit.actors.fakes import FLOW, Clock, FakeFleet, by_topic, lanes, make
-from tests.unit.actors.mirrors import advance, started
+from tests.unit.actors.mirrors import adopt, advance, started
 
 
 def test_pause_and_resume_reach_the_copier_once(fleet: FakeFleet, clock: Clock) -> None:
@@ -136,3 +138,39 @@ def test_wrong_names_are_refused(fleet: FakeFleet, clock: Clock) -> None:
     with pytest.raises(UnknownTopic, match="no topic 'zzz'"):
         supervisor.command(Command.PAUSE, "A->B", ("zzz",))
     assert supervisor.status().flows[0].paused_topics == ()
+
+
+@pytest.mark.parametrize("command", [Command.PAUSE, Command.RESUME])
+@pytest.mark.parametrize("flow", [None, "A->B"])
+def test_before_the_first_discovery_no_topic_is_said_to_be_unknown(
+    fleet: FakeFleet, clock: Clock, command: Command, flow: str | None
+) -> None:
+    supervisor = make(fleet, clock)
+    supervisor.step()
+    with pytest.raises(TopicsNotKnownYet, match=r"not known yet.*it waits for the first discovery of topics"):
+        supervisor.command(command, flow, ("a",))
+    fleet.answers[FLOW] = Found(serial=0, kept=Kept(), failure="cluster 'A' is away")
+    supervisor.step()
+    with pytest.raises(TopicsNotKnownYet, match="it waits for cluster 'A' is away") as caught:
+        supervisor.command(command, flow, ("a",))
+    assert caught.value.exit_code == 1
+    fleet.answers[FLOW] = Found(serial=0, awaited="a sign of life, up to 5 s")
+    supervisor.step()
+    assert supervisor.status().flows[0].waiting_for == "a sign of life, up to 5 s"
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
+    fleet.discover(*lanes("a", 1))
+    supervisor.step()
+    supervisor.command(command, flow, ("a",))
+    with pytest.raises(UnknownTopic):
+        supervisor.command(command, flow, ("b",))
+
+
+def test_a_topic_that_a_copier_has_is_known_before_the_first_discovery(fleet: FakeFleet, clock: Clock) -> None:
+    started(fleet, clock)
+    fleet.answers.clear()
+    second = adopt(fleet, clock)
+    second.step()
+    second.command(Command.PAUSE, "A->B", ("a",))
+    assert second.status().flows[0].paused_topics == ("a",)
+    with pytest.raises(TopicsNotKnownYet):
+        second.command(Command.PAUSE, "A->B", ("zzz",))

@@ -206,6 +206,15 @@ def test_the_table_names_flows_and_the_last_events() -> None:
     assert "event 11" not in text
 
 
+def test_a_wish_that_the_target_does_not_know_yet_is_told() -> None:
+    console = Console(file=io.StringIO(), width=200)
+    console.print(render(status()))
+    console.print(render(replace(status(), unremembered=("A->B",))))
+    drawn = console.file.getvalue()  # type: ignore[attr-defined]
+    assert drawn.count("not remembered yet") == 1
+    assert "A->B: not remembered yet: what is wanted is not written to the target" in drawn
+
+
 def test_a_narrow_terminal_cuts_no_number_off() -> None:
     out = io.StringIO()
     long = msgspec.structs.replace(flow(), flow="a-long-source-name->a-long-target-name", lag_records=123_456_789)

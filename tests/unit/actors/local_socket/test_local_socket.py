@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from actors.desk import TopicsNotKnownYet
 from actors.local_socket import client, folder, frames, server
 from actors.local_socket.client import LocalMirror, RequestRefused, reach
 from actors.local_socket.folder import UnsafeFolder, socket_folder
@@ -175,12 +176,13 @@ async def test_a_refusal_keeps_its_words_and_exit_code(home: Path, shell: FakeSh
     assert not hasattr(refused.value, "exit_code")
 
 
-async def test_a_refusal_of_another_exit_code_keeps_that(home: Path, shell: FakeShell) -> None:
-    shell.failure = MirrorLost("n", "it has ended")
+@pytest.mark.parametrize("failure", [MirrorLost("n", "it has ended"), TopicsNotKnownYet("t", "A->B", "a cluster")])
+async def test_a_refusal_of_another_exit_code_keeps_that(home: Path, shell: FakeShell, failure: Exception) -> None:
+    shell.failure = failure
     async with served(home, shell) as path:
         with pytest.raises(RequestRefused) as refused:
             await asked(path, lambda mirror: mirror.command(Command.PAUSE))
-    assert refused.value.exit_code == 1
+    assert (str(refused.value), refused.value.exit_code) == (str(failure), 1)
 
 
 async def test_a_bug_of_the_supervisor_ends_nobody(home: Path, shell: FakeShell) -> None:

@@ -240,10 +240,11 @@ async def test_whom_it_waits_for_is_told() -> None:
     async with asyncio.TaskGroup() as group:
         group.create_task(state.open())
         async with asyncio.timeout(20):
-            while not state.trouble:  # noqa: ASYNC110 - nobody is told
+            while not state.awaited:  # noqa: ASYNC110 - nobody is told
                 await asyncio.sleep(0.005)
-        assert state.trouble.startswith("waiting up to 0.2 s for a sign of life of mirror 'm' on host-dead")
-    assert state.trouble == ""
+        assert state.awaited.startswith("a sign of life of mirror 'm' on host-dead")
+        assert (state.awaited.endswith(", up to 0.2 s"), state.trouble) == (True, "")
+    assert state.awaited == ""
 
 
 async def test_a_topic_not_known_yet_is_waited_for() -> None:

@@ -137,7 +137,7 @@ async def test_who_waits_for_silence_announces_itself_before(monkeypatch: pytest
     waiting = stage.state("two")
     async with asyncio.TaskGroup() as group:
         opening = group.create_task(waiting.open())
-        await until(lambda: bool(waiting.trouble), "it waits")
+        await until(lambda: bool(waiting.awaited), "it waits")
         candidate = stage.entries()[CANDIDATE]
         assert (candidate.instance_id, candidate.where) == ("two", "host-two")  # type: ignore[attr-defined]
         await opening
