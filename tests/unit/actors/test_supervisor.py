@@ -2,6 +2,7 @@
 
 import msgspec
 
+from actors.cli.background import has_begun
 from actors.ports import Found, Vital
 from tests.unit.actors.fakes import FLOW, Clock, FakeFleet, lanes, make
 from tests.unit.actors.mirrors import advance, started
@@ -184,6 +185,16 @@ def test_a_mirror_whose_clusters_are_away_waits_and_says_so(fleet: FakeFleet, cl
     fleet.answers[FLOW] = msgspec.structs.replace(fleet.answers[FLOW], failure="source: no answer")
     advance(supervisor, clock, 3)
     assert supervisor.status().phase == "running", "it has begun"
+
+
+def test_a_flow_that_waits_for_a_sign_of_life_of_its_former_owner_has_not_begun(fleet: FakeFleet, clock: Clock) -> None:
+    supervisor = make(fleet, clock)
+    awaited = "a sign of life of mirror 'm', up to 30 s"
+    fleet.answers[FLOW] = Found(serial=0, awaited=awaited, kept=None)
+    supervisor.step()
+    status = supervisor.status()
+    assert (status.phase, status.flows[0].waiting_for) == ("starting", awaited)
+    assert not has_begun(status), "`run --detach` must not say that it runs: its owner may live"
 
 
 def test_a_mirror_that_has_discovered_nothing_yet_is_still_starting(fleet: FakeFleet, clock: Clock) -> None:
