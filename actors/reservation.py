@@ -98,10 +98,7 @@ def refuse_starting(namespace: str, config: str, env: Mapping[str, str], *, unna
     one of this very file. This takes no lock: a second look must not get into the way of a first start.
     """
     pattern = "*.lock" if unnamed else f"{namespace}.lock"
-    for path in sorted(session.folder(env).glob(pattern)):
-        holder = _holder(path)
-        if holder is None or session.process_start(holder.pid) != holder.pid_start:
-            continue
+    for path, holder in _held(pattern, env):
         if path.stem == namespace or holder.config_path == config:
             raise AlreadyStarting(path.stem, holder.pid)
 
@@ -115,10 +112,7 @@ def mirror_starts(
     A mirror that has just ended holds its lock for a moment longer: its note of how it ended is the newer one.
     """
     pattern = "*.lock" if name is None else f"{session.namespace_of(name)}.lock"
-    for path in sorted(session.folder(env).glob(pattern)):
-        holder = _holder(path)
-        if holder is None or session.process_start(holder.pid) != holder.pid_start:
-            continue
+    for path, holder in _held(pattern, env):
         if name is None and config not in (None, holder.config_path):
             continue
         try:
@@ -170,6 +164,14 @@ def _write(descriptor: int, config: str) -> None:
     with suppress(OSError):  # a full disk: the lock holds, only who has it is not told
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, msgspec.json.encode(holder), 0)
+
+
+def _held(pattern: str, env: Mapping[str, str]) -> Iterator[tuple[Path, Holder]]:
+    """Give the locks whose process lives, with that process."""
+    for path in sorted(session.folder(env).glob(pattern)):
+        holder = _holder(path)
+        if holder is not None and session.process_start(holder.pid) == holder.pid_start:
+            yield path, holder
 
 
 def _holder(path: Path) -> Holder | None:

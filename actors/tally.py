@@ -62,12 +62,13 @@ class Tally:
         """Sum the flow up."""
         desk, lanes = self._desk, LaneSums(self._desk.lanes())
         total = sum(len(group.lanes) for group in desk.ledger.sets.values())
+        unowned_lanes = max(0, total - lanes.count)
         records_per_s, bytes_per_s = self.rates()
         counts, latencies = self.counts(), self._totals.latencies(self._desk.reported())
         is_stopped, unknown = desk.wanted.state is Desired.STOPPED, max(0, total - lanes.known)
         is_lag_known = not unknown and (bool(desk.serial) or is_stopped)
         ended = LaneSums(self._last_lanes())
-        stall_reason, stalled_for_it = ("", 0) if is_stopped else lanes.stall(max(0, total - lanes.count))
+        stall_reason, stalled_for_it = ("", 0) if is_stopped else lanes.stall(unowned_lanes)
         return FlowStatus(
             flow=str(desk.flow),
             desired=desk.wanted.state,
@@ -91,7 +92,7 @@ class Tally:
             least_lag_bytes=lanes.lag_bytes,
             source_end_age_ms=lanes.end_age_ms,
             behind_since_ms=lanes.behind_since_ms,
-            stalled=0 if is_stopped else max(0, total - lanes.count) + lanes.stalled,
+            stalled=0 if is_stopped else unowned_lanes + lanes.stalled,
             stall_reason=stall_reason,
             stalled_for_it=stalled_for_it,
             append_failures=counts.append_failures,
