@@ -85,6 +85,11 @@ class BufferPool:
         return bool(self._waiters)
 
     @property
+    def is_spent(self) -> bool:
+        """Whether no fetch would be let in beside those that hold a lease by now."""
+        return bool(self._waiters) or not self._fits()
+
+    @property
     def is_half_used(self) -> bool:
         """Whether more than half of the budget is in use."""
         return 2 * self.used_bytes > self.budget_bytes

@@ -137,14 +137,19 @@ class Inbox:
             timers[0].cancel()
 
     def _wanted(self) -> tuple[dict[Wanted, LaneDriver], bool]:
-        """Choose the partitions of the next fetch, in a rotated order (a broker fills an answer in request order)."""
+        """Choose the partitions of the next fetch, in a rotated order (a broker fills an answer in request order).
+
+        The last buffer is for lanes that have nothing to send: a few with much to make up, in batches so small that a
+        buffer takes them seconds to send, would hold all of them, and lanes in health would stand.
+        """
         wanted: dict[Wanted, LaneDriver] = {}
         patient = True
+        is_last = self._pool.is_spent
         for driver in self._drivers():
             lane = driver.lane
             if driver in self._busy or not self._may_send(driver):
                 continue
-            if lane.wants_fetch:
+            if lane.wants_fetch and not (is_last and lane.queued_bytes):
                 wanted[self._want(driver)] = driver
             elif _is_soon_ready(driver):
                 patient = False

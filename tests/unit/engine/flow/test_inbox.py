@@ -17,7 +17,7 @@ from engine.core.position_stream import PositionStream
 from engine.core.states import State
 from engine.errors import BrokerUnreachable, WireError
 from engine.flow import inbox
-from engine.flow.buffers import BufferPool
+from engine.flow.buffers import BUFFER_BYTES, BufferPool
 from engine.flow.inbox import Inbox, InboxEvents
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.meter import FlowMeter
@@ -32,7 +32,7 @@ from tests.unit.engine.core.positions import position
 
 FLOW = FlowName("A", "B")
 TERMS = FetchTerms(max_wait_s=0.5)
-BUFFER = 4 * 1024 * 1024
+BUFFERS = 4
 
 
 def driver_of(partition: int, *, owned: bool = True) -> LaneDriver:
@@ -59,7 +59,7 @@ class Desk:
         self.blocked: set[LaneDriver] = set()
         self.told: list[tuple[str, object]] = []
         self.pauses: list[int] = []
-        self.pool = BufferPool(BUFFER)
+        self.pool = BufferPool(BUFFERS * BUFFER_BYTES)
         events = InboxEvents(
             taken=lambda drivers: self.told.append(("taken", [driver.name.source.partition for driver in drivers])),
             fault=lambda driver, found: self.told.append(("fault", (driver.name.source.partition, found.fault))),
@@ -177,6 +177,18 @@ async def test_lanes_without_room_or_without_a_target_are_not_asked_for() -> Non
     async with running(desk):
         assert desk.asked() == [[2]]
         assert desk.brokers[0].terms[0].max_wait_s < TERMS.max_wait_s  # a lane only waits for room: answer soon
+
+
+@pytest.mark.parametrize(("others", "asked"), [(BUFFERS - 2, [[1, 2, 0]]), (BUFFERS - 1, [[1]])])
+async def test_the_last_buffer_is_for_lanes_that_have_nothing_to_send(others: int, asked: list[list[int]]) -> None:
+    desk = Desk()
+    for index in (0, 2):
+        desk.drivers[index].lane.limits = Limits(queue_bytes=1000)
+        desk.drivers[index].lane.pieces.queued_bytes = 1
+    for _ in range(others):
+        await desk.pool.lease()
+    async with running(desk):
+        assert desk.asked() == asked
 
 
 @pytest.mark.parametrize(("since_s", "is_patient"), [(0.0, False), (60.0, True)])
