@@ -4,7 +4,8 @@ Lag in seconds is the age of the oldest record that the source holds and the tar
 what is known bounds it:
 
 - the record at the head of the lane's queue carries a timestamp; where nothing is queued, the last copied record's
-  does, and the next one came after it;
+  does, and the next one came after it; of a lane that has copied nothing yet, and is not fetched, the source is asked
+  for the next one's (`engine/flow/ends.py`);
 - at the instant the lane last had everything, nothing was uncopied: so nothing uncopied is older (that corrects records
   written late with old timestamps, and the first record after a quiet day);
 - since the last acknowledgement, or since the lane is here, it has been behind: so it is behind at least that long
@@ -22,9 +23,22 @@ class LagWatch:
         self.began_ms = began_ms
         self.caught_up_ms = -1
         self.appended_at_ms = -1
+        self._dated = (-1, -1)
         self._seen = (0, 0)
         self._bytes = 0.0
         self._offsets = 0.0
+
+    def date(self, offset: int, timestamp_ms: int) -> None:
+        """Take the timestamp of the first record from a source offset on, as the source was asked for it."""
+        self._dated = offset, timestamp_ms
+
+    def is_dated(self, offset: int) -> bool:
+        """Whether the source was asked for the first record from this offset on."""
+        return self._dated[0] == offset
+
+    def date_of(self, offset: int) -> int:
+        """Say what it told; -1 where it was not asked, or holds none."""
+        return self._dated[1] if self.is_dated(offset) else -1
 
     def behind_since_ms(self, head_ms: int, newest_ms: int) -> int:
         """Say since when the source holds what is not copied, for a lane that is behind.

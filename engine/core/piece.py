@@ -55,10 +55,8 @@ class Piece(msgspec.Struct, kw_only=True):
 
     @property
     def first_timestamp(self) -> int:
-        """The timestamp of the batch's first record; the newest where the header no longer tells it (KIP-534)."""
-        header = self.header or read_header(self.payload, 0)
-        told = 0 <= header.base_timestamp <= header.max_timestamp and not header.has_delete_horizon
-        return header.base_timestamp if told else header.max_timestamp
+        """The timestamp of the batch's first record, as far as its header tells it."""
+        return (self.header or read_header(self.payload, 0)).first_timestamp
 
     def detach(self) -> None:
         """Copy the bytes out of the receive buffer, so that a lane in trouble pins none."""

@@ -1,10 +1,15 @@
-"""The source's ends of lanes that are not fetched, so that the lag of a lane that stands still is no old one."""
+"""What the source holds of lanes that are not fetched, so that the lag of a lane that stands still is right.
+
+Their ends are asked for again and again. A lane that has copied nothing since it is here, one of a paused topic say,
+does not know how old the next record is, and the source is asked for that once.
+"""
 
 import asyncio
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from engine.clock import pause, wall_ms
+from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, WireError
 from engine.flow.halves import offsets_by_halves
 from engine.flow.lane_driver import LaneDriver
 from engine.flow.ports import LATEST, Cluster
@@ -14,6 +19,8 @@ from policies.model import TopicPartition
 STALE_MS = 4000
 """A fetch at the end waits half a second by default, so a lane that is fetched tells its end more often than this."""
 _EVERY_S = 1.0
+_DATED_AT_ONCE = 500
+"""Lanes of one leader, one after the other, so that its next ends are not held back: a second or two."""
 
 
 class SourceEnds:
@@ -66,3 +73,19 @@ class SourceEnds:
                 driver.end.miss()
             else:
                 driver.end.told(end, now_ms)
+        for driver in list(filter(_is_undated, drivers))[:_DATED_AT_ONCE]:
+            await self._date(driver)
+
+    async def _date(self, driver: LaneDriver) -> None:
+        offset = driver.lane.source_next
+        try:
+            driver.watch.date(offset, await self._source.read_time(driver.name.source, offset))
+        except (BrokerUnreachable, ConnectionLost, KafkaRefusal, WireError):
+            return  # asked again with the next question for its end
+
+
+def _is_undated(driver: LaneDriver) -> bool:
+    """Whether nothing tells how old the first record is that the lane has not copied."""
+    lane = driver.lane
+    knows = lane.newest_ms >= 0 or lane.pieces.head_ms >= 0 or driver.watch.is_dated(lane.source_next)
+    return not knows and 0 <= lane.source_next < driver.end.offset

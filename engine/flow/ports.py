@@ -242,6 +242,9 @@ class Cluster(Protocol):
     async def read_headers(self, partition: TopicPartition, first: int, end: int) -> list[TailBatch]:
         """Read the batch headers from offset `first` up to `end`."""
 
+    async def read_time(self, partition: TopicPartition, offset: int) -> int:
+        """Return the timestamp (Unix ms) of the first record from `offset` on; -1 where there is none yet."""
+
     async def read_records(
         self, topic: str, partitions: Collection[int] | None = None, since_ms: int = EARLIEST
     ) -> list[tuple[bytes | None, bytes | None]]:

@@ -66,10 +66,18 @@ def lane_progress(driver: LaneDriver, routes: Routes, now_ms: int) -> LaneProgre
         lag_bytes=watch.bytes_of(lag) if lag >= 0 else -1,
         newest_ms=lane.newest_ms,
         appended_at_ms=watch.appended_at_ms,
-        behind_since_ms=watch.behind_since_ms(lane.pieces.head_ms, lane.newest_ms) if lag > 0 else -1,
+        behind_since_ms=_behind_since_ms(driver) if lag > 0 else -1,
         latency_ms=driver.latency_ms,
         began_ms=watch.began_ms,
         committed=is_committed(driver),
+    )
+
+
+def _behind_since_ms(driver: LaneDriver) -> int:
+    lane = driver.lane
+    head_ms = lane.pieces.head_ms
+    return driver.watch.behind_since_ms(
+        head_ms if head_ms >= 0 else driver.watch.date_of(lane.source_next), lane.newest_ms
     )
 
 

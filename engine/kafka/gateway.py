@@ -134,6 +134,10 @@ class KafkaCluster:
         """Read batch headers."""
         return await logs.read_headers(self._client, partition, first, end)
 
+    async def read_time(self, partition: TopicPartition, offset: int) -> int:
+        """Read the timestamp of the first record from an offset on."""
+        return await logs.read_time(self._client, partition, offset)
+
     async def read_records(
         self, topic: str, partitions: Collection[int] | None = None, since_ms: int = EARLIEST
     ) -> list[tuple[bytes | None, bytes | None]]:

@@ -35,6 +35,7 @@ _A_FEW = 64
 _SMALL_BYTES, _SMALL_INFLATED_BYTES = 16 * 1024, 128 * 1024
 """A batch no larger, which inflates to no more, is inflated on the loop: that takes less than going to a thread."""
 TERMS = FetchTerms(max_wait_s=0.0, min_bytes=0, max_bytes=4 * _PARTITION_BYTES, read_committed=False)
+_ONE_BATCH = FetchTerms(max_wait_s=0.0, min_bytes=0, max_bytes=1, read_committed=False)
 _COMMITTED = FetchTerms(max_wait_s=0.0, min_bytes=0, max_bytes=4 * _PARTITION_BYTES, read_committed=True)
 
 
@@ -208,6 +209,23 @@ async def read_headers(client: ClusterClient, partition: TopicPartition, first: 
         if offset == before:
             break
     return [_judged(batch, fates.of(batch.base_offset)) for batch in batches]
+
+
+async def read_time(client: ClusterClient, partition: TopicPartition, offset: int) -> int:
+    """Return the timestamp (Unix ms) of the first record from `offset` on, as its batch's header tells it; -1: none.
+
+    A broker gives one batch, however little is asked for (KIP-74).
+    """
+    log = await Log.of(client, partition.topic)
+    while True:
+        buffer, found = await log.read(partition, offset, _ONE_BATCH)
+        headers = [header for _, header in split_batches(buffer, found.start, found.end, *partition)]
+        for header in headers:
+            if header.next_offset > offset and header.record_count and not header.is_control:
+                return header.first_timestamp
+        if not headers or headers[-1].next_offset <= offset:
+            return -1
+        offset = headers[-1].next_offset
 
 
 def _judged(batch: TailBatch, fate: Fate) -> TailBatch:

@@ -79,6 +79,12 @@ class BatchHeader(msgspec.Struct, frozen=True, gc=False):
         return self.attributes & LOG_APPEND_BIT != 0
 
     @property
+    def first_timestamp(self) -> int:
+        """The timestamp of the first record; the newest where the header does not tell it (KIP-32, KIP-534)."""
+        is_other = self.is_log_append_time or self.has_delete_horizon or self.base_timestamp < 0
+        return self.max_timestamp if is_other else min(self.base_timestamp, self.max_timestamp)
+
+    @property
     def is_transactional(self) -> bool:
         return self.attributes & TRANSACTIONAL_BIT != 0
 

@@ -258,6 +258,18 @@ async def test_headers_of_a_tail(stage: Stage) -> None:
         await stage.port.read_headers(where, 50, 60)
 
 
+async def test_the_time_of_the_first_record_from_an_offset_on(stage: Stage) -> None:
+    where = await filled(stage, [3])
+    await stage.aborted(where, 1)
+    await stage.data(where, 2)
+    told = [await stage.port.read_time(where, offset) for offset in range(8)]
+    assert told == [BORN_MS, BORN_MS, BORN_MS, BORN_MS + 3, BORN_MS + 5, BORN_MS + 5, BORN_MS + 5, -1]
+    with pytest.raises(OffsetGone, match="at 50: the log does not hold that offset"):
+        await stage.port.read_time(where, 50)
+    with pytest.raises(ConnectionLost, match="has no leader"):
+        await stage.port.read_time(TopicPartition("no-such-topic", 0), 0)
+
+
 async def test_records_of_a_compacted_topic(stage: Stage) -> None:
     first = await stage.target({"cleanup.policy": "compact"})
     other = TopicPartition(first.topic, 1)

@@ -274,6 +274,16 @@ class FakeCluster:
             raise OffsetGone(f"reading {partition} at {first}")
         return [batch for batch in log.headers(first) if batch.base_offset < end]
 
+    async def read_time(self, partition: TopicPartition, offset: int) -> int:
+        self.fail("read time", [partition])
+        self._led([partition])
+        log = self.sources[partition]
+        if not log.start <= offset <= log.end:
+            raise OffsetGone(f"reading {partition} at {offset}")
+        return next(
+            (batch.born_ms + batch.base for batch in log.batches if batch.last >= offset and batch.control < 0), -1
+        )
+
     async def read_records(
         self, topic: str, partitions: Collection[int] | None = None, since_ms: int = EARLIEST
     ) -> list[tuple[bytes | None, bytes | None]]:

@@ -55,8 +55,8 @@ def _encode(
         records = [Record(base, born_ms, struct.pack(">hh", 0, control), bytes(6))]
     else:
         records = [Record(offset, born_ms + offset, b"%d" % offset, b"v" * (offset % 7)) for offset in offsets]
-    area = write_area(records, [record.offset - base for record in records], born_ms)
-    batch = seal(area, 0, len(records), born_ms, born_ms + last, (producer_id, 0, 0 if producer_id >= 0 else -1))
+    area = write_area(records, [record.offset - base for record in records], born_ms + base)
+    batch = seal(area, 0, len(records), born_ms + base, born_ms + last, (producer_id, 0, 0 if producer_id >= 0 else -1))
     struct.pack_into(">q", batch, 0, base)
     struct.pack_into(">i", batch, 12, epoch)
     struct.pack_into(">hi", batch, 21, bits, last - base)

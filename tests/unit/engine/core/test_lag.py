@@ -25,6 +25,14 @@ def test_behind_since(caught_up: int, appended: int, head: int, newest: int, sin
     assert watch.behind_since_ms(head, newest) == since
 
 
+def test_a_date_is_of_one_offset() -> None:
+    watch = LagWatch(0)
+    assert (watch.is_dated(7), watch.date_of(7)) == (False, -1)
+    watch.date(7, 123)
+    assert (watch.is_dated(7), watch.date_of(7)) == (True, 123)
+    assert (watch.is_dated(8), watch.date_of(8)) == (False, -1)
+
+
 def test_weight_is_unknown_until_something_was_copied_and_nothing_weighs_nothing() -> None:
     watch = LagWatch(0)
     assert (watch.bytes_of(0), watch.bytes_of(10)) == (0, -1)

@@ -12,6 +12,7 @@ from engine.flow.lane_driver import NOBODY, LaneDriver
 from engine.flow.ports import Leader
 from policies.model import TopicPartition
 from tests.fakes.brokers import turns
+from tests.fakes.source_log import BORN_MS
 from tests.unit.engine.core.positions import position
 from tests.unit.engine.flow.stage import Stage
 
@@ -38,8 +39,8 @@ class Shore:
         self.ends = SourceEnds(stage.a, stage.copier.drivers)
 
     def _asked(self, what: str, partitions: Sequence[TopicPartition]) -> None:
-        assert what == "offsets"
-        self.asked.append([one.partition for one in partitions])
+        if what == "offsets":
+            self.asked.append([one.partition for one in partitions])
         self.fail(partitions)
 
     @property
@@ -91,6 +92,46 @@ async def test_a_broker_that_is_away_is_asked_again_later_and_holds_back_its_own
     shore.fail = lambda _partitions: None
     await shore.ends.look()
     assert shore.told == [4, 4, 4]
+
+
+async def test_a_lane_that_has_copied_nothing_learns_once_how_old_the_next_record_is() -> None:
+    shore = Shore()
+    asked: list[tuple[int, int]] = []
+    read_time = shore.source.read_time
+
+    async def noted(partition: TopicPartition, offset: int) -> int:
+        asked.append((partition.partition, offset))
+        return await read_time(partition, offset)
+
+    shore.source.read_time = noted  # type: ignore[method-assign]
+    copied, empty, paused = shore.drivers
+    copied.lane.newest_ms = 5
+    empty.lane.skip_to(4)
+    for _ in range(2):
+        await shore.ends.look()
+        for driver in shore.drivers:
+            driver.end.at_ms = 0
+    assert asked == [(2, 0)]
+    assert paused.watch.date_of(0) == BORN_MS
+
+
+@pytest.mark.parametrize("error", [ConnectionLost("a:1"), KafkaRefusal("read time", 29, "Denied", "")])
+async def test_a_date_that_does_not_come_is_asked_for_again(error: Exception) -> None:
+    shore = Shore()
+    read_time = shore.source.read_time
+
+    async def away(partition: TopicPartition, offset: int) -> int:
+        raise error
+
+    shore.source.read_time = away  # type: ignore[method-assign]
+    await shore.ends.look()
+    assert shore.told == [4, 4, 4]
+    assert not any(driver.watch.is_dated(0) for driver in shore.drivers)
+    shore.source.read_time = read_time  # type: ignore[method-assign]
+    for driver in shore.drivers:
+        driver.end.at_ms = 0
+    await shore.ends.look()
+    assert [driver.watch.date_of(0) for driver in shore.drivers] == [BORN_MS] * 3
 
 
 async def test_a_fetch_that_was_faster_is_believed() -> None:
