@@ -30,6 +30,10 @@ Box = TypeVar("Box")
 _CLOSE_S = 30.0
 """How long a broker is kept connected that no lane uses: leaders that move often move back."""
 
+_LEAST_SHARES = 64
+"""Of the memory: one partition gets no larger share in one fetch. Lanes that make up for an hour in small batches take
+seconds to send a megabyte each; with little memory a few would hold all of it, and lanes in health would stand."""
+
 
 class Door(Generic[Box]):
     """An inbox or an outbox, the lanes that use it, and since when none does."""
@@ -197,7 +201,7 @@ class Routes:
                 may_send=self.may_send,
                 pool=self.pool,
                 terms=self._terms.fetch,
-                partition_bytes=self._terms.partition_fetch_bytes,
+                partition_bytes=min(self._terms.partition_fetch_bytes, self.pool.budget_bytes // _LEAST_SHARES),
                 pause=_back_off,
                 events=msgspec.structs.replace(
                     self._events,

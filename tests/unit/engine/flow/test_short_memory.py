@@ -298,3 +298,13 @@ async def test_a_lane_whose_positions_take_long_gives_back_ever_later_and_so_get
         stage.b.thaw(7)
         look(now + 1002)
         await stage.all_is_well()
+
+
+@pytest.mark.parametrize(("budget_mib", "asked_kib"), [(8, 128), (64, 512)])
+async def test_with_little_memory_a_partition_gets_little_of_it_in_one_fetch(budget_mib: int, asked_kib: int) -> None:
+    stage = Stage(msgspec.structs.replace(SHORT, buffer_budget_bytes=budget_mib * 1024 * 1024))
+    async with stage.running():
+        await stage.start()
+        stage.fill(WELL)
+        await until(lambda: stage.fetches_of(WELL) > 1)
+    assert {want.max_bytes for _, wanted in stage.a.fetches for want in wanted} == {asked_kib * 1024}
