@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full coverage check bench clean
+.PHONY: help setup demo test test-full coverage check architecture bench clean
 
 # The first CPython 3.11 on PATH; `make PYTHON=/path/to/python3.11 ...` names another.
 PYTHON ?= $(shell for name in python3.11 python3 python; do \
@@ -22,6 +22,7 @@ help:
 	@echo '  make test-full  all tests, the long ones too, in the same way; both print the slowest'
 	@echo '  make check      lint, format, types'
 	@echo '  make coverage   unit tests; every branch of policies, engine/wire and engine/core'
+	@echo '  make architecture  draw the packages and their imports: docs/architecture.md'
 	@echo '  make bench      one benchmark: make bench NAME=drain'
 	@echo '  make setup      only set up: $(VENV) from requirements.lock'
 	@echo '  make clean      remove $(VENV) and caches of the tools'
@@ -64,6 +65,9 @@ check: setup
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+
+architecture: setup
+	@$(BIN)/python -m bench house --draw docs/architecture.md > /dev/null
 
 bench: setup
 	@$(PYTHON) deploy/preflight.py --venv $(VENV) --about-to-run

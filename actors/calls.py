@@ -7,7 +7,7 @@ from typing import Any
 import ray
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
-from actors.ports import CopierUnreachable
+from actors.control.ports import CopierUnreachable
 
 CALL_TIMEOUT_S = 5.0
 # Ray tells the ways in which an actor died by text only.

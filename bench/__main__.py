@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from types import FrameType
 
-from bench import commands, drain, idle, metadata, proof, rest, start
+from bench import commands, drain, house, idle, metadata, proof, rest, start
 from bench.configsync import command as configsync
 from bench.errors import BenchError
 from bench.kafka_peek import PeekError
@@ -21,6 +21,7 @@ BENCHES = {
     "commands": commands,
     "configsync": configsync,
     "drain": drain,
+    "house": house,
     "idle": idle,
     "lag": lag,
     "metadata": metadata,

@@ -10,7 +10,7 @@ import msgspec
 
 from bench.errors import BenchError
 from bench.kafka_peek import KafkaPeek
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 
 RECORD_BYTES = 921
 """0.9 KiB, every record of the same size: the logical volume is exact, not an estimate."""
@@ -91,7 +91,7 @@ def write_payload_file(payload: Payload, folder: Path) -> Path:
     return file
 
 
-def fill(cluster: Cluster, payload: Payload, topic: str, *, partitions: int, mib: int, folder: Path) -> Backlog:
+def fill(cluster: EmbeddedCluster, payload: Payload, topic: str, *, partitions: int, mib: int, folder: Path) -> Backlog:
     """Write `mib` MiB of records (uncompressed) in 64 KiB batches to an existing topic, and count what is there."""
     records = mib * 1024 * 1024 // RECORD_BYTES
     log_file = folder / f"producer-{payload.name}.log"

@@ -14,7 +14,7 @@ from bench.figures import Runs, machine, print_table, summary
 from bench.measure import Run, idle_rss_mib, run_relay, run_system
 from bench.systems import aiokafka_copy, mm2, raymirror
 from bench.systems.launch import Job, Launch
-from deploy.local.cluster import Cluster, start_clusters
+from deploy.local.cluster import EmbeddedCluster, start_clusters
 
 LAUNCHES: dict[str, Callable[[Job], Launch]] = {
     "raymirror": raymirror.launch,
@@ -75,10 +75,10 @@ class Drain:
 
     def __init__(self, folder: Path, systems: tuple[str, ...], repeats: int) -> None:
         self._folder, self._systems, self._repeats = folder, systems, repeats
-        self._source = Cluster("source", folder / "source", heap_mib=_BROKER_HEAP_MIB)
+        self._source = EmbeddedCluster("source", folder / "source", heap_mib=_BROKER_HEAP_MIB)
         # Kafka keeps deleted logs for a minute; fifteen copies of the backlog need not lie around together.
         at_once = {"file.delete.delay.ms": "1000"}
-        self._target = Cluster("target", folder / "target", heap_mib=_BROKER_HEAP_MIB, overrides=at_once)
+        self._target = EmbeddedCluster("target", folder / "target", heap_mib=_BROKER_HEAP_MIB, overrides=at_once)
         self._runs_made = 0
 
     def run(self, payloads: list[Payload], mib: int, partitions: int) -> dict[str, Any]:
@@ -102,7 +102,7 @@ class Drain:
         self._source.stop()
         self._target.stop()
 
-    def _fill(self, cluster: Cluster, payload: Payload, topic: str, mib: int, partitions: int) -> Backlog:
+    def _fill(self, cluster: EmbeddedCluster, payload: Payload, topic: str, mib: int, partitions: int) -> Backlog:
         asyncio.run(create_topic(cluster.bootstrap_servers, topic, partitions))
         backlog = fill(cluster, payload, topic, partitions=partitions, mib=mib, folder=self._folder)
         print(f"filled {topic}: {backlog.records:,} records, {backlog.wire_bytes / 2**20:,.0f} MiB", flush=True)

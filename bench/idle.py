@@ -24,7 +24,7 @@ from bench.processes import ProcessKey, ProcessTree
 from bench.systems import mm2, raymirror
 from bench.systems.launch import Job, Launch
 from bench.watch import DISCOVER_S, START_TIMEOUT_S
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 
 COPIERS = 4
 _PARTITIONS = 40
@@ -36,7 +36,7 @@ _REST_S = 20.0
 _BETWEEN_WAKES_S = 3.0
 _LOOK_S = 0.001
 _MIB = 1024 * 1024
-_ACTORS = {"copiers": "ray::CopierShell", "supervisor": "ray::SupervisorShell", "metadata": "ray::MetadataShell"}
+_ACTORS = {"copiers": "ray::CopierActor", "supervisor": "ray::SupervisorActor", "metadata": "ray::MetadataActor"}
 
 
 def _launch_raymirror(job: Job) -> Launch:
@@ -83,8 +83,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 def _system(
     system: str,
-    source: Cluster,
-    target: Cluster,
+    source: EmbeddedCluster,
+    target: EmbeddedCluster,
     folder: Path,
     seconds: float,
     wakes: int,
@@ -95,7 +95,7 @@ def _system(
     asyncio.run(_measure(system, LAUNCHES[system](job), job, seconds, wakes, found))
 
 
-def _job(system: str, source: Cluster, target: Cluster, folder: Path) -> Job:
+def _job(system: str, source: EmbeddedCluster, target: EmbeddedCluster, folder: Path) -> Job:
     counts = (1,) * _PARTITIONS
     backlog = Backlog(payload="", codec="none", topic=_TOPIC, counts=counts, batches=_PARTITIONS, wire_bytes=0)
     job = Job(

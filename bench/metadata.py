@@ -23,7 +23,7 @@ from bench.parts import Parts
 from bench.processes import ProcessTree
 from bench.systems import mm2, raymirror
 from bench.systems.launch import Job, Launch
-from deploy.local.cluster import Cluster, start_clusters
+from deploy.local.cluster import EmbeddedCluster, start_clusters
 
 LAUNCHES: dict[str, Callable[[Job], Launch]] = {"raymirror": raymirror.launch, "mm2": mm2.launch_default}
 _TOPIC = "metadata"
@@ -100,8 +100,8 @@ class _Scene:
         with tempfile.TemporaryDirectory(prefix="raymirror-bench-") as name:
             folder = Path(name)
             keep = {"log.cleaner.enable": "false"}
-            source = Cluster("source", folder / "source", overrides=keep, heap_mib=1024)
-            target = Cluster("target", folder / "target", overrides=keep, heap_mib=1024)
+            source = EmbeddedCluster("source", folder / "source", overrides=keep, heap_mib=1024)
+            target = EmbeddedCluster("target", folder / "target", overrides=keep, heap_mib=1024)
             start_clusters(source, target)
             try:
                 return self._run(source, target, folder)
@@ -109,7 +109,7 @@ class _Scene:
                 source.stop()
                 target.stop()
 
-    def _run(self, source: Cluster, target: Cluster, folder: Path) -> dict[str, Any]:
+    def _run(self, source: EmbeddedCluster, target: EmbeddedCluster, folder: Path) -> dict[str, Any]:
         asyncio.run(create_topic(source.bootstrap_servers, _TOPIC, self._partitions))
         job = Job(
             backlog=Backlog(payload="", codec="none", topic=_TOPIC, counts=(0,), batches=0, wire_bytes=0),
@@ -149,7 +149,7 @@ class _Scene:
     def _count(self, peek: KafkaPeek, job: Job) -> int:
         return sum(peek.count(job.target_topic, partition).records for partition in range(self._partitions))
 
-    def _load(self, source: Cluster, folder: Path) -> int:
+    def _load(self, source: EmbeddedCluster, folder: Path) -> int:
         if self._dataset == _TRANSACTIONS:
             return asyncio.run(self._transactions(source.bootstrap_servers))
         rate = self._mib_per_s * _MIB // _RECORD_BYTES

@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from deploy.local.cluster import Cluster, start_clusters
+from deploy.local.cluster import EmbeddedCluster, start_clusters
 
 
 @contextmanager
-def cluster_pair() -> Iterator[tuple[Cluster, Cluster, Path]]:
+def cluster_pair() -> Iterator[tuple[EmbeddedCluster, EmbeddedCluster, Path]]:
     """Start a source and a target; stop both, and remove the folder, whatever happens. Raises ClusterError."""
     with tempfile.TemporaryDirectory(prefix="raymirror-bench-") as name:
         folder = Path(name)
-        source, target = Cluster("source", folder / "source"), Cluster("target", folder / "target")
+        source, target = EmbeddedCluster("source", folder / "source"), EmbeddedCluster("target", folder / "target")
         try:
             start_clusters(source, target)
             yield source, target, folder

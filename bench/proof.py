@@ -20,11 +20,11 @@ from bench.systems import raymirror
 from bench.systems.launch import Job
 from deploy.local.jars import spark_jar_paths
 from deploy.local.java import find_spark_java
-from engine.config import load_config
-from engine.jobs import proof
-from engine.jobs.local import local_spark
-from engine.jobs.proof_look import Wanted
-from engine.jobs.proof_terms import ProofReport, ProofTerms
+from engine.config.config import load_config
+from engine.jobs.proof import on_spark as proof
+from engine.jobs.proof.model import ProofOptions, ProofReport
+from engine.jobs.proof.snapshot import ProofScope
+from engine.jobs.runtime.local import local_spark
 from policies.model import FlowName, TopicPartition
 
 _TOPIC, _ALIAS = "bench-proof", "raymirror"
@@ -83,17 +83,17 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 def _proofs(job: Job, cores: int, repeats: int) -> list[dict[str, float]]:
     config = load_config(job.folder / "mm2.properties")
-    terms = ProofTerms(flow=FlowName(_ALIAS, "target"), topics=(_TOPIC,))
+    options = ProofOptions(flow=FlowName(_ALIAS, "target"), topics=(_TOPIC,))
     found = []
     with local_spark("bench-proof", cores, spark_jar_paths(), find_spark_java()) as spark:
         gateway: Any = spark.sparkContext._gateway
         java = ProcessTree(gateway.proc.pid)
         warm = {TopicPartition(_TOPIC, number): _WARM_RECORDS for number in range(job.backlog.partitions)}
-        proof.prove(spark, terms, config, Wanted(until=warm))
+        proof.prove(spark, options, config, ProofScope(until=warm))
         for _ in range(repeats):
             java.discover()
             before, began_s, began_cpu_s = java.sample(), time.monotonic(), time.process_time()
-            report = proof.run(spark, terms, config)
+            report = proof.run(spark, options, config)
             wall_s, own_s = time.monotonic() - began_s, time.process_time() - began_cpu_s
             java.discover()
             found.append(_figures(report, job, wall_s, own_s + java.sample().since(before)))

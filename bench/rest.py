@@ -28,7 +28,7 @@ from bench.processes import ProcessKey, ProcessTree
 from bench.systems import bare_ray, raymirror
 from bench.systems.launch import Job, Launch
 from bench.watch import DISCOVER_S
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 
 _PARTITIONS = 6
 _TOPIC = "bench-rest"
@@ -46,8 +46,8 @@ _MIB = 1024 * 1024
 _SYSTEMS = (_FLOOR, _PLAIN, _SPARK)
 _BY_EXECUTABLE = {"gcs_server": "gcs", "raylet": "raylet"}
 _BY_TEXT = {
-    "ray::SupervisorShell": "supervisor",
-    "ray::MetadataShell": "metadata",
+    "ray::SupervisorActor": "supervisor",
+    "ray::MetadataActor": "metadata",
     "ray::Copier": "copier",
     "ray::SparkHost": "spark host",
     "ray::RayDPSparkMaster": "spark master",
@@ -129,7 +129,7 @@ def role_of(command: str) -> str:
     return next((role for text, role in _BY_TEXT.items() if text in command), "other")
 
 
-def _job(system: str, source: Cluster, target: Cluster, folder: Path) -> Job:
+def _job(system: str, source: EmbeddedCluster, target: EmbeddedCluster, folder: Path) -> Job:
     counts = (1,) * _PARTITIONS
     backlog = Backlog(payload="", codec="none", topic=_TOPIC, counts=counts, batches=_PARTITIONS, wire_bytes=0)
     job = Job(

@@ -7,7 +7,7 @@ from aiokafka import AIOKafkaProducer
 from bench.admin import create_topic
 from bench.dataset import Backlog
 from bench.systems.launch import Job
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 
 ALONE = {"emit.heartbeats.enabled": "false", "heartbeats.replication.enabled": "false"}
 """Settings of a mirror that copies this topic and no other."""
@@ -23,7 +23,13 @@ async def make_topic(address: str, topic: str, partitions: int, records: int) ->
 
 
 def job_of(
-    alias: str, topic: str, partitions: int, records: int, source: Cluster, target: Cluster, folder: Path
+    alias: str,
+    topic: str,
+    partitions: int,
+    records: int,
+    source: EmbeddedCluster,
+    target: EmbeddedCluster,
+    folder: Path,
 ) -> Job:
     """Give the copy of such a topic by a mirror with a folder of its own, which is made."""
     counts = (records,) * partitions

@@ -1,1 +1,1 @@
-"""What to copy, under which name, from where: the rules of a mirror, pure and without I/O."""
+"""The rules of a mirror: the topics to copy, their names, and where from. Pure, without I/O."""

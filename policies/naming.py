@@ -1,4 +1,4 @@
-"""What a topic is called on the other side: MM2's replication policies (Kafka: ReplicationPolicy)."""
+"""The names of topics on the other cluster: MM2's replication policies (Kafka: ReplicationPolicy)."""
 
 from typing import Protocol
 
@@ -9,7 +9,7 @@ SHORT_CLASSES = (DEFAULT_CLASS, IDENTITY_CLASS)
 PACKAGE = "org.apache.kafka.connect.mirror."
 """MM2 finds a policy by its full name only (Java's Class.forName)."""
 _STRIMZI_IDENTITY = "io.strimzi.kafka.connect.mirror.IdentityReplicationPolicy"
-"""Strimzi's own of the time when Kafka had none (until 3.0), later a subclass of Kafka's."""
+"""Strimzi's own class from the time when Kafka had none (until 3.0); later a subclass of Kafka's class."""
 _OWN_PREFIXES = ("mm2", "raymirror-")
 
 
@@ -22,7 +22,7 @@ class Naming(Protocol):
         """Return the target's name of a source topic."""
 
     def topic_source(self, topic: str) -> str | None:
-        """Return the alias a topic was copied from, None for a topic that was not copied."""
+        """Return the alias that a topic was copied from, None for a topic that was not copied."""
 
     def upstream_topic(self, topic: str) -> str | None:
         """Return a copied topic's name at its source, None for a topic that was not copied."""
@@ -61,7 +61,7 @@ class DefaultNaming:
         return f"{source_alias}{self.separator}{topic}"
 
     def topic_source(self, topic: str) -> str | None:
-        """Return what stands before the first separator; Java's split drops trailing empty parts (`a.` is local)."""
+        """Return the part before the first separator; like Java's split, drop trailing empty parts (`a.` is local)."""
         parts = topic.split(self.separator)
         while parts and not parts[-1]:
             parts.pop()
@@ -99,11 +99,11 @@ class DefaultNaming:
         return topic.endswith(f"{self._internal}checkpoints{self._internal}internal")
 
     def is_internal_topic(self, topic: str) -> bool:
-        """Whether a topic is never copied: the broker's, hidden, MM2's own and ours.
+        """Whether a topic is never copied: topics of the broker, hidden topics, MM2's own and raymirror's.
 
-        The rule of Kafka 4.0 and newer (KIP-1074): another topic that ends in `internal` may be copied, and is unless
+        This is the rule of Kafka 4.0 and newer (KIP-1074): any other topic that ends in `internal` is copied unless
         `topics.exclude` names it, which it does by default. Before 4.0 MM2 left out every such topic. MM2's own topics
-        count in each of the spellings they may have, since three of them keep their dots under any separator.
+        are matched in each possible spelling, because three of them keep their dots under any separator.
         """
         if topic.startswith(("__", ".")) or self.is_checkpoints_topic(topic):
             return True
@@ -138,7 +138,7 @@ def _heartbeats(topic: str) -> bool:
 def naming_for(
     policy_class: str, source_alias: str, separator: str = ".", *, internal_separator: bool = True
 ) -> DefaultNaming:
-    """Return the naming of one of MM2's policy classes, by short or full name. Raises ValueError for another one."""
+    """Return the naming of one of MM2's policy classes, by short or full name. Raises ValueError for other classes."""
     short = policy_class.removeprefix(PACKAGE)
     if short == DEFAULT_CLASS:
         return DefaultNaming(separator, internal_separator=internal_separator)

@@ -1,6 +1,6 @@
-"""What flows do whose aliases lead to one cluster: names that hide where a record has been.
+"""Finds copies in a circle between aliases of one cluster, where topic names hide which clusters a record has passed.
 
-MM2 knows a cycle by the aliases in a topic's name (MirrorSourceConnector.isCycle). Two aliases of one cluster pass
+MM2 detects a cycle by the aliases in a topic's name (MirrorSourceConnector.isCycle). Two aliases of one cluster pass
 that test, also with DefaultReplicationPolicy: `t` becomes `A.t`, `A.t` becomes `A.A.t`, and so on.
 """
 
@@ -12,13 +12,13 @@ from policies.topology import Loop
 
 
 class OneCluster(Enum):
-    """What to do where both aliases of a flow lead to one cluster."""
+    """The choices for a flow whose two aliases lead to one cluster."""
 
     REFUSE = "refuse"
     ALLOW = "allow"
-    """Copy within the cluster, and leave out what would be copied again and again."""
+    """Copy within the cluster, and leave out topics that would be copied again and again."""
     IGNORE = "ignore"
-    """They are two, whatever the ids of their topics say: one was made of the other's disks."""
+    """They are two clusters, whatever their topic ids say: one was made from the other's disks."""
 
 
 def feeds_itself(flow: TopicSelection, topic: str) -> bool:
@@ -31,8 +31,8 @@ def find_way_back(
 ) -> Loop | None:
     """Return the first topic that several flows bring back to a cluster under another alias; None if there is none.
 
-    `topics` are those of each source alias, `same` names one alias for all that lead to its cluster. A flow within
-    one cluster is judged by `feeds_itself` and taken no step of here.
+    `topics`: the topics of each source alias. `same`: one common alias for all aliases that lead to its cluster. A flow
+    within one cluster is not followed here; `feeds_itself` judges it.
     """
     between = [flow for flow in flows if _home(same, flow.flow.source) != _home(same, flow.flow.target)]
     for flow in between:
@@ -46,13 +46,13 @@ def find_way_back(
 def _walk(
     flows: Sequence[TopicSelection], way: tuple[str, ...], topic: str, flow: TopicSelection, same: Mapping[str, str]
 ) -> tuple[str, ...] | None:
-    """Follow a flow's copy until it comes to a cluster again; a way is never longer than there are clusters."""
+    """Follow a flow's copy until it reaches a cluster again; a way has never more steps than there are clusters."""
     if not flow.wants(topic):
         return None
     target, after = flow.flow.target, (*way, flow.flow.target)
     home = _home(same, target)
     passed = [alias for alias in way if _home(same, alias) == home]
-    if passed:  # by the same alias it is for `find_loop`, which knows the names
+    if passed:  # a way back under the same alias is for `find_loop`, which knows the names
         return after if target not in passed else None
     for further in flows:
         if _home(same, further.flow.source) != home:

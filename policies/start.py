@@ -1,4 +1,4 @@
-"""Where a lane begins that has no position yet: a rule per topic pattern, the first that matches wins."""
+"""Start rules: where a lane without a position begins, by topic pattern. The first pattern that matches wins."""
 
 import re
 from collections.abc import Iterable
@@ -10,27 +10,27 @@ from policies.patterns import translate
 
 
 class Earliest(msgspec.Struct, frozen=True, tag="earliest"):
-    """From the first record the source still has."""
+    """From the first record that the source still has."""
 
 
 class Latest(msgspec.Struct, frozen=True, tag="latest"):
-    """From what is produced after the lane has started."""
+    """From the first record that is produced after the lane has started."""
 
 
 class Timestamp(msgspec.Struct, frozen=True, tag="timestamp"):
-    """From the first record that is not older than an instant, in milliseconds since the epoch."""
+    """From the first record at or after an instant, in milliseconds since the epoch."""
 
     timestamp_ms: int
 
 
 class Duration(msgspec.Struct, frozen=True, tag="duration"):
-    """From the first record of the last so many seconds."""
+    """From the first record of the last `duration_s` seconds."""
 
     duration_s: float
 
 
 class Offsets(msgspec.Struct, frozen=True, tag="offsets"):
-    """From given offsets by partition; a partition that is not named begins at the earliest."""
+    """From given offsets by partition; a partition without one begins at the earliest record."""
 
     offsets: dict[int, int]
 
@@ -52,7 +52,7 @@ class StartRule(msgspec.Struct, frozen=True):
 
 
 class StartRules(msgspec.Struct, frozen=True):
-    """All rules of a flow, in order, and what holds for topics that none names."""
+    """All rules of a flow, in order; `otherwise` holds for topics that match no rule."""
 
     rules: tuple[StartRule, ...] = ()
     otherwise: Start = Earliest()
@@ -66,7 +66,7 @@ class StartRules(msgspec.Struct, frozen=True):
 
 
 def parse_reset(text: str) -> Start:
-    """Read a value of `auto.offset.reset` (by_duration is KIP-1106). Raises ValueError saying what is right."""
+    """Read a value of `auto.offset.reset` (by_duration is KIP-1106). Raises ValueError that says what is right."""
     text = text.strip().lower()
     if text == "earliest":
         return Earliest()
@@ -78,7 +78,7 @@ def parse_reset(text: str) -> Start:
 
 
 def parse_rules(entries: Iterable[str], otherwise: Start) -> StartRules:
-    """Read `pattern@start` entries, the first that matches a topic holds. Raises ValueError naming the entry."""
+    """Read `pattern@start` entries; the first that matches a topic holds. Raises ValueError that names the entry."""
     rules = []
     for entry in entries:
         pattern, at, where = entry.partition("@")
@@ -89,7 +89,7 @@ def parse_rules(entries: Iterable[str], otherwise: Start) -> StartRules:
 
 
 def parse_start(text: str) -> Start:
-    """Read `earliest`, `latest`, an ISO instant, `-PT6H`, or `0:100;1:200`. Raises ValueError saying what is right."""
+    """Read `earliest`, `latest`, an ISO instant, `-PT6H`, or `0:100;1:200`. The ValueError says what is right."""
     text = text.strip()
     if text == "earliest":
         return Earliest()

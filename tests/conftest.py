@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from deploy.local.broker import Broker
-from deploy.local.cluster import Cluster, start_clusters
+from deploy.local.cluster import EmbeddedCluster, start_clusters
 from deploy.local.tools import QUICK_FLAGS
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 class Pair(NamedTuple):
     """The two clusters that most tests with real brokers share."""
 
-    source: Cluster
-    target: Cluster
+    source: EmbeddedCluster
+    target: EmbeddedCluster
 
 
 @pytest.fixture(scope="session")
@@ -53,7 +53,8 @@ def cluster_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     # The cleaner looks for work every 15 s by default; compaction tests wait for it.
     eager = calm | {"log.cleaner.backoff.ms": "100"}
     pair = Pair(
-        Cluster("source", folder / "source", overrides=eager), Cluster("target", folder / "target", overrides=calm)
+        EmbeddedCluster("source", folder / "source", overrides=eager),
+        EmbeddedCluster("target", folder / "target", overrides=calm),
     )
     start_clusters(*pair)
     try:
@@ -64,13 +65,13 @@ def cluster_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
 
 
 @pytest.fixture(scope="session")
-def source_cluster(cluster_pair: Pair) -> Cluster:
+def source_cluster(cluster_pair: Pair) -> EmbeddedCluster:
     """Where records come from. Shared: use topic names of your own."""
     return cluster_pair.source
 
 
 @pytest.fixture(scope="session")
-def target_cluster(cluster_pair: Pair) -> Cluster:
+def target_cluster(cluster_pair: Pair) -> EmbeddedCluster:
     """Where records go. Shared: use topic names of your own."""
     return cluster_pair.target
 

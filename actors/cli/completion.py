@@ -8,7 +8,7 @@ from pathlib import Path
 
 import shtab
 
-from actors.cli import exits
+from actors.cli.common import exits
 
 SHELLS = ("bash", "zsh", "fish")
 HELP = "print a script that completes raymirror's words in a shell"

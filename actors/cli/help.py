@@ -2,7 +2,7 @@
 
 import argparse
 
-from actors.cli import exits
+from actors.cli.common import exits
 
 HELP = "show how a command is used"
 

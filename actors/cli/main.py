@@ -13,49 +13,58 @@ from functools import partial
 from importlib import import_module
 from typing import Final
 
-from actors import session
-from actors.cli import exits
-from actors.cli.flags import fill_places, refuse_no_flow, settle_config
-from actors.ending import Ended, ended_by_signals
-from actors.session import NoMirror
+from actors.cli.common import exits
+from actors.cli.common.flags import fill_places, refuse_no_flow, settle_config
+from actors.local import session
+from actors.local.ending import EndSignalled, ended_by_signals
+from actors.local.session import NoMirror
 from deploy.local.errors import ClusterError
-from engine.errors import MirrorError
-from engine.file_kind import worded
+from engine.base.errors import MirrorError
+from engine.config.file.file_kind import worded
 
 # As a shell reports a program ended by SIGINT.
 INTERRUPTED: Final = 130
 
 # name: (module, help). The help stands here and not in the module, which may be dear to import.
 COMMANDS: Final = {
-    "demo": ("actors.cli.demo", "two real clusters, a live mirror, a proof of the copy"),
-    "cluster": ("actors.cli.cluster", "start, stop and show two Kafka clusters on this machine, for trying out"),
-    "check": ("actors.cli.check", "read a configuration and say what is wrong or missing; changes nothing"),
-    "takeover": ("actors.cli.takeover", "say what would happen if MM2's flows were taken over now; changes nothing"),
-    "run": ("actors.cli.run", "start or join the mirror of a configuration and follow it"),
-    "status": ("actors.cli.status", "show the state of a running mirror"),
-    "lag": ("actors.cli.lag", "show how far behind every partition is, and why it is not moving"),
-    "report": ("actors.cli.report", "write lag, latency, throughput and breaches of the last hours as an HTML page"),
-    "events": ("actors.cli.events", "show what has happened in a running mirror"),
-    "logs": ("actors.cli.logs", "show what the mirror's processes on this machine have logged"),
-    "pause": ("actors.cli.pause", "stop copying a flow or some of its topics, until resumed"),
-    "resume": ("actors.cli.resume", "copy again what was paused or has failed"),
-    "restart": ("actors.cli.restart", "replace the copiers of a flow, one by one"),
-    "reload": ("actors.cli.reload", "have a running mirror take a changed configuration over"),
-    "drain": ("actors.cli.drain", "move the copiers of a node elsewhere, before the node goes away"),
-    "plan": ("actors.cli.plan", "show what differs in topics, configs and ACLs; changes nothing"),
-    "apply": ("actors.cli.apply", "bring topics, configs and ACLs of the copies in step, once"),
-    "audit": ("actors.cli.audit", "show what was changed on the copies, by whom, when and why"),
-    "verify": ("actors.cli.verify", "prove that the copies are whole, record by record"),
+    "demo": ("actors.cli.clusters.demo", "two real clusters, a live mirror, a proof of the copy"),
+    "cluster": (
+        "actors.cli.clusters.cluster",
+        "start, stop and show two Kafka clusters on this machine, for trying out",
+    ),
+    "check": ("actors.cli.clusters.check", "read a configuration and say what is wrong or missing; changes nothing"),
+    "takeover": (
+        "actors.cli.clusters.takeover",
+        "say what would happen if MM2's flows were taken over now; changes nothing",
+    ),
+    "run": ("actors.cli.running.run", "start or join the mirror of a configuration and follow it"),
+    "status": ("actors.cli.seeing.status", "show the state of a running mirror"),
+    "lag": ("actors.cli.seeing.lag", "show how far behind every partition is, and why it is not moving"),
+    "report": (
+        "actors.cli.seeing.report",
+        "write lag, latency, throughput and breaches of the last hours as an HTML page",
+    ),
+    "events": ("actors.cli.seeing.events", "show what has happened in a running mirror"),
+    "logs": ("actors.cli.seeing.logs", "show what the mirror's processes on this machine have logged"),
+    "pause": ("actors.cli.running.pause", "stop copying a flow or some of its topics, until resumed"),
+    "resume": ("actors.cli.running.resume", "copy again what was paused or has failed"),
+    "restart": ("actors.cli.running.restart", "replace the copiers of a flow, one by one"),
+    "reload": ("actors.cli.running.reload", "have a running mirror take a changed configuration over"),
+    "drain": ("actors.cli.running.drain", "move the copiers of a node elsewhere, before the node goes away"),
+    "plan": ("actors.cli.clusters.plan", "show what differs in topics, configs and ACLs; changes nothing"),
+    "apply": ("actors.cli.clusters.apply", "bring topics, configs and ACLs of the copies in step, once"),
+    "audit": ("actors.cli.clusters.audit", "show what was changed on the copies, by whom, when and why"),
+    "verify": ("actors.cli.proof.verify", "prove that the copies are whole, record by record"),
     "compare-ends": (
-        "actors.cli.compare_ends",
+        "actors.cli.proof.compare_ends",
         "compare where the partitions of a flow end on both clusters, and explain the difference",
     ),
     "translate": (
-        "actors.cli.translate",
+        "actors.cli.failover.translate",
         "show what a consumer group's offsets are on the target, exactly; or commit them there",
     ),
-    "failover": ("actors.cli.failover", "stop a flow and move its consumer groups to the target"),
-    "stop": ("actors.cli.stop", "drain a running mirror and end it"),
+    "failover": ("actors.cli.failover.failover", "stop a flow and move its consumer groups to the target"),
+    "stop": ("actors.cli.running.stop", "drain a running mirror and end it"),
     "completion": ("actors.cli.completion", "print a script that completes raymirror's words in a shell"),
     "help": ("actors.cli.help", "show how a command is used"),
 }
@@ -81,7 +90,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         config = getattr(asked, "config", None)
         print(f"raymirror {words[0]}: {worded(str(error), config) if config else error}", file=sys.stderr)
         return exit_code(error)
-    except Ended as ended:
+    except EndSignalled as ended:
         return ended.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -1,8 +1,9 @@
-"""What the proof compares: one 16-byte digest per record, in order, per partition. Pure.
+"""Digests that the demo's proof compares: 16 bytes per record, in order, per partition. Pure.
 
-A digest covers everything a consumer sees of a record except its offset and the name of its topic, which a mirror may
-change: key, value, headers, timestamp, timestamp type. Lengths go in as well, so no two different records read alike.
-Order and count are the order and count of the digests; the first difference is found exactly, not by block.
+A digest covers everything that a consumer sees of a record, except its offset and the name of its topic, which a mirror
+may change: key, value, headers, timestamp, timestamp type. It covers lengths as well, so no two different records give
+the same input. Number and order of the digests are those of the records. The first difference is found exactly, not by
+block.
 """
 
 import struct
@@ -28,8 +29,8 @@ class PartitionDigest(msgspec.Struct, frozen=True, kw_only=True):
         return len(self.digests) // DIGEST_BYTES
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """One partition compared. `difference` is empty when source and target are identical."""
+class PartitionVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of comparing one partition. `difference` is empty when source and target are identical."""
 
     topic: str
     partition: int
@@ -61,9 +62,9 @@ def record_digest(
     return hasher.digest()
 
 
-def compare(topic: str, partition: int, source: PartitionDigest, target: PartitionDigest) -> Verdict:
+def compare(topic: str, partition: int, source: PartitionDigest, target: PartitionDigest) -> PartitionVerdict:
     """Compare one partition record by record."""
-    return Verdict(
+    return PartitionVerdict(
         topic=topic,
         partition=partition,
         records=source.records,
@@ -88,7 +89,7 @@ def _difference(source: bytes, target: bytes) -> str:
 
 
 def _guess(source: bytes, target: bytes, at: int) -> str:
-    """Say what kind of difference it looks like, from the records around it."""
+    """Guess the kind of a difference from the records around it."""
     ours, theirs = _digest(source, at), _digest(target, at)
     if _digest(source, at + 1) == theirs:
         return "is in another place" if _digest(target, at + 1) == ours else "is missing in the target"
@@ -102,7 +103,7 @@ def _digest(digests: bytes, number: int) -> bytes:
 
 
 def first_difference(source: bytes, target: bytes) -> int:
-    """Give the number of the first record that differs, by halving; the count of the shorter one if it is a prefix."""
+    """Return the number of the first record that differs, by halving; the length of the shorter if it is a prefix."""
     low, high = 0, min(len(source), len(target)) // DIGEST_BYTES
     while low < high:
         middle = (low + high + 1) // 2

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from deploy.local.cluster import Cluster
-from engine.errors import MirrorError
+from deploy.local.cluster import EmbeddedCluster
+from engine.base.errors import MirrorError
 
 TOOL = "org.apache.kafka.tools.ProducerPerformance"
 PAYLOADS = 2000  # different JSON lines, of which the tool takes one at random per record
@@ -60,7 +60,7 @@ class LoadFailed(MirrorError):
 class Load:
     """Running producer processes; `stop` ends those that still run."""
 
-    def __init__(self, cluster: Cluster, folder: Path) -> None:
+    def __init__(self, cluster: EmbeddedCluster, folder: Path) -> None:
         self._cluster, self._folder = cluster, folder
         self._payloads = folder / "payloads.jsonl"
         self._running: list[tuple[Stream, subprocess.Popen[bytes], Path]] = []

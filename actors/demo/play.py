@@ -5,18 +5,18 @@ import time
 
 import msgspec
 
-from actors import launch
-from actors.checks import prepare
-from actors.demo.digest import Verdict
+from actors.config.checks import prepare
+from actors.demo.digest import PartitionVerdict
 from actors.demo.load import BACKLOG, LIVE, TOPICS, Load
 from actors.demo.proof import Proof
-from actors.demo.stage import FLOW, Stage, raise_on_signals
+from actors.demo.stage import FLOW, DemoStage, raise_on_signals
 from actors.demo.topics import LATE_TOPIC, create_topics, end_offsets, write_late_topic
-from actors.follow import DRAIN_MARGIN_S
-from actors.mirror import Mirror
-from actors.status import MirrorStatus
-from actors.view import View
-from engine.errors import MirrorError
+from actors.model.status import MirrorStatus
+from actors.observability.view import View
+from actors.ray import launch
+from actors.ray.follow import DRAIN_MARGIN_S
+from actors.ray.mirror import Mirror
+from engine.base.errors import MirrorError
 
 ALL_TOPICS = (*TOPICS, LATE_TOPIC)
 STALL_S = 60.0  # without one more record copied, although there are some to copy
@@ -36,10 +36,10 @@ class DemoFailed(MirrorError):
         return self.what
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class DemoOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What the demo found. `copy_s` runs from the mirror's start to lag 0, `proof_s` is the comparison."""
 
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[PartitionVerdict, ...]
     wire_bytes: int
     copy_s: float
     proof_s: float
@@ -51,7 +51,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.verdicts) and all(not verdict.difference for verdict in self.verdicts)
 
 
-def play(stage: Stage, view: View) -> Outcome:
+def play(stage: DemoStage, view: View) -> DemoOutcome:
     """Do it all. Raises ClusterError, LoadFailed, DemoFailed, MirrorError, LookupError, KeyboardInterrupt."""
     raise_on_signals()
     stage.say("starting two clusters of one broker each")
@@ -83,7 +83,7 @@ def play(stage: Stage, view: View) -> Outcome:
     proof_at = time.monotonic()
     names = {topic: f"{FLOW[0]}.{topic}" for topic in ALL_TOPICS}
     verdicts = proof.run(stage.source.bootstrap_servers, stage.target.bootstrap_servers, names)
-    return Outcome(
+    return DemoOutcome(
         verdicts=tuple(verdicts),
         wire_bytes=sum(flow.wire_bytes for flow in status.flows),
         copy_s=copied_at - began_at,
@@ -92,7 +92,7 @@ def play(stage: Stage, view: View) -> Outcome:
     )
 
 
-def _start_mirror(stage: Stage) -> Mirror:
+def _start_mirror(stage: DemoStage) -> Mirror:
     path = stage.write_config()
     config, _ = prepare(path)
     plan = launch.plan_launch(path, config, address=None, name=f"demo-{stage.folder.name.rpartition('-')[2]}")
@@ -128,7 +128,7 @@ def _wait_copying(mirror: Mirror, view: View) -> None:
     raise DemoFailed(f"the mirror has copied nothing for {STALL_S:.0f} s after its start; it waits for {reasons}")
 
 
-def _wait_copied(stage: Stage, mirror: Mirror, view: View) -> MirrorStatus:
+def _wait_copied(stage: DemoStage, mirror: Mirror, view: View) -> MirrorStatus:
     """Wait until every partition's position is at the source's end, which a stock client tells. Raises DemoFailed."""
     ends = asyncio.run(end_offsets(stage.source.bootstrap_servers, ALL_TOPICS))
     before, moved_at = -1, time.monotonic()

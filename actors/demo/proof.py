@@ -4,7 +4,7 @@ import multiprocessing
 from collections.abc import Mapping
 from concurrent.futures import ProcessPoolExecutor
 
-from actors.demo.digest import PartitionDigest, Verdict, compare
+from actors.demo.digest import PartitionDigest, PartitionVerdict, compare
 from actors.demo.reader import Digests, read_topics
 
 NOTHING = PartitionDigest(digests=b"", payload_bytes=0)
@@ -22,7 +22,7 @@ class Proof:
         for _ in range(2):
             self._pool.submit(_import_reader)
 
-    def run(self, source: str, target: str, names: Mapping[str, str]) -> list[Verdict]:
+    def run(self, source: str, target: str, names: Mapping[str, str]) -> list[PartitionVerdict]:
         """Read both sides and compare. `names` maps source topic to target topic; addresses are bootstrap servers.
 
         Raises ProofStalled, LookupError (no such topic), aiokafka's errors.
@@ -38,7 +38,7 @@ class Proof:
             process.terminate()
 
 
-def compare_all(ours: Digests, theirs: Digests, names: Mapping[str, str]) -> list[Verdict]:
+def compare_all(ours: Digests, theirs: Digests, names: Mapping[str, str]) -> list[PartitionVerdict]:
     """Compare every partition either side has."""
     source_of = {target: source for source, target in names.items()}
     places = sorted(set(ours) | {(source_of[topic], number) for topic, number in theirs})

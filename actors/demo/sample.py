@@ -7,7 +7,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from actors.demo.topics import create_topics
-from engine.errors import MirrorError
+from engine.base.errors import MirrorError
 
 TOPICS: Final = {"orders": 3, "clicks": 1}
 """Partitions of each."""

@@ -10,20 +10,20 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 
-from deploy.local.cluster import Cluster, start_clusters
+from deploy.local.cluster import EmbeddedCluster, start_clusters
 
 FLOW = ("source", "target")
 
 
-class Stage:
+class DemoStage:
     """A temp folder with two clusters. Everything that is started goes on `stack`, and is ended from there."""
 
     def __init__(self, folder: Path, stack: ExitStack, say: Callable[[str], None]) -> None:
         self.folder, self.stack = folder, stack
         self.began_at = time.monotonic()
         self._say = say
-        self.source = Cluster(FLOW[0], folder / FLOW[0])
-        self.target = Cluster(FLOW[1], folder / FLOW[1])
+        self.source = EmbeddedCluster(FLOW[0], folder / FLOW[0])
+        self.target = EmbeddedCluster(FLOW[1], folder / FLOW[1])
 
     def say(self, text: str) -> None:
         """Tell what happens, with the seconds since the start."""
@@ -56,13 +56,13 @@ class Stage:
 
 
 @contextmanager
-def open_stage(say: Callable[[str], None], keep: bool) -> Iterator[Stage]:
+def open_stage(say: Callable[[str], None], keep: bool) -> Iterator[DemoStage]:
     """Give a stage; end everything afterwards, also after an error or a signal, then say where the logs are."""
     folder = Path(tempfile.mkdtemp(prefix="rmdemo-"))
     failed = True
     try:
         with ExitStack() as stack:
-            yield Stage(folder, stack, say)
+            yield DemoStage(folder, stack, say)
             failed = False
             _deaf()  # the end is in sight: Ctrl-C must not leave half of it running
     finally:

@@ -3,11 +3,11 @@
 from rich.table import Table
 from rich.text import Text
 
-from actors.demo.play import Outcome
-from actors.view import MIB
+from actors.demo.play import DemoOutcome
+from actors.observability.view import MIB
 
 
-def verdict_table(outcome: Outcome) -> Table:
+def verdict_table(outcome: DemoOutcome) -> Table:
     """Make the table of partitions."""
     table = Table(title="every record compared: order, key, value, headers, timestamp")
     table.add_column("partition")
@@ -24,7 +24,7 @@ def verdict_table(outcome: Outcome) -> Table:
     return table
 
 
-def total_line(outcome: Outcome, wall_s: float) -> str:
+def total_line(outcome: DemoOutcome, wall_s: float) -> str:
     """Sum up. The rate is that of the whole copy, which waited for the load most of the time."""
     records = sum(verdict.records for verdict in outcome.verdicts)
     payload = sum(verdict.payload_bytes for verdict in outcome.verdicts)

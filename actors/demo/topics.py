@@ -1,11 +1,11 @@
-"""What the demo does to the source through aiokafka's stock clients: topics, hand-made records, end offsets."""
+"""Creates topics, writes hand-made records and reads end offsets for the demo, with aiokafka's stock clients."""
 
 from collections.abc import Iterable, Mapping
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from engine.clock import wall_ms
+from engine.base.clock import wall_ms
 
 LATE_TOPIC = "payments"
 LATE_PARTITIONS = 2
@@ -27,7 +27,7 @@ async def create_topics(bootstrap: str, partitions: Mapping[str, int]) -> None:
 
 
 async def write_late_topic(bootstrap: str) -> None:
-    """Create the topic nobody told the mirror of, and write what ProducerPerformance does not: keys, headers, nulls."""
+    """Create a topic that the mirror does not know; write what ProducerPerformance does not: keys, headers, nulls."""
     await create_topics(bootstrap, {LATE_TOPIC: LATE_PARTITIONS})
     first_ms = wall_ms() - LATE_AGE_MS
     producer = AIOKafkaProducer(bootstrap_servers=bootstrap, compression_type="zstd", linger_ms=20)
@@ -61,7 +61,7 @@ def hand_made(number: int) -> tuple[bytes | None, bytes | None, list[tuple[str, 
 
 
 async def topic_names(bootstrap: str) -> set[str]:
-    """Name all topics."""
+    """Return the names of all topics."""
     return set(await _partition_counts(bootstrap))
 
 
@@ -75,7 +75,7 @@ async def partitions_of(bootstrap: str, topics: Iterable[str]) -> list[TopicPart
 
 
 async def _partition_counts(bootstrap: str) -> dict[str, int]:
-    """Ask for all topics: a request that names one makes a broker create it."""
+    """Count the partitions of all topics: a request that names one topic makes a broker create it."""
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
     await admin.start()
     try:
@@ -85,7 +85,7 @@ async def _partition_counts(bootstrap: str) -> dict[str, int]:
 
 
 async def end_offsets(bootstrap: str, topics: Iterable[str]) -> dict[tuple[str, int], int]:
-    """Give the end offset of every partition of some topics. Raises LookupError."""
+    """Return the end offset of every partition of some topics. Raises LookupError."""
     partitions = await partitions_of(bootstrap, topics)
     consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, enable_auto_commit=False)
     await consumer.start()

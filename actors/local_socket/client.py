@@ -5,6 +5,7 @@ import socket
 import time
 from pathlib import Path
 
+from actors.local.session import MirrorPlace
 from actors.local_socket.folder import UnsafeFolder, is_of_this_user, refuse_unsafe
 from actors.local_socket.frames import (
     HEAD,
@@ -19,9 +20,8 @@ from actors.local_socket.frames import (
     read_hello,
     read_reply,
 )
-from actors.requests import CALL_TIMEOUT_S, AnsweringMirror, AnyRequest, MirrorLost
-from actors.session import MirrorPlace
-from engine.errors import MirrorError
+from actors.model.requests import CALL_TIMEOUT_S, AnsweringMirror, AnyRequest, MirrorLost
+from engine.base.errors import MirrorError
 
 HELLO_S = 2.0
 """How long a supervisor may take to say who it is before it is asked through Ray; what a frozen one cannot."""

@@ -1,8 +1,8 @@
-"""Where the sockets of this user's mirrors are, and who is at the other end of one.
+"""The folder of the sockets of this user's mirrors, and a check of which user is at the other end of a connection.
 
-The folder is in the folder for temporary files and not in `$XDG_RUNTIME_DIR`, which logind removes when its user logs
-out, while a mirror goes on. Anybody may make a folder of that name there first, so it counts only where it belongs to
-this user and nobody else may enter it.
+It is in the folder for temporary files and not in `$XDG_RUNTIME_DIR`: logind removes that when its user logs out, while
+a mirror continues. Anybody may create a folder of that name there first. So it counts only where it belongs to this
+user and nobody else may enter it.
 """
 
 import contextlib
@@ -14,18 +14,18 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from engine.errors import MirrorError
+from engine.base.errors import MirrorError
 
 LONGEST_PATH: Final = 107
-"""Bytes of a Unix socket's path: `sun_path` has 108 (unix(7)), one of them ends it."""
+"""Most bytes of a Unix socket's path: `sun_path` has 108 (unix(7)), one of them is the final zero."""
 SUFFIX: Final = ".sock"
 _NAME_BYTES: Final = 80
-"""What stands behind the folder for temporary files at most: our folder, an instance's id, a process's."""
+"""Most bytes behind the folder for temporary files: the folder of the sockets, the id of an instance, of a process."""
 _CREDENTIALS: Final = struct.Struct("3i")  # struct ucred: pid, uid, gid (unix(7))
 
 
 class UnsafeFolder(MirrorError):
-    """The folder of the sockets is none that this user alone may enter."""
+    """The folder of the sockets is not one that only this user may enter."""
 
     def __init__(self, folder: str, why: str) -> None:
         super().__init__(folder, why)
@@ -36,14 +36,14 @@ class UnsafeFolder(MirrorError):
 
 
 def socket_folder(base: str | None = None) -> Path:
-    """Give the folder of this user's sockets below the folder for temporary files, or below `base`."""
+    """Return the folder of this user's sockets, below the folder for temporary files or below `base`."""
     root = tempfile.gettempdir() if base is None else base
     short = len(os.fsencode(root)) + _NAME_BYTES <= LONGEST_PATH
     return Path(root if short else "/tmp") / f"raymirror-{os.geteuid()}"
 
 
 def make_folder(folder: Path) -> None:
-    """Make the folder, or see that the one that is there is safe. Raises UnsafeFolder, OSError."""
+    """Create the folder, or check that the existing one is safe. Raises UnsafeFolder, OSError."""
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     refuse_unsafe(folder)
@@ -68,7 +68,7 @@ def is_of_this_user(connection: socket.socket) -> bool:
 
 
 def remove_dead(folder: Path) -> None:
-    """Remove sockets that nobody listens at: their mirrors were killed, or the machine went down."""
+    """Remove sockets that no process listens on: their mirrors were killed, or the machine went down."""
     for path in folder.glob(f"*{SUFFIX}"):
         with socket.socket(socket.AF_UNIX) as probe, contextlib.suppress(FileNotFoundError, BlockingIOError):
             probe.setblocking(False)

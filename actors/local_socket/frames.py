@@ -1,6 +1,6 @@
-"""What goes over the socket: msgpack, each message behind its length in four bytes; never pickle.
+"""Frames on the socket: msgpack messages, each behind its length in four bytes; never pickle.
 
-The supervisor speaks first (Hello), then answers one request after the other. A message that is too long or cannot be
+The supervisor sends first (Hello), then answers one request after the other. A message that is too long or cannot be
 read ends the connection.
 """
 
@@ -9,25 +9,25 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from actors.requests import AnyRequest
+from actors.model.requests import AnyRequest
 
 PROTOCOL: Final = 1
-"""Raised when requests or answers change so that the other side would take them for something else."""
+"""Version of the protocol: increased when requests or answers change so that the other side would misread them."""
 HEAD: Final = struct.Struct(">I")
 MOST_REQUEST: Final = 1024 * 1024
 MOST_ANSWER: Final = 256 * 1024 * 1024
-"""A status with a row for each of 100,000 partitions has some 50 MB."""
+"""Bytes. A status with a row for each of 100,000 partitions has about 50 MB."""
 
 
 _T = TypeVar("_T")
 
 
 class BadFrame(Exception):
-    """The other side sent what it should not."""
+    """The other side sent a frame that is too long or cannot be read."""
 
 
 class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
-    """Whose socket this is."""
+    """First message of the supervisor: which mirror and instance the socket belongs to."""
 
     protocol: int = PROTOCOL
     namespace: str
@@ -35,13 +35,13 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True, tag="hello"):
 
 
 class Answer(msgspec.Struct, frozen=True, tag="answer"):
-    """What the supervisor's method gave."""
+    """What the supervisor's method returned."""
 
     body: bytes | None
 
 
 class Refusal(msgspec.Struct, frozen=True, kw_only=True, tag="refusal"):
-    """Why there is no answer; `meant`: the supervisor refuses the request, else it failed. `exit_code` of the error."""
+    """Why there is no answer. `meant`: the supervisor refuses the request, else it failed. `exit_code` of the error."""
 
     text: str
     meant: bool
@@ -76,7 +76,7 @@ def read_request(body: bytes) -> AnyRequest:
 
 
 def read_hello(body: bytes) -> Hello:
-    """Read who is there. Raises BadFrame."""
+    """Read a Hello. Raises BadFrame."""
     return _read(_hellos, body)
 
 

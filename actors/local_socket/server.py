@@ -1,4 +1,4 @@
-"""The supervisor's end of its socket: answers the requests of `actors.requests` to processes of its own user.
+"""The supervisor's end of its socket: answers the requests of `actors.model.requests` to processes of its own user.
 
 It holds nobody up: connections, their messages and their time are bounded, and what goes wrong in one ends that one.
 Where there can be no socket, commands ask through Ray, as they do from other machines.
@@ -24,8 +24,8 @@ from actors.local_socket.frames import (
     pack,
     read_request,
 )
-from actors.logs import log_sentence
-from engine.errors import MirrorError
+from actors.logging.logs import log_sentence
+from engine.base.errors import MirrorError
 
 MOST_CONNECTIONS = 16
 IDLE_S = 30.0

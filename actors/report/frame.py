@@ -1,13 +1,13 @@
-"""What plots are made of: lines over time, stretches of it, and the frame that a page's plots share."""
+"""The parts of plots: lines over time, spans of time, and the frame that a page's plots share."""
 
 from collections.abc import Iterable, Sequence
 
 import msgspec
 
 _FAR = 2.5
-"""Points further apart than so many steps are not joined: there was nothing in between."""
+"""Points further apart than this many steps are not joined: there was nothing in between."""
 _FINEST = 500
-"""What is closer together than the frame's length by this cannot be told apart."""
+"""Spans closer together than the frame's length divided by this number cannot be told apart."""
 
 
 class Line(msgspec.Struct, frozen=True):
@@ -17,30 +17,30 @@ class Line(msgspec.Struct, frozen=True):
     points: Sequence[tuple[int, float | None]]
 
     def most(self) -> float | None:
-        """Give the highest value, None where none is known."""
+        """Return the highest value, None where none is known."""
         return max((value for _, value in self.points if value is not None), default=None)
 
 
 class Span(msgspec.Struct, frozen=True):
-    """A stretch of time."""
+    """A span of time."""
 
     since_ms: int
     until_ms: int
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
-    """The stretch of time of all plots of a page, and how far apart points are."""
+    """The span of time of all plots of a page, and how far apart points are."""
 
     since_ms: int
     until_ms: int
     step_ms: int
 
     def share(self, at_ms: float) -> float:
-        """Say which share of the stretch is over at an instant, from 0 to 1."""
+        """Return which share of the frame is over at an instant, from 0 to 1."""
         return min(max((at_ms - self.since_ms) / max(1, self.until_ms - self.since_ms), 0.0), 1.0)
 
     def pieces(self, line: Line) -> list[list[tuple[int, float]]]:
-        """Give the points of a line in pieces that are joined."""
+        """Split a line into pieces whose points are joined."""
         pieces: list[list[tuple[int, float]]] = [[]]
         for at_ms, value in line.points:
             if value is None:
@@ -52,7 +52,7 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
         return [piece for piece in pieces if piece]
 
     def joined(self, spans: Iterable[Span]) -> list[Span]:
-        """Give the stretches within the frame, those that touch as one: never more than can be told apart."""
+        """Return the spans within the frame; those that touch become one, so all of them can be told apart."""
         near_ms = (self.until_ms - self.since_ms) // _FINEST
         found: list[Span] = []
         for span in sorted(spans, key=lambda one: one.since_ms):

@@ -14,8 +14,8 @@ from actors.report.plot import COLOURS, Plot, draw
 from actors.report.style import STYLE
 from actors.report.tables import breaches, overview, stalls
 from actors.report.units import BYTES, COUNT, RATIO, SECONDS, duration_text
-from engine.jobs.lag_summary import FlowPoint, Latency, Summary
-from engine.jobs.lag_topics import TopicPoint
+from engine.jobs.lag.summary import FlowPoint, Latency, Summary
+from engine.jobs.lag.topics import TopicPoint
 from policies.words import counted
 
 MOST_FLOWS = 12

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 
-from actors.history_cells import breach_cells, stall_cells
-from actors.instants import clock_text
+from actors.observability.history_cells import breach_cells, stall_cells
+from actors.observability.instants import clock_text
 from actors.report.units import count_text, duration_text, size_text
-from engine.jobs.lag_summary import FlowPoint, Summary
+from engine.jobs.lag.summary import FlowPoint, Summary
 
 MOST_ROWS = 200
 NO_OBJECTIVE = (

@@ -1,4 +1,4 @@
-"""What a plot tells where one points at it: the values of all its lines there, in the browser's own tooltip."""
+"""Tooltips of a plot: the values of all its lines at the place of the pointer, in the browser's own tooltip."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -9,12 +9,12 @@ from actors.report.frame import Frame, Line
 from actors.report.units import Unit
 
 MOST_TIPS = 96
-"""Of a plot; a quarter of an hour each in the report of a day."""
+"""Most tooltips of a plot; in the report of a day each covers a quarter of an hour."""
 _LONG = 60
 
 
 def tips(frame: Frame, lines: Sequence[Line], unit: Unit) -> str:
-    """Lay strips over a plot, each of which tells the time and the highest value of each line in it."""
+    """Lay strips over a plot; each shows its time and the highest value of each line in it."""
     steps = -(-(frame.until_ms - frame.since_ms) // (frame.step_ms * MOST_TIPS))
     width_ms = frame.step_ms * max(1, steps)
     worst: defaultdict[int, dict[int, float]] = defaultdict(dict)

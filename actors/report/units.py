@@ -1,4 +1,4 @@
-"""What the axes of a plot are ruled in: round steps of numbers, bytes and time, and how a value is written."""
+"""Units of the axes of a plot: round steps of numbers, bytes and time, and how a value is written."""
 
 import math
 from collections.abc import Callable
@@ -8,19 +8,19 @@ import msgspec
 MOST_STEPS = 5
 _LEAST = 1e-9
 _SLACK = 1e-5
-"""So little above its last line, of a step, a value may stand: nobody sees it, and a further step were one too many."""
+"""Share of a step by which a value may exceed the last line: nobody sees it, and another step would be too many."""
 _DAY_S = 86_400
 _ROUND_SECONDS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, _DAY_S)
 
 
 class Unit(msgspec.Struct, frozen=True):
-    """`text` writes a value, `step` gives the round step at or above a value."""
+    """A unit of an axis: `text` writes a value, `step` returns the round step at or above a value."""
 
     text: Callable[[float], str]
     step: Callable[[float], float]
 
     def ticks(self, most: float) -> tuple[float, ...]:
-        """Give the values that an axis from 0 is ruled at: a handful, the last at or above `most`."""
+        """Return the values at which an axis from 0 has lines: a handful, the last at or above `most`."""
         if most < _LEAST:
             return 0.0, 1.0
         step = self.step(most / MOST_STEPS)

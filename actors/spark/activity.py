@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 
-from engine.core.progress import LaneProgress
+from engine.core.reports.progress import LaneProgress
 from policies.model import FlowName
 from policies.naming import HEARTBEATS
 

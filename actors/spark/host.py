@@ -10,20 +10,20 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from actors import config_ref
-from actors.events import pack
-from actors.logs import log_sentence, setup_logging
-from actors.spark.kept import has_streams
-from actors.spark.noted import Noted
-from actors.spark.session import Session, SessionTerms
-from actors.spark.status import HostSpec, HostStatus
+from actors.config import config_ref
+from actors.logging.logs import log_sentence, setup_logging
+from actors.model.events import pack
+from actors.model.spark_status import HostSpec, HostStatus
+from actors.spark.event_buffer import EventBuffer
+from actors.spark.session import Session, SessionOptions
+from actors.spark.standing_jobs import has_streams
 from deploy.local.errors import ClusterError
-from engine.clock import now_s
-from engine.errors import MirrorError
-from engine.jobs.runner import JobLine, JobRunner, JobState, failure_text
-from engine.jobs.share import Share
-from engine.settings import MirrorConfig
-from engine.tasks import join
+from engine.base.clock import now_s
+from engine.base.errors import MirrorError
+from engine.base.tasks import join
+from engine.config.settings import MirrorConfig
+from engine.jobs.runtime.core_budget import CoreBudget
+from engine.jobs.runtime.runner import JobLine, JobRunner, JobState, failure_text
 
 LOOK_S = 1.0
 REST_LOOKS = 15
@@ -47,10 +47,10 @@ class OpenSession(Protocol):
     def close(self) -> None: ...
 
 
-Opens = Callable[[SessionTerms], OpenSession]
+Opens = Callable[[SessionOptions], OpenSession]
 
 
-class SparkHostShell:
+class SparkHostActor:
     """The actor."""
 
     def __init__(self, spec: bytes, opens: Opens = Session) -> None:
@@ -60,15 +60,17 @@ class SparkHostShell:
         self._status = HostStatus()
         self._session: OpenSession | None = None
         self._runner: JobRunner | None = None
-        self._noted = Noted()
+        self._noted = EventBuffer()
         self._vetted: frozenset[str] = frozenset()
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def _run(self) -> None:
         try:
             config = config_ref.load(self._spec.config)
-            terms = SessionTerms(name=self._spec.name, config=config.spark, storage=config.storage, node=self._node())
-            session = await asyncio.to_thread(self._opens, terms)
+            options = SessionOptions(
+                name=self._spec.name, config=config.spark, storage=config.storage, node=self._node()
+            )
+            session = await asyncio.to_thread(self._opens, options)
         except Exception as error:  # noqa: BLE001 RayDP and Py4J raise anything; the supervisor is told
             self._break(f"Spark did not start: {failure_text(error)}", refused=_is_refusal(error))
             return
@@ -76,7 +78,7 @@ class SparkHostShell:
 
     async def _watch(self, session: OpenSession, config: MirrorConfig) -> None:
         self._session = session
-        share = Share(streams=has_streams(config))
+        share = CoreBudget(streams=has_streams(config))
         offered = {"config": config, "storage": config.storage, "note": self._noted.note, "share": share}
         self._runner = JobRunner(session.spark, offered)
         seen_at_s, had_any = now_s(), False
@@ -140,11 +142,11 @@ class SparkHostShell:
             for line in lines
         )
 
-    async def submit(self, job_id: str, job: str, terms: bytes) -> None:
-        """Begin a job; one of this id that was begun goes on. Raises UnknownJob, BadTerms."""
+    async def submit(self, job_id: str, job: str, options: bytes) -> None:
+        """Begin a job; one of this id that was begun goes on. Raises UnknownJob, BadOptions."""
         if self._runner is None:
             raise RuntimeError("a host that is not ready is given no jobs")
-        await asyncio.to_thread(self._runner.submit, job_id, job, terms)
+        await asyncio.to_thread(self._runner.submit, job_id, job, options)
 
     async def cancel(self, job_id: str) -> None:
         """Have a job end soon."""

@@ -7,16 +7,16 @@ import ray
 from ray.exceptions import RayTaskError
 
 from actors.calls import actor_class, bounded, find_actor, names_in
-from actors.events import unpack
-from actors.messages import MirrorSpec
-from actors.ports import CopierUnreachable
-from actors.spark.host import SparkHostShell
+from actors.control.ports import CopierUnreachable
+from actors.model.events import unpack
+from actors.model.messages import MirrorSpec
+from actors.model.spark_status import HostSpec, HostStatus
+from actors.spark.host import SparkHostActor
 from actors.spark.java import JAVA_RESOURCE
-from actors.spark.keeper import Host, HostGone, HostSilent, JobRefused
 from actors.spark.places import HEAD, ray_nodes, refusal_of, with_java
-from actors.spark.status import HostSpec, HostStatus
-from engine.core.event_base import Event
-from engine.settings import MirrorConfig
+from actors.spark.service import Host, HostGone, HostSilent, JobRefused
+from engine.config.settings import MirrorConfig
+from engine.core.events.event_base import Event
 
 SPARK = "spark"
 SHARE = 0.001
@@ -35,10 +35,10 @@ class RayHost:
         """Ask how it is."""
         return msgspec.msgpack.decode(await self._call("status"), type=HostStatus)
 
-    async def submit(self, job_id: str, job: str, terms: bytes) -> None:
+    async def submit(self, job_id: str, job: str, options: bytes) -> None:
         """Give it a job."""
         try:
-            await self._call("submit", job_id, job, terms)
+            await self._call("submit", job_id, job, options)
         except HostGone as gone:
             if isinstance(gone.__cause__, RayTaskError):
                 raise JobRefused(str(gone)) from None
@@ -105,7 +105,7 @@ class RayHosts:
         spec = HostSpec(config=self._spec.config, namespace=self._spec.namespace, name=name, one_node=self._head_only)
         head = {HEAD: SHARE} if any(HEAD in node for node in with_java(ray_nodes())) else {}
         handle = (
-            actor_class(SparkHostShell)
+            actor_class(SparkHostActor)
             .options(
                 name=f"{SPARK}/{name}",
                 namespace=self._spec.namespace,

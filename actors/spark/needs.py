@@ -1,4 +1,7 @@
-"""What must be there before Spark is started: it starts without, and its jobs fail later and say less."""
+"""Checks what Spark needs before it starts: jars and a storage that can be written.
+
+Spark starts without them, and then its jobs fail later and say less.
+"""
 
 import os
 import socket
@@ -6,12 +9,12 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from engine.errors import MirrorError
-from engine.jobs.storage import Storage
+from engine.base.errors import MirrorError
+from engine.config.storage import Storage
 
 
 class SparkLacks(MirrorError):
-    """Something that the configuration names is not there or of no use, on the machine where Spark's host runs."""
+    """Something that the configuration names is missing or unusable, on the machine where Spark's host runs."""
 
     def __init__(self, what: str, right: str) -> None:
         super().__init__(what, right)
@@ -22,7 +25,7 @@ class SparkLacks(MirrorError):
 
 
 def check_jars(paths: Iterable[str]) -> None:
-    """Raise SparkLacks where a jar is not there: Spark would go on without it."""
+    """Raise SparkLacks where a jar is not there: Spark would start without it."""
     for path in paths:
         if not os.access(path, os.R_OK):
             raise SparkLacks(
@@ -32,7 +35,7 @@ def check_jars(paths: Iterable[str]) -> None:
 
 
 def check_storage(storage: Storage | None) -> None:
-    """Raise SparkLacks where a storage that is a folder cannot be written: whatever Spark's jobs keep is kept there."""
+    """Raise SparkLacks where a storage that is a folder cannot be written: Spark's jobs store their results there."""
     if storage is None or not storage.is_local:
         return
     folder = Path(storage.uri.removeprefix("file:"))

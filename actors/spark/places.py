@@ -1,9 +1,9 @@
-"""Where Spark has a place: what the nodes of a Ray cluster tell, and what to say where there is none."""
+"""Finds where Spark can run, from the nodes of a Ray cluster, and says what to do where it has no place."""
 
 from typing import Any
 
 from actors.spark.java import JAVA_RESOURCE
-from engine.settings import SparkConfig
+from engine.config.settings import SparkConfig
 
 HEAD = "node:__internal_head__"
 
@@ -18,13 +18,13 @@ def ray_nodes() -> list[dict[str, Any]]:
 
 
 def with_java(nodes: list[dict[str, Any]]) -> list[dict[str, float]]:
-    """Give the resources of the living nodes that have Java, out of what `ray.nodes()` tells."""
+    """Return the resources of the living nodes that have Java, from the answer of `ray.nodes()`."""
     living = [node["Resources"] for node in nodes if node["Alive"]]
     return [resources for resources in living if JAVA_RESOURCE in resources]
 
 
 def refusal_of(nodes: list[dict[str, Any]], *, head_only: bool, cores: int = 1) -> str:
-    """Say why Spark has no place on these nodes; empty if it has one. `cores`: of one executor."""
+    """Say why Spark has no place on these nodes; empty if it has one. `cores`: the cores of one executor."""
     right = "start nodes with deploy/ray/start-node.sh, and Java 17 to 21 on them"
     having = with_java(nodes)
     if not having:
@@ -40,7 +40,7 @@ def refusal_of(nodes: list[dict[str, Any]], *, head_only: bool, cores: int = 1) 
 
 
 def waiting_text(spark: SparkConfig, nodes: list[dict[str, Any]], executors: int, node: str = "") -> str:
-    """Say that executors have no place, and what would give them one. `node`: the address of the only one for them."""
+    """Say that executors have no place, and what would give them one. `node`: the address of the only possible node."""
     there = "on the head node, where raymirror.storage is" if node else "on a node with Java"
     return (
         f"waiting for resources: {executors or 'none'} of {spark.executors} executors has a place; each takes"

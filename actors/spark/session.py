@@ -11,10 +11,10 @@ import msgspec
 from actors.spark.java import JAVA_RESOURCE, find_java
 from actors.spark.needs import check_jars, check_storage
 from actors.spark.places import ray_nodes, waiting_text
-from engine.clock import now_s
-from engine.jobs.session import JAVA_OPTIONS, SMALL_JAVA, executor_java, spark_conf, zip_code
-from engine.jobs.storage import Storage
-from engine.settings import SparkConfig
+from engine.base.clock import now_s
+from engine.config.settings import SparkConfig
+from engine.config.storage import Storage
+from engine.jobs.runtime.session import JAVA_OPTIONS, SMALL_JAVA, executor_java, spark_conf, zip_code
 
 SHARE = "0.001"
 """Of a resource that stands for a place: so many find room there."""
@@ -27,7 +27,7 @@ _EXECUTOR = "spark.ray.raydp_spark_executor.actor.resource."
 _MIB = 1024 * 1024
 
 
-class SessionTerms(msgspec.Struct, frozen=True, kw_only=True):
+class SessionOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a session is made of. `name` is never used twice; `node`: the only node for executors, empty for any."""
 
     name: str
@@ -39,31 +39,33 @@ class SessionTerms(msgspec.Struct, frozen=True, kw_only=True):
 class Session:
     """An open RayDP session. One process has at most one."""
 
-    def __init__(self, terms: SessionTerms) -> None:
+    def __init__(self, options: SessionOptions) -> None:
         """Start Spark. Raises ClusterError without Java or jars, SparkLacks, and whatever RayDP raises."""
         import ray
         import raydp
 
         from deploy.local.jars import spark_jar_paths
 
-        check_jars(terms.config.jars)
-        check_storage(terms.storage)
+        check_jars(options.config.jars)
+        check_storage(options.storage)
         _wait_no_executors()
         # RayDP's JVMs are started by name from PATH, PySpark's from JAVA_HOME: both must be the one that was found.
         os.environ["JAVA_HOME"] = str(find_java().parent.parent)
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         node: Any = ray._private.worker._global_node
-        scratch = Path(node.get_session_dir_path()) / "raymirror-spark" / terms.name
-        jars = [*spark_jar_paths(), *map(Path, terms.config.jars)]
-        self._raydp, self._terms = raydp, terms
+        scratch = Path(node.get_session_dir_path()) / "raymirror-spark" / options.name
+        jars = [*spark_jar_paths(), *map(Path, options.config.jars)]
+        self._raydp, self._options = raydp, options
         self.node = str(ray.get_runtime_context().get_node_id())
         self.spark = raydp.init_spark(
-            terms.name,
-            num_executors=terms.config.executors,
-            executor_cores=terms.config.cores,
-            executor_memory=f"{terms.config.memory_bytes // _MIB}m",
+            options.name,
+            num_executors=options.config.executors,
+            executor_cores=options.config.cores,
+            executor_memory=f"{options.config.memory_bytes // _MIB}m",
             fault_tolerant_mode=False,  # it would connect the driver to Ray's object store, where nothing of ours goes
-            configs=spark_conf(jars=jars, scratch=scratch, more={**placement(terms.node), **java_sizes(terms.config)}),
+            configs=spark_conf(
+                jars=jars, scratch=scratch, more={**placement(options.node), **java_sizes(options.config)}
+            ),
         )
         self.spark.sparkContext.addPyFile(str(zip_code(scratch)))
 
@@ -81,7 +83,7 @@ class Session:
 
     def waiting(self, executors: int) -> str:
         """Say why only so many executors are there."""
-        return waiting_text(self._terms.config, ray_nodes(), executors, self._terms.node)
+        return waiting_text(self._options.config, ray_nodes(), executors, self._options.node)
 
     def close(self) -> None:
         """Stop Spark and give its Ray resources back."""

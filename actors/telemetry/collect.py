@@ -5,13 +5,13 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from actors.states import Desired
-from actors.status import MirrorStatus
+from actors.model.states import Desired
+from actors.model.status import MirrorStatus
 from actors.telemetry import families as f
 from actors.telemetry.families import Family
 from actors.telemetry.group_series import group_series
-from engine.core.progress import LaneProgress
-from engine.core.tally import Histogram
+from engine.core.reports.latency import Histogram
+from engine.core.reports.progress import LaneProgress
 
 Labels = tuple[str, ...]
 """Values of a family's labels, in order; the last ones may be left out."""

@@ -13,12 +13,12 @@ import time
 from collections import Counter
 from collections.abc import Callable
 
-from actors.status import EventLine, MirrorStatus
+from actors.model.status import EventLine, MirrorStatus
 from actors.telemetry import prometheus
 from actors.telemetry.collect import Collected, Detail, PartitionCounters, collect, detail_of
 from actors.telemetry.health import why_dead, why_not_ready
-from engine.clock import now_s, pause
-from engine.settings import TelemetryConfig
+from engine.base.clock import now_s, pause
+from engine.config.settings import TelemetryConfig
 
 _PORT_AGAIN_S = 5.0
 

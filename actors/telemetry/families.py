@@ -8,7 +8,7 @@ import enum
 import msgspec
 
 
-class Kind(enum.StrEnum):
+class MetricKind(enum.StrEnum):
     """How a value moves, in Prometheus' words."""
 
     GAUGE = "gauge"
@@ -20,143 +20,158 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     """One metric. Where `labels` end with topic and partition, a series may leave out the last, or both."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     unit: str
     labels: tuple[str, ...]
     help: str
 
 
-def _by_lane(name: str, kind: Kind, unit: str, help_text: str) -> Family:
+def _by_lane(name: str, kind: MetricKind, unit: str, help_text: str) -> Family:
     return Family(name=f"raymirror_{name}", kind=kind, unit=unit, labels=("flow", "topic", "partition"), help=help_text)
 
 
-def _by_flow(name: str, kind: Kind, unit: str, help_text: str, *labels: str) -> Family:
+def _by_flow(name: str, kind: MetricKind, unit: str, help_text: str, *labels: str) -> Family:
     return Family(name=f"raymirror_{name}", kind=kind, unit=unit, labels=("flow", *labels), help=help_text)
 
 
-def _of_mirror(name: str, kind: Kind, unit: str, help_text: str, *labels: str) -> Family:
+def _of_mirror(name: str, kind: MetricKind, unit: str, help_text: str, *labels: str) -> Family:
     return Family(name=f"raymirror_{name}", kind=kind, unit=unit, labels=labels, help=help_text)
 
 
 LAG_RECORDS = _by_lane(
-    "lag_records", Kind.GAUGE, "{record}", "Source offsets between what is copied and the source's end, summed."
+    "lag_records", MetricKind.GAUGE, "{record}", "Source offsets between what is copied and the source's end, summed."
 )
 LAG_BYTES = _by_lane(
-    "lag_bytes", Kind.GAUGE, "By", "Estimated bytes on the wire of what is not copied: lag x measured bytes per offset."
+    "lag_bytes",
+    MetricKind.GAUGE,
+    "By",
+    "Estimated bytes on the wire of what is not copied: lag x measured bytes per offset.",
 )
 LAG_SECONDS = _by_lane(
-    "lag_seconds", Kind.GAUGE, "s", "Age of the oldest record that is not copied; the worst of several."
+    "lag_seconds", MetricKind.GAUGE, "s", "Age of the oldest record that is not copied; the worst of several."
 )
 LAG_LAST_KNOWN = _by_lane(
     "lag_last_known_seconds",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "s",
     "Age that the oldest uncopied record had when the source last said where it ends; the worst of several.",
 )
 LAG_LAST_KNOWN_AGE = _by_lane(
     "lag_last_known_age_seconds",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "s",
     "Since the source last said where it ends; the longest of several.",
 )
 UNPROVEN_RECORDS = _by_lane(
-    "unproven_records", Kind.GAUGE, "{record}", "Source offsets between what is copied and what is proven, summed."
+    "unproven_records",
+    MetricKind.GAUGE,
+    "{record}",
+    "Source offsets between what is copied and what is proven, summed.",
 )
-RECORDS = _by_lane("records_total", Kind.COUNTER, "{record}", "Records that the target acknowledged.")
-RECORD_BYTES = _by_lane("record_bytes_total", Kind.COUNTER, "By", "Bytes of acknowledged batches, as on the wire.")
+RECORDS = _by_lane("records_total", MetricKind.COUNTER, "{record}", "Records that the target acknowledged.")
+RECORD_BYTES = _by_lane(
+    "record_bytes_total", MetricKind.COUNTER, "By", "Bytes of acknowledged batches, as on the wire."
+)
 DELAY = _by_lane(
     "replication_delay_seconds_total",
-    Kind.COUNTER,
+    MetricKind.COUNTER,
     "s",
     "Seconds from a record's timestamp to its acknowledgement, summed over all records copied.",
 )
 REPLICATION_LATENCY = _by_flow(
     "replication_latency_seconds",
-    Kind.HISTOGRAM,
+    MetricKind.HISTOGRAM,
     "s",
     "From a record's timestamp to its acknowledgement by the target.",
 )
 RECORD_AGE = _by_flow(
-    "record_age_seconds", Kind.HISTOGRAM, "s", "From a record's timestamp to its arrival from the source."
+    "record_age_seconds", MetricKind.HISTOGRAM, "s", "From a record's timestamp to its arrival from the source."
 )
 APPEND_LATENCY = _by_flow(
-    "append_latency_seconds", Kind.HISTOGRAM, "s", "From sending a produce request to its acknowledgement."
+    "append_latency_seconds", MetricKind.HISTOGRAM, "s", "From sending a produce request to its acknowledgement."
 )
 APPEND_FAILURES = _by_flow(
-    "append_failures_total", Kind.COUNTER, "{batch}", "Batches sent whose answer was not an acknowledgement."
+    "append_failures_total", MetricKind.COUNTER, "{batch}", "Batches sent whose answer was not an acknowledgement."
 )
-PARTITIONS = _by_flow("partitions", Kind.GAUGE, "{partition}", "Partitions by state of their lane.", "state")
+PARTITIONS = _by_flow("partitions", MetricKind.GAUGE, "{partition}", "Partitions by state of their lane.", "state")
 STALLED = _by_flow(
     "stalled_partitions",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "{partition}",
     "Partitions that do not move though they should; `raymirror lag` says why.",
 )
 UNKNOWN_LAG = _by_flow(
-    "unknown_lag_partitions", Kind.GAUGE, "{partition}", "Partitions whose lag nobody knows just now."
+    "unknown_lag_partitions", MetricKind.GAUGE, "{partition}", "Partitions whose lag nobody knows just now."
 )
-TOPICS = _by_flow("topics", Kind.GAUGE, "{topic}", "Topics that the flow copies.")
+TOPICS = _by_flow("topics", MetricKind.GAUGE, "{topic}", "Topics that the flow copies.")
 RUNNING = _by_flow(
-    "flow_running", Kind.GAUGE, "1", "1 where the flow is wanted to run, 0 where it is paused or stopped."
+    "flow_running", MetricKind.GAUGE, "1", "1 where the flow is wanted to run, 0 where it is paused or stopped."
 )
-COPIERS = _by_flow("copiers", Kind.GAUGE, "{copier}", "Copier processes by state.", "state")
-COPIER_PARTITIONS = _by_flow("copier_partitions", Kind.GAUGE, "{partition}", "Partitions that a copier owns.", "copier")
+COPIERS = _by_flow("copiers", MetricKind.GAUGE, "{copier}", "Copier processes by state.", "state")
+COPIER_PARTITIONS = _by_flow(
+    "copier_partitions", MetricKind.GAUGE, "{partition}", "Partitions that a copier owns.", "copier"
+)
 COPIER_BUFFER_BYTES = _by_flow(
-    "copier_buffer_bytes", Kind.GAUGE, "By", "Receive buffers that a copier holds just now.", "copier"
+    "copier_buffer_bytes", MetricKind.GAUGE, "By", "Receive buffers that a copier holds just now.", "copier"
 )
-GROUPS = _by_flow("groups", Kind.GAUGE, "{group}", "Consumer groups that are mirrored.")
+GROUPS = _by_flow("groups", MetricKind.GAUGE, "{group}", "Consumer groups that are mirrored.")
 GROUP_OFFSETS = _by_flow(
-    "group_offsets", Kind.GAUGE, "{partition}", "Committed offsets that have an answer on the target.", "how"
+    "group_offsets", MetricKind.GAUGE, "{partition}", "Committed offsets that have an answer on the target.", "how"
 )
 GROUP_OFFSETS_WITHHELD = _by_flow(
-    "group_offsets_withheld", Kind.GAUGE, "{partition}", "Committed offsets without an answer yet.", "why"
+    "group_offsets_withheld", MetricKind.GAUGE, "{partition}", "Committed offsets without an answer yet.", "why"
 )
 GROUP_OFFSETS_AHEAD = _by_flow(
-    "group_offsets_ahead", Kind.GAUGE, "{partition}", "Offsets that are further on the target, and are left there."
+    "group_offsets_ahead",
+    MetricKind.GAUGE,
+    "{partition}",
+    "Offsets that are further on the target, and are left there.",
 )
 GROUPS_ACTIVE = _by_flow(
-    "groups_active_on_target", Kind.GAUGE, "{group}", "Groups with members on the target, for which none commits."
+    "groups_active_on_target", MetricKind.GAUGE, "{group}", "Groups with members on the target, for which none commits."
 )
 GROUPS_FAILED = _by_flow(
-    "groups_failed", Kind.GAUGE, "{group}", "Groups that could not be read on the source or committed for."
+    "groups_failed", MetricKind.GAUGE, "{group}", "Groups that could not be read on the source or committed for."
 )
-GROUPS_AGE = _by_flow("groups_age_seconds", Kind.GAUGE, "s", "Since groups were last looked at.")
+GROUPS_AGE = _by_flow("groups_age_seconds", MetricKind.GAUGE, "s", "Since groups were last looked at.")
 GROUPS_ON_COMMIT = _by_flow(
-    "groups_on_commit", Kind.GAUGE, "1", "1 where commits are read as they are made, 0 where groups are polled."
+    "groups_on_commit", MetricKind.GAUGE, "1", "1 where commits are read as they are made, 0 where groups are polled."
 )
-CHECKPOINTS = _by_flow("checkpoints_total", Kind.COUNTER, "{checkpoint}", "Checkpoints that the target acknowledged.")
-GROUP_COMMITS = _by_flow("group_commits_total", Kind.COUNTER, "{partition}", "Offsets committed on the target.")
+CHECKPOINTS = _by_flow(
+    "checkpoints_total", MetricKind.COUNTER, "{checkpoint}", "Checkpoints that the target acknowledged."
+)
+GROUP_COMMITS = _by_flow("group_commits_total", MetricKind.COUNTER, "{partition}", "Offsets committed on the target.")
 CHECKPOINT_LATENCY = _by_flow(
     "checkpoint_latency_seconds",
-    Kind.HISTOGRAM,
+    MetricKind.HISTOGRAM,
     "s",
     "From the begin of the look at groups that found it to a checkpoint's acknowledgement.",
 )
 GROUP_COMMIT_LATENCY = _by_flow(
     "group_commit_latency_seconds",
-    Kind.HISTOGRAM,
+    MetricKind.HISTOGRAM,
     "s",
     "From a group's commit on the source to its checkpoints and commits on the target, where commits are read.",
 )
 OFFSET_MAP_BYTES = _by_flow(
-    "offset_map_bytes", Kind.GAUGE, "By", "Exact offset maps in memory where groups are translated."
+    "offset_map_bytes", MetricKind.GAUGE, "By", "Exact offset maps in memory where groups are translated."
 )
 PROOF_DIFFERENCES = _by_flow(
-    "proof_differences", Kind.GAUGE, "{record}", "Differences that are known between copies and their sources."
+    "proof_differences", MetricKind.GAUGE, "{record}", "Differences that are known between copies and their sources."
 )
-PROOF_AGE = _by_flow("proof_age_seconds", Kind.GAUGE, "s", "Since proof of copy last had a whole round.")
-EVENTS = _by_flow("events_total", Kind.COUNTER, "{event}", "Events by severity.", "severity")
-INFO = _of_mirror("info", Kind.GAUGE, "1", "Always 1; which mirror this is.", "mirror", "version")
-UP_SECONDS = _of_mirror("up_seconds", Kind.GAUGE, "s", "Since the supervisor began.")
+PROOF_AGE = _by_flow("proof_age_seconds", MetricKind.GAUGE, "s", "Since proof of copy last had a whole round.")
+EVENTS = _by_flow("events_total", MetricKind.COUNTER, "{event}", "Events by severity.", "severity")
+INFO = _of_mirror("info", MetricKind.GAUGE, "1", "Always 1; which mirror this is.", "mirror", "version")
+UP_SECONDS = _of_mirror("up_seconds", MetricKind.GAUGE, "s", "Since the supervisor began.")
 LEFT_OUT_SERIES = _of_mirror(
     "left_out_series",
-    Kind.GAUGE,
+    MetricKind.GAUGE,
     "{series}",
     "Series that were told in coarser detail, because raymirror.metrics.max.series allows no more.",
     "metric",
 )
 EXPORT_FAILURES = _of_mirror(
-    "export_failures_total", Kind.COUNTER, "{export}", "Sendings to the OTLP collector that failed."
+    "export_failures_total", MetricKind.COUNTER, "{export}", "Sendings to the OTLP collector that failed."
 )
 
 LANE_FAMILIES = (

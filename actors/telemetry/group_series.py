@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from actors.status import MirrorStatus
+from actors.model.status import MirrorStatus
 from actors.telemetry import families as f
 from actors.telemetry.families import Family
-from engine.core.group_report import GroupsReport
-from engine.core.tally import Histogram
+from engine.core.reports.group_report import GroupsReport
+from engine.core.reports.latency import Histogram
 
 Row = tuple[Family, tuple[str, ...], float | Histogram]
 

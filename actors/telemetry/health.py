@@ -1,10 +1,10 @@
-"""Whether a mirror is alive and whether it is ready, for probes."""
+"""Decides whether a mirror is alive and whether it is ready, for probes."""
 
-from actors.states import Desired
-from actors.status import MirrorStatus
+from actors.model.states import Desired
+from actors.model.status import MirrorStatus
 
 BEAT_S = 30.0
-"""A supervisor steps once a second; one that has not for so long is stuck, or has ended."""
+"""Seconds without a step after which a supervisor is stuck, or has ended; it steps once a second."""
 
 
 def why_dead(beat_age_s: float) -> str:
@@ -13,7 +13,7 @@ def why_dead(beat_age_s: float) -> str:
 
 
 def why_not_ready(status: MirrorStatus) -> str:
-    """Say why the mirror does not do its work; empty where it does. What is paused on purpose is no reason."""
+    """Say why the mirror does not do its work; empty where it does. A flow that is paused on purpose is no reason."""
     if status.phase not in ("running", "waiting"):
         return f"the mirror is {status.phase}"
     waiting = [flow for flow in status.flows if flow.waiting_for and flow.desired is Desired.RUNNING]

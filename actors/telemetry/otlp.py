@@ -13,8 +13,8 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from actors.telemetry.collect import Collected, Labels, Series
-from actors.telemetry.families import Family, Kind
-from engine.core.tally import BOUNDS_MS, Histogram
+from actors.telemetry.families import Family, MetricKind
+from engine.core.reports.latency import BOUNDS_MS, Histogram
 
 TIMEOUT_S = 10.0
 POINTS_PER_REQUEST = 5000
@@ -55,9 +55,9 @@ class Sender:
 
     def _metric(self, family: Family, series: Series, at_ns: int) -> sdk.Metric:
         data: sdk.Histogram | sdk.Sum | sdk.Gauge
-        if family.kind is Kind.HISTOGRAM:
+        if family.kind is MetricKind.HISTOGRAM:
             data = sdk.Histogram(list(self._histograms(family, series, at_ns)), _CUMULATIVE)
-        elif family.kind is Kind.COUNTER:
+        elif family.kind is MetricKind.COUNTER:
             data = sdk.Sum(list(self._numbers(family, series, at_ns)), _CUMULATIVE, is_monotonic=True)
         else:
             data = sdk.Gauge(list(self._numbers(family, series, at_ns)))

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from actors.telemetry.collect import Collected, Labels
 from actors.telemetry.families import Family
-from engine.core.tally import BOUNDS_MS, Histogram
+from engine.core.reports.latency import BOUNDS_MS, Histogram
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _BOUNDS = (*(f"{bound / 1000:g}" for bound in BOUNDS_MS), "+Inf")

@@ -7,8 +7,8 @@ from typing import Protocol
 from aiohttp import web
 
 from actors.telemetry.prometheus import CONTENT_TYPE
-from engine.clock import pause
-from engine.settings import TelemetryConfig
+from engine.base.clock import pause
+from engine.config.settings import TelemetryConfig
 
 Tell = Callable[[str, str], None]
 

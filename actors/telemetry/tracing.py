@@ -11,7 +11,7 @@ import time
 from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
-from engine.settings import TelemetryConfig
+from engine.config.settings import TelemetryConfig
 
 Span = AbstractContextManager[object]
 Attribute = str | float | bool

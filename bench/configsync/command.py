@@ -20,7 +20,7 @@ from bench.dataset import Backlog
 from bench.figures import machine
 from bench.parts import Parts, chosen
 from bench.systems.launch import Job
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 
 _TOPICS, _QUICK_TOPICS = 5_000, 200
 _CHANGED, _QUICK_CHANGED = 500, 20
@@ -93,16 +93,16 @@ class _Scene:
                         print(f"{system}: {figures}", flush=True)
         return found
 
-    def _on_fresh_target(self, system: str, source: Cluster, folder: Path) -> dict[str, Any]:
+    def _on_fresh_target(self, system: str, source: EmbeddedCluster, folder: Path) -> dict[str, Any]:
         with self._cluster(folder, f"target-{system}") as target:
             return self._system(system, source, target, folder / system)
 
-    def _cluster(self, folder: Path, name: str) -> Cluster:
-        return Cluster(
+    def _cluster(self, folder: Path, name: str) -> EmbeddedCluster:
+        return EmbeddedCluster(
             name, folder / name, brokers=self._brokers, heap_mib=_HEAP_MIB, overrides=_PATIENT, log_levels=_QUIET
         )
 
-    def _system(self, system: str, source: Cluster, target: Cluster, folder: Path) -> dict[str, Any]:
+    def _system(self, system: str, source: EmbeddedCluster, target: EmbeddedCluster, folder: Path) -> dict[str, Any]:
         # The source as it was, so that every target begins in step.
         asyncio.run(topics.change(source.bootstrap_servers, self._changed, topics.OWN[topics.CHANGED]))
         alias = f"c{len(system)}"

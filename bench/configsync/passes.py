@@ -18,9 +18,9 @@ from bench.errors import BenchError
 from bench.measure import ended, started
 from bench.processes import ProcessTree
 from bench.systems.launch import Job, write_properties
-from engine.config import load_config
-from engine.config_keeper import config_sync
-from engine.flow.config_sync import ConfigSync, Scope
+from engine.config.config import load_config
+from engine.flow.config_sync.sync import ConfigSync, Scope
+from engine.services.config_service import config_sync
 
 _DEADLINE_S = 600.0
 _LOGGED_S = 1.0

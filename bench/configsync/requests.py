@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.configsync.passes import Pass, Passes
 from bench.errors import BenchError
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 
 _LOGGER = "kafka.request.logger"
 _MARK = "Completed request:"
@@ -22,7 +22,7 @@ _STAMP = re.compile(r"\[(?P<at>[0-9T:,.\-]+)\]")
 class RequestLog:
     """The request log of every broker of some clusters."""
 
-    def __init__(self, *clusters: Cluster) -> None:
+    def __init__(self, *clusters: EmbeddedCluster) -> None:
         self._clusters = clusters
 
     def switch(self, *, on: bool) -> None:

@@ -11,7 +11,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 
 from bench.admin import admin, set_configs
 from bench.errors import BenchError
-from engine.parts import parts
+from engine.base.parts import parts
 
 CHANGED = "retention.ms"
 OWN = {CHANGED: "600000000", "segment.bytes": "2000000"}

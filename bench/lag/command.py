@@ -26,20 +26,20 @@ from bench.parts import Parts
 from bench.processes import ProcessTree
 from bench.systems import raymirror
 from bench.systems.launch import Job
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from deploy.local.jars import spark_jar_paths
 from deploy.local.java import find_spark_java
-from engine.config import load_config, read_config
-from engine.core.event_base import Event
-from engine.core.progress_sample import lag_topic
-from engine.jobs.lag_terms import LagTerms, history_uri
-from engine.jobs.local import local_spark
-from engine.jobs.proof_terms import ProofTerms
-from engine.jobs.runner import ENDED, JobRunner, JobState
-from engine.jobs.share import Share
-from engine.jobs.storage import Storage
-from engine.properties import parse_properties
-from engine.settings import MirrorConfig
+from engine.config.config import load_config, read_config
+from engine.config.file.properties import parse_properties
+from engine.config.settings import MirrorConfig
+from engine.config.storage import Storage
+from engine.core.events.event_base import Event
+from engine.core.reports.progress_sample import lag_topic
+from engine.jobs.history.options import LagOptions, history_uri
+from engine.jobs.proof.model import ProofOptions
+from engine.jobs.runtime.core_budget import CoreBudget
+from engine.jobs.runtime.local import local_spark
+from engine.jobs.runtime.runner import ENDED, JobRunner, JobState
 from policies.model import FlowName
 
 EVERY_S = 5
@@ -85,7 +85,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _part(
-    part: str, source: Cluster, target: Cluster, folder: Path, args: argparse.Namespace, seconds: int
+    part: str, source: EmbeddedCluster, target: EmbeddedCluster, folder: Path, args: argparse.Namespace, seconds: int
 ) -> dict[str, Any]:
     alias = f"raymirror-{part}"
     copied = part == "proof"
@@ -93,7 +93,7 @@ def _part(
     return _Stage(part, alias, config, folder / part, target.bootstrap_servers).run(args.lanes, seconds)
 
 
-def _plain(target: Cluster, alias: str) -> MirrorConfig:
+def _plain(target: EmbeddedCluster, alias: str) -> MirrorConfig:
     text = [
         f"clusters = {alias}, target",
         f"{alias}.bootstrap.servers = {target.bootstrap_servers}",  # nobody reads there
@@ -105,7 +105,7 @@ def _plain(target: Cluster, alias: str) -> MirrorConfig:
     return read_config(parse_properties("\n".join(text), "mm2.properties"))
 
 
-def _copied(source: Cluster, target: Cluster, alias: str, mib: int, folder: Path) -> MirrorConfig:
+def _copied(source: EmbeddedCluster, target: EmbeddedCluster, alias: str, mib: int, folder: Path) -> MirrorConfig:
     """Copy a backlog that can be proven; give the configuration of that mirror."""
     asyncio.run(create_topic(source.bootstrap_servers, _TOPIC, 8))
     backlog = fill(source, LZ4, _TOPIC, partitions=8, mib=mib, folder=folder)
@@ -141,10 +141,10 @@ class _Stage:
                 "config": self._config,
                 "storage": self._storage,
                 "note": self._events.append,
-                "share": Share(streams=True, cores=cores),
+                "share": CoreBudget(streams=True, cores=cores),
             }
             runner = JobRunner(spark, offered)
-            runner.submit("lag", "lag", msgspec.msgpack.encode(LagTerms(flow=self._flow)))
+            runner.submit("lag", "lag", msgspec.msgpack.encode(LagOptions(flow=self._flow)))
             from_s = (int(time.time()) // WINDOW_S + 1) * WINDOW_S
             load = Load(
                 lanes=lanes,
@@ -195,8 +195,8 @@ class _Stage:
             self._check(runner)
             running = [line for line in runner.look() if line.job == "proof" and line.state not in ENDED]
             if self._part == "proof" and not running:
-                terms = ProofTerms(flow=self._flow, topics=(_TOPIC,), again=True)
-                runner.submit(f"proof-{self._proofs}", "proof", msgspec.msgpack.encode(terms))
+                options = ProofOptions(flow=self._flow, topics=(_TOPIC,), again=True)
+                runner.submit(f"proof-{self._proofs}", "proof", msgspec.msgpack.encode(options))
                 self._proofs += 1
             time.sleep(0.5)
 

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from bench.errors import BenchError
 from bench.lag.samples import lag_of
 from bench.lag.topic import Record
-from engine.jobs.history import History
+from engine.jobs.history.windows import History
 
 WINDOW_S = 30
 _COLUMNS = ["topic", "partition", "window_start_ms", "samples", "lag_records", "lag_records_min", "lag_records_max"]

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from aiokafka import AIOKafkaProducer
 
 from bench.errors import BenchError
-from engine.core.progress_sample import (
+from engine.core.reports.latency import BOUNDS_MS
+from engine.core.reports.progress_sample import (
     FORMAT_VERSION,
     LANES_A_RECORD,
     CopierSample,
@@ -17,12 +18,11 @@ from engine.core.progress_sample import (
     encode_sample,
     progress_topic,
 )
-from engine.core.tally import BOUNDS_MS
-from engine.jobs.lag_terms import LagTerms
+from engine.jobs.history.options import LagOptions
 from policies.model import FlowName
 
 COPIERS = 4
-LATE_S = LagTerms(flow=FlowName("", "")).watermark_s
+LATE_S = LagOptions(flow=FlowName("", "")).watermark_s
 RATE = 100
 """Records that come to a lane each second."""
 _PERIOD_S = 120

@@ -1,0 +1,1 @@
+"""Benches of one part each, without a mirror."""

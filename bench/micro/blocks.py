@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.figures import machine
-from deploy.local.cluster import Cluster
-from engine.collecting import spare_what_lasts
-from engine.core import map_runs
-from engine.core.map_blocks import block_key, encode_block
-from engine.core.map_runs import MapBlock, MapRun
+from deploy.local.cluster import EmbeddedCluster
+from engine.base.collecting import spare_what_lasts
+from engine.core.offset_map import map_runs
+from engine.core.offset_map.map_blocks import block_key, encode_block
+from engine.core.offset_map.map_runs import MapBlock, MapRun
 from policies.model import TopicPartition
 from tests.harness.admin import delete_records
 from tests.harness.load import numbered, producer
@@ -93,7 +93,7 @@ def _reset_peak() -> None:
     Path("/proc/self/clear_refs").write_text("5")
 
 
-async def _foreign(cluster: Cluster, topic: str, partition: int, blocks: int, source: str) -> None:
+async def _foreign(cluster: EmbeddedCluster, topic: str, partition: int, blocks: int, source: str) -> None:
     """Append full blocks of other lanes, each as a batch of its own."""
     chance = random.Random(3)
     async with producer(cluster, compression_type="zstd", max_batch_size=1 << 20) as client:
@@ -115,7 +115,7 @@ async def _foreign(cluster: Cluster, topic: str, partition: int, blocks: int, so
         await asyncio.gather(*sent)
 
 
-async def _run(cluster: Cluster, blocks: int) -> dict[str, Any]:
+async def _run(cluster: EmbeddedCluster, blocks: int) -> dict[str, Any]:
     map_runs.RUNS_PER_BLOCK = _OWN_RUNS_A_BLOCK
     mirror = Mirror(cluster, cluster, "blocks", positions_partitions=1)
     await mirror.open()
@@ -164,7 +164,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--blocks", type=int, default=30_000)
     blocks = parser.parse_args().blocks
-    with tempfile.TemporaryDirectory(prefix="rmb-") as folder, Cluster("blocks", Path(folder) / "cluster") as cluster:
+    with (
+        tempfile.TemporaryDirectory(prefix="rmb-") as folder,
+        EmbeddedCluster("blocks", Path(folder) / "cluster") as cluster,
+    ):
         found = asyncio.run(_run(cluster, blocks))
     print(json.dumps({"bench": "micro.blocks", **found, "load": round(os.getloadavg()[0], 1), "machine": machine()}))
 

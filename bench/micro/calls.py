@@ -19,11 +19,11 @@ from typing import Any
 
 import msgspec
 
-from actors.connect import start_local
-from actors.messages import Report
-from actors.plan import plan_sets
-from actors.ports import Vital
-from actors.status import encode_status
+from actors.control.plan import plan_sets
+from actors.control.ports import CopierVitals
+from actors.model.messages import Report
+from actors.model.status import encode_status
+from actors.ray.connect import start_local
 from bench.figures import machine
 from tests.unit.actors.fakes import Clock, FakeFleet, lanes, make
 
@@ -111,7 +111,7 @@ def measure_python() -> dict[str, float]:
         clock.now_s += 1
         supervisor.step()
         for copier in fleet.copiers:
-            copier.life = Vital(state="ready")
+            copier.life = CopierVitals(state="ready")
     report = msgspec.structs.replace(fleet.copiers[0].reports()[0], sets=())
     data = msgspec.msgpack.encode(report)
     return {

@@ -12,17 +12,17 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from engine.flow.config_sync import ConfigSync, ConfigSyncTerms, Scope
-from engine.flow.ports import Answers
-from engine.kafka.admin_codec import ConfigsReader
-from engine.kafka.codec import uvarint
-from engine.kafka.topic_shapes import read_shapes
-from policies.acl_sync import AclRules
-from policies.config_sync import TopicState
+from engine.flow.config_sync.sync import ConfigSync, ConfigSyncOptions, Scope
+from engine.flow.ports.ports import Answers
+from engine.kafka.admin.topic_shapes import read_shapes
+from engine.kafka.protocol.admin_codec import ConfigsReader
+from engine.kafka.protocol.codec import uvarint
 from policies.model import FlowName
 from policies.naming import DefaultNaming
 from policies.selection import TopicSelection
-from policies.topic_configs import DEFAULT, TOPIC_OVERRIDE, ConfigEntry, ConfigRules
+from policies.sync.acl_sync import AclRules
+from policies.sync.config_sync import TopicState
+from policies.sync.topic_configs import DEFAULT, TOPIC_OVERRIDE, ConfigEntry, ConfigRules
 
 _DEFAULTS, _PARTITIONS, _ROUNDS = 33, 4, 3
 _KINDS = (1, 100)
@@ -87,10 +87,10 @@ def _look_s(topics: int, kinds: int) -> float:
         f"A.{name}": one if n % _ONE_IN else {**one, "retention.ms": "1"} for n, (name, one) in enumerate(own.items())
     }
     selection = TopicSelection(FlowName("A", "B"), DefaultNaming())
-    terms = ConfigSyncTerms(replication_factor=1, configs=ConfigRules(), acls=AclRules(selection=selection))
+    options = ConfigSyncOptions(replication_factor=1, configs=ConfigRules(), acls=AclRules(selection=selection))
     source: Any = _Cluster(own, whole=True)
     target: Any = _Cluster(copies, whole=False)
-    sync = ConfigSync(terms, source, target)
+    sync = ConfigSync(options, source, target)
     found = []
     for _ in range(_ROUNDS):
         began_s = time.process_time()

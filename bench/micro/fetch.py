@@ -13,18 +13,18 @@ from collections.abc import Sequence
 from typing import cast
 from uuid import UUID
 
-from engine.core.lane import Lane
-from engine.core.outcome import Outcome, OutcomeKind
-from engine.core.position import Position
-from engine.core.position_keys import PositionKeys
-from engine.core.position_stream import PositionStream
-from engine.flow.buffers import BufferPool
-from engine.flow.inbox import Inbox, InboxEvents
-from engine.flow.lane_driver import LaneDriver
-from engine.flow.ports import FetchTerms, Leader, Room
-from engine.kafka.codec import uvarint
-from engine.kafka.connection import Connection
-from engine.kafka.source import KafkaSourceBroker
+from engine.core.lane.lane import Lane
+from engine.core.lane.outcome import Outcome, OutcomeKind
+from engine.core.position.position import Position
+from engine.core.position.position_keys import PositionKeys
+from engine.core.streams.position_stream import PositionStream
+from engine.flow.io.buffers import BufferPool
+from engine.flow.io.inbox import Inbox, InboxEvents
+from engine.flow.lane.lane_driver import LaneDriver
+from engine.flow.ports.ports import FetchOptions, Leader, Room
+from engine.kafka.client.connection import Connection
+from engine.kafka.data.source import KafkaSourceBroker
+from engine.kafka.protocol.codec import uvarint
 from engine.wire.records import Record, encode_batch
 from policies.model import FlowName, LaneName, TopicPartition
 
@@ -127,7 +127,7 @@ async def _measure(partitions: int, rounds: int, *, lasting: bool) -> dict[str, 
 
     events = InboxEvents(_append, lambda *_: None, lambda *_: None, lambda *_: None, lambda _: None, lambda: None)
     inbox = Inbox(
-        connect, lambda: drivers, lambda _: True, BufferPool(64 << 20), FetchTerms(), 1 << 20, no_pause, events
+        connect, lambda: drivers, lambda _: True, BufferPool(64 << 20), FetchOptions(), 1 << 20, no_pause, events
     )
     task = asyncio.create_task(inbox.run())
     await wire.done.wait()

@@ -27,14 +27,14 @@ from bench.measure import ended, started
 from bench.processes import ProcessTree
 from bench.systems import raymirror
 from bench.systems.launch import Job
-from deploy.local.cluster import Cluster, start_clusters
-from engine.config import load_config
-from engine.core.mm2_records import decode_checkpoint
-from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
-from engine.failover import Failover
-from engine.flow.ports import EARLIEST, LATEST, Stored
+from deploy.local.cluster import EmbeddedCluster, start_clusters
+from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.config.config import load_config
+from engine.core.mm2.mm2_records import decode_checkpoint
+from engine.flow.ports.ports import EARLIEST, LATEST, Stored
 from engine.kafka.gateway import KafkaCluster
-from engine.kafka.groups import KafkaGroups
+from engine.kafka.groups.groups import KafkaGroups
+from engine.services.failover import Failover
 from policies.model import TopicPartition
 from tests.harness.admin import create_topics
 from tests.harness.mirror import cluster_client
@@ -42,7 +42,7 @@ from tests.harness.mirror import cluster_client
 _ALIAS, _TOPIC = "grp", "orders"
 _RECORDS, _RECORD_BYTES, _LOAD = 2_000, 1_000, 2_000
 """Records of each partition at the start, their size, and how many a second are poured in meanwhile."""
-_METADATA = "ray::MetadataShell"
+_METADATA = "ray::MetadataActor"
 _AT_ONCE = 16
 _WITHIN_S = 300.0
 _LOOK_S = 0.05
@@ -53,7 +53,7 @@ _QUIET_S = 70.0
 class Groups:
     """Groups that commit, and what the target tells of them."""
 
-    def __init__(self, source: Cluster, target: Cluster, groups: int, partitions: int) -> None:
+    def __init__(self, source: EmbeddedCluster, target: EmbeddedCluster, groups: int, partitions: int) -> None:
         self._clients = [cluster_client("a", source.bootstrap_servers), cluster_client("b", target.bootstrap_servers)]
         self._groups = KafkaGroups(self._clients[0])
         self._target = KafkaCluster(self._clients[1])
@@ -161,7 +161,9 @@ class Meter:
         return round(self._tree.peak_rss_bytes(self._tree.members(_METADATA)) / 2**20, 1)
 
 
-async def _run(args: argparse.Namespace, source: Cluster, target: Cluster, folder: Path) -> dict[str, Any]:
+async def _run(
+    args: argparse.Namespace, source: EmbeddedCluster, target: EmbeddedCluster, folder: Path
+) -> dict[str, Any]:
     await create_topics(source, {_TOPIC: args.partitions})
     await asyncio.to_thread(_pour, source, _RECORDS * args.partitions * 2, -1)
     groups = Groups(source, target, args.groups, args.partitions)
@@ -220,7 +222,7 @@ async def _measured(args: argparse.Namespace, groups: Groups, meter: Meter) -> d
     return found
 
 
-def _words(cluster: Cluster, count: int, rate: int) -> tuple[str, ...]:
+def _words(cluster: EmbeddedCluster, count: int, rate: int) -> tuple[str, ...]:
     size = ("--num-records", str(count), "--record-size", str(_RECORD_BYTES), "--throughput", str(rate))
     properties = ("--command-property", f"bootstrap.servers={cluster.bootstrap_servers}", "linger.ms=50")
     return ("--topic", _TOPIC, *size, *properties)
@@ -229,12 +231,12 @@ def _words(cluster: Cluster, count: int, rate: int) -> tuple[str, ...]:
 _TOOL = "org.apache.kafka.tools.ProducerPerformance"
 
 
-def _pour(cluster: Cluster, count: int, rate: int) -> None:
+def _pour(cluster: EmbeddedCluster, count: int, rate: int) -> None:
     cluster.tool(_TOOL, *_words(cluster, count, rate), timeout_s=_WITHIN_S)
 
 
 @contextlib.contextmanager
-def _poured(cluster: Cluster, folder: Path) -> Any:
+def _poured(cluster: EmbeddedCluster, folder: Path) -> Any:
     """Pour records in all the time."""
     process = cluster.popen_tool(_TOOL, *_words(cluster, 10**9, _LOAD), log_file=folder / "load.log")
     try:
@@ -285,7 +287,7 @@ def main() -> None:
         print(json.dumps(asyncio.run(_hold(args.hold))))
         return
     with tempfile.TemporaryDirectory(prefix="raymirror-bench-") as name:
-        source, target = (Cluster(one, Path(name) / one) for one in ("source", "target"))
+        source, target = (EmbeddedCluster(one, Path(name) / one) for one in ("source", "target"))
         start_clusters(source, target)
         try:
             found = asyncio.run(_run(args, source, target, Path(name)))

@@ -20,9 +20,9 @@ from typing import Any
 import uvloop
 
 from bench.figures import machine
-from deploy.local.cluster import Cluster, start_clusters
-from engine.core.states import State
-from engine.flow.copier import FlowCopier
+from deploy.local.cluster import EmbeddedCluster, start_clusters
+from engine.core.lane.states import State
+from engine.flow.replication.copier import FlowCopier
 from tests.harness.load import producer
 from tests.harness.mirror import Mirror, lanes_of
 
@@ -68,7 +68,7 @@ async def _look(copier: FlowCopier, seconds: float) -> dict[str, Any]:
     while time.monotonic() < end_at:
         await asyncio.sleep(_LOOK_S)
         queued = sum(one.lane.queued_bytes for one in copier.drivers.values())
-        found = {"rss": _rss_bytes(), "counted": copier.routes.pool.used_bytes, "queued": queued}
+        found = {"rss": _rss_bytes(), "counted": copier.router.pool.used_bytes, "queued": queued}
         peak = {name: max(peak[name], found[name]) for name in peak}
     progress = copier.progress()
     return {
@@ -82,14 +82,14 @@ async def _look(copier: FlowCopier, seconds: float) -> dict[str, Any]:
     }
 
 
-async def _fill(source: Cluster, partitions: int, kib: int) -> None:
+async def _fill(source: EmbeddedCluster, partitions: int, kib: int) -> None:
     """Append a few batches to every partition, some partitions at a time."""
     value = os.urandom(_VALUE_BYTES)
     for _ in range(max(1, kib * 1024 // _BATCH_BYTES)):
         await _append_batches(source, partitions, value)
 
 
-async def _append_batches(source: Cluster, partitions: int, value: bytes) -> None:
+async def _append_batches(source: EmbeddedCluster, partitions: int, value: bytes) -> None:
     async with producer(source, max_batch_size=_BATCH_BYTES, request_timeout_ms=300_000) as client:
         for first in range(0, partitions, _AT_ONCE):
             sent = []
@@ -101,7 +101,7 @@ async def _append_batches(source: Cluster, partitions: int, value: bytes) -> Non
             await asyncio.gather(*sent)
 
 
-def _throttle(target: Cluster, bytes_per_s: int) -> None:
+def _throttle(target: EmbeddedCluster, bytes_per_s: int) -> None:
     target.tool(
         "kafka.admin.ConfigCommand",
         *("--bootstrap-server", target.bootstrap_servers, "--alter", "--entity-type", "clients", "--entity-default"),
@@ -111,8 +111,8 @@ def _throttle(target: Cluster, bytes_per_s: int) -> None:
 
 async def _measure(folder: Path, args: argparse.Namespace) -> dict[str, Any]:
     many = {"log.cleaner.enable": "false"}
-    source = Cluster("source", folder / "source", overrides=many)
-    target = Cluster("target", folder / "target", overrides=many)
+    source = EmbeddedCluster("source", folder / "source", overrides=many)
+    target = EmbeddedCluster("target", folder / "target", overrides=many)
     await asyncio.to_thread(start_clusters, source, target)
     try:
         mirror = Mirror(source, target, "memory")

@@ -29,8 +29,8 @@ from bench.recovery.load import LoadSpec
 from bench.recovery.reader import Copy, ReadSpec, read_copy
 from bench.recovery.stage import Stage, StageKind
 from bench.recovery.watch import Seen, Side, WatchSpec, read_seen
-from engine.core.states import State
-from engine.flow.copier import FlowCopier
+from engine.core.lane.states import State
+from engine.flow.replication.copier import FlowCopier
 from policies.model import PartitionSet
 from tests.harness.mirror import Mirror, Run
 

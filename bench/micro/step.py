@@ -16,15 +16,15 @@ from collections.abc import Sequence
 
 import msgspec
 
-from actors.desk import FlowPlan
-from actors.identity import Identity, Terms
-from actors.messages import Report
-from actors.plan import plan_sets
-from actors.ports import Vital
-from actors.supervisor import Supervisor
-from engine.core.progress import FlowProgress, LaneProgress
+from actors.control.flow_state import FlowPlan
+from actors.control.identity import Durations, Identity
+from actors.control.plan import plan_sets
+from actors.control.ports import CopierVitals
+from actors.control.supervisor import Supervisor
+from actors.model.messages import Report
+from engine.core.reports.progress import FlowProgress, LaneProgress
 from policies.model import FlowName, LaneName, TopicPartition
-from policies.scaling import ScalingLimits
+from policies.placement.scaling import ScalingLimits
 from tests.unit.actors.fakes import FLOW, Clock, FakeCopier, FakeFleet
 
 _PER_TOPIC = 100
@@ -95,7 +95,7 @@ class _Fleet(FakeFleet):
 
     def start_copier(self, flow: FlowName, recipe: str) -> FakeCopier:
         self.copiers.append(_Copier(flow, f"copier-{len(self.copiers) + 1}", recipe, self._clock, self.traffic))
-        self.copiers[-1].life = Vital(state="ready")
+        self.copiers[-1].life = CopierVitals(state="ready")
         return self.copiers[-1]
 
 
@@ -127,13 +127,13 @@ class _Day:
     def _begin(self) -> Supervisor:
         return Supervisor(
             Identity(namespace="raymirror-bench", version="0", config_path="mm2.properties", config_digest="d"),
-            [FlowPlan(name=FLOW, scaling=self._limits, recipe="r")],
+            [FlowPlan(name=FLOW, scaling=self._limits, fingerprint="r")],
             fleet=self.fleet,
             metadata=self.fleet,
             plan=plan_sets,
             clock_s=self.clock,
             wall_ms=lambda: int(self.clock.now_s * 1000),
-            terms=Terms(),
+            options=Durations(),
         )
 
     def second(self, number: int) -> str:
@@ -146,7 +146,7 @@ class _Day:
             self.fleet.discover(*self.names)
             kind = "discovery"
         elif number == _KILL_AT:
-            self.fleet.copiers[0].life = Vital(state="dead", cause="bench")
+            self.fleet.copiers[0].life = CopierVitals(state="dead", cause="bench")
             kind = "death"
         for copier in self.fleet.copiers:
             if isinstance(copier, _Copier) and copier.life.state == "ready":

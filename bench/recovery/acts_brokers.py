@@ -8,7 +8,7 @@ from bench.errors import BenchError
 from bench.recovery.fronted import FrontedCluster, Fronts
 from bench.recovery.scene import Cause, Scene
 from deploy.local.broker import Broker
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 
 AWAY_S = 8.0
 """A killed broker's session ends meanwhile, so that others lead its partitions."""
@@ -31,7 +31,7 @@ def kill_source(scene: Scene) -> Cause:
     return _kill(scene, scene.stage.source, scene.stage.source.brokers)
 
 
-def _kill(scene: Scene, cluster: Cluster, brokers: list[Broker]) -> Cause:
+def _kill(scene: Scene, cluster: EmbeddedCluster, brokers: list[Broker]) -> Cause:
     began = time.monotonic()
     for broker in brokers:
         broker.kill()

@@ -10,8 +10,8 @@ from bench.recovery.breaks import break_runs
 from bench.recovery.fronted import FrontedCluster
 from bench.recovery.leading import Led, Place, elect, led, reassign
 from bench.recovery.scene import Cause, Scene
-from deploy.local.cluster import Cluster
-from engine.core.position_keys import PositionKeys
+from deploy.local.cluster import EmbeddedCluster
+from engine.core.position.position_keys import PositionKeys
 from engine.wire.murmur2 import partition_for_key
 from policies.model import TopicPartition
 
@@ -101,7 +101,7 @@ def _move(scene: Scene, wanted: dict[Place, tuple[int, ...]]) -> None:
     scene.until(led_so, "partitions are led by whom they were given to", _ARRANGED_S)
 
 
-def _without_leader(cluster: Cluster) -> set[Place]:
+def _without_leader(cluster: EmbeddedCluster) -> set[Place]:
     return {place for place, one in led(cluster).items() if one.leader < 0}
 
 

@@ -12,9 +12,9 @@ from bench.recovery.ends import ClusterEnds
 from bench.recovery.leading import assign, elect, led
 from bench.recovery.scene import Cause, Scene
 from bench.recovery.stage import describe
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from deploy.local.ports import HOST
-from engine.clock import wall_ms
+from engine.base.clock import wall_ms
 
 ADDED = 4
 DOOMED = "-doomed"
@@ -133,7 +133,7 @@ def _ends(bootstrap: str, topic: str, partitions: int) -> list[int]:
         ends.close()
 
 
-def _partitions(cluster: Cluster, topic: str) -> list[dict[str, Any]]:
+def _partitions(cluster: EmbeddedCluster, topic: str) -> list[dict[str, Any]]:
     (described,) = asyncio.run(describe(cluster, topic))
     return list(described["partitions"])
 
@@ -153,7 +153,7 @@ def _until_alone(scene: Scene, pair: set[int], leader: int) -> list[int]:
     return shared
 
 
-def _leaderless(cluster: Cluster, topic: str) -> list[int]:
+def _leaderless(cluster: EmbeddedCluster, topic: str) -> list[int]:
     return [at for (_, at), one in led(cluster, topic).items() if one.leader < 0]
 
 

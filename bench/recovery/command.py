@@ -38,7 +38,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Run the bench and return its JSON object; `failed`: a record is missing, doubled or misplaced, or a
-    run could not be judged."""
+    run could not be judged.
+    """
     if unknown := [fault for fault in args.fault if fault not in FAULTS]:
         raise BenchError("bench", f"no fault {unknown[0]!r}; there are {', '.join(FAULTS)}")
     size = QUICK if args.quick else Size()

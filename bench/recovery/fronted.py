@@ -13,10 +13,10 @@ from subprocess import Popen
 from typing import Any, TypeVar
 
 from deploy.local.broker import Broker
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from deploy.local.ports import HOST, pick_ports
 from deploy.local.proxy import Proxy
-from deploy.local.settings import BrokerAddress
+from deploy.local.settings import BrokerPorts
 
 T = TypeVar("T")
 _EVERY_API = frozenset(range(1000))
@@ -27,7 +27,7 @@ class FrontedBroker(Broker):
     """A broker with a second listener behind a proxy."""
 
     def __init__(
-        self, address: BrokerAddress, everyone: list[BrokerAddress], folder: Path, cluster_id: str, proxy: Proxy
+        self, address: BrokerPorts, everyone: list[BrokerPorts], folder: Path, cluster_id: str, proxy: Proxy
     ) -> None:
         super().__init__(address, everyone, folder, cluster_id)
         (self._front_port,) = pick_ports(1)
@@ -101,7 +101,7 @@ class Fronts:
         return future.result(_CALL_S)
 
 
-class FrontedCluster(Cluster):
+class FrontedCluster(EmbeddedCluster):
     """A cluster whose every broker has a front."""
 
     def __init__(self, name: str, folder: Path, *, brokers: int, overrides: Mapping[str, str], heap_mib: int) -> None:

@@ -13,7 +13,7 @@ from bench.recovery.helper import Helper
 from bench.recovery.movers import MoversSpec
 from bench.recovery.reader import Copy
 from bench.recovery.scene import Scene
-from engine.core.mm2_records import decode_checkpoint
+from engine.core.mm2.mm2_records import decode_checkpoint
 
 CHECKPOINTS = "source.checkpoints.internal"
 _SETTLE_S = 60.0

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.recovery.stage import describe
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 
 Place = tuple[str, int]
 """A topic and a partition."""
@@ -22,7 +22,7 @@ class Led(NamedTuple):
     replicas: tuple[int, ...]
 
 
-def led(cluster: Cluster, *topics: str) -> dict[Place, Led]:
+def led(cluster: EmbeddedCluster, *topics: str) -> dict[Place, Led]:
     """Describe the partitions of topics, of all without names. Raises BenchError."""
     return {
         (topic["topic"], one["partition"]): Led(one["leader"], tuple(one["replicas"]))
@@ -31,13 +31,13 @@ def led(cluster: Cluster, *topics: str) -> dict[Place, Led]:
     }
 
 
-def assign(cluster: Cluster, wanted: Mapping[Place, Sequence[int]], folder: Path) -> None:
+def assign(cluster: EmbeddedCluster, wanted: Mapping[Place, Sequence[int]], folder: Path) -> None:
     """Give partitions these replicas, all of them in sync already, and have the first one lead. Raises ClusterError."""
     reassign(cluster, wanted, folder)
     elect(cluster, "PREFERRED", wanted, folder)
 
 
-def reassign(cluster: Cluster, wanted: Mapping[Place, Sequence[int]], folder: Path) -> None:
+def reassign(cluster: EmbeddedCluster, wanted: Mapping[Place, Sequence[int]], folder: Path) -> None:
     """Give partitions these replicas. Returns when the cluster has taken the order. Raises ClusterError.
 
     Replicas that are new may still read, and leaders stay while they can.
@@ -49,7 +49,7 @@ def reassign(cluster: Cluster, wanted: Mapping[Place, Sequence[int]], folder: Pa
     cluster.tool(_REASSIGN, *servers, "--reassignment-json-file", str(file), "--execute")
 
 
-def elect(cluster: Cluster, kind: str, places: Iterable[Place], folder: Path) -> None:
+def elect(cluster: EmbeddedCluster, kind: str, places: Iterable[Place], folder: Path) -> None:
     """Elect leaders, `PREFERRED` or `UNCLEAN`. Raises ClusterError."""
     file = folder / "elect.json"
     file.write_text(json.dumps({"partitions": [{"topic": topic, "partition": at} for topic, at in places]}))

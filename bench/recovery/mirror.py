@@ -16,7 +16,8 @@ import psutil
 from bench.errors import BenchError
 
 COPIERS = 2
-COPIER, SUPERVISOR, METADATA = "ray::CopierShell", "ray::SupervisorShell", "ray::MetadataShell"
+COPIER, SUPERVISOR, METADATA = "ray::Copier", "ray::Supervisor", "ray::Metadata"
+"""How the titles of their processes begin, in every release."""
 _STOP_S = 60.0
 _POLL_S = 0.1
 _ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from actors.connect import OWNER, SESSION_PREFIX
+from actors.ray.connect import OWNER, SESSION_PREFIX
 from bench.errors import BenchError
 from bench.figures import machine
 from bench.recovery.ends import ClusterEnds

@@ -13,7 +13,7 @@ from aiokafka.errors import KafkaError
 from bench.admin import admin, create_topic, delete_topic, delete_topics
 from bench.errors import BenchError
 from bench.recovery.fronted import FrontedCluster
-from deploy.local.cluster import Cluster, start_clusters
+from deploy.local.cluster import EmbeddedCluster, start_clusters
 
 HEAP_MIB = 512
 _OVERRIDES = {
@@ -49,11 +49,11 @@ class Stage:
             self.close()
             raise
 
-    def _make(self, name: str, brokers: int) -> Cluster:
-        make = FrontedCluster if self.kind.proxied else Cluster
+    def _make(self, name: str, brokers: int) -> EmbeddedCluster:
+        make = FrontedCluster if self.kind.proxied else EmbeddedCluster
         return make(name, self.folder / name, brokers=brokers, overrides=_OVERRIDES, heap_mib=HEAP_MIB)
 
-    def mirror_address(self, cluster: Cluster) -> str:
+    def mirror_address(self, cluster: EmbeddedCluster) -> str:
         """Give what the mirror is told of a side: the proxies, where there are any."""
         return cluster.fronts.bootstrap_servers if isinstance(cluster, FrontedCluster) else cluster.bootstrap_servers
 
@@ -79,12 +79,12 @@ class Stage:
         for cluster in (self.source, self.target):
             asyncio.run(delete_topics(cluster.bootstrap_servers, containing=containing))
 
-    def set_config(self, cluster: Cluster, topic: str, config: str) -> None:
+    def set_config(self, cluster: EmbeddedCluster, topic: str, config: str) -> None:
         """Set one config of a topic and leave its others. Raises ClusterError."""
         servers = ("--bootstrap-server", cluster.bootstrap_servers)
         cluster.tool("kafka.admin.ConfigCommand", *servers, "--alter", "--topic", topic, "--add-config", config)
 
-    def wait_in_sync(self, cluster: Cluster) -> None:
+    def wait_in_sync(self, cluster: EmbeddedCluster) -> None:
         """Wait until every replica of every partition is in sync. Raises BenchError."""
         give_up_at = time.monotonic() + _WHOLE_S
         while True:
@@ -102,7 +102,7 @@ class Stage:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-async def describe(cluster: Cluster, *topics: str) -> list[dict[str, Any]]:
+async def describe(cluster: EmbeddedCluster, *topics: str) -> list[dict[str, Any]]:
     """Describe topics (all without names): `error_code`, `topic`, `partitions` with leader, replicas, isr.
 
     Raises BenchError when no broker answers for half a minute: the client asks any, also one that is away.
@@ -118,7 +118,7 @@ async def describe(cluster: Cluster, *topics: str) -> list[dict[str, Any]]:
             await asyncio.sleep(_POLL_S)
 
 
-async def _grow(cluster: Cluster, topic: str, partitions: int) -> None:
+async def _grow(cluster: EmbeddedCluster, topic: str, partitions: int) -> None:
     async with admin(cluster.bootstrap_servers) as client:
         answer = await client.create_partitions({topic: NewPartitions(partitions)})
     for name, code, *rest in answer.topic_errors:
@@ -126,7 +126,7 @@ async def _grow(cluster: Cluster, topic: str, partitions: int) -> None:
             raise BenchError("stage", f"partitions of {name} not added: error {code} {rest}")
 
 
-async def _behind(cluster: Cluster) -> set[str]:
+async def _behind(cluster: EmbeddedCluster) -> set[str]:
     found = set()
     for topic in await describe(cluster):
         for one in topic["partitions"]:

@@ -21,7 +21,7 @@ from bench.recovery.judging import end_load, judge, wait_drained
 from bench.recovery.opening import FLOWING_S, Size, opened, wait_flowing
 from bench.recovery.scene import Scene
 from bench.recovery.stage import Stage, StageKind, describe
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from tests.harness.variant import write_next_release
 
 ROUNDS = 2
@@ -109,7 +109,7 @@ def take_turns(stage: Stage, size: Size, folder: Path, other: Path, rounds: int)
     }
 
 
-async def read_formats(cluster: Cluster, topic: str) -> "Counter[int]":
+async def read_formats(cluster: EmbeddedCluster, topic: str) -> "Counter[int]":
     """Count the positions that are still in their topic by the version of their format: who really wrote."""
     (described,) = await describe(cluster, topic)
     partitions = [TopicPartition(topic, one["partition"]) for one in described["partitions"]]

@@ -4,7 +4,7 @@ import signal
 import sys
 from pathlib import Path
 
-from actors.connect import start_local
+from actors.ray.connect import start_local
 
 MARK = "bare Ray is there"
 

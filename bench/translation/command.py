@@ -26,7 +26,7 @@ from bench.systems.launch import Job, Launch
 from bench.translation.dataset import Dataset, fill
 from bench.translation.groups import Commits, Found, Place, commit, random_commits, read_checkpoints
 from bench.translation.truth import Judge, Log, read_log
-from deploy.local.cluster import Cluster, start_clusters
+from deploy.local.cluster import EmbeddedCluster, start_clusters
 
 _LAUNCHES: dict[str, Callable[[Job, dict[str, str]], Launch]] = {
     "raymirror": raymirror.launch,
@@ -61,8 +61,8 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     parts = Parts()
     with tempfile.TemporaryDirectory(prefix="raymirror-bench-") as name:
         eager = {"log.cleaner.backoff.ms": "500"}
-        source = Cluster("source", Path(name) / "source", overrides=eager)
-        target = Cluster("target", Path(name) / "target")
+        source = EmbeddedCluster("source", Path(name) / "source", overrides=eager)
+        target = EmbeddedCluster("target", Path(name) / "target")
         start_clusters(source, target)
         try:
             found = _Bench(source, target, Path(name), systems).run(records, groups, parts)
@@ -85,7 +85,7 @@ def _is_right(figures: dict[str, Any]) -> bool:
 
 
 class _Bench:
-    def __init__(self, source: Cluster, target: Cluster, folder: Path, systems: list[str]) -> None:
+    def __init__(self, source: EmbeddedCluster, target: EmbeddedCluster, folder: Path, systems: list[str]) -> None:
         self._source, self._target = source.bootstrap_servers, target.bootstrap_servers
         self._folder, self._systems = folder, systems
 

@@ -9,7 +9,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from bench.admin import topic_names
 from bench.reading import read_partition
-from engine.core.mm2_records import decode_checkpoint
+from engine.core.mm2.mm2_records import decode_checkpoint
 
 _AT_ONCE = 16
 Place = tuple[str, str, int]

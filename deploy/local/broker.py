@@ -10,7 +10,7 @@ from deploy.local import probe
 from deploy.local.errors import ClusterError
 from deploy.local.limits import require_disk
 from deploy.local.ports import HOST, is_free
-from deploy.local.settings import BrokerAddress, encode_logging, encode_properties
+from deploy.local.settings import BrokerPorts, encode_logging, encode_properties
 from deploy.local.telling import last_telling_line
 from deploy.local.tools import QUICK_FLAGS, SERVER_FLAGS, java_command, start_tool
 
@@ -30,7 +30,7 @@ class Broker:
     jvm_flags: ClassVar[tuple[str, ...]] = SERVER_FLAGS
     """How Java runs it; for brokers of a short life see `QUICK_FLAGS`."""
 
-    def __init__(self, address: BrokerAddress, everyone: list[BrokerAddress], folder: Path, cluster_id: str) -> None:
+    def __init__(self, address: BrokerPorts, everyone: list[BrokerPorts], folder: Path, cluster_id: str) -> None:
         self.address = address
         self.folder = folder
         self.log_file = folder / "broker.log"

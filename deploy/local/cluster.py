@@ -13,14 +13,14 @@ from deploy.local.broker import Broker
 from deploy.local.jars import kafka_classpath
 from deploy.local.limits import raise_open_files
 from deploy.local.ports import HOST, pick_ports
-from deploy.local.settings import BrokerAddress
+from deploy.local.settings import BrokerPorts
 from deploy.local.tools import require_success, run_tool, start_tool
 
 MOST_BROKERS = 3
 BROKER_HEAP_MIB = 1024
 
 
-class Cluster:
+class EmbeddedCluster:
     """An embedded cluster: combined KRaft brokers, PLAINTEXT on 127.0.0.1, everything below one folder.
 
     `overrides` are broker properties that win over the defaults of settings.py, `own` those of single brokers by node
@@ -52,7 +52,7 @@ class Cluster:
         self.cluster_id = new_cluster_id()
         ports = ports or pick_ports(2 * brokers)
         addresses = [
-            BrokerAddress(node_id=number + 1, port=ports[2 * number], controller_port=ports[2 * number + 1])
+            BrokerPorts(node_id=number + 1, port=ports[2 * number], controller_port=ports[2 * number + 1])
             for number in range(brokers)
         ]
         self.brokers = [
@@ -146,7 +146,7 @@ class Cluster:
             broker.kill()
 
 
-def start_clusters(*clusters: Cluster) -> None:
+def start_clusters(*clusters: EmbeddedCluster) -> None:
     """Start clusters side by side; if one fails, none is left running and its error is raised."""
     kafka_classpath()
     with ThreadPoolExecutor(max_workers=len(clusters)) as pool:

@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 
-from deploy.local.frames import Piece
+from deploy.local.frames import FramePart
 
 _PENDING_BYTES = 64 * 1024 * 1024
 """Bytes a direction may hold: 5 Gbit/s at 100 ms, above which the proxy itself would be the bottleneck."""
@@ -13,14 +13,14 @@ class Delay:
     """A queue with one writer (`put`, `end`) and one reader (`next_due`, `pop`)."""
 
     def __init__(self) -> None:
-        self.waiting: deque[Piece] = deque()
+        self.waiting: deque[FramePart] = deque()
         """Pieces that have arrived and are not yet written, the one being written first."""
         self._due_at: deque[float] = deque()
         self._bytes = 0
         self._has_ended = False
         self._changed = asyncio.Event()
 
-    async def put(self, piece: Piece, delay_s: float) -> None:
+    async def put(self, piece: FramePart, delay_s: float) -> None:
         """Add a piece; waits while the queue is full."""
         due_at = asyncio.get_running_loop().time() + delay_s
         while self._bytes >= _PENDING_BYTES:
@@ -35,7 +35,7 @@ class Delay:
         self._has_ended = True
         self._changed.set()
 
-    async def next_due(self) -> Piece | None:
+    async def next_due(self) -> FramePart | None:
         """Return the oldest piece when it is due, leaving it in the queue; None after the last one."""
         while not self.waiting:
             if self._has_ended:

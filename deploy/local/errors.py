@@ -1,10 +1,10 @@
-"""What can go wrong with an embedded cluster, as one error that names the cause and where to look."""
+"""The error of an embedded cluster: it names what happened, the cause, and the log file that shows it."""
 
 from pathlib import Path
 
 
 class ClusterError(Exception):
-    """An embedded cluster cannot do what was asked: `what` happened, `cause`, and the log file that shows it."""
+    """An embedded cluster cannot do what was asked: `what` happened, its `cause`, and the log file that shows it."""
 
     def __init__(self, what: str, cause: str, log_file: Path | None = None) -> None:
         super().__init__(what, cause, log_file)

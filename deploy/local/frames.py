@@ -11,7 +11,7 @@ from collections.abc import Iterator
 _LENGTH_BYTES = 4
 
 
-class Piece:
+class FramePart:
     """Bytes of one frame; `header` is set on the piece that begins it, None on the ones that follow."""
 
     __slots__ = ("api", "data", "header")
@@ -31,7 +31,7 @@ class FrameSplitter:
         self._begin = b""
         self._left_bytes = 0
 
-    def split(self, chunk: bytes) -> Iterator[Piece]:
+    def split(self, chunk: bytes) -> Iterator[FramePart]:
         """Yield the bytes of `chunk` in order, each piece inside one frame; the last few may wait for more."""
         data = self._begin + chunk
         self._begin = b""
@@ -46,5 +46,5 @@ class FrameSplitter:
                 header = data[at + _LENGTH_BYTES : at + self._begin_bytes]
             end = min(at + self._left_bytes, len(data))
             self._left_bytes -= end - at
-            yield Piece(data[at:end], header)
+            yield FramePart(data[at:end], header)
             at = end

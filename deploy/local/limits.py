@@ -1,4 +1,4 @@
-"""What the machine must allow before a broker starts."""
+"""Checks that the machine allows enough open files and disk, before a broker starts."""
 
 import resource
 import shutil
@@ -28,7 +28,7 @@ def raise_open_files() -> int:
 
 
 def require_disk(folder: Path) -> None:
-    """Raise ClusterError if the disk under the folder is about full: a broker would die halfway."""
+    """Raise ClusterError if the disk under the folder is almost full: a broker would die while it runs."""
     free_mib = shutil.disk_usage(folder).free // (1024 * 1024)
     if free_mib < FREE_DISK_MIB:
         raise ClusterError("the disk is full", f"{free_mib} MiB free in {folder}, a broker needs {FREE_DISK_MIB}")

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Self
 
 from deploy.local.delay import Delay
-from deploy.local.frames import FrameSplitter, Piece
+from deploy.local.frames import FramePart, FrameSplitter
 
 _CHUNK_BYTES = 256 * 1024
 _TURNS_TO_SERVE = 4
@@ -38,7 +38,7 @@ class _Link:
         self.held_apis = held_apis
         self.stays = bool(held_apis)
 
-    def holds(self, request: Piece) -> bool:
+    def holds(self, request: FramePart) -> bool:
         """Whether this request is to wait."""
         return request.header is not None and request.api in self.held_apis
 
@@ -157,7 +157,7 @@ class Proxy:
     ) -> None:
         await self.close()
 
-    def _holds(self, piece: Piece) -> bool:
+    def _holds(self, piece: FramePart) -> bool:
         return piece.header is not None and (self._held_apis is None or piece.api in self._held_apis)
 
     def _wake(self) -> None:

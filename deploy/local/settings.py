@@ -22,7 +22,7 @@ _LEVELS = {"state.change.logger": "WARN"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class BrokerAddress:
+class BrokerPorts:
     """Where one broker of a cluster listens."""
 
     node_id: int
@@ -31,7 +31,7 @@ class BrokerAddress:
 
 
 def encode_properties(
-    me: BrokerAddress, everyone: list[BrokerAddress], data_folder: Path, overrides: Mapping[str, str]
+    me: BrokerPorts, everyone: list[BrokerPorts], data_folder: Path, overrides: Mapping[str, str]
 ) -> str:
     """The properties file of a combined broker and controller; overrides win, line by line."""
     replicas = min(3, len(everyone))

@@ -1,9 +1,9 @@
-"""Where `raymirror cluster` writes down what it started, so that any shell can show and stop it.
+"""State files of `raymirror cluster`: what it started, so that any shell can show and stop it.
 
 <state>/raymirror/clusters.json     what runs; removed after the last broker ended
 <state>/raymirror/clusters/<name>/  configuration, data and logs
 <state>/raymirror/clusters.lock     held by `up` and `down`
-<state>/raymirror/cluster-ports.json  on which ports clusters listened last; kept by `down`
+<state>/raymirror/cluster-ports.json  the ports on which clusters listened last; kept by `down`
 """
 
 import contextlib
@@ -17,7 +17,7 @@ import msgspec
 import psutil
 
 from deploy.local.broker import STOP_DEADLINE_S, Broker
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from deploy.local.errors import ClusterError
 
 
@@ -42,18 +42,18 @@ class ClusterRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def state_folder() -> Path:
-    """The user's state folder of raymirror."""
+    """Return the user's state folder of raymirror."""
     return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "raymirror"
 
 
 def clusters_folder() -> Path:
-    """Where clusters keep configuration, data and logs."""
+    """Return the folder where clusters keep configuration, data and logs."""
     return state_folder() / "clusters"
 
 
 @contextmanager
 def locked_state() -> Iterator[None]:
-    """Hold the state; raises ClusterError if another command holds it."""
+    """Hold the lock of the state; raises ClusterError if another command holds it."""
     folder = state_folder()
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "clusters.lock").open("w") as file:
@@ -65,7 +65,7 @@ def locked_state() -> Iterator[None]:
 
 
 def read_records() -> tuple[ClusterRecord, ...]:
-    """What was started and not stopped; empty if nothing. Raises ClusterError if the file makes no sense."""
+    """Return the clusters that were started and not stopped. Raises ClusterError if the file cannot be understood."""
     try:
         return msgspec.json.decode(_state_file().read_bytes(), type=tuple[ClusterRecord, ...])
     except FileNotFoundError:
@@ -75,7 +75,7 @@ def read_records() -> tuple[ClusterRecord, ...]:
 
 
 def write_records(records: Sequence[ClusterRecord]) -> None:
-    """Write down running clusters and their ports, atomically."""
+    """Write running clusters and their ports, each file atomically."""
     _write(_state_file(), records)
     _write(
         _ports_file(), {record.name: [port for one in record.brokers for port in ports_of(one)] for record in records}
@@ -83,7 +83,7 @@ def write_records(records: Sequence[ClusterRecord]) -> None:
 
 
 def read_ports() -> dict[str, list[int]]:
-    """The ports of each cluster that was up last, in order of brokers; empty if nobody knows."""
+    """Return the ports of each cluster that was up last, in order of brokers; empty if they are not known."""
     try:
         return msgspec.json.decode(_ports_file().read_bytes(), type=dict[str, list[int]])
     except (FileNotFoundError, msgspec.DecodeError):
@@ -91,22 +91,22 @@ def read_ports() -> dict[str, list[int]]:
 
 
 def ports_of(record: BrokerRecord) -> tuple[int, int]:
-    """The port for clients and the one for controllers."""
+    """Return the port for clients and the one for controllers."""
     return record.port, record.controller_port
 
 
-def cluster_of(record: ClusterRecord) -> Cluster:
-    """The cluster of a record, to start its dead brokers again."""
+def cluster_of(record: ClusterRecord) -> EmbeddedCluster:
+    """Return the cluster of a record, to start its dead brokers again."""
     ports = [port for broker in record.brokers for port in ports_of(broker)]
-    return Cluster(record.name, Path(record.folder), brokers=len(record.brokers), ports=ports)
+    return EmbeddedCluster(record.name, Path(record.folder), brokers=len(record.brokers), ports=ports)
 
 
 def revive_recorded(records: Sequence[ClusterRecord]) -> None:
-    """Start the recorded brokers that have ended, with their data; write down what runs then. Raises ClusterError."""
+    """Start the recorded brokers that have ended, with their data; record what runs then. Raises ClusterError."""
     now = list(records)
     for at, record in enumerate(records):
         now[at] = _revived(record)
-        write_records(now)  # after each cluster: nothing may run that `down` does not know of
+        write_records(now)  # after each cluster: `down` must know everything that runs
 
 
 def _revived(record: ClusterRecord) -> ClusterRecord:
@@ -124,8 +124,8 @@ def forget_records() -> None:
     _state_file().unlink(missing_ok=True)
 
 
-def record_of(cluster: Cluster) -> ClusterRecord:
-    """What another shell must know of a running cluster."""
+def record_of(cluster: EmbeddedCluster) -> ClusterRecord:
+    """Return the record of a running cluster, for other shells."""
     brokers = tuple(_record_of_broker(broker) for broker in cluster.brokers)
     return ClusterRecord(
         name=cluster.name, bootstrap_servers=cluster.bootstrap_servers, folder=str(cluster.folder), brokers=brokers
@@ -133,7 +133,7 @@ def record_of(cluster: Cluster) -> ClusterRecord:
 
 
 def living_process(record: BrokerRecord) -> psutil.Process | None:
-    """The broker's process, or None if it ended, even if its id has been given to another process since."""
+    """Return the broker's process, or None if it ended, even if another process has its id now."""
     try:
         process = psutil.Process(record.pid)
         if abs(process.create_time() - record.started_at) > 0.05 or process.status() == psutil.STATUS_ZOMBIE:

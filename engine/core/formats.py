@@ -4,7 +4,7 @@ So versions may differ by one while they replace each other, in both directions.
 adds fields that have a default, and kinds; it changes the meaning of nothing that is there. Unknown fields are ignored.
 """
 
-from engine.errors import NewerFormat
+from engine.base.errors import NewerFormat
 
 
 def check_format(found: int, own: int, where: str = "") -> None:

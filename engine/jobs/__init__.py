@@ -1,4 +1,4 @@
-"""What runs on Spark: `DataFrame -> DataFrame` functions with explicit schemas, and what they all need.
+"""Jobs that run on Spark: `DataFrame -> DataFrame` functions with explicit schemas, and what all of them need.
 
-Importing this package, `session` or `storage` imports no pyspark: commands and actors look at names and terms only.
+Importing this package, or `runtime.session`, imports no pyspark: commands and actors look at names and options only.
 """

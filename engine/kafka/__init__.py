@@ -1,1 +1,4 @@
-"""The ports of the flow, filled with real brokers; the only importer of aiokafka."""
+"""The ports of the flow, filled with real brokers; the only importer of aiokafka.
+
+`gateway` is the way in: one cluster as `engine.flow.ports` wants it. Its rooms: protocol, client, data, admin, groups.
+"""

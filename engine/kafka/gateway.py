@@ -3,16 +3,16 @@
 from collections.abc import AsyncIterator, Awaitable, Collection, Sequence
 from uuid import UUID
 
-from engine.core.resume import TailBatch
-from engine.errors import ConnectionLost, KafkaRefusal
-from engine.flow.ports import EARLIEST, LATEST, Leader, Producer, ProducerState
-from engine.kafka import fencing, followers, logs, offsets
-from engine.kafka.admin import describe_topic_configs, producer_expiries_s
-from engine.kafka.cluster import ClusterClient
-from engine.kafka.faults import AUTHORIZATION
-from engine.kafka.protocol import text_id
-from engine.kafka.source import KafkaSourceBroker
-from engine.kafka.target import KafkaTargetBroker
+from engine.base.errors import ConnectionLost, KafkaRefusal
+from engine.core.position.resume import TailBatch
+from engine.flow.ports.ports import EARLIEST, LATEST, Leader, Producer, ProducerState
+from engine.kafka.admin.admin import describe_topic_configs, producer_expiries_s
+from engine.kafka.client.cluster import ClusterClient
+from engine.kafka.data import fencing, followers, logs, offsets
+from engine.kafka.data.source import KafkaSourceBroker
+from engine.kafka.data.target import KafkaTargetBroker
+from engine.kafka.protocol.faults import AUTHORIZATION
+from engine.kafka.protocol.protocol import text_id
 from engine.wire.bounded import MAX_INFLATED_BYTES
 from engine.wire.record import Record
 from policies.model import TopicPartition

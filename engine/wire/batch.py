@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from crc32c import crc32c
 
-from engine.errors import CorruptBatch, MalformedBatch, UnknownMagic
+from engine.base.errors import CorruptBatch, MalformedBatch, UnknownMagic
 from engine.wire.bounded import InflateError
 from engine.wire.codecs import decompress
 from engine.wire.header import (

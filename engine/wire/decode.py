@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from engine.errors import MalformedBatch
+from engine.base.errors import MalformedBatch
 from engine.wire.bounded import MAX_INFLATED_BYTES, InflateError
 from engine.wire.codecs import decompress
 from engine.wire.header import HEADER_BYTES, BatchHeader, Buffer

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import msgspec
 
-from engine.errors import BatchTooLarge, MalformedBatch
+from engine.base.errors import BatchTooLarge, MalformedBatch
 from engine.wire.bounded import MAX_INFLATED_BYTES, InflatedTooLarge, InflateError
 from engine.wire.decode import raw_records
 from engine.wire.encode import seal, write_area
@@ -39,7 +39,7 @@ class Encoded(msgspec.Struct, frozen=True, gc=False):
     next_offset: int
 
 
-class _Part(msgspec.Struct, frozen=True, gc=False):
+class _RecordSlice(msgspec.Struct, frozen=True, gc=False):
     """Some records of a source batch: `raw[at:end]`, `count` of them, behind the offset delta `before`."""
 
     at: int
@@ -48,7 +48,7 @@ class _Part(msgspec.Struct, frozen=True, gc=False):
     before: int
 
 
-class _Source(msgspec.Struct, frozen=True, gc=False):
+class _InflatedSource(msgspec.Struct, frozen=True, gc=False):
     """The records of a source batch as an inflated area, whatever its format was."""
 
     raw: bytes
@@ -61,11 +61,11 @@ class _Source(msgspec.Struct, frozen=True, gc=False):
     codec: int
 
     @property
-    def whole(self) -> _Part:
+    def whole(self) -> _RecordSlice:
         """All records."""
-        return _Part(0, len(self.raw), self.count, -1)
+        return _RecordSlice(0, len(self.raw), self.count, -1)
 
-    def slots(self, part: _Part) -> Iterator[Slot]:
+    def slots(self, part: _RecordSlice) -> Iterator[Slot]:
         """Yield the slots of some records; `BadRecords` on any lie."""
         return scan(self.raw, part.count, self.last_offset_delta, at=part.at, end=part.end, before=part.before)
 
@@ -100,13 +100,13 @@ def reencode(
     return pieces
 
 
-def _open(buffer: Buffer, at: int, header: BatchHeader, inflated_bytes: int) -> _Source:
+def _open(buffer: Buffer, at: int, header: BatchHeader, inflated_bytes: int) -> _InflatedSource:
     if header.magic < 2:
         return _open_legacy(buffer, at, header, inflated_bytes)
     raw = raw_records(buffer, at, header, inflated_bytes)
     is_flat = header.is_log_append_time
     base_timestamp = header.max_timestamp if is_flat else header.base_timestamp
-    return _Source(
+    return _InflatedSource(
         raw,
         header.record_count,
         header.last_offset_delta,
@@ -118,27 +118,27 @@ def _open(buffer: Buffer, at: int, header: BatchHeader, inflated_bytes: int) -> 
     )
 
 
-def _open_legacy(buffer: Buffer, at: int, header: BatchHeader, inflated_bytes: int) -> _Source:
+def _open_legacy(buffer: Buffer, at: int, header: BatchHeader, inflated_bytes: int) -> _InflatedSource:
     """Write the old records as a v2 area first: rare enough to take the long way."""
     records = read_legacy_records(buffer, at, header, inflated_bytes)
     base_offset, last_offset, base_timestamp = records[0].offset, records[-1].offset, records[0].timestamp
     raw = write_area(records, [record.offset - base_offset for record in records], base_timestamp)
     next_offset = max(header.next_offset, last_offset + 1)
     last_delta = last_offset - base_offset
-    return _Source(raw, len(records), last_delta, base_offset, next_offset, base_timestamp, False, header.codec)
+    return _InflatedSource(raw, len(records), last_delta, base_offset, next_offset, base_timestamp, False, header.codec)
 
 
-def _wanted(source: _Source, wanted_offset: int) -> _Part | None:
+def _wanted(source: _InflatedSource, wanted_offset: int) -> _RecordSlice | None:
     """Return the records from an offset on; None where the cleaner left none of them."""
     if wanted_offset <= source.base_offset:
         return source.whole if source.count else None
     for index, slot in enumerate(source.slots(source.whole)):
         if source.base_offset + slot[5] >= wanted_offset:
-            return _Part(slot[0], len(source.raw), source.count - index, slot[5] - 1)
+            return _RecordSlice(slot[0], len(source.raw), source.count - index, slot[5] - 1)
     return None
 
 
-def _fit(source: _Source, part: _Part, max_batch_bytes: int) -> list[Encoded]:
+def _fit(source: _InflatedSource, part: _RecordSlice, max_batch_bytes: int) -> list[Encoded]:
     """Encode some records; where the result is too large, divide by its measured size and encode the parts."""
     piece = _encode(source, part)
     size = len(piece.payload)
@@ -150,7 +150,7 @@ def _fit(source: _Source, part: _Part, max_batch_bytes: int) -> list[Encoded]:
     return [piece for smaller in _divide(source, part, parts) for piece in _fit(source, smaller, max_batch_bytes)]
 
 
-def _divide(source: _Source, part: _Part, parts: int) -> list[_Part]:
+def _divide(source: _InflatedSource, part: _RecordSlice, parts: int) -> list[_RecordSlice]:
     """Cut two or more records into two to `parts` groups of about equal uncompressed size.
 
     A record belongs to the group its middle falls into: the middles of the first and the last are at least half of all
@@ -166,17 +166,17 @@ def _divide(source: _Source, part: _Part, parts: int) -> list[_Part]:
             current = group
         before = slot[5]
     cuts.append((part.end, part.count, before))
-    return [_Part(at, end, last - first, known) for (at, first, known), (end, last, _) in pairwise(cuts)]
+    return [_RecordSlice(at, end, last - first, known) for (at, first, known), (end, last, _) in pairwise(cuts)]
 
 
-def _encode(source: _Source, part: _Part, *, hard: bool = False) -> Encoded:
+def _encode(source: _InflatedSource, part: _RecordSlice, *, hard: bool = False) -> Encoded:
     area, runs, last_delta, max_delta = (_write_flat if source.is_flat else _write)(source, part)
     base_timestamp = source.base_timestamp
     payload = seal(area, source.codec, part.count, base_timestamp, base_timestamp + max_delta, hard=hard)
     return Encoded(payload, part.count, runs, source.base_offset + last_delta + 1)
 
 
-def _write(source: _Source, part: _Part) -> _Written:
+def _write(source: _InflatedSource, part: _RecordSlice) -> _Written:
     raw, base_offset = source.raw, source.base_offset
     out, runs, shift = bytearray(), [], -1
     offset_delta, max_delta = -1, -(1 << 63)
@@ -197,7 +197,7 @@ def _write(source: _Source, part: _Part) -> _Written:
     return out, tuple(runs), offset_delta, max_delta
 
 
-def _write_flat(source: _Source, part: _Part) -> _Written:
+def _write_flat(source: _InflatedSource, part: _RecordSlice) -> _Written:
     raw, base_offset = source.raw, source.base_offset
     out, runs, shift = bytearray(), [], -1
     offset_delta = -1

@@ -1,4 +1,4 @@
-"""Where each record of a v2 record area begins and ends, without building records.
+"""Finds where each record of a v2 record area begins and ends, without building records.
 
 length varint | attributes 1 | timestamp delta varint | offset delta varint | key .. headers
 ^ start         ^ body                               ^ delta_at          ^ tail          ^ end
@@ -10,17 +10,17 @@ from engine.wire.record import BadRecords
 from engine.wire.varint import BadVarint, read_varint
 
 # (start, body, delta_at, tail, end, offset delta, timestamp delta); a bare tuple, because there is one per record.
-# `delta_at` is the index of the offset delta, `tail` the one behind it.
+# `delta_at` is the index of the offset delta, `tail` the index right after it.
 Slot = tuple[int, int, int, int, int, int, int]
 
 
 def scan(
     raw: bytes, count: int, last_offset_delta: int, *, at: int = 0, end: int | None = None, before: int = -1
 ) -> Iterator[Slot]:
-    """Yield the slots of the `count` records that must fill `raw`, or a part of it; `BadRecords` on any lie.
+    """Yield the slots of the `count` records that must fill `raw[at:end]`. Raises BadRecords if they do not.
 
-    One at a time: the slots of a batch of small records take some thirty times the bytes of the records. A part is
-    `raw[at:end]`, behind the offset delta `before`.
+    It yields one slot at a time, because the slots of a batch of small records take about thirty times the bytes of the
+    records. `before`: the offset delta before the first record, if `raw[at:end]` is only a part of the area.
     """
     end = len(raw) if end is None else end
     if count * 7 > end - at:  # the smallest record: length, attributes and five varints of one byte

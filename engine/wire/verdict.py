@@ -1,4 +1,4 @@
-"""How a source batch may travel."""
+"""Decides how a source batch travels: with a restamped header, re-encoded, or not at all."""
 
 import enum
 
@@ -6,7 +6,7 @@ from engine.wire.header import CONTROL_BIT, LOG_APPEND_BIT, BatchHeader
 
 
 class Verdict(enum.Enum):
-    """PASS: restamp the header only. REENCODE: rewrite the records. SKIP: nothing of it goes to the target."""
+    """PASS: restamp the header only. REENCODE: rewrite the records. SKIP: copy nothing of the batch."""
 
     PASS = "pass"
     REENCODE = "reencode"
@@ -14,7 +14,7 @@ class Verdict(enum.Enum):
 
 
 class Reason(enum.Enum):
-    """Why a batch does not pass."""
+    """The reason why a batch does not pass."""
 
     BEFORE_FETCH_OFFSET = "before_fetch_offset"
     CONTROL = "control"
@@ -42,7 +42,7 @@ _TOO_LARGE = (Verdict.REENCODE, Reason.TOO_LARGE)
 def judge(
     header: BatchHeader, wanted_offset: int, max_batch_bytes: int, aborted: bool
 ) -> tuple[Verdict, Reason | None]:
-    """Say how the batch may travel; the first rule that holds decides.
+    """Return how the batch travels; the first rule that holds decides.
 
     | order | verdict  | reason              | because                                                               |
     | ----- | -------- | ------------------- | --------------------------------------------------------------------- |

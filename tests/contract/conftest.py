@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from engine.errors import ConnectionLost
-from engine.kafka.cluster import ClusterClient
+from engine.base.errors import ConnectionLost
+from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.gateway import KafkaCluster
-from engine.kafka.protocol import DescribeTransactions
+from engine.kafka.protocol.protocol import DescribeTransactions
 from tests.contract.stage import FakeStage, RealStage, Stage
 from tests.harness.mirror import cluster_client
 

@@ -10,11 +10,11 @@ import msgspec
 from aiokafka.errors import TopicAlreadyExistsError
 
 from deploy.local.broker import Broker
-from deploy.local.cluster import Cluster as Embedded
-from engine.clock import wall_ms
-from engine.core.outcome import Outcome
-from engine.errors import BrokerUnreachable, ConnectionLost
-from engine.flow.ports import Append, Cluster, Producer, TargetBroker
+from deploy.local.cluster import EmbeddedCluster as Embedded
+from engine.base.clock import wall_ms
+from engine.base.errors import BrokerUnreachable, ConnectionLost
+from engine.core.lane.outcome import Outcome
+from engine.flow.ports.ports import Append, Cluster, Producer, TargetBroker
 from engine.kafka.gateway import KafkaCluster
 from engine.wire.record import Record
 from engine.wire.records import encode_batch

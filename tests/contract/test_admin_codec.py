@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from engine.kafka import admin_codec as codec
-from policies.acl_sync import Binding, Operation, Pattern, Permission, Resource
-from policies.topic_configs import DEFAULT, TOPIC_OVERRIDE, ConfigEntry
+from engine.kafka.protocol import admin_codec as codec
+from policies.sync.acl_sync import Binding, Operation, Pattern, Permission, Resource
+from policies.sync.topic_configs import DEFAULT, TOPIC_OVERRIDE, ConfigEntry
 
 pytestmark = pytest.mark.contract
 READ = Binding(int(Resource.TOPIC), "ördern", int(Pattern.LITERAL), "User:ann", "*", int(Operation.READ), 3)

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from engine.flow.ports import Cluster, FetchTerms, Slice, SourceBroker, Wanted
+from engine.flow.ports.ports import Cluster, FetchOptions, PartitionFetch, Slice, SourceBroker
 from engine.kafka.gateway import KafkaCluster
 from policies.model import TopicPartition
 from tests.contract.stage import FakeStage, RealStage, Stage
@@ -40,8 +40,8 @@ async def lead_anew(stage: Stage, where: TopicPartition) -> None:
         await stage.restart()
 
 
-async def ask(broker: SourceBroker, *wanted: Wanted) -> dict[TopicPartition, Slice]:
-    found = await broker.fetch(wanted, FetchTerms(max_wait_s=0.0, min_bytes=0), Fresh())
+async def ask(broker: SourceBroker, *wanted: PartitionFetch) -> dict[TopicPartition, Slice]:
+    found = await broker.fetch(wanted, FetchOptions(max_wait_s=0.0, min_bytes=0), Fresh())
     return {one.partition: one for one in found.slices}
 
 
@@ -61,7 +61,7 @@ async def test_a_position_beyond_the_end_of_its_epoch_parts_there(stage: Stage, 
             """Ask as a lane does that has just been resumed."""
             broker = await port.source_broker(leader.node)
             try:
-                return (await ask(broker, Wanted(where, offset, leader.epoch, last_epoch, 1 << 20)))[where]
+                return (await ask(broker, PartitionFetch(where, offset, leader.epoch, last_epoch, 1 << 20)))[where]
             finally:
                 await broker.close()
 
@@ -91,7 +91,9 @@ async def test_a_stale_view_of_the_leader_is_a_fault_and_stops_nobody_else(stage
         leader = (await port.leaders([where]))[where]
         broker = await port.source_broker(leader.node)
         found = await ask(
-            broker, Wanted(where, 1, leader.epoch + 5, last, 1 << 20), Wanted(other, 0, leader.epoch, last, 1 << 20)
+            broker,
+            PartitionFetch(where, 1, leader.epoch + 5, last, 1 << 20),
+            PartitionFetch(other, 0, leader.epoch, last, 1 << 20),
         )
         faults = {one.partition: one.fault for one in found.values()}
         stale, missing = faults[where], faults[other]
@@ -99,7 +101,9 @@ async def test_a_stale_view_of_the_leader_is_a_fault_and_stops_nobody_else(stage
         assert missing is not None
         assert (stale.name, stale.retry, missing.code, missing.retry) == ("UnknownLeaderEpoch", True, 3, True)
         found = await ask(
-            broker, Wanted(where, 1, leader.epoch, last, 1 << 20), Wanted(other, 0, leader.epoch, last, 1 << 20)
+            broker,
+            PartitionFetch(where, 1, leader.epoch, last, 1 << 20),
+            PartitionFetch(other, 0, leader.epoch, last, 1 << 20),
         )
         assert found[where].end > found[where].start
         assert found[other].fault is not None

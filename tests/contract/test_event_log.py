@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from engine.core.events import AnyEvent, LaneReleased, TopicWarning
-from engine.flow.event_log import EventLog, EventTerms
+from engine.core.events.events import AnyEvent, LaneReleased, TopicWarning
+from engine.flow.topic_logs.event_log import EventLog, EventOptions
 from policies.model import FlowName, TopicPartition
 from tests.contract.stage import Stage
 
@@ -24,7 +24,7 @@ def events(flow: FlowName, count: int) -> list[AnyEvent]:
 @asynccontextmanager
 async def writing(stage: Stage, where: TopicPartition) -> AsyncIterator[EventLog]:
     """Run a log; at the end everything is written."""
-    log = EventLog(EventTerms(flow=FlowName(stage.name, "b"), topic=where.topic), stage.port)
+    log = EventLog(EventOptions(flow=FlowName(stage.name, "b"), topic=where.topic), stage.port)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(log.run())
         yield log
@@ -37,7 +37,7 @@ async def writing(stage: Stage, where: TopicPartition) -> AsyncIterator[EventLog
 async def test_events_are_read_back_in_order(stage: Stage) -> None:
     where = await stage.target(_CONFIGS)
     async with writing(stage, where) as log:
-        told = events(log.terms.flow, 450)
+        told = events(log.options.flow, 450)
         log.append(told[:1])
         log.append(told[1:])
     async with writing(stage, where) as another:
@@ -50,7 +50,7 @@ async def test_events_are_read_back_in_order(stage: Stage) -> None:
 async def test_events_ride_through_a_restart(stage: Stage) -> None:
     where = await stage.target(_CONFIGS)
     async with writing(stage, where) as log:
-        told = events(log.terms.flow, 20)
+        told = events(log.options.flow, 20)
         log.append(told[:10])
         await log.flush()
         await stage.restart()

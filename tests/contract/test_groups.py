@@ -11,10 +11,10 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka import TopicPartition as KafkaPartition
 
-from deploy.local.cluster import Cluster
-from engine.errors import GroupActive
-from engine.flow.ports import Groups
-from engine.kafka.groups import KafkaGroups
+from deploy.local.cluster import EmbeddedCluster
+from engine.base.errors import GroupActive
+from engine.flow.ports.ports import Groups
+from engine.kafka.groups.groups import KafkaGroups
 from policies.groups import GroupState
 from policies.model import TopicPartition
 from tests.fakes.groups import FakeGroups
@@ -78,7 +78,7 @@ class FakeGroupStage:
 class RealGroupStage:
     """Groups of an embedded cluster, made by aiokafka's consumers."""
 
-    def __init__(self, topic: str, cluster: Cluster, port: KafkaGroups) -> None:
+    def __init__(self, topic: str, cluster: EmbeddedCluster, port: KafkaGroups) -> None:
         self.topic, self.cluster = topic, cluster
         self.port: Groups = port
 
@@ -209,7 +209,7 @@ async def until_in(port: Groups, group: str, state: GroupState) -> None:
 
 
 @pytest.mark.integration
-async def test_a_group_of_the_newer_protocol(source_cluster: Cluster, tmp_path: Path) -> None:
+async def test_a_group_of_the_newer_protocol(source_cluster: EmbeddedCluster, tmp_path: Path) -> None:
     """Kafka's own consumer under KIP-848, which DescribeGroups does not see."""
     topic = group = "kip848"
     await create_topics(source_cluster, {topic: 1})

@@ -3,14 +3,14 @@
 import msgspec
 import pytest
 
-from engine.core.map_blocks import block_key, encode_block, map_topic
-from engine.core.map_runs import MapBlock, MapRun, MapStart
-from engine.core.offset_map import How, Translation
-from engine.core.outcome import Outcome, OutcomeKind
-from engine.core.position import Position, encode_value
-from engine.core.position_keys import PositionKeys
-from engine.flow.map_reader import MapReader, MapTerms
-from engine.flow.ports import Producer
+from engine.core.lane.outcome import Outcome, OutcomeKind
+from engine.core.offset_map.map_blocks import block_key, encode_block, map_topic
+from engine.core.offset_map.map_runs import MapBlock, MapRun, MapStart
+from engine.core.offset_map.offset_map import How, Translation
+from engine.core.position.position import Position, encode_value
+from engine.core.position.position_keys import PositionKeys
+from engine.flow.ports.ports import Producer
+from engine.flow.topic_logs.map_reader import MapOptions, MapReader
 from engine.wire.codecs import ZSTD
 from engine.wire.encode import encode_batch
 from engine.wire.record import Record
@@ -73,8 +73,8 @@ async def test_blocks_are_fenced_and_read_back(stage: Stage) -> None:
     positions = await stage.target({"cleanup.policy": "compact"})
     stage.name = map_topic(alias)
     blocks = await stage.target({"cleanup.policy": "compact"})
-    terms = MapTerms(position_keys=PositionKeys(alias), positions_topic=alias, positions_partitions=2)
-    reader = MapReader(terms, stage.port)
+    options = MapOptions(position_keys=PositionKeys(alias), positions_topic=alias, positions_partitions=2)
+    reader = MapReader(options, stage.port)
     former = await Owner(stage, alias, blocks, positions).acquire()
     for where, pair in ((blocks, former.block(0, 1, FIRST)), (positions, former.position(1, 0, FIRST))):
         assert (await former.write(where, pair)).kind is OutcomeKind.APPENDED
@@ -91,7 +91,7 @@ async def test_blocks_are_fenced_and_read_back(stage: Stage) -> None:
     tail = (MapRun(30, 40, 2),)
     assert (await owner.write(positions, owner.position(2, 2, tail))).kind is OutcomeKind.APPENDED
 
-    for one in (reader, MapReader(msgspec.structs.replace(terms, keep_runs=0), stage.port)):
+    for one in (reader, MapReader(msgspec.structs.replace(options, keep_runs=0), stage.port)):
         await one.follow()
         known = one.map_of(LANE)
         assert known is not None

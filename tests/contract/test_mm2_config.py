@@ -9,9 +9,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
-from engine.config import read_config
-from engine.errors import ConfigError
-from engine.properties import parse_properties
+from engine.base.errors import ConfigError
+from engine.config.config import read_config
+from engine.config.file.properties import parse_properties
 from policies.model import FlowName
 from policies.naming import DefaultNaming, IdentityNaming
 from policies.patterns import BadPattern, PatternList

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from policies.acl_sync import AclRules, Binding, Operation, Pattern, Permission, Resource, plan_acls
 from policies.model import FlowName
 from policies.naming import DefaultNaming, IdentityNaming
 from policies.selection import TopicSelection
-from policies.topic_configs import (
+from policies.sync.acl_sync import AclRules, Binding, Operation, Pattern, Permission, Resource, plan_acls
+from policies.sync.topic_configs import (
     DEFAULT,
     DYNAMIC_BROKER,
     DYNAMIC_DEFAULT,

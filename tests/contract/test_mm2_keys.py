@@ -1,5 +1,6 @@
 """Our tables of Kafka's keys beside Kafka 4.3.1's own classes: none is missing, none is made up, none is said to reach
-nothing that does."""
+nothing that does.
+"""
 
 import re
 from pathlib import Path
@@ -8,9 +9,9 @@ from typing import Any
 import pytest
 
 import engine
-from engine.config import read_config
-from engine.properties import parse_properties
-from policies.kafka_keys import ADMIN, CLIENT_COMMON, CONNECTOR, CONSUMER, FAMILIES, PRODUCER, WORKER
+from engine.config.config import read_config
+from engine.config.file.properties import parse_properties
+from policies.files.kafka_keys import ADMIN, CLIENT_COMMON, CONNECTOR, CONSUMER, FAMILIES, PRODUCER, WORKER
 
 pytestmark = [pytest.mark.contract, pytest.mark.full]  # MM2 looks through its class path each time
 

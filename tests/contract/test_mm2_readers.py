@@ -5,9 +5,7 @@ from typing import Any
 
 import pytest
 
-from engine.core.map_blocks import encode_tail
-from engine.core.map_runs import MapHead, MapRun
-from engine.core.mm2_records import (
+from engine.core.mm2.mm2_records import (
     Checkpoint,
     Heartbeat,
     OffsetSync,
@@ -15,7 +13,9 @@ from engine.core.mm2_records import (
     encode_heartbeat,
     encode_offset_sync,
 )
-from engine.core.sync_store import SyncStore
+from engine.core.mm2.sync_store import SyncStore
+from engine.core.offset_map.map_blocks import encode_tail
+from engine.core.offset_map.map_runs import MapHead, MapRun
 from policies.model import TopicPartition
 
 pytestmark = pytest.mark.contract

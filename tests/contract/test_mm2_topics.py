@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from engine.core.map_blocks import map_topic
-from engine.core.position import Position, encode_value
-from engine.core.position_keys import PositionKeys
-from engine.state import events_topic, state_topic
+from engine.core.offset_map.map_blocks import map_topic
+from engine.core.position.position import Position, encode_value
+from engine.core.position.position_keys import PositionKeys
+from engine.state.state import events_topic, state_topic
 from policies.model import FlowName, TopicPartition
 from policies.naming import DefaultNaming
 from policies.selection import TopicSelection

@@ -6,12 +6,12 @@ from contextlib import asynccontextmanager
 import msgspec
 import pytest
 
-from engine.clock import wall_ms
-from engine.core.outcome import Outcome, OutcomeKind
-from engine.core.position import SEQUENCE_SPAN
-from engine.core.resume import TailBatch
-from engine.errors import KafkaRefusal
-from engine.flow.ports import Producer
+from engine.base.clock import wall_ms
+from engine.base.errors import KafkaRefusal
+from engine.core.lane.outcome import Outcome, OutcomeKind
+from engine.core.position.position import SEQUENCE_SPAN
+from engine.core.position.resume import TailBatch
+from engine.flow.ports.ports import Producer
 from policies.model import TopicPartition
 from tests.contract.stage import BORN_MS, Stage, batch, send
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from engine.errors import ConnectionLost, OffsetGone
-from engine.flow.ports import FetchAnswer, FetchTerms, Producer, Slice, SourceBroker, Wanted
+from engine.base.errors import ConnectionLost, OffsetGone
+from engine.flow.ports.ports import FetchAnswer, FetchOptions, PartitionFetch, Producer, Slice, SourceBroker
 from engine.wire.batch import read_header, split_batches
 from policies.model import TopicPartition
 from tests.contract.stage import BORN_MS, Stage, batch, send
@@ -13,8 +13,8 @@ from tests.contract.stage import BORN_MS, Stage, batch, send
 pytestmark = pytest.mark.contract
 
 _EARLIEST, _LATEST = -2, -1
-_COMMITTED = FetchTerms(max_wait_s=0.0)
-_ALL = FetchTerms(max_wait_s=0.0, read_committed=False)
+_COMMITTED = FetchOptions(max_wait_s=0.0)
+_ALL = FetchOptions(max_wait_s=0.0, read_committed=False)
 
 
 class Fresh:
@@ -31,19 +31,23 @@ async def connect(stage: Stage, where: TopicPartition) -> SourceBroker:
 
 
 async def fetch(
-    broker: SourceBroker, where: TopicPartition, offset: int, terms: FetchTerms = _COMMITTED, max_bytes: int = 1 << 20
+    broker: SourceBroker,
+    where: TopicPartition,
+    offset: int,
+    options: FetchOptions = _COMMITTED,
+    max_bytes: int = 1 << 20,
 ) -> tuple[FetchAnswer, Slice]:
-    answer = await broker.fetch([Wanted(where, offset, -1, -1, max_bytes)], terms, Fresh())
+    answer = await broker.fetch([PartitionFetch(where, offset, -1, -1, max_bytes)], options, Fresh())
     return answer, answer.slices[0]
 
 
 async def look(
-    stage: Stage, where: TopicPartition, offset: int, terms: FetchTerms = _COMMITTED
+    stage: Stage, where: TopicPartition, offset: int, options: FetchOptions = _COMMITTED
 ) -> tuple[list[tuple[int, int]], Slice]:
     """Fetch once: (base offset, next offset) of the batches, and the slice."""
     broker = await connect(stage, where)
     try:
-        answer, found = await fetch(broker, where, offset, terms)
+        answer, found = await fetch(broker, where, offset, options)
     finally:
         await broker.close()
     return spans(answer, found), found
@@ -83,17 +87,17 @@ async def test_a_fetch_at_the_end_brings_nothing(stage: Stage) -> None:
 async def test_what_has_not_changed_is_left_out_until_it_does(stage: Stage) -> None:
     where, other = await filled(stage, [3]), TopicPartition(stage.name, 99)
     broker = await connect(stage, where)
-    terms = FetchTerms(max_wait_s=0.0, min_bytes=0)
+    options = FetchOptions(max_wait_s=0.0, min_bytes=0)
 
-    async def told(*wanted: Wanted) -> list[tuple[TopicPartition, int, int, bool]]:
-        found = (await broker.fetch(wanted, terms, Fresh())).slices
+    async def told(*wanted: PartitionFetch) -> list[tuple[TopicPartition, int, int, bool]]:
+        found = (await broker.fetch(wanted, options, Fresh())).slices
         return [(one.partition, one.high_watermark, one.log_start, one.end > one.start) for one in found]
 
-    at_end, missing = Wanted(where, 3, -1, -1, 1 << 20), Wanted(other, 0, -1, -1, 1 << 20)
+    at_end, missing = PartitionFetch(where, 3, -1, -1, 1 << 20), PartitionFetch(other, 0, -1, -1, 1 << 20)
     assert await told(at_end) == [(where, 3, 0, False)]
     assert await told(at_end) == []
     # What is asked for from elsewhere is fetched from there, and again until it is asked for from behind it.
-    again = Wanted(where, 1, -1, -1, 1 << 20)
+    again = PartitionFetch(where, 1, -1, -1, 1 << 20)
     assert await told(again) == [(where, 3, 0, True)]
     assert await told(again) == [(where, 3, 0, True)]
     assert await told(at_end) == []
@@ -107,7 +111,7 @@ async def test_what_has_not_changed_is_left_out_until_it_does(stage: Stage) -> N
     assert await told(at_end) == [(where, 7, 2, True)]
     # What was not asked for in between is told anew.
     await told(missing)
-    behind = Wanted(where, 7, -1, -1, 1 << 20)
+    behind = PartitionFetch(where, 7, -1, -1, 1 << 20)
     assert (where, 7, 2, False) in await told(behind, missing)
     assert await told(behind) == []
     await broker.close()

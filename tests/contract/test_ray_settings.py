@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import ray
 
-from actors.connect import UNMINDED, UNWATCHED
+from actors.ray.connect import UNMINDED, UNWATCHED
 
 RAYLET = Path(ray.__file__).parent / "core/src/ray/raylet/raylet"
 

@@ -6,13 +6,13 @@ from typing import Any, Protocol
 
 import pytest
 
-from deploy.local.cluster import Cluster
-from engine.errors import KafkaRefusal
-from engine.flow.settings_port import NoAuthorizer, Settings
-from engine.kafka.settings import KafkaSettings
-from policies.acl_sync import Binding, Operation, Pattern, Permission, Resource
-from policies.config_sync import CreateTopic, GrowTopic
-from policies.topic_configs import DEFAULT, TOPIC_OVERRIDE
+from deploy.local.cluster import EmbeddedCluster
+from engine.base.errors import KafkaRefusal
+from engine.flow.ports.settings_port import NoAuthorizer, Settings
+from engine.kafka.admin.settings import KafkaSettings
+from policies.sync.acl_sync import Binding, Operation, Pattern, Permission, Resource
+from policies.sync.config_sync import CreateTopic, GrowTopic
+from policies.sync.topic_configs import DEFAULT, TOPIC_OVERRIDE
 from tests.fakes.settings import FakeSettings
 from tests.harness.admin import create_topics, own_configs
 from tests.harness.eventually import until_equal
@@ -60,7 +60,7 @@ class FakeStage:
 class RealStage:
     """An embedded cluster with an authorizer."""
 
-    def __init__(self, name: str, cluster: Cluster, port: Settings, judge: KafkaAdmin) -> None:
+    def __init__(self, name: str, cluster: EmbeddedCluster, port: Settings, judge: KafkaAdmin) -> None:
         self.name, self.port = name, port
         self._cluster, self._judge = cluster, judge
 
@@ -80,14 +80,14 @@ class RealStage:
 
 
 @pytest.fixture(scope="module")
-def acl_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def acl_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
     """Start a cluster that has ACLs."""
-    with Cluster("acls", tmp_path_factory.mktemp("acls"), overrides=AUTHORIZER) as cluster:
+    with EmbeddedCluster("acls", tmp_path_factory.mktemp("acls"), overrides=AUTHORIZER) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="module")
-def judge(acl_cluster: Cluster, java: Any) -> Iterator[KafkaAdmin]:
+def judge(acl_cluster: EmbeddedCluster, java: Any) -> Iterator[KafkaAdmin]:
     """Open Kafka's own client."""
     made = KafkaAdmin(java, acl_cluster.bootstrap_servers)
     yield made

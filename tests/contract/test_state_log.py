@@ -8,20 +8,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.errors import FlowHeld, NewerFormat, StateTaken
-from engine.flow.fenced_writer import FencedWriter
-from engine.flow.state_log import StateLog
-from engine.flow.state_terms import StateTerms
-from engine.state import (
+from engine.base.errors import FlowHeld, NewerFormat, StateTaken
+from engine.flow.lane.fenced_writer import FencedWriter
+from engine.flow.ports.state_options import StateOptions
+from engine.flow.topic_logs.state_log import StateLog
+from engine.state.state import (
     DEPLOYMENT,
     DESIRED,
     Deployment,
     DesiredState,
-    Holder,
     Key,
     Quarantine,
     SetState,
     StateCodec,
+    StateHolder,
     Value,
     quarantine_key,
     set_key,
@@ -37,8 +37,8 @@ SET = SetState(lanes=(LaneName(TopicPartition("t", 0), TopicPartition("A.t", 0))
 POISONED = Quarantine(reason="it dies at once", since_ms=3, failures=4)
 
 
-def holder(name: str) -> Holder:
-    return Holder(deployment_id=f"d-{name}", instance_id=name, mirror="m", version="1", where=f"host-{name}")
+def holder(name: str) -> StateHolder:
+    return StateHolder(deployment_id=f"d-{name}", instance_id=name, mirror="m", version="1", where=f"host-{name}")
 
 
 class Place:
@@ -48,17 +48,17 @@ class Place:
         self.stage, self.where = stage, where
         self.flow = FlowName(stage.name, "b")
 
-    def log(self, name: str, **terms: Any) -> StateLog:
+    def log(self, name: str, **options: Any) -> StateLog:
         """Make a log for a mirror of that name."""
         quick = {"renew_s": 0.05, "dead_after_s": 0.3, "look_every_s": 0.05}
         return StateLog(
-            StateTerms(flow=self.flow, topic=self.where.topic, **{**quick, **terms}), self.stage.port, holder(name)
+            StateOptions(flow=self.flow, topic=self.where.topic, **{**quick, **options}), self.stage.port, holder(name)
         )
 
     @asynccontextmanager
-    async def owned(self, name: str, *, release: bool = True, **terms: Any) -> AsyncIterator[StateLog]:
+    async def owned(self, name: str, *, release: bool = True, **options: Any) -> AsyncIterator[StateLog]:
         """Open a log that is given back at the end."""
-        log = self.log(name, **terms)
+        log = self.log(name, **options)
         try:
             await log.open()
             yield log
@@ -211,10 +211,10 @@ async def test_a_fence_without_an_owner_behind_it_is_fenced_in_turn(place: Place
     async with place.owned("one") as log:
         await log.put({DESIRED: PAUSED})
         for epoch in range(2):  # somebody takes the transactional id, and dies before it writes
-            await place.stage.port.acquire(log.terms.transactional_id, [place.where])
+            await place.stage.port.acquire(log.options.transactional_id, [place.where])
             await log.put({set_key("s"): msgspec.structs.replace(SET, epoch=epoch)})
         log.keep_alive_s = 0.0
-        await place.stage.port.acquire(log.terms.transactional_id, [place.where])
+        await place.stage.port.acquire(log.options.transactional_id, [place.where])
         await log.renew()
     async with place.owned("two") as log:
         assert without_owner(log.load()) == {DESIRED: PAUSED, set_key("s"): msgspec.structs.replace(SET, epoch=1)}

@@ -6,10 +6,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from engine.core.outcome import Outcome, OutcomeKind
-from engine.core.resume import TailBatch
-from engine.errors import KafkaRefusal
-from engine.flow.ports import Append, Producer, TargetBroker
+from engine.base.errors import KafkaRefusal
+from engine.core.lane.outcome import Outcome, OutcomeKind
+from engine.core.position.resume import TailBatch
+from engine.flow.ports.ports import Append, Producer, TargetBroker
 from engine.wire.batch import read_header, restamp
 from policies.model import TopicPartition
 from tests.contract.stage import Stage, batch

@@ -4,9 +4,9 @@ import asyncio
 from collections import deque
 from collections.abc import Sequence
 
-from engine.core.outcome import UNKNOWN_OUTCOME, Outcome, OutcomeKind
-from engine.errors import ConnectionLost
-from engine.flow.ports import Append, FetchAnswer, FetchTerms, OnOutcomes, Room, Wanted
+from engine.base.errors import ConnectionLost
+from engine.core.lane.outcome import UNKNOWN_OUTCOME, Outcome, OutcomeKind
+from engine.flow.ports.ports import Append, FetchAnswer, FetchOptions, OnOutcomes, PartitionFetch, Room
 
 
 class HeldTarget:
@@ -51,15 +51,15 @@ class HeldSource:
     """A source broker: each fetch waits for `answer` or `lose`."""
 
     def __init__(self) -> None:
-        self.asked: list[list[Wanted]] = []
-        self.terms: list[FetchTerms] = []
+        self.asked: list[list[PartitionFetch]] = []
+        self.options: list[FetchOptions] = []
         self.rooms: list[Room] = []
         self.pending: deque[asyncio.Future[FetchAnswer]] = deque()
         self.closed = False
 
-    async def fetch(self, wanted: Sequence[Wanted], terms: FetchTerms, room: Room) -> FetchAnswer:
+    async def fetch(self, wanted: Sequence[PartitionFetch], options: FetchOptions, room: Room) -> FetchAnswer:
         self.asked.append(list(wanted))
-        self.terms.append(terms)
+        self.options.append(options)
         self.rooms.append(room)
         future: asyncio.Future[FetchAnswer] = asyncio.get_running_loop().create_future()
         self.pending.append(future)

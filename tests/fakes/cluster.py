@@ -1,22 +1,22 @@
-"""A cluster in memory behind `engine/flow/ports.py`: enough of Kafka to copy from, to copy to and to fence."""
+"""A cluster in memory behind `engine/flow/ports/ports.py`: enough of Kafka to copy from, to copy to and to fence."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 
-from engine.core.resume import TailBatch
-from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, OffsetGone
-from engine.flow.ports import (
+from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, OffsetGone
+from engine.core.position.resume import TailBatch
+from engine.flow.ports.ports import (
     FetchAnswer,
     FetchFault,
-    FetchTerms,
+    FetchOptions,
     Leader,
+    PartitionFetch,
     Producer,
     ProducerState,
     Room,
     Slice,
-    Wanted,
 )
-from engine.kafka.source import fetch_fault
+from engine.kafka.data.source import fetch_fault
 from engine.wire.batch import read_header
 from engine.wire.record import Record
 from policies.model import TopicPartition
@@ -57,7 +57,7 @@ class FakeCluster:
         """Whether partitions have followers in sync that can be read."""
         self.all_answer = False
         """Whether every broker that is known answers a survey."""
-        self.fault: Callable[[Wanted], FetchFault | None] = lambda _wanted: None
+        self.fault: Callable[[PartitionFetch], FetchFault | None] = lambda _wanted: None
         self.preferred: dict[TopicPartition, int] = {}
         self.fail: Callable[[str, Sequence[TopicPartition]], None] = lambda _asked, _partitions: None
         self.before: Callable[[str], object] = lambda _asked: None
@@ -70,7 +70,7 @@ class FakeCluster:
         self.mute: set[int] = set()
         """Brokers that append, and answer only after `thaw`."""
         self.connections: list[FakeTargetBroker] = []
-        self.fetches: list[tuple[int, list[Wanted]]] = []
+        self.fetches: list[tuple[int, list[PartitionFetch]]] = []
         self.unmarked: set[TopicPartition] = set()
         """Partitions where commits leave no marker, as of a coordinator that saw no leader there."""
         self.grown = asyncio.Event()
@@ -143,7 +143,7 @@ class FakeCluster:
             return UNKNOWN_PARTITION
         return NONE if self.topic_ids.get(partition.topic, leader.topic_id) == leader.topic_id else UNKNOWN_TOPIC_ID
 
-    def out_of_date(self, want: Wanted) -> int:
+    def out_of_date(self, want: PartitionFetch) -> int:
         """Return the error code for a fetch that knows another leader epoch (KIP-320)."""
         epoch = self.leader[want.partition].epoch
         if want.leader_epoch in (-1, epoch):
@@ -347,17 +347,17 @@ class FakeSourceBroker:
         self._told: dict[TopicPartition, tuple[int, int]] = {}
         """High watermark and log start of the partitions that the last fetch asked for, as last told."""
 
-    async def fetch(self, wanted: Sequence[Wanted], terms: FetchTerms, room: Room) -> FetchAnswer:
+    async def fetch(self, wanted: Sequence[PartitionFetch], options: FetchOptions, room: Room) -> FetchAnswer:
         cluster = self._cluster
         cluster.begun("fetch")
         cluster.fetches.append((self._node, list(wanted)))
         await asyncio.sleep(0)
         if self._node in cluster.down:
             raise ConnectionLost(f"{cluster.name}:{self._node}")
-        found = [self._one(want, terms) for want in wanted]
+        found = [self._one(want, options) for want in wanted]
         if not any(payload or slice_.fault or slice_.preferred_replica >= 0 for slice_, payload in found):
-            await self._wait(terms.max_wait_s)
-            found = [self._one(want, terms) for want in wanted]
+            await self._wait(options.max_wait_s)
+            found = [self._one(want, options) for want in wanted]
         found = self._news(found)
         body = b"".join(payload for _, payload in found)
         view = room.room(len(body))
@@ -404,7 +404,7 @@ class FakeSourceBroker:
             at += len(payload)
         return placed
 
-    def _one(self, want: Wanted, terms: FetchTerms) -> tuple[Slice, bytes]:
+    def _one(self, want: PartitionFetch, options: FetchOptions) -> tuple[Slice, bytes]:
         cluster = self._cluster
         fault = cluster.fault(want)
         if fault is None and (code := cluster.stranger(want.partition)) != NONE:
@@ -423,7 +423,7 @@ class FakeSourceBroker:
         preferred = preferred if preferred != self._node else -1
         payload, aborted = _NOTHING
         if preferred < 0:
-            payload, aborted = log.fetch(want.offset, 3, committed=terms.read_committed)
+            payload, aborted = log.fetch(want.offset, 3, committed=options.read_committed)
         return Slice(want.partition, 0, 0, log.end, log.last_stable, log.start, aborted, preferred), _cut(
             payload, want.max_bytes
         )

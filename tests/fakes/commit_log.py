@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from crc32c import crc32c
 
-from engine.core.commit_records import TOPIC
+from engine.core.mm2.commit_records import TOPIC
 from engine.wire.encode import encode_batch
 from engine.wire.record import Record
 from policies.model import TopicPartition

@@ -4,12 +4,13 @@ from typing import Any
 
 import pytest
 
-from engine.core.mm2_records import Checkpoint, decode_checkpoint
-from engine.flow import group_commits, group_keeper
-from engine.flow.checkpoints import CheckpointLog
-from engine.flow.commit_reader import Hints, Seen
-from engine.flow.group_keeper import GroupRounds, GroupTerms
-from engine.flow.translations import Translations
+from engine.core.mm2.mm2_records import Checkpoint, decode_checkpoint
+from engine.flow.groups import group_commits
+from engine.flow.groups import sync_loop as group_keeper
+from engine.flow.groups.sync_loop import GroupOptions, GroupSyncLoop
+from engine.flow.groups.translations import Translations
+from engine.flow.topic_logs.checkpoints import CheckpointLog
+from engine.flow.topic_logs.commit_reader import Hints, Seen
 from policies.groups import GroupSelection
 from policies.model import FlowName, TopicPartition
 from policies.naming import DefaultNaming
@@ -26,27 +27,27 @@ CHECKPOINTS = "A.checkpoints.internal"
 class Pair:
     """Source groups, target groups, maps and the target's logs; a keeper over them that may be made anew."""
 
-    def __init__(self, **terms: Any) -> None:
+    def __init__(self, **options: Any) -> None:
         self.source, self.target = FakeGroups("A"), FakeGroups("B")
         self.maps, self.cluster = FakeMaps(), FakeCluster("B")
         self.log = self.cluster.source(*COPY)
         self.log.data(1000)
         self.cluster.target(CHECKPOINTS)
-        self.terms = terms
+        self.options = options
         self.ours = True
         self.now_s = 1000.0
         self.reader: FakeReader | None = None
         self.keeper = self.restart()
         self.maps.tell(LANE, [(0, 0, 400), (500, 400, 100)], ends=(600, 500))
 
-    def restart(self) -> GroupRounds:
+    def restart(self) -> GroupSyncLoop:
         """Make another keeper of the same flow, which has read nothing yet."""
         fast = {"refresh_s": 0.0, "commits": True, "commits_s": 0.0}
-        terms = GroupTerms(flow=FLOW, selection=GroupSelection(), **{**fast, **self.terms})
+        options = GroupOptions(flow=FLOW, selection=GroupSelection(), **{**fast, **self.options})
         translations = Translations(TopicSelection(FLOW, DefaultNaming()), self.maps, self.cluster)
         checkpoints = CheckpointLog(self.cluster, CHECKPOINTS, 5.0)
-        self.keeper = GroupRounds(
-            terms, self.source, self.target, translations, checkpoints, lambda: self.ours, self.reader
+        self.keeper = GroupSyncLoop(
+            options, self.source, self.target, translations, checkpoints, lambda: self.ours, self.reader
         )
         return self.keeper
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from engine.errors import ConnectionLost, GroupActive
-from engine.flow.ports import Answers, GroupListing, Listed, Offsets, Stored
+from engine.base.errors import ConnectionLost, GroupActive
+from engine.flow.ports.ports import Answers, GroupListing, Listed, Offsets, Stored
 from policies.groups import GroupState
 from policies.model import TopicPartition
 

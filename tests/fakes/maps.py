@@ -2,8 +2,8 @@
 
 from collections.abc import Collection, Sequence
 
-from engine.core.map_runs import MapBlock, MapHead, MapRun, MapStart
-from engine.core.offset_map import OffsetMap, Translation
+from engine.core.offset_map.map_runs import MapBlock, MapHead, MapRun, MapStart
+from engine.core.offset_map.offset_map import OffsetMap, Translation
 from policies.model import TopicPartition
 
 _NO_MAP = OffsetMap()

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from engine.errors import KafkaRefusal
-from engine.flow.ports import Answers
-from engine.flow.settings_port import NoAuthorizer
-from policies.acl_sync import Binding, Resource
-from policies.config_sync import CreateTopic, GrowTopic, TopicState
-from policies.topic_configs import DEFAULT, TOPIC_OVERRIDE, ConfigEntry
+from engine.base.errors import KafkaRefusal
+from engine.flow.ports.ports import Answers
+from engine.flow.ports.settings_port import NoAuthorizer
+from policies.sync.acl_sync import Binding, Resource
+from policies.sync.config_sync import CreateTopic, GrowTopic, TopicState
+from policies.sync.topic_configs import DEFAULT, TOPIC_OVERRIDE, ConfigEntry
 
 DEFAULTS = {
     "retention.ms": "604800000",

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from engine.core.outcome import UNKNOWN_OUTCOME, Outcome
-from engine.flow.ports import Append, OnOutcomes
-from engine.kafka.faults import append_kind
+from engine.core.lane.outcome import UNKNOWN_OUTCOME, Outcome
+from engine.flow.ports.ports import Append, OnOutcomes
+from engine.kafka.protocol.faults import append_kind
 from tests.fakes.target_log import NONE
 
 if TYPE_CHECKING:

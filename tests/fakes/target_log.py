@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from engine.core.resume import TailBatch
+from engine.core.position.resume import TailBatch
 from engine.wire.batch import read_header
 from engine.wire.records import Record, decode_records
 

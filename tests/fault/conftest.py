@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from deploy.local.cluster import Cluster, start_clusters
+from deploy.local.cluster import EmbeddedCluster, start_clusters
 
 
 @pytest.fixture(scope="session")
@@ -27,11 +27,14 @@ def figures() -> Iterator[dict[str, Any]]:
 
 
 @pytest.fixture(scope="session")
-def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, Cluster]]:
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EmbeddedCluster, EmbeddedCluster]]:
     """Two clusters whose brokers may be killed, if they are up again at the end of the test."""
     folder = tmp_path_factory.mktemp("fault")
     eager = {"log.cleaner.backoff.ms": "100"}
-    clusters = (Cluster("source", folder / "source", overrides=eager), Cluster("target", folder / "target"))
+    clusters = (
+        EmbeddedCluster("source", folder / "source", overrides=eager),
+        EmbeddedCluster("target", folder / "target"),
+    )
     start_clusters(*clusters)
     try:
         yield clusters

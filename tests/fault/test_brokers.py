@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from deploy.local.cluster import Cluster, start_clusters
+from deploy.local.cluster import EmbeddedCluster, start_clusters
 from deploy.local.proxy import Proxy
-from engine.core.events import OwnershipLost, RecordRefused, SourceGap, TargetGap
+from engine.core.events.events import OwnershipLost, RecordRefused, SourceGap, TargetGap
 from tests.harness.compare import assert_identical
 from tests.harness.load import numbered, pour, produce
 from tests.harness.mirror import Mirror, Run
@@ -45,7 +45,7 @@ async def calm(run: Run) -> None:
 @pytest.mark.parametrize("how", ["kill", pytest.param("stop", marks=pytest.mark.full)])
 @pytest.mark.parametrize("side", ["source", pytest.param("target", marks=pytest.mark.full)])
 async def test_a_broker_goes_and_comes_back(
-    pair: tuple[Cluster, Cluster], record_count: int, figures: dict[str, Any], side: str, how: str
+    pair: tuple[EmbeddedCluster, EmbeddedCluster], record_count: int, figures: dict[str, Any], side: str, how: str
 ) -> None:
     mirror = Mirror(*pair, alias=f"{side}-{how}", **SLOW)
     count = record_count // 4
@@ -65,12 +65,12 @@ async def test_a_broker_goes_and_comes_back(
 
 
 @asynccontextmanager
-async def behind_proxy(folder: Path) -> AsyncIterator[tuple[Cluster, Cluster, Proxy]]:
+async def behind_proxy(folder: Path) -> AsyncIterator[tuple[EmbeddedCluster, EmbeddedCluster, Proxy]]:
     """A source, and a target that clients reach through a proxy only."""
     async with Proxy(("127.0.0.1", 9)) as proxy:
         advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy.port}"}
-        source = Cluster("source", folder / "source")
-        target = Cluster("target", folder / "target", overrides=advertised)
+        source = EmbeddedCluster("source", folder / "source")
+        target = EmbeddedCluster("target", folder / "target", overrides=advertised)
         proxy.target = ("127.0.0.1", target.brokers[0].port)
         await asyncio.to_thread(start_clusters, source, target)
         try:
@@ -118,8 +118,8 @@ async def test_answers_of_five_appended_batches_per_lane_never_come(
 
 @pytest.mark.full
 async def test_three_brokers_lose_one(tmp_path: Path, record_count: int, figures: dict[str, Any]) -> None:
-    source = Cluster("source", tmp_path / "source")
-    target = Cluster("target", tmp_path / "target", brokers=3, heap_mib=512)
+    source = EmbeddedCluster("source", tmp_path / "source")
+    target = EmbeddedCluster("target", tmp_path / "target", brokers=3, heap_mib=512)
     await asyncio.to_thread(start_clusters, source, target)
     try:
         count = record_count // 4

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from deploy.local.broker import Broker
-from deploy.local.cluster import Cluster, start_clusters
+from deploy.local.cluster import EmbeddedCluster, start_clusters
 from deploy.local.ports import HOST
-from engine.clock import now_s
-from engine.core.states import State
+from engine.base.clock import now_s
+from engine.core.lane.states import State
 from tests.harness.compare import assert_identical
 from tests.harness.jvm import jvm
 from tests.harness.load import Sent, append, producer
@@ -63,10 +63,10 @@ class Leaderships:
 
 
 @contextmanager
-def clusters(folder: Path) -> Iterator[tuple[Cluster, Cluster]]:
+def clusters(folder: Path) -> Iterator[tuple[EmbeddedCluster, EmbeddedCluster]]:
     """A source, and a target of three brokers that forget: the first alone is the controller."""
-    source = Cluster("source", folder / "source")
-    target = Cluster("target", folder / "target", brokers=3, heap_mib=512, overrides=FORGETFUL)
+    source = EmbeddedCluster("source", folder / "source")
+    target = EmbeddedCluster("target", folder / "target", brokers=3, heap_mib=512, overrides=FORGETFUL)
     target.overrides["controller.quorum.voters"] = f"1@{HOST}:{target.brokers[0].address.controller_port}"
     for broker in target.brokers[1:]:
         target.own[broker.node_id] = {"process.roles": "broker", "listeners": f"PLAINTEXT://{HOST}:{broker.port}"}

@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 import pytest
 
-from deploy.local.cluster import Cluster, start_clusters
-from engine.clock import now_s, pause
-from engine.config import load_config
-from engine.core.events import AnyEvent, OwnershipLost, ProducerChanged, Resumed
-from engine.core.progress import FlowProgress
-from engine.runner import Copier, TopicKeeper
+from deploy.local.cluster import EmbeddedCluster, start_clusters
+from engine.base.clock import now_s, pause
+from engine.config.config import load_config
+from engine.core.events.events import AnyEvent, OwnershipLost, ProducerChanged, Resumed
+from engine.core.reports.progress import FlowProgress
+from engine.services.runner import Copier, TopicService
 from policies.model import LaneName, PartitionSet
 from tests.harness.admin import create_topics
 from tests.harness.compare import assert_identical
@@ -35,9 +35,12 @@ KEPT, FORGOTTEN = "kept", "forgotten"
 
 
 @pytest.fixture(scope="module")
-def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, Cluster]]:
+def forgetful(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EmbeddedCluster, EmbeddedCluster]]:
     folder = tmp_path_factory.mktemp("expiring")
-    clusters = Cluster("source", folder / "source"), Cluster("target", folder / "target", overrides=FORGETFUL)
+    clusters = (
+        EmbeddedCluster("source", folder / "source"),
+        EmbeddedCluster("target", folder / "target", overrides=FORGETFUL),
+    )
     start_clusters(*clusters)
     try:
         yield clusters
@@ -78,7 +81,7 @@ async def until(holds: Callable[[], Any]) -> None:
 class Flow:
     """One flow from a configuration, as `raymirror run` reads it."""
 
-    def __init__(self, folder: Path, clusters: dict[str, Cluster], topic: str) -> None:
+    def __init__(self, folder: Path, clusters: dict[str, EmbeddedCluster], topic: str) -> None:
         alias = next(iter(clusters))
         path = write_properties(folder / "mm2.properties", clusters, {f"{alias}->b": topic})
         self.config = load_config(path)
@@ -86,7 +89,7 @@ class Flow:
 
     async def lanes(self) -> tuple[LaneName, ...]:
         """Make the topics on the target, and name what is to be copied."""
-        keeper = TopicKeeper(self.config, self.flow)
+        keeper = TopicService(self.config, self.flow)
         await keeper.open()
         try:
             async with asyncio.timeout(DEADLINE_S):
@@ -111,7 +114,7 @@ class Flow:
 
 
 async def test_an_id_that_is_kept_alive_still_fences_after_a_minute(
-    forgetful: tuple[Cluster, Cluster], tmp_path: Path
+    forgetful: tuple[EmbeddedCluster, EmbeddedCluster], tmp_path: Path
 ) -> None:
     source, target = forgetful
     await create_topics(source, {KEPT: PARTITIONS})

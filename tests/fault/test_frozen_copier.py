@@ -9,7 +9,7 @@ from typing import Any
 import psutil
 import pytest
 
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from tests.harness.admin import create_topics
 from tests.harness.growing import GrowingMirror
 from tests.harness.ray_cluster import ray_cluster
@@ -20,7 +20,7 @@ PARTITIONS = 40
 
 
 async def test_a_copier_frozen_past_its_lease_is_replaced_and_thawed(
-    pair: tuple[Cluster, Cluster], tmp_path: Path, figures: dict[str, Any]
+    pair: tuple[EmbeddedCluster, EmbeddedCluster], tmp_path: Path, figures: dict[str, Any]
 ) -> None:
     with ray_cluster(tmp_path / "ray", head_cpus=4) as ray:
         mirror = GrowingMirror(*pair, ray, tmp_path, alias="frozen", partitions=PARTITIONS)
@@ -30,7 +30,7 @@ async def test_a_copier_frozen_past_its_lease_is_replaced_and_thawed(
             async with mirror.growing():
                 await mirror.until(lambda: mirror.is_shared_by(2), "two copiers share the partitions")
                 before, owners = await mirror.epochs(), mirror.owners()
-                victim, *_ = mirror.processes("CopierShell")
+                victim, *_ = mirror.processes("CopierActor")
                 victim.send_signal(signal.SIGSTOP)
                 await mirror.until(
                     lambda: mirror.is_shared_by(2) and mirror.owners().keys() != owners.keys(), "it is replaced"

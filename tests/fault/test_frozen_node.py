@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from tests.harness.admin import create_topics
 from tests.harness.growing import GrowingMirror, actors_on
 from tests.harness.ray_cluster import ray_cluster
@@ -22,7 +22,7 @@ PARTITIONS = 40
 
 
 async def test_a_node_frozen_past_the_lease_loses_its_sets_and_writes_nothing_after(
-    pair: tuple[Cluster, Cluster], tmp_path: Path, figures: dict[str, Any]
+    pair: tuple[EmbeddedCluster, EmbeddedCluster], tmp_path: Path, figures: dict[str, Any]
 ) -> None:
     with ray_cluster(tmp_path / "ray", nodes=(1, 1, 1)) as ray:  # a copier each, and one to spare
         mirror = GrowingMirror(*pair, ray, tmp_path, alias="icy", partitions=PARTITIONS)
@@ -33,8 +33,8 @@ async def test_a_node_frozen_past_the_lease_loses_its_sets_and_writes_nothing_af
                 await mirror.until(lambda: mirror.is_shared_by(2), "two copiers share the partitions")
                 await mirror.until_grown()
                 before, owners = await mirror.epochs(), mirror.owners()
-                node = next(one for one in ray.nodes[1:] if actors_on(one, "CopierShell"))
-                victims = actors_on(node, "CopierShell")
+                node = next(one for one in ray.nodes[1:] if actors_on(one, "CopierActor"))
+                victims = actors_on(node, "CopierActor")
                 ray.freeze_node(node)
                 await mirror.until(
                     lambda: mirror.is_shared_by(2) and mirror.owners().keys() != owners.keys(), "it is replaced"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from deploy.local.cluster import Cluster
-from engine.core.events import Resumed
+from deploy.local.cluster import EmbeddedCluster
+from engine.core.events.events import Resumed
 from tests.harness.admin import set_configs
 from tests.harness.compaction import COMPACTED, settle
 from tests.harness.compare import assert_identical, read_topic
@@ -105,7 +105,7 @@ async def finish(mirror: Mirror, running: CopierProcess) -> None:
     ],
 )
 async def test_kills_in_full_flight(
-    pair: tuple[Cluster, Cluster],
+    pair: tuple[EmbeddedCluster, EmbeddedCluster],
     record_count: int,
     figures: dict[str, Any],
     kind: str,
@@ -129,7 +129,9 @@ async def test_kills_in_full_flight(
 
 
 @pytest.mark.full
-async def test_a_compacted_source_cleaned_between_kill_and_restart(pair: tuple[Cluster, Cluster]) -> None:
+async def test_a_compacted_source_cleaned_between_kill_and_restart(
+    pair: tuple[EmbeddedCluster, EmbeddedCluster],
+) -> None:
     """Counting the target's records would lose records here: what was copied is no longer in the source."""
     mirror = Mirror(*pair, alias="cleaned", partition_fetch_bytes=16 * 1024)
     await mirror.open()

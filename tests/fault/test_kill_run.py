@@ -12,8 +12,8 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from actors.demo.reader import read_topics
-from deploy.local.cluster import Cluster
-from engine.clock import pause
+from deploy.local.cluster import EmbeddedCluster
+from engine.base.clock import pause
 from tests.harness.admin import create_topics
 from tests.harness.shell import DEADLINE_S, Shell, write_config
 
@@ -23,7 +23,7 @@ PARTITIONS = 4
 RECORDS = 600_000
 
 
-async def wait_for_more(target: Cluster, topic: str, than: int) -> int:
+async def wait_for_more(target: EmbeddedCluster, topic: str, than: int) -> int:
     """Wait until the copy has grown, without asking the mirror; return its end offsets added up."""
     partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
     consumer = AIOKafkaConsumer(bootstrap_servers=target.bootstrap_servers)
@@ -48,7 +48,7 @@ def kill_everything(shell: Shell) -> None:
 
 
 def test_kill_minus_nine_of_everything(
-    pair: tuple[Cluster, Cluster], tmp_path: Path, record_count: int, figures: dict[str, Any]
+    pair: tuple[EmbeddedCluster, EmbeddedCluster], tmp_path: Path, record_count: int, figures: dict[str, Any]
 ) -> None:
     """Three kills in 600,000 records, ten where the matrix is run over 2,000,000."""
     source, target = pair

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from deploy.local.cluster import Cluster
-from engine.core.events import CopiedAgain, Resumed
-from engine.errors import ConnectionLost
+from deploy.local.cluster import EmbeddedCluster
+from engine.base.errors import ConnectionLost
+from engine.core.events.events import CopiedAgain, Resumed
 from tests.harness.admin import create_topics
 from tests.harness.compare import Read, read_topic
 from tests.harness.load import append, numbered, producer
@@ -49,7 +49,7 @@ class Load:
 
 
 @asynccontextmanager
-async def loaded(pair: tuple[Cluster, Cluster], topic: str) -> AsyncIterator[tuple[Mirror, Load]]:
+async def loaded(pair: tuple[EmbeddedCluster, EmbeddedCluster], topic: str) -> AsyncIterator[tuple[Mirror, Load]]:
     """A topic that only exists on the source, and load on it; all but our own topic is MM2's to create."""
     mirror = Mirror(*pair, alias=topic, positions_partitions=25)
     await mirror.topic_on_source(topic, PARTITIONS)
@@ -117,7 +117,7 @@ def steps_back(records: list[Read]) -> list[tuple[int, int]]:
 
 @pytest.mark.full  # a killed MM2 without load is in test_takeover_command.py
 async def test_ours_goes_on_behind_what_a_killed_mm2_really_copied(
-    pair: tuple[Cluster, Cluster], tmp_path: Path
+    pair: tuple[EmbeddedCluster, EmbeddedCluster], tmp_path: Path
 ) -> None:
     async with loaded(pair, "from-mm2") as (mirror, load):
         await mm2_copies(mirror, tmp_path, "from-mm2", 4000)
@@ -131,7 +131,9 @@ async def test_ours_goes_on_behind_what_a_killed_mm2_really_copied(
 
 
 @pytest.mark.full
-async def test_there_and_back_twice(pair: tuple[Cluster, Cluster], tmp_path: Path, figures: dict[str, Any]) -> None:
+async def test_there_and_back_twice(
+    pair: tuple[EmbeddedCluster, EmbeddedCluster], tmp_path: Path, figures: dict[str, Any]
+) -> None:
     async with loaded(pair, "and-back") as (mirror, load):
         await mm2_copies(mirror, tmp_path / "1", "and-back", 4000)
         first = await ours_copies(mirror, load, last=False)

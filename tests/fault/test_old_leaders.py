@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from deploy.local.broker import Broker
-from deploy.local.cluster import Cluster, start_clusters
+from deploy.local.cluster import EmbeddedCluster, start_clusters
 from deploy.local.ports import HOST
-from engine.core.events import ForeignWriter, OwnershipLost, RecordRefused, SourceGap, TargetCut, TargetGap
-from engine.core.states import State
+from engine.core.events.events import ForeignWriter, OwnershipLost, RecordRefused, SourceGap, TargetCut, TargetGap
+from engine.core.lane.states import State
 from tests.harness.beside import beside
 from tests.harness.compare import assert_identical
 from tests.harness.load import append, numbered, producer
@@ -31,10 +31,10 @@ OLD_S = 12.0
 
 
 @asynccontextmanager
-async def clusters(folder: Path) -> AsyncIterator[tuple[Cluster, Cluster]]:
+async def clusters(folder: Path) -> AsyncIterator[tuple[EmbeddedCluster, EmbeddedCluster]]:
     """A source, and a target of three brokers: the first alone is the controller."""
-    source = Cluster("source", folder / "source")
-    target = Cluster("target", folder / "target", brokers=3, heap_mib=512)
+    source = EmbeddedCluster("source", folder / "source")
+    target = EmbeddedCluster("target", folder / "target", brokers=3, heap_mib=512)
     target.overrides["controller.quorum.voters"] = f"1@{HOST}:{target.brokers[0].address.controller_port}"
     for broker in target.brokers[1:]:
         target.own[broker.node_id] = {"process.roles": "broker", "listeners": f"PLAINTEXT://{HOST}:{broker.port}"}
@@ -49,7 +49,7 @@ async def clusters(folder: Path) -> AsyncIterator[tuple[Cluster, Cluster]]:
 class Flowing:
     """Records that keep coming, a few to each partition every now and then."""
 
-    def __init__(self, source: Cluster, topic: str) -> None:
+    def __init__(self, source: EmbeddedCluster, topic: str) -> None:
         self.count = 0
         self._source, self._topic = source, topic
 
@@ -74,7 +74,7 @@ class Flowing:
 async def looking_up(run: Run) -> None:
     """Look all leaders up again and again, until cancelled: whoever answers, old or new."""
     while True:
-        run.copier.routes.leaders.look_up(run.copier.drivers.values())
+        run.copier.router.leaders.look_up(run.copier.drivers.values())
         await asyncio.sleep(LOOK_S)
 
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from deploy.local.cluster import Cluster
-from engine.core.events import Resumed, UnfencedOwnership
-from engine.core.position import SEQUENCE_SPAN
-from engine.flow.ports import Producer
+from deploy.local.cluster import EmbeddedCluster
+from engine.core.events.events import Resumed, UnfencedOwnership
+from engine.core.position.position import SEQUENCE_SPAN
+from engine.flow.ports.ports import Producer
 from engine.kafka.gateway import KafkaCluster
 from policies.model import TopicPartition
 from tests.harness.compare import assert_identical
@@ -37,7 +37,7 @@ class NearTheWrap(KafkaCluster):
         return msgspec.structs.replace(await super().enter(transactional_id), fenced=False)
 
 
-async def test_a_copy_across_the_wrap(pair: tuple[Cluster, Cluster]) -> None:
+async def test_a_copy_across_the_wrap(pair: tuple[EmbeddedCluster, EmbeddedCluster]) -> None:
     # No position between the first ones and the cut: all that was copied is the tail.
     mirror = Mirror(*pair, alias="wrap", partition_fetch_bytes=32 * 1024, flush_s=3600.0, untold_s=3600.0)
     mirror.target_port = NearTheWrap

@@ -11,8 +11,8 @@ import pytest
 from aiokafka.admin import NewTopic
 from aiokafka.errors import for_code
 
-from deploy.local.cluster import Cluster, start_clusters
-from engine.core.events import Resumed, SourceGap, TargetCut
+from deploy.local.cluster import EmbeddedCluster, start_clusters
+from engine.core.events.events import Resumed, SourceGap, TargetCut
 from tests.harness.admin import admin, create_topics, delete_records
 from tests.harness.compare import assert_identical, read_topic
 from tests.harness.load import numbered, produce
@@ -24,7 +24,7 @@ BEFORE, LOST, AFTER = 300, 200, 100
 _LOOSE = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
 
 
-async def prepared(source: Cluster, target: Cluster, topic: str) -> Mirror:
+async def prepared(source: EmbeddedCluster, target: EmbeddedCluster, topic: str) -> Mirror:
     """Make a flow whose copy has brokers 1 and 2 for its replicas, 1 first."""
     mirror = Mirror(source, target, topic)
     await mirror.open()
@@ -47,7 +47,10 @@ async def settled(run: Run) -> None:
 
 
 async def test_records_lost_by_an_unclean_election(tmp_path: Path) -> None:
-    source, target = Cluster("source", tmp_path / "source"), Cluster("target", tmp_path / "target", brokers=3)
+    source, target = (
+        EmbeddedCluster("source", tmp_path / "source"),
+        EmbeddedCluster("target", tmp_path / "target", brokers=3),
+    )
     await asyncio.to_thread(start_clusters, source, target)
     try:
         await _play(source, target)
@@ -56,7 +59,7 @@ async def test_records_lost_by_an_unclean_election(tmp_path: Path) -> None:
             await asyncio.to_thread(cluster.stop)
 
 
-async def _play(source: Cluster, target: Cluster) -> None:
+async def _play(source: EmbeddedCluster, target: EmbeddedCluster) -> None:
     again, gone, late = [await prepared(source, target, topic) for topic in ("again", "gone", "late")]
     leader, follower = target.brokers[:2]
     async with late.run() as run:

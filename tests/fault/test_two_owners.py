@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from deploy.local.cluster import Cluster
-from engine.core.events import OwnershipLost, Resumed
+from deploy.local.cluster import EmbeddedCluster
+from engine.core.events.events import OwnershipLost, Resumed
 from tests.harness.compare import assert_identical
 from tests.harness.load import numbered, pour, produce
 from tests.harness.mirror import Mirror
@@ -21,7 +21,7 @@ COUNT = 60_000
 MORE = 200
 
 
-async def filled(pair: tuple[Cluster, Cluster], topic: str) -> tuple[Mirror, str]:
+async def filled(pair: tuple[EmbeddedCluster, EmbeddedCluster], topic: str) -> tuple[Mirror, str]:
     mirror = Mirror(*pair, alias=topic, partition_fetch_bytes=16 * 1024)
     await mirror.open()
     copied = await mirror.topic(topic, PARTITIONS)
@@ -35,7 +35,7 @@ async def more(mirror: Mirror, topic: str) -> None:
         await produce(mirror.source, topic, partition, numbered(MORE))
 
 
-async def test_the_older_of_two_running_copiers_stands_down(pair: tuple[Cluster, Cluster]) -> None:
+async def test_the_older_of_two_running_copiers_stands_down(pair: tuple[EmbeddedCluster, EmbeddedCluster]) -> None:
     mirror, copied = await filled(pair, "newer-wins")
     async with mirror.run(epoch=1, drain=False) as old:
         await old.until(lambda: sum(one.records for one in old.progress().lanes) > COUNT // 10, "a tenth is copied")
@@ -53,7 +53,9 @@ async def test_the_older_of_two_running_copiers_stands_down(pair: tuple[Cluster,
     assert await assert_identical(mirror.source, mirror.target, "newer-wins", copied) == COUNT + PARTITIONS * MORE
 
 
-async def test_a_newer_copier_survives_an_older_one_that_starts_late(pair: tuple[Cluster, Cluster]) -> None:
+async def test_a_newer_copier_survives_an_older_one_that_starts_late(
+    pair: tuple[EmbeddedCluster, EmbeddedCluster],
+) -> None:
     """Kafka fences for whoever came last, not for our epoch: the newer one is fenced, looks, and takes it back."""
     mirror, copied = await filled(pair, "late")
     async with mirror.run(epoch=2) as new:
@@ -69,7 +71,9 @@ async def test_a_newer_copier_survives_an_older_one_that_starts_late(pair: tuple
     assert await assert_identical(mirror.source, mirror.target, "late", copied) == COUNT + 500
 
 
-async def test_a_frozen_copier_thaws_after_its_successor_has_begun(pair: tuple[Cluster, Cluster]) -> None:
+async def test_a_frozen_copier_thaws_after_its_successor_has_begun(
+    pair: tuple[EmbeddedCluster, EmbeddedCluster],
+) -> None:
     mirror, copied = await filled(pair, "thaw")
     async with AsyncExitStack() as stack:
         frozen = await CopierProcess.spawn(mirror)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 
-from policies.acl_sync import Binding, Operation, Pattern, Permission, Resource
+from policies.sync.acl_sync import Binding, Operation, Pattern, Permission, Resource
 from tests.harness.kafka_admin import KafkaAdmin
 
 TOPIC = "table-acls"

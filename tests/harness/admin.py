@@ -17,7 +17,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import for_code
 from aiokafka.protocol.metadata import MetadataRequest
 
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from tests.harness.eventually import until, until_equal
 
 _OWN = 1
@@ -25,7 +25,7 @@ _OWN = 1
 
 
 @asynccontextmanager
-async def admin(cluster: Cluster) -> AsyncIterator[Any]:
+async def admin(cluster: EmbeddedCluster) -> AsyncIterator[Any]:
     """Open an admin client."""
     client = AIOKafkaAdminClient(bootstrap_servers=cluster.bootstrap_servers)
     await client.start()
@@ -36,7 +36,7 @@ async def admin(cluster: Cluster) -> AsyncIterator[Any]:
 
 
 async def create_topics(
-    cluster: Cluster, topics: Mapping[str, int], *, replicas: int = 1, configs: Mapping[str, str] | None = None
+    cluster: EmbeddedCluster, topics: Mapping[str, int], *, replicas: int = 1, configs: Mapping[str, str] | None = None
 ) -> None:
     """Create topics by name and partition count; raises aiokafka's error of the first that fails."""
     await _create(
@@ -45,7 +45,7 @@ async def create_topics(
     )
 
 
-async def _create(cluster: Cluster, new: list[NewTopic]) -> None:
+async def _create(cluster: EmbeddedCluster, new: list[NewTopic]) -> None:
     async with admin(cluster) as client:
         answer = await client.create_topics(new)
         for _, code, message in answer.topic_errors:
@@ -71,7 +71,7 @@ def _about(topics: list[str]) -> MetadataRequest:
     return MetadataRequest(topics, allow_auto_topic_creation=False)
 
 
-async def partition_count(cluster: Cluster, topic: str) -> int:
+async def partition_count(cluster: EmbeddedCluster, topic: str) -> int:
     """Return how many partitions a topic has; 0 where there is none."""
     async with admin(cluster) as client:
         answer = await client._send_request(_about([topic]))
@@ -79,7 +79,7 @@ async def partition_count(cluster: Cluster, topic: str) -> int:
     return len(described["partitions"])
 
 
-async def delete_topic(cluster: Cluster, topic: str) -> None:
+async def delete_topic(cluster: EmbeddedCluster, topic: str) -> None:
     """Delete a topic; somebody else may have made it anew when this returns."""
     before = _folders(cluster, topic)
     async with admin(cluster) as client:
@@ -90,7 +90,7 @@ async def delete_topic(cluster: Cluster, topic: str) -> None:
     await until(lambda: not before & _folders(cluster, topic), f"the brokers have heard that {topic} is deleted")
 
 
-def _folders(cluster: Cluster, topic: str) -> set[tuple[Path, int]]:
+def _folders(cluster: EmbeddedCluster, topic: str) -> set[tuple[Path, int]]:
     """List where brokers that run keep a topic's partitions: path and inode, which a topic made anew has not."""
     found = set()
     for broker in cluster.brokers:
@@ -101,12 +101,12 @@ def _folders(cluster: Cluster, topic: str) -> set[tuple[Path, int]]:
     return found
 
 
-async def create_each(cluster: Cluster, topics: Mapping[str, Mapping[str, str]]) -> None:
+async def create_each(cluster: EmbeddedCluster, topics: Mapping[str, Mapping[str, str]]) -> None:
     """Create topics of one partition, each with configs of its own; raises aiokafka's error of the first that fails."""
     await _create(cluster, [NewTopic(name, 1, 1, topic_configs=dict(configs)) for name, configs in topics.items()])
 
 
-async def own_configs(cluster: Cluster, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+async def own_configs(cluster: EmbeddedCluster, topics: Iterable[str]) -> dict[str, dict[str, str]]:
     """Return what was set for topics alone."""
     return {
         topic: {name: value for name, value, _, source, *_ in entries if source == _OWN}
@@ -114,12 +114,12 @@ async def own_configs(cluster: Cluster, topics: Iterable[str]) -> dict[str, dict
     }
 
 
-async def all_configs(cluster: Cluster, topic: str) -> dict[str, str]:
+async def all_configs(cluster: EmbeddedCluster, topic: str) -> dict[str, str]:
     """Return every config that the broker tells of a topic, with its value in effect."""
     return {name: value or "" for name, value, *_ in (await _described(cluster, [topic]))[topic]}
 
 
-async def _described(cluster: Cluster, topics: Iterable[str]) -> dict[str, list[Any]]:
+async def _described(cluster: EmbeddedCluster, topics: Iterable[str]) -> dict[str, list[Any]]:
     async with admin(cluster) as client:
         answers = await client.describe_configs([ConfigResource(ConfigResourceType.TOPIC, name) for name in topics])
     found: dict[str, list[Any]] = {}
@@ -131,12 +131,12 @@ async def _described(cluster: Cluster, topics: Iterable[str]) -> dict[str, list[
     return found
 
 
-async def set_configs(cluster: Cluster, topic: str, configs: Mapping[str, str]) -> None:
+async def set_configs(cluster: EmbeddedCluster, topic: str, configs: Mapping[str, str]) -> None:
     """Make these the topic's own configs, instead of all it had."""
     await set_each(cluster, {topic: configs})
 
 
-async def set_each(cluster: Cluster, topics: Mapping[str, Mapping[str, str]]) -> None:
+async def set_each(cluster: EmbeddedCluster, topics: Mapping[str, Mapping[str, str]]) -> None:
     """Make these the own configs of topics, instead of all they had; raises aiokafka's error of the first refusal."""
     resources = [ConfigResource(ConfigResourceType.TOPIC, name, dict(configs)) for name, configs in topics.items()]
     async with admin(cluster) as client:
@@ -147,7 +147,7 @@ async def set_each(cluster: Cluster, topics: Mapping[str, Mapping[str, str]]) ->
                 raise for_code(code)(message)
 
 
-async def delete_records(cluster: Cluster, topic: str, before: Mapping[int, int]) -> None:
+async def delete_records(cluster: EmbeddedCluster, topic: str, before: Mapping[int, int]) -> None:
     """Move the log start of partitions up to an offset, as retention would."""
     wanted = {KafkaPartition(topic, number): RecordsToDelete(offset) for number, offset in before.items()}
     async with admin(cluster) as client:

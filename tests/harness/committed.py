@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from engine.clock import now_s, pause
-from engine.errors import BrokerUnreachable, ConnectionLost
-from engine.flow.ports import LATEST
+from engine.base.clock import now_s, pause
+from engine.base.errors import BrokerUnreachable, ConnectionLost
+from engine.flow.ports.ports import LATEST
 from policies.model import LaneName
 from tests.harness.compare import Read, read_topic
 from tests.harness.load import numbered, produce

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from deploy.local.cluster import Cluster
-from engine.clock import now_s
+from deploy.local.cluster import EmbeddedCluster
+from engine.base.clock import now_s
 from tests.harness.load import Sent, produce
 from tests.harness.segments import Batch, batches
 
@@ -18,7 +18,7 @@ _SEGMENT_S, _LOOK_S, _MOST_S = 0.15, 0.05, 10.0
 """`segment.ms` has passed; between two looks; how long the cleaner has, at most, before the next roll adds a record."""
 
 
-async def settle(cluster: Cluster, topic: str, *, keep: int) -> list[Batch]:
+async def settle(cluster: EmbeddedCluster, topic: str, *, keep: int) -> list[Batch]:
     """Roll segments and wait until the cleaner has left at most `keep` records; return what the log then holds.
 
     The cleaner never touches the active segment, so records with keys of their own are appended until it has done.

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from tests.harness.admin import partition_count
 from tests.harness.whole import read_whole
 
@@ -17,7 +17,7 @@ class Read(NamedTuple):
 
 
 async def read_topic(
-    cluster: Cluster, topic: str, *, committed: bool = False, timestamps: bool = True
+    cluster: EmbeddedCluster, topic: str, *, committed: bool = False, timestamps: bool = True
 ) -> dict[int, list[Read]]:
     """Read every partition to its present end, in offset order; raises TimeoutError."""
     numbers = range(await partition_count(cluster, topic))
@@ -31,8 +31,8 @@ async def read_topic(
 
 
 async def assert_identical(
-    source: Cluster,
-    target: Cluster,
+    source: EmbeddedCluster,
+    target: EmbeddedCluster,
     topic: str,
     copied: str,
     *,

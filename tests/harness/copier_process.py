@@ -13,9 +13,9 @@ import sys
 import msgspec
 import uvloop
 
-from engine.core.events import AnyEvent
-from engine.flow.copier import FlowCopier
-from engine.flow.terms import FlowTerms
+from engine.core.events.events import AnyEvent
+from engine.flow.ports.options import FlowOptions
+from engine.flow.replication.copier import FlowCopier
 from engine.kafka.gateway import KafkaCluster
 from policies.model import LaneName, PartitionSet
 from policies.start import Earliest
@@ -38,7 +38,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True):
 
     source: str
     target: str
-    terms: FlowTerms
+    options: FlowOptions
     epoch: int
     lanes: tuple[LaneName, ...]
     kill: Kill | None = None
@@ -99,12 +99,12 @@ async def _tell_on(copier: FlowCopier) -> None:
 
 
 async def _run(order: Order) -> None:
-    clients = cluster_client(order.terms.flow.source, order.source), cluster_client("b", order.target)
+    clients = cluster_client(order.options.flow.source, order.source), cluster_client("b", order.target)
     for client in clients:
         await client.open()
     source, target = (KafkaCluster(client) for client in clients)
-    copier = FlowCopier(order.terms, source, target, lambda _topic: Earliest())
-    flow = order.terms.flow
+    copier = FlowCopier(order.options, source, target, lambda _topic: Earliest())
+    flow = order.options.flow
     copier.assign(PartitionSet(set_id=f"{flow}/000", flow=flow, epoch=order.epoch, lanes=order.lanes))
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from engine.core.progress_sample import FORMAT_VERSION, CopierSample, LaneSample, ProgressSample
-from engine.core.tally import Tally
+from engine.core.reports.latency import LatencyHistogram
+from engine.core.reports.progress_sample import FORMAT_VERSION, CopierSample, LaneSample, ProgressSample
 
 DAY_S, EVERY_S = 86_400, 30
 _HOUR_S = 3600
@@ -120,7 +120,7 @@ def a_day(start_ms: int, seconds: int = DAY_S) -> Iterator[ProgressSample]:
 
 
 def _counted(lanes: tuple[LaneSample, ...], at_s: int) -> CopierSample:
-    appends, copied, fetched = Tally(), Tally(), Tally()
+    appends, copied, fetched = LatencyHistogram(), LatencyHistogram(), LatencyHistogram()
     slow = 6.0 if 15.2 < at_s / _HOUR_S < 16 else 1.0
     for number in range(40):
         appends.add(slow * (3 + 0.4 * number + (60 if number == 39 else 0)))

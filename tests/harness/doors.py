@@ -8,7 +8,7 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from deploy.local.ports import HOST, pick_ports
 
 NAME, PASSWORD, KEY_PASSWORD = "mirror", "open sesame, =please", "of the key"
@@ -44,7 +44,7 @@ class Guarded:
     """A cluster of one broker with a second door: SASL_SSL with both kinds of SCRAM, or SSL for certificates."""
 
     def __init__(self, name: str, folder: Path, authority: Authority, *, scram: bool) -> None:
-        self.cluster = Cluster(name, folder)
+        self.cluster = EmbeddedCluster(name, folder)
         broker = self.cluster.brokers[0].address
         (port,) = pick_ports(1)
         self.address = f"{HOST}:{port}"

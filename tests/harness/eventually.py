@@ -4,7 +4,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from engine.clock import now_s, pause
+from engine.base.clock import now_s, pause
 
 T = TypeVar("T")
 DEADLINE_S = 180.0

@@ -8,8 +8,8 @@ from typing import Any
 
 from aiokafka.errors import KafkaError
 
-from deploy.local.cluster import Cluster
-from engine.core.mm2_records import Checkpoint
+from deploy.local.cluster import EmbeddedCluster
+from engine.core.mm2.mm2_records import Checkpoint
 from tests.harness.admin import admin
 from tests.harness.live import DEADLINE_S, LiveMirror, write_properties
 from tests.harness.places import every_checkpoint, read_places, same_place
@@ -28,7 +28,7 @@ class GroupMirror:
 
     def __init__(
         self,
-        clusters: Mapping[str, Cluster],
+        clusters: Mapping[str, EmbeddedCluster],
         flows: Mapping[str, str],
         settings: Mapping[str, str],
         ray: RayCluster,

@@ -10,7 +10,7 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer, OffsetAndMetadata
 from aiokafka import TopicPartition as KafkaPartition
 
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from deploy.local.tools import QUICK_FLAGS, start_tool
 
 _CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
@@ -19,7 +19,7 @@ _DEADLINE_S = 180.0
 
 
 @asynccontextmanager
-async def joined(cluster: Cluster, group: str, topic: str, **options: Any) -> AsyncIterator[Any]:
+async def joined(cluster: EmbeddedCluster, group: str, topic: str, **options: Any) -> AsyncIterator[Any]:
     """Run a stock aiokafka consumer that is a member of a group until the block ends; it commits when told to."""
     consumer = AIOKafkaConsumer(
         topic,
@@ -39,14 +39,16 @@ async def joined(cluster: Cluster, group: str, topic: str, **options: Any) -> As
         await consumer.stop()
 
 
-async def commit(cluster: Cluster, group: str, topic: str, offsets: Mapping[int, int], metadata: str = "") -> None:
+async def commit(
+    cluster: EmbeddedCluster, group: str, topic: str, offsets: Mapping[int, int], metadata: str = ""
+) -> None:
     """Commit as a member of the group that then leaves cleanly."""
     async with joined(cluster, group, topic) as consumer:
         rows = {KafkaPartition(topic, n): OffsetAndMetadata(offset, metadata) for n, offset in offsets.items()}
         await consumer.commit(rows)
 
 
-async def read_from(cluster: Cluster, group: str, topic: str, count: int) -> list[Any]:
+async def read_from(cluster: EmbeddedCluster, group: str, topic: str, count: int) -> list[Any]:
     """Join, read records from where the group stands until there are that many, commit and leave cleanly."""
     records: list[Any] = []
     async with joined(cluster, group, topic) as consumer, asyncio.timeout(_DEADLINE_S):
@@ -58,7 +60,7 @@ async def read_from(cluster: Cluster, group: str, topic: str, count: int) -> lis
 
 
 @asynccontextmanager
-async def console_consumer(cluster: Cluster, group: str, topic: str, log: Path) -> AsyncIterator[Path]:
+async def console_consumer(cluster: EmbeddedCluster, group: str, topic: str, log: Path) -> AsyncIterator[Path]:
     """Run Kafka's console consumer as a member of a KIP-848 group; give the file that it prints records to."""
     words = ("--bootstrap-server", cluster.bootstrap_servers, "--topic", topic, "--group", group, "--from-beginning")
     properties = (

@@ -12,8 +12,8 @@ from typing import Any
 
 import psutil
 
-from deploy.local.cluster import Cluster
-from engine.clock import pause
+from deploy.local.cluster import EmbeddedCluster
+from engine.base.clock import pause
 from tests.harness.beside import beside
 from tests.harness.compare import assert_identical, read_topic
 from tests.harness.live import DEADLINE_S, LiveMirror, write_properties
@@ -28,7 +28,14 @@ class GrowingMirror:
     """One flow `<alias>->calm` with one topic of many partitions; create the topic before `submit`."""
 
     def __init__(
-        self, source: Cluster, target: Cluster, ray: RayCluster, folder: Path, *, alias: str, partitions: int
+        self,
+        source: EmbeddedCluster,
+        target: EmbeddedCluster,
+        ray: RayCluster,
+        folder: Path,
+        *,
+        alias: str,
+        partitions: int,
     ) -> None:
         self.source, self.target, self.ray = source, target, ray
         self.alias, self.partitions = alias, partitions

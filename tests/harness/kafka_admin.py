@@ -5,7 +5,7 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 
-from policies.acl_sync import Binding, Operation, Pattern, Permission, Resource
+from policies.sync.acl_sync import Binding, Operation, Pattern, Permission, Resource
 
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

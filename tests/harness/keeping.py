@@ -5,15 +5,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Self
 
-from engine.clock import now_s
-from engine.config import read_config
-from engine.core.group_report import GroupsReport
-from engine.core.mm2_records import Checkpoint, decode_checkpoint
-from engine.group_keeper import GroupKeeper
+from engine.base.clock import now_s
+from engine.config.config import read_config
+from engine.config.file.properties import parse_properties
+from engine.config.settings import MirrorConfig
+from engine.core.mm2.mm2_records import Checkpoint, decode_checkpoint
+from engine.core.reports.group_report import GroupsReport
 from engine.kafka.gateway import KafkaCluster
-from engine.kafka.groups import KafkaGroups
-from engine.properties import parse_properties
-from engine.settings import MirrorConfig
+from engine.kafka.groups.groups import KafkaGroups
+from engine.services.group_service import GroupService
 from tests.harness.mirror import Mirror, cluster_client
 
 POLLED = "raymirror.groups.on.commit = false"
@@ -30,7 +30,7 @@ def config_of(mirror: Mirror, *lines: str) -> MirrorConfig:
         f"b.bootstrap.servers = {mirror.target_servers}",
         f"{alias}->b.enabled = true",
         f"groups = {alias}.*",
-        f"offset.storage.partitions = {mirror.terms.positions_partitions}",
+        f"offset.storage.partitions = {mirror.options.positions_partitions}",
         "offset.storage.replication.factor = 1",
         "checkpoints.topic.replication.factor = 1",
         "sync.group.offsets.enabled = true",
@@ -43,10 +43,10 @@ def config_of(mirror: Mirror, *lines: str) -> MirrorConfig:
 
 
 @asynccontextmanager
-async def keeping(mirror: Mirror, *lines: str) -> AsyncIterator[GroupKeeper]:
+async def keeping(mirror: Mirror, *lines: str) -> AsyncIterator[GroupService]:
     """Run the group keeper of a mirror's flow."""
     config = config_of(mirror, *lines)
-    keeper = GroupKeeper(config, config.flows[0])
+    keeper = GroupService(config, config.flows[0])
     task = asyncio.create_task(keeper.run())
     try:
         yield keeper
@@ -70,7 +70,7 @@ async def until(holds: Callable[[], Any], what: Callable[[], object], deadline_s
         await asyncio.sleep(0.05)
 
 
-async def rounds(keeper: GroupKeeper, count: int = 2) -> GroupsReport:
+async def rounds(keeper: GroupService, count: int = 2) -> GroupsReport:
     """Wait for whole rounds that began after this call."""
     seen: set[int] = set()
 

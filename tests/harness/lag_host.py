@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from engine.config import read_config
-from engine.core.event_base import Event
-from engine.jobs.idle_wait import IdleWait
-from engine.jobs.lag_job import run
-from engine.jobs.lag_terms import LagTerms
-from engine.jobs.storage import Storage
-from engine.properties import parse_properties
+from engine.config.config import read_config
+from engine.config.file.properties import parse_properties
+from engine.config.storage import Storage
+from engine.core.events.event_base import Event
+from engine.jobs.history.options import LagOptions
+from engine.jobs.lag.job import run
+from engine.jobs.runtime.idle_wait import IdleWait
 from policies.model import FlowName
 from tests.harness.spark import local_spark
 
@@ -45,7 +45,7 @@ def lag_host(
 
 def main(source: str, target: str, servers: str, folder: str, window_s: str, master: str) -> None:
     """Run until somebody kills us."""
-    terms = LagTerms(flow=FlowName(source, target), window_s=float(window_s), watermark_s=600, every_s=1, rest_s=3)
+    options = LagOptions(flow=FlowName(source, target), window_s=float(window_s), watermark_s=600, every_s=1, rest_s=3)
     text = f"clusters = {source}, {target}\nbootstrap.servers = {servers}\n{source}->{target}.enabled = true\n"
     config = read_config(parse_properties(text + "offset.storage.replication.factor = 1\n", "mm2.properties"))
     place = Path(folder)
@@ -57,7 +57,7 @@ def main(source: str, target: str, servers: str, folder: str, window_s: str, mas
     scratch = place / f"spark-{time.time_ns()}"
     scratch.mkdir(parents=True)
     with local_spark(scratch, master=master) as spark:
-        run(spark, terms, config, Storage.of_folder(place), threading.Event(), tell, IdleWait())
+        run(spark, options, config, Storage.of_folder(place), threading.Event(), tell, IdleWait())
 
 
 if __name__ == "__main__":

@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from deploy.local.cluster import Cluster
-from engine.core.progress_sample import decode_sample, lag_topic, progress_topic
-from engine.jobs.history import History
+from deploy.local.cluster import EmbeddedCluster
+from engine.core.reports.progress_sample import decode_sample, lag_topic, progress_topic
+from engine.jobs.history.windows import History
 from policies.model import FlowName
 from tests.harness.admin import admin
 from tests.harness.compare import read_topic
@@ -27,7 +27,7 @@ def windows_of(uri: str) -> Windows:
     return found
 
 
-async def expected(cluster: Cluster, flow: FlowName, window_ms: int) -> Windows:
+async def expected(cluster: EmbeddedCluster, flow: FlowName, window_ms: int) -> Windows:
     """Count the samples that the topic holds by their windows."""
     found: Windows = {}
     for records in (await read_topic(cluster, progress_topic(flow.source))).values():
@@ -45,7 +45,7 @@ def before(windows: Windows, end_ms: int) -> Windows:
     return {key: samples for key, samples in windows.items() if key[3] < end_ms}
 
 
-async def newest_values(cluster: Cluster, source: str) -> dict[tuple[str, int], Mapping[str, Any]]:
+async def newest_values(cluster: EmbeddedCluster, source: str) -> dict[tuple[str, int], Mapping[str, Any]]:
     """Read the last value of each lane from the lag topic of a source; none where it has not been made yet."""
     found: dict[tuple[str, int], Mapping[str, Any]] = {}
     async with admin(cluster) as client:  # to ask for a topic by its name would make it, and not as it should be

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from tests.harness.shell import ROOT
 
 DEADLINE_S = 300.0
@@ -19,7 +19,10 @@ _POLL_S = 0.05
 
 
 def write_properties(
-    path: Path, clusters: Mapping[str, Cluster], flows: Mapping[str, str], settings: Mapping[str, str] | None = None
+    path: Path,
+    clusters: Mapping[str, EmbeddedCluster],
+    flows: Mapping[str, str],
+    settings: Mapping[str, str] | None = None,
 ) -> Path:
     """Write an `mm2.properties`: clusters by alias, flows ("a->b") with their topics, further settings that win."""
     text = {"clusters": ", ".join(clusters)}

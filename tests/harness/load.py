@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from aiokafka import AIOKafkaProducer
 
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 
 _TOOL = "org.apache.kafka.tools.ProducerPerformance"
 
@@ -33,7 +33,7 @@ def numbered(count: int, *, first: int = 0, size_bytes: int = 0, keys: int = 0) 
 
 
 @asynccontextmanager
-async def producer(cluster: Cluster, **options: Any) -> AsyncIterator[Any]:
+async def producer(cluster: EmbeddedCluster, **options: Any) -> AsyncIterator[Any]:
     """Open aiokafka's producer; it lingers a little, so that batches hold more than one record."""
     client = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, **{"linger_ms": 5, **options})
     await client.start()
@@ -59,13 +59,17 @@ async def append(client: Any, topic: str, partition: int, records: Iterable[Sent
     await asyncio.gather(*waiting)
 
 
-async def produce(cluster: Cluster, topic: str, partition: int, records: Iterable[Sent], **options: Any) -> None:
+async def produce(
+    cluster: EmbeddedCluster, topic: str, partition: int, records: Iterable[Sent], **options: Any
+) -> None:
     """Append records through a producer of their own."""
     async with producer(cluster, **options) as client:
         await append(client, topic, partition, records)
 
 
-async def produce_batch(cluster: Cluster, topic: str, partition: int, records: Iterable[Sent], **options: Any) -> int:
+async def produce_batch(
+    cluster: EmbeddedCluster, topic: str, partition: int, records: Iterable[Sent], **options: Any
+) -> int:
     """Append records as exactly one batch; return its base offset."""
     options.setdefault("max_batch_size", 64 * 1024 * 1024)
     async with producer(cluster, **options) as client:
@@ -78,7 +82,13 @@ async def produce_batch(cluster: Cluster, topic: str, partition: int, records: I
 
 
 async def pour(
-    cluster: Cluster, topic: str, count: int, *, size_bytes: int = 100, codec: str = "lz4", batch_bytes: int = 65536
+    cluster: EmbeddedCluster,
+    topic: str,
+    count: int,
+    *,
+    size_bytes: int = 100,
+    codec: str = "lz4",
+    batch_bytes: int = 65536,
 ) -> None:
     """Append many records of random letters, spread over all partitions, by Kafka's own tool."""
     properties = (

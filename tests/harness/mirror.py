@@ -5,17 +5,17 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
-from deploy.local.cluster import Cluster
-from engine.clock import now_s
-from engine.core.events import AnyEvent
-from engine.core.map_blocks import map_topic
-from engine.core.progress import FlowProgress, LaneProgress
-from engine.errors import BrokerUnreachable, ConnectionLost
-from engine.flow.copier import FlowCopier
-from engine.flow.terms import FlowTerms
-from engine.kafka.cluster import ClusterClient
+from deploy.local.cluster import EmbeddedCluster
+from engine.base.clock import now_s
+from engine.base.errors import BrokerUnreachable, ConnectionLost
+from engine.config.security import HandshakeOptions
+from engine.core.events.events import AnyEvent
+from engine.core.offset_map.map_blocks import map_topic
+from engine.core.reports.progress import FlowProgress, LaneProgress
+from engine.flow.ports.options import FlowOptions
+from engine.flow.replication.copier import FlowCopier
+from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.gateway import KafkaCluster
-from engine.kafka.security import HandshakeOptions
 from policies.model import FlowName, LaneName, PartitionSet, TopicPartition
 from policies.start import Earliest, Start
 from tests.harness.admin import create_topics
@@ -111,16 +111,16 @@ class Mirror:
 
     def __init__(
         self,
-        source: Cluster,
-        target: Cluster,
+        source: EmbeddedCluster,
+        target: EmbeddedCluster,
         alias: str,
         *,
         start: Callable[[str], Start] = lambda _topic: Earliest(),
-        **terms: Any,
+        **options: Any,
     ) -> None:
         self.source, self.target = source, target
         self.flow = FlowName(alias, "b")
-        self.positions_topic = terms.pop("positions_topic", f"mm2-offsets.{alias}.internal")
+        self.positions_topic = options.pop("positions_topic", f"mm2-offsets.{alias}.internal")
         self.map_topic = map_topic(alias)
         self.start = start
         self.epoch = 0
@@ -130,14 +130,14 @@ class Mirror:
         self.target_port: type[KafkaCluster] = KafkaCluster
         self.source_client: Callable[[str, str], ClusterClient] = cluster_client
         quick = {"held_after_s": 0.2, "refused_retry_s": 0.2, "takeover_wait_s": 1.0, "positions_partitions": 2}
-        self.terms = FlowTerms(
-            flow=self.flow, deployment_id="test", positions_topic=self.positions_topic, **{**quick, **terms}
+        self.options = FlowOptions(
+            flow=self.flow, deployment_id="test", positions_topic=self.positions_topic, **{**quick, **options}
         )
 
     async def open(self) -> None:
         """Create the positions topic and the map topic."""
         replicas = min(3, len(self.target.brokers))
-        partitions = dict.fromkeys((self.positions_topic, self.map_topic), self.terms.positions_partitions)
+        partitions = dict.fromkeys((self.positions_topic, self.map_topic), self.options.positions_partitions)
         await create_topics(self.target, partitions, replicas=replicas, configs={"cleanup.policy": "compact"})
 
     def copied(self, topic: str) -> str:
@@ -195,7 +195,7 @@ class Mirror:
         for client in clients:
             await client.open()
         source, target = KafkaCluster(clients[0]), self.target_port(clients[1])
-        copier = FlowCopier(self.terms, source, target, self.start)
+        copier = FlowCopier(self.options, source, target, self.start)
         copier.assign(PartitionSet(set_id=f"{self.flow}/000", flow=self.flow, epoch=self.epoch, lanes=self.lanes))
         run = Run(copier, source)
         run.task = asyncio.create_task(copier.run())

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from engine.kafka.cluster import ClusterClient
-from engine.kafka.connection import Connection
-from engine.kafka.security import HandshakeOptions
+from engine.config.security import HandshakeOptions
+from engine.kafka.client.cluster import ClusterClient
+from engine.kafka.client.connection import Connection
 
 FETCH, METADATA = 1, 3
 

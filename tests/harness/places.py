@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from deploy.local.cluster import Cluster
-from engine.core.mm2_records import Checkpoint, decode_checkpoint
+from deploy.local.cluster import EmbeddedCluster
+from engine.core.mm2.mm2_records import Checkpoint, decode_checkpoint
 from tests.harness.admin import partition_count
 from tests.harness.whole import read_whole
 
@@ -15,7 +15,7 @@ class Place(NamedTuple):
     record: tuple[bytes | None, bytes | None, int]
 
 
-async def read_places(cluster: Cluster, topic: str) -> dict[int, list[Place]]:
+async def read_places(cluster: EmbeddedCluster, topic: str) -> dict[int, list[Place]]:
     """Read every committed record of a topic, in offset order; nothing where there is no topic. Raises TimeoutError."""
     numbers = range(await partition_count(cluster, topic))
     found: dict[int, list[Place]] = {number: [] for number in numbers}
@@ -37,7 +37,7 @@ def same_place(source: list[Place], source_offset: int, target: list[Place], tar
     return (here and here.record) == (there and there.record)
 
 
-async def every_checkpoint(cluster: Cluster, topic: str, group: str | None = None) -> list[Checkpoint]:
+async def every_checkpoint(cluster: EmbeddedCluster, topic: str, group: str | None = None) -> list[Checkpoint]:
     """Read all checkpoints that were ever written (of one group), older ones too, in the order of the log."""
     if not await partition_count(cluster, topic):
         return []

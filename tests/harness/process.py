@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
-from engine.core.events import AnyEvent
+from engine.core.events.events import AnyEvent
 from tests.harness.copier_process import Kill, Order, Told
 from tests.harness.mirror import Mirror
 
@@ -33,7 +33,7 @@ class CopierProcess:
         order = Order(
             source=mirror.source_servers,
             target=mirror.target_servers,
-            terms=mirror.terms,
+            options=mirror.options,
             epoch=mirror.epoch,
             lanes=mirror.lanes,
             kill=kill,

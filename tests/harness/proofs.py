@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import asdict
 
-from engine.config import load_config
-from engine.jobs.proof_terms import LaneReport, ProofReport, ProofTerms
-from engine.jobs.storage import Storage
+from engine.config.config import load_config
+from engine.config.storage import Storage
+from engine.jobs.proof.model import LaneReport, ProofOptions, ProofReport
 from tests.harness.mirror import Mirror
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def write_config(mirror: Mirror, folder: Path) -> Path:
         f"{flow.source}.bootstrap.servers = {mirror.source_servers}\n"
         f"{flow.target}.bootstrap.servers = {mirror.target_servers}\n"
         f"{flow}.enabled = true\n{flow}.emit.offset-syncs.enabled = false\n"
-        f"offset.storage.partitions = {mirror.terms.positions_partitions}\n"
+        f"offset.storage.partitions = {mirror.options.positions_partitions}\n"
     )
     return path
 
@@ -35,22 +35,22 @@ async def prove(spark: "SparkSession", mirror: Mirror, folder: Path, *topics: st
 
     It is proven in this process too, with a memory of its own: the report and what is kept must be the same.
     """
-    from engine.jobs import proof
+    from engine.jobs.proof import on_spark as proof
 
-    terms = ProofTerms(flow=mirror.flow, topics=topics, again=again, range_records=16, task_records=200)
+    options = ProofOptions(flow=mirror.flow, topics=topics, again=again, range_records=16, task_records=200)
     config, storage = load_config(write_config(mirror, folder)), Storage.of_folder(folder / "storage")
-    report = await asyncio.to_thread(proof.run, spark, terms, config, storage)
-    here = await asyncio.to_thread(_prove_here, mirror, folder, terms)
+    report = await asyncio.to_thread(proof.run, spark, options, config, storage)
+    here = await asyncio.to_thread(_prove_here, mirror, folder, options)
     assert said(here) == said(report)
     assert (here.where, report.where) == ("process", "spark")
     return report
 
 
-def _prove_here(mirror: Mirror, folder: Path, terms: ProofTerms) -> ProofReport:
-    from engine.jobs.proof_here import LocalProof
+def _prove_here(mirror: Mirror, folder: Path, options: ProofOptions) -> ProofReport:
+    from engine.jobs.proof.here import LocalProof
 
     config, storage = load_config(write_config(mirror, folder)), Storage.of_folder(folder / "storage-here")
-    return LocalProof(terms, config, storage).run()
+    return LocalProof(options, config, storage).run()
 
 
 def said(report: ProofReport) -> dict[str, Any]:

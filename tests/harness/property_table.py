@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 from aiokafka.errors import KafkaError, UnknownTopicOrPartitionError
 
-from deploy.local.cluster import Cluster
-from engine.clock import now_s
-from engine.config import load_config
-from engine.config_keeper import config_sync
-from engine.flow.config_sync import ConfigSync, Scope
-from engine.settings import MirrorConfig
-from policies.acl_sync import Binding, Pattern, Resource
+from deploy.local.cluster import EmbeddedCluster
+from engine.base.clock import now_s
+from engine.config.config import load_config
+from engine.config.settings import MirrorConfig
+from engine.flow.config_sync.sync import ConfigSync, Scope
+from engine.services.config_service import config_sync
+from policies.sync.acl_sync import Binding, Pattern, Resource
 from tests.harness.acl_table import TOPIC, Column, driven
 from tests.harness.admin import all_configs, create_each, own_configs, set_configs, set_each
 from tests.harness.eventually import until_equal
@@ -74,7 +74,7 @@ Outcomes = dict[tuple[str, Case], str]
 """By config and case, in words."""
 
 
-async def drives(cluster: Cluster, scratch: str) -> list[Drive]:
+async def drives(cluster: EmbeddedCluster, scratch: str) -> list[Drive]:
     """List every config that the broker tells of a topic, with a value for it that it takes."""
     found = []
     for name, default in sorted((await all_configs(cluster, scratch)).items()):
@@ -87,7 +87,7 @@ async def drives(cluster: Cluster, scratch: str) -> list[Drive]:
     return found
 
 
-async def _takes(cluster: Cluster, topic: str, configs: Mapping[str, str]) -> bool:
+async def _takes(cluster: EmbeddedCluster, topic: str, configs: Mapping[str, str]) -> bool:
     try:
         await set_configs(cluster, topic, configs)
     except KafkaError:
@@ -113,7 +113,9 @@ def _candidates(default: str) -> Iterator[str]:
 class Table:
     """The stage of the table: topics on the source, copies under every alias on the target."""
 
-    def __init__(self, source: Cluster, target: Cluster, admins: tuple[KafkaAdmin, KafkaAdmin], folder: Path) -> None:
+    def __init__(
+        self, source: EmbeddedCluster, target: EmbeddedCluster, admins: tuple[KafkaAdmin, KafkaAdmin], folder: Path
+    ) -> None:
         self._source, self._target = source, target
         self._admin, self._target_admin = admins
         self._folder = folder

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from actors.connect import UNMINDED
+from actors.ray.connect import UNMINDED
 from deploy.local.java import find_java
 from deploy.local.ports import HOST, pick_ports
 from tests.harness.ray_jobs import Jobs

@@ -10,19 +10,20 @@ from typing import Any, TypeVar
 
 import pytest
 
-from actors.cli import failover, pause
+from actors.cli.failover import failover
 from actors.cli.main import build_parser
-from actors.events import Outcome
-from actors.session import MirrorPlace
-from actors.states import Command, Desired
-from actors.status import FlowStatus, MirrorStatus
-from deploy.local.cluster import Cluster
-from engine.clock import now_s, wall_ms
-from engine.config import load_config
-from engine.core.progress import LaneProgress
-from engine.errors import ConnectionLost
-from engine.flow.discovery import Discovery
-from engine.runner import Copier, TopicKeeper
+from actors.cli.running import pause
+from actors.local.session import MirrorPlace
+from actors.model.events import FailoverOutcome
+from actors.model.states import Command, Desired
+from actors.model.status import FlowStatus, MirrorStatus
+from deploy.local.cluster import EmbeddedCluster
+from engine.base.clock import now_s, wall_ms
+from engine.base.errors import ConnectionLost
+from engine.config.config import load_config
+from engine.core.reports.progress import LaneProgress
+from engine.flow.ports.discovery import Discovery
+from engine.services.runner import Copier, TopicService
 from policies.model import PartitionSet
 
 T = TypeVar("T")
@@ -34,7 +35,12 @@ class Rayless:
     """One flow `ALIAS->there`: its configuration, its copier, and commands given to it."""
 
     def __init__(
-        self, folder: Path, alias: str, source: Cluster, target: Cluster, settings: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        alias: str,
+        source: EmbeddedCluster,
+        target: EmbeddedCluster,
+        settings: Mapping[str, str] | None = None,
     ) -> None:
         self.flow, self.path = f"{alias}->there", folder / "mm2.properties"
         wanted = {
@@ -54,7 +60,7 @@ class Rayless:
         self._flow = next(flow for flow in self.config.flows if str(flow.name) == self.flow)
         self._loop = asyncio.get_running_loop()
         self._copier: Copier | None = None
-        self.outcomes: list[Outcome] = []
+        self.outcomes: list[FailoverOutcome] = []
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator["Rayless"]:
@@ -75,7 +81,7 @@ class Rayless:
             await asyncio.wait([task])
 
     async def _discover(self) -> Discovery:
-        keeper = TopicKeeper(self.config, self._flow)
+        keeper = TopicService(self.config, self._flow)
         try:
             await keeper.open()
             async with asyncio.timeout(DEADLINE_S):
@@ -126,7 +132,7 @@ class Rayless:
 
 
 class Handle:
-    """What a command has of a mirror (`actors.mirror.Mirror`), in the thread of the command."""
+    """What a command has of a mirror (`actors.ray.mirror.Mirror`), in the thread of the command."""
 
     def __init__(self, world: Rayless) -> None:
         self._world = world
@@ -178,5 +184,5 @@ class Handle:
         self._world.call(do())
         return self.status()
 
-    def fail_over(self, _flow: str, outcome: Outcome) -> None:
+    def fail_over(self, _flow: str, outcome: FailoverOutcome) -> None:
         self._world.outcomes.append(outcome)

@@ -9,7 +9,7 @@ import sys
 
 from aiokafka import AIOKafkaConsumer
 
-from engine.clock import now_s
+from engine.base.clock import now_s
 
 _COMMIT_S = 0.3
 

@@ -3,7 +3,7 @@
 import re
 from typing import NamedTuple
 
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 
 # ProducerAppendInfo.checkProducerEpoch: InvalidProducerEpochException, error 47 on the wire.
 _FENCED = re.compile(
@@ -21,7 +21,7 @@ class Refusal(NamedTuple):
     last_epoch: int
 
 
-def fenced_appends(cluster: Cluster, *topics: str) -> list[Refusal]:
+def fenced_appends(cluster: EmbeddedCluster, *topics: str) -> list[Refusal]:
     """List the appends to some topics that brokers of a cluster refused for their producer's epoch, in order."""
     found = [one for log in cluster.log_files for one in _FENCED.findall(log.read_text())]
     return [

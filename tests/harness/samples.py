@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from engine.core.progress_sample import FORMAT_VERSION, CopierSample, LaneSample, ProgressSample, encode_sample
-from engine.core.tally import BOUNDS_MS
+from engine.core.reports.latency import BOUNDS_MS
+from engine.core.reports.progress_sample import FORMAT_VERSION, CopierSample, LaneSample, ProgressSample, encode_sample
 
 BUCKETS = len(BOUNDS_MS) + 1
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from deploy.local.ports import HOST, pick_ports
 
 NAME, PASSWORD = "mirror", 'sesame "open"'
@@ -19,7 +19,7 @@ class SecuredCluster:
 
     def __init__(self, name: str, folder: Path) -> None:
         folder.mkdir(parents=True)
-        self.cluster = Cluster(name, folder / "cluster")
+        self.cluster = EmbeddedCluster(name, folder / "cluster")
         self._authority, self._chain = _certificates(folder)
         address = self.cluster.brokers[0].address
         (port,) = pick_ports(1)

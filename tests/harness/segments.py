@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _LENGTH_FROM = 12
@@ -47,7 +47,7 @@ class Batch(NamedTuple):
         return 0 < self.record_count < self.last_offset_delta + 1
 
 
-def batches(cluster: Cluster, topic: str, partition: int = 0, *, broker: int = 0) -> list[Batch]:
+def batches(cluster: EmbeddedCluster, topic: str, partition: int = 0, *, broker: int = 0) -> list[Batch]:
     """Read every batch header of a partition from a broker's segment files, in offset order."""
     folder = cluster.brokers[broker].data_folder / f"{topic}-{partition}"
     while True:

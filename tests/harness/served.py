@@ -4,7 +4,7 @@ import json
 import re
 
 from deploy.local.broker import Broker
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 
 LOG_REQUESTS = {"kafka.request.logger": "DEBUG"}
 """Log levels of a cluster whose brokers log each request that they answer."""
@@ -12,7 +12,7 @@ _FETCH = 1
 _LINE = re.compile(rb"Completed request:(\{.*\}) \(kafka\.request\.logger\)$")
 
 
-def fetched_bytes(cluster: Cluster, client_id: str) -> dict[int, int]:
+def fetched_bytes(cluster: EmbeddedCluster, client_id: str) -> dict[int, int]:
     """Return the bytes of record sets that each broker has answered this client's fetches with so far."""
     return {broker.node_id: _fetched_bytes(broker, client_id) for broker in cluster.brokers}
 

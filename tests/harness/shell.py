@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 
 ROOT = Path(__file__).parents[2]
 DEADLINE_S = 180.0
@@ -82,7 +82,11 @@ def copied(records: int) -> Callable[[dict[str, Any]], bool]:
 
 
 def write_config(
-    folder: Path, source: Cluster, target: Cluster, topics: str, settings: Mapping[str, str] | None = None
+    folder: Path,
+    source: EmbeddedCluster,
+    target: EmbeddedCluster,
+    topics: str,
+    settings: Mapping[str, str] | None = None,
 ) -> Path:
     """Write an `mm2.properties` of one flow, source->target, with further settings."""
     path = folder / "mm2.properties"

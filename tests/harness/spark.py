@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from deploy.local.jars import spark_jar_paths
 from deploy.local.java import find_spark_java
-from engine.jobs import local
-from engine.jobs.session import zip_code
+from engine.jobs.runtime import local
+from engine.jobs.runtime.session import zip_code
 
 
 @contextmanager

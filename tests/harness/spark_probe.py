@@ -9,11 +9,11 @@ import sys
 
 import msgspec
 
-from actors.connect import attach
-from actors.mirror import MirrorLost, join
-from actors.session import MirrorPlace
-from engine.jobs.probe import ProbeReport, ProbeTerms
-from engine.jobs.runner import ENDED
+from actors.local.session import MirrorPlace
+from actors.ray.connect import attach
+from actors.ray.mirror import MirrorLost, join
+from engine.jobs.runtime.probe import ProbeOptions, ProbeReport
+from engine.jobs.runtime.runner import ENDED
 from tests.harness.eventually import wait_until
 
 DEADLINE_S = 600.0
@@ -24,8 +24,8 @@ def main() -> None:
     address = os.environ["RAY_ADDRESS"]
     connection = attach(address, local=False)
     mirror = join(connection, MirrorPlace(address=address))
-    terms = ProbeTerms(tasks=int(sys.argv[1]), task_s=float(sys.argv[2]))
-    job_id = mirror.submit_job("probe", msgspec.msgpack.encode(terms))
+    options = ProbeOptions(tasks=int(sys.argv[1]), task_s=float(sys.argv[2]))
+    job_id = mirror.submit_job("probe", msgspec.msgpack.encode(options))
 
     def ended() -> bool:
         try:

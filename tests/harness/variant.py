@@ -11,16 +11,16 @@ from pathlib import Path
 
 PACKAGES = ("actors", "engine", "policies", "deploy")
 FORMATS = (
-    "engine/core/position.py",
-    "engine/core/map_blocks.py",
-    "engine/state.py",
-    "engine/event_records.py",
+    "engine/core/position/position.py",
+    "engine/core/offset_map/map_blocks.py",
+    "engine/state/state.py",
+    "engine/state/event_records.py",
 )
 """Every module that has a version of its own."""
 _VERSION = re.compile(r"^FORMAT_VERSION = (\d+)$", re.MULTILINE)
 
 _MORE = {
-    "engine/core/position.py": """
+    "engine/core/position/position.py": """
 
 def _with_more(encode):  # type: ignore[no-untyped-def]
     return lambda position: encode(position)[:-1] + b',"of_a_later_release":"0:1,7:9"}'
@@ -28,7 +28,7 @@ def _with_more(encode):  # type: ignore[no-untyped-def]
 
 encode_value = _with_more(encode_value)
 """,
-    "engine/state.py": """
+    "engine/state/state.py": """
 
 def _with_more(encode):  # type: ignore[no-untyped-def]
     def more(self, key, value):  # type: ignore[no-untyped-def]
@@ -40,7 +40,7 @@ def _with_more(encode):  # type: ignore[no-untyped-def]
 
 StateCodec._value = _with_more(StateCodec._value)
 """,
-    "engine/event_records.py": """
+    "engine/state/event_records.py": """
 
 def _with_more(encode):  # type: ignore[no-untyped-def]
     def more(self, event, at_ms):  # type: ignore[no-untyped-def]
@@ -52,7 +52,7 @@ def _with_more(encode):  # type: ignore[no-untyped-def]
 
 EventCodec.encode = _with_more(EventCodec.encode)
 """,
-    "engine/core/map_blocks.py": """
+    "engine/core/offset_map/map_blocks.py": """
 
 def _with_more(encode):  # type: ignore[no-untyped-def]
     return lambda value: encode(value) + b"of a later release"

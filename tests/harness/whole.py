@@ -7,13 +7,15 @@ from typing import Any
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as KafkaPartition
 
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 
 _DEADLINE_S = 300.0
 _FETCH_BYTES = 8 * 1024 * 1024
 
 
-async def read_whole(cluster: Cluster, topic: str, numbers: Sequence[int], *, committed: bool) -> AsyncIterator[Any]:
+async def read_whole(
+    cluster: EmbeddedCluster, topic: str, numbers: Sequence[int], *, committed: bool
+) -> AsyncIterator[Any]:
     """Read partitions to their present end at least; give each record as aiokafka has it. Raises TimeoutError.
 
     By its default a consumer would go to the end, and a `seek_to_beginning` may meet that answer on its way.

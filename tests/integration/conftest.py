@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from tests.conftest import Pair
 from tests.harness.mirror import Mirror
 from tests.harness.ray_cluster import RayCluster, ray_cluster
@@ -28,7 +28,7 @@ def shared_ray(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayCluster]
 
 
 @pytest.fixture(scope="session")
-def guarded_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def guarded_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
     """A cluster on which everything is allowed, but for what a test denies for as long as it runs. Shared: use names
     of your own, for what you deny too.
     """
@@ -38,7 +38,7 @@ def guarded_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluste
         "allow.everyone.if.no.acl.found": "true",
     }
     everything = ("--operation", "All", "--cluster", "--topic", "*", "--group", "*", "--transactional-id", "*")
-    with Cluster("guarded", tmp_path_factory.mktemp("guarded"), overrides=overrides) as cluster:
+    with EmbeddedCluster("guarded", tmp_path_factory.mktemp("guarded"), overrides=overrides) as cluster:
         words = ("--add", "--allow-principal", "User:ANONYMOUS", *everything)
         cluster.tool("org.apache.kafka.tools.AclCommand", "--bootstrap-server", cluster.bootstrap_servers, *words)
         yield cluster

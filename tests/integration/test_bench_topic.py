@@ -8,7 +8,7 @@ import pytest
 from aiokafka.consumer.fetcher import Fetcher
 
 from bench.lag.topic import read_topic
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from tests.harness.admin import create_topics
 from tests.harness.load import numbered, produce
 
@@ -18,7 +18,7 @@ TOPIC = "read-whole-by-a-bench"
 
 
 async def test_a_late_answer_takes_no_reader_to_the_end(
-    source_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    source_cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await create_topics(source_cluster, {TOPIC: 1})
     await produce(source_cluster, TOPIC, 0, numbered(10))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from actors.demo.topics import topic_names
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from tests.harness.admin import create_topics
 
 pytestmark = pytest.mark.integration
@@ -27,7 +27,7 @@ def ask(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, timeout=180, check=False)
 
 
-def write(folder: Path, clusters: dict[str, Cluster], *lines: str) -> str:
+def write(folder: Path, clusters: dict[str, EmbeddedCluster], *lines: str) -> str:
     path = folder / "mm2.properties"
     addresses = [f"{alias}.bootstrap.servers = {cluster.bootstrap_servers}" for alias, cluster in clusters.items()]
     settings = [f"clusters = {', '.join(clusters)}", *addresses, "replication.factor = 1"]
@@ -43,12 +43,12 @@ def refusal(done: subprocess.CompletedProcess[str]) -> str:
     return lines[0]
 
 
-def names(cluster: Cluster) -> set[str]:
+def names(cluster: EmbeddedCluster) -> set[str]:
     return asyncio.run(topic_names(cluster.bootstrap_servers))
 
 
 def test_it_tells_what_would_be_copied_and_changes_nothing(
-    source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
     asyncio.run(create_topics(source_cluster, {"checked-a": 3, "checked-b": 1}))
     before = names(target_cluster)
@@ -67,7 +67,9 @@ def test_it_tells_what_would_be_copied_and_changes_nothing(
     assert names(target_cluster) == before
 
 
-def test_more_replicas_than_brokers(source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path) -> None:
+def test_more_replicas_than_brokers(
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
     asyncio.run(create_topics(source_cluster, {"replicas-a": 1}))
     before = names(target_cluster)
     lines = ("one->two.enabled = true", "one->two.topics = replicas-a", "one->two.replication.factor = 2")
@@ -79,7 +81,7 @@ def test_more_replicas_than_brokers(source_cluster: Cluster, target_cluster: Clu
 
 
 def test_patterns_of_two_flows_that_meet_in_one_target_topic(
-    source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
     for cluster in (source_cluster, target_cluster):
         asyncio.run(create_topics(cluster, {"meeting-a": 1}))
@@ -95,13 +97,13 @@ def test_patterns_of_two_flows_that_meet_in_one_target_topic(
 
 
 @pytest.fixture
-def strict_cluster(tmp_path: Path) -> Iterator[Cluster]:
+def strict_cluster(tmp_path: Path) -> Iterator[EmbeddedCluster]:
     """A cluster on which nobody may create a topic."""
     overrides = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "allow.everyone.if.no.acl.found": "true",
     }
-    with Cluster("strict", tmp_path / "strict", overrides=overrides) as cluster:
+    with EmbeddedCluster("strict", tmp_path / "strict", overrides=overrides) as cluster:
         for who, operation in (("--allow-principal", "All"), ("--deny-principal", "Create")):
             cluster.tool(
                 "org.apache.kafka.tools.AclCommand",
@@ -112,7 +114,7 @@ def strict_cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 def test_a_target_that_does_not_let_us_create_topics(
-    source_cluster: Cluster, strict_cluster: Cluster, tmp_path: Path
+    source_cluster: EmbeddedCluster, strict_cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
     asyncio.run(create_topics(source_cluster, {"denied-a": 1}))
     clusters = {"one": source_cluster, "two": strict_cluster}

@@ -9,23 +9,23 @@ from pathlib import Path
 import pytest
 
 from actors.demo.topics import topic_names
-from deploy.local.cluster import Cluster, start_clusters
-from engine.config import read_config
-from engine.config_keeper import config_sync
-from engine.core.events import TopicFailed
-from engine.core.same_cluster import ClusterFacts, Sameness, judge
-from engine.errors import SameCluster
-from engine.failover import Failover
-from engine.flow.last_known import LastKnown
-from engine.kafka.cluster import ClusterClient
-from engine.kafka.log_dirs import room, sizes
-from engine.kafka.sameness import facts_of
-from engine.kafka.security import HandshakeOptions
-from engine.properties import parse_properties
-from engine.runner import TopicKeeper
-from engine.settings import FlowConfig, MirrorConfig
-from engine.target_view import TargetView
-from engine.translate import GroupDesk
+from deploy.local.cluster import EmbeddedCluster, start_clusters
+from engine.base.errors import SameCluster
+from engine.config.config import read_config
+from engine.config.file.properties import parse_properties
+from engine.config.security import HandshakeOptions
+from engine.config.settings import FlowConfig, MirrorConfig
+from engine.core.events.events import TopicFailed
+from engine.core.identity.same_cluster import ClusterFacts, Sameness, judge
+from engine.flow.topic_logs.last_known import LastKnown
+from engine.kafka.admin.log_dirs import room, sizes
+from engine.kafka.admin.sameness import facts_of
+from engine.kafka.client.cluster import ClusterClient
+from engine.services.config_service import config_sync
+from engine.services.failover import Failover
+from engine.services.runner import TopicService
+from engine.services.target_view import TargetView
+from engine.services.translate import GroupTranslator
 from policies.model import TopicPartition
 from tests.harness.admin import create_topics, delete_topic
 from tests.harness.load import numbered, produce
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.integration
 IDENTITY = "replication.policy.class = IdentityReplicationPolicy"
 
 
-def text(clusters: dict[str, Cluster], *lines: str) -> str:
+def text(clusters: dict[str, EmbeddedCluster], *lines: str) -> str:
     addresses = [f"{alias}.bootstrap.servers = {cluster.bootstrap_servers}" for alias, cluster in clusters.items()]
     replicas = [
         f"{what}replication.factor = 1"
@@ -45,17 +45,17 @@ def text(clusters: dict[str, Cluster], *lines: str) -> str:
     return "\n".join([f"clusters = {', '.join(clusters)}", *addresses, *replicas, *lines, ""])
 
 
-def write(folder: Path, clusters: dict[str, Cluster], *lines: str) -> str:
+def write(folder: Path, clusters: dict[str, EmbeddedCluster], *lines: str) -> str:
     path = folder / "mm2.properties"
     path.write_text(text(clusters, *lines))
     return str(path)
 
 
-def names(cluster: Cluster) -> set[str]:
+def names(cluster: EmbeddedCluster) -> set[str]:
     return asyncio.run(topic_names(cluster.bootstrap_servers))
 
 
-def test_both_aliases_of_a_flow_lead_to_one_cluster(source_cluster: Cluster, tmp_path: Path) -> None:
+def test_both_aliases_of_a_flow_lead_to_one_cluster(source_cluster: EmbeddedCluster, tmp_path: Path) -> None:
     asyncio.run(create_topics(source_cluster, {"twice-named": 1}))
     before = names(source_cluster)
     clusters = {"left": source_cluster, "right": source_cluster}
@@ -74,7 +74,7 @@ def test_both_aliases_of_a_flow_lead_to_one_cluster(source_cluster: Cluster, tmp
     assert names(source_cluster) == before
 
 
-def test_a_cluster_that_is_away_hides_nothing_of_the_other(source_cluster: Cluster, tmp_path: Path) -> None:
+def test_a_cluster_that_is_away_hides_nothing_of_the_other(source_cluster: EmbeddedCluster, tmp_path: Path) -> None:
     both = ("left->right.enabled = true", "right->left.enabled = true", "right.bootstrap.servers = 127.0.0.1:1")
     config = Path(write(tmp_path, {"left": source_cluster}, *both))
     said = config.read_text().replace("clusters = left", "clusters = left, right")
@@ -97,7 +97,7 @@ def test_a_cluster_that_is_away_hides_nothing_of_the_other(source_cluster: Clust
     assert names(source_cluster) == before
 
 
-def test_mistakes_of_the_file_do_not_hide_what_clusters_say(source_cluster: Cluster, tmp_path: Path) -> None:
+def test_mistakes_of_the_file_do_not_hide_what_clusters_say(source_cluster: EmbeddedCluster, tmp_path: Path) -> None:
     asyncio.run(create_topics(source_cluster, {"beside-mistakes": 1}))
     other = ("right.bootstrap.servers = 127.0.0.1:1", "left->right.enabled = true", "topics = matches-nothing")
     wrong = ("left->right.topcis = x", "tasks.max = two")
@@ -112,7 +112,9 @@ def test_mistakes_of_the_file_do_not_hide_what_clusters_say(source_cluster: Clus
     assert "line 10: topics: pattern 'matches-nothing' matches no topic of cluster 'left'" in done.stderr
 
 
-def test_a_controller_s_port_is_named_as_one(source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path) -> None:
+def test_a_controller_s_port_is_named_as_one(
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
     port = target_cluster.brokers[0].address.controller_port
     other = (f"right.bootstrap.servers = 127.0.0.1:{port}", "left->right.enabled = true", "topics = any")
     config = Path(write(tmp_path, {"left": source_cluster}, *other))
@@ -128,7 +130,7 @@ def test_a_controller_s_port_is_named_as_one(source_cluster: Cluster, target_clu
 
 
 def test_a_flow_within_one_cluster_is_allowed_by_name_but_not_in_a_loop(
-    source_cluster: Cluster, tmp_path: Path
+    source_cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
     asyncio.run(create_topics(source_cluster, {"beside-itself": 1}))
     clusters = {"left": source_cluster, "right": source_cluster}
@@ -143,7 +145,9 @@ def test_a_flow_within_one_cluster_is_allowed_by_name_but_not_in_a_loop(
     assert "left.beside-itself" in done.stdout
 
 
-def test_a_way_back_that_an_alias_hides(source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path) -> None:
+def test_a_way_back_that_an_alias_hides(
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
     asyncio.run(create_topics(source_cluster, {"hidden-way": 1}))
     clusters = {"home": source_cluster, "away": target_cluster, "house": source_cluster}
     flows = ("home->away.enabled = true", "away->house.enabled = true", "topics = .*hidden-way")
@@ -153,12 +157,12 @@ def test_a_way_back_that_an_alias_hides(source_cluster: Cluster, target_cluster:
     assert "home -> away -> house" in done.stderr
 
 
-async def test_discovery_makes_nothing_where_both_clusters_are_one(target_cluster: Cluster) -> None:
+async def test_discovery_makes_nothing_where_both_clusters_are_one(target_cluster: EmbeddedCluster) -> None:
     """Also without a check before: the cluster was away then, or the address leads elsewhere since."""
     await create_topics(target_cluster, {"found-out-later": 1})
     before = await topic_names(target_cluster.bootstrap_servers)
     flow = ("left->right.enabled = true", "topics = found-out-later", IDENTITY)
-    keeper = TopicKeeper(*_config({"left": target_cluster, "right": target_cluster}, *flow))
+    keeper = TopicService(*_config({"left": target_cluster, "right": target_cluster}, *flow))
     try:
         await keeper.open()
         with pytest.raises(SameCluster, match="lead to one cluster"):
@@ -169,7 +173,7 @@ async def test_discovery_makes_nothing_where_both_clusters_are_one(target_cluste
 
 
 async def test_commands_that_work_without_a_mirror_refuse_one_cluster_under_two_aliases(
-    target_cluster: Cluster,
+    target_cluster: EmbeddedCluster,
 ) -> None:
     await create_topics(target_cluster, {"asked-of-one": 1})
     before = await topic_names(target_cluster.bootstrap_servers)
@@ -177,7 +181,7 @@ async def test_commands_that_work_without_a_mirror_refuse_one_cluster_under_two_
     config, settings = _config({"left": target_cluster, "right": target_cluster}, *flow)
     for asked in (
         config_sync(config, settings, "raymirror-test"),  # plan, apply
-        GroupDesk(config, settings, "billing"),  # translate
+        GroupTranslator(config, settings, "billing"),  # translate
         Failover(config, settings),
     ):
         with pytest.raises(SameCluster, match="'left' and 'right' lead to one cluster"):
@@ -189,16 +193,16 @@ async def test_commands_that_work_without_a_mirror_refuse_one_cluster_under_two_
     assert await topic_names(target_cluster.bootstrap_servers) == before
 
 
-def _config(clusters: dict[str, Cluster], *lines: str) -> tuple[MirrorConfig, FlowConfig]:
+def _config(clusters: dict[str, EmbeddedCluster], *lines: str) -> tuple[MirrorConfig, FlowConfig]:
     config = read_config(parse_properties(text(clusters, *lines), "mm2.properties"))
     return config, config.flows[0]
 
 
 async def test_two_clusters_of_one_id_are_told_apart_by_the_ids_of_their_topics(
-    target_cluster: Cluster, tmp_path: Path
+    target_cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
     """Some images ship a constant cluster id: such a pair is copied as before."""
-    twin = Cluster("twin", tmp_path / "twin")
+    twin = EmbeddedCluster("twin", tmp_path / "twin")
     twin.brokers[0]._cluster_id = twin.cluster_id = target_cluster.cluster_id
     await asyncio.to_thread(twin.start)
     try:
@@ -217,7 +221,7 @@ async def test_two_clusters_of_one_id_are_told_apart_by_the_ids_of_their_topics(
 @pytest.mark.full
 async def test_a_cluster_that_was_made_of_copied_disks_is_another_one(tmp_path: Path) -> None:
     """Same cluster id, same topic ids; but its leaders were elected again."""
-    one, other = Cluster("one", tmp_path / "one"), Cluster("other", tmp_path / "other")
+    one, other = EmbeddedCluster("one", tmp_path / "one"), EmbeddedCluster("other", tmp_path / "other")
     await asyncio.to_thread(one.start)
     try:
         await create_topics(one, {"restored": 3})
@@ -238,14 +242,16 @@ async def test_a_cluster_that_was_made_of_copied_disks_is_another_one(tmp_path: 
             await asyncio.to_thread(cluster.stop)
 
 
-async def test_a_flow_that_may_stay_within_one_cluster_leaves_out_what_would_feed_it(target_cluster: Cluster) -> None:
+async def test_a_flow_that_may_stay_within_one_cluster_leaves_out_what_would_feed_it(
+    target_cluster: EmbeddedCluster,
+) -> None:
     await create_topics(target_cluster, {"fed-a": 1, "within.fed-b": 1})
     flow = (
         "within->again.enabled = true",
         "within->again.raymirror.same.cluster = allow",
         "offset.storage.partitions = 1",
     )
-    keeper = TopicKeeper(
+    keeper = TopicService(
         *_config({"within": target_cluster, "again": target_cluster}, *flow, "topics = fed-a, .*fed-b")
     )
     try:
@@ -261,7 +267,7 @@ async def test_a_flow_that_may_stay_within_one_cluster_leaves_out_what_would_fee
 
 
 @asynccontextmanager
-async def _client(cluster: Cluster) -> AsyncIterator[ClusterClient]:
+async def _client(cluster: EmbeddedCluster) -> AsyncIterator[ClusterClient]:
     host, port = cluster.bootstrap_servers.split(":")
     client = ClusterClient("any", [(host, int(port))], HandshakeOptions(client_id="test"))
     try:
@@ -271,12 +277,14 @@ async def _client(cluster: Cluster) -> AsyncIterator[ClusterClient]:
         await client.close()
 
 
-async def _facts(cluster: Cluster) -> ClusterFacts:
+async def _facts(cluster: EmbeddedCluster) -> ClusterFacts:
     async with _client(cluster) as client:
         return facts_of(await client.metadata(None))
 
 
-def test_all_that_is_wrong_comes_at_once(source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path) -> None:
+def test_all_that_is_wrong_comes_at_once(
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
     asyncio.run(create_topics(source_cluster, {"at-once": 1}))
     lines = (
         "clusters = here, there, nowhere",
@@ -300,7 +308,7 @@ def test_all_that_is_wrong_comes_at_once(source_cluster: Cluster, target_cluster
     assert f"{path}:9: offset.storage.replication.factor: 2 replicas of topics mm2-offsets.here" in done.stderr
 
 
-async def test_brokers_tell_of_their_disks(source_cluster: Cluster) -> None:
+async def test_brokers_tell_of_their_disks(source_cluster: EmbeddedCluster) -> None:
     await create_topics(source_cluster, {"on-disk": 2})
     await produce(source_cluster, "on-disk", 0, numbered(100))
     async with _client(source_cluster) as client:
@@ -312,7 +320,7 @@ async def test_brokers_tell_of_their_disks(source_cluster: Cluster) -> None:
 
 
 def test_every_topic_that_run_would_create_is_tried(
-    source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
     asyncio.run(create_topics(source_cluster, {"tried-a": 1, "tried-b": 2}))
     before = names(source_cluster), names(target_cluster)
@@ -336,7 +344,9 @@ def test_every_topic_that_run_would_create_is_tried(
     assert (names(source_cluster), names(target_cluster)) == before
 
 
-def test_quotas_that_limit_a_flow_are_told(source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path) -> None:
+def test_quotas_that_limit_a_flow_are_told(
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
     asyncio.run(create_topics(source_cluster, {"under-quota": 1}))
     tool, entity = "kafka.admin.ConfigCommand", ("--entity-type", "clients", "--entity-default")
     alter = ("--bootstrap-server", target_cluster.bootstrap_servers, "--alter", *entity)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local.cluster import Cluster, start_clusters
+from deploy.local.cluster import EmbeddedCluster, start_clusters
 from policies.groups import GroupState
 from tests.harness import groups as stock
 from tests.harness.keeping import POLLED, Sides, keeping, until, until_equal, until_moved
@@ -26,7 +26,7 @@ async def test_a_group_is_mirrored_between_brokers_without_the_newer_protocol(re
     older = release != "4.3"
     classpath, overrides = (classpath_of(release), {}) if older else ("", _CLASSIC)
     source, target = (
-        Cluster(name, tmp_path / name, overrides=overrides, classpath=classpath, heap_mib=512)
+        EmbeddedCluster(name, tmp_path / name, overrides=overrides, classpath=classpath, heap_mib=512)
         for name in ("source", "target")
     )
     start_clusters(source, target)

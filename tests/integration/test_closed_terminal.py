@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from actors.demo.topics import create_topics
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from tests.harness.ray_temp import ray_temp_folder
 from tests.harness.shell import DEADLINE_S, Shell, write_config
 from tests.integration.test_run_command import produce, same
@@ -82,7 +82,7 @@ os.execv(sys.argv[2], sys.argv[2:])
 
 
 def test_a_closed_terminal_drains_the_mirror_and_leaves_nothing(
-    source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
     asyncio.run(create_topics(source_cluster.bootstrap_servers, {TOPIC: 2}))
     produce(source_cluster, TOPIC, 1000)
@@ -103,7 +103,7 @@ def test_a_closed_terminal_drains_the_mirror_and_leaves_nothing(
 
 @pytest.mark.full
 def test_a_terminal_that_is_closed_while_ray_starts_leaves_nothing(
-    source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
     shell = Shell(tmp_path)
     config = write_config(tmp_path, source_cluster, target_cluster, "nothing-yet")

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import pytest
 from aiokafka.errors import UnknownTopicOrPartitionError
 
-from actors.cli import exits
-from deploy.local.cluster import Cluster, start_clusters
-from policies.acl_sync import Binding, Operation, Pattern, Permission, Resource
+from actors.cli.common import exits
+from deploy.local.cluster import EmbeddedCluster, start_clusters
+from policies.sync.acl_sync import Binding, Operation, Pattern, Permission, Resource
 from tests.harness.admin import create_topics, own_configs, partition_count, set_configs
 from tests.harness.eventually import until_equal
 from tests.harness.kafka_admin import AUTHORIZER, KafkaAdmin
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.integration
 class Stage(NamedTuple):
     """Two clusters with ACLs, and Kafka's own client of each."""
 
-    clusters: dict[str, Cluster]
+    clusters: dict[str, EmbeddedCluster]
     source: KafkaAdmin
     target: KafkaAdmin
 
@@ -37,7 +37,7 @@ class Stage(NamedTuple):
 def stage(java: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """Start them."""
     folder = tmp_path_factory.mktemp("acls")
-    clusters = {name: Cluster(name, folder / name, overrides=AUTHORIZER) for name in ("a", "b")}
+    clusters = {name: EmbeddedCluster(name, folder / name, overrides=AUTHORIZER) for name in ("a", "b")}
     start_clusters(*clusters.values())
     try:
         source, target = (KafkaAdmin(java, cluster.bootstrap_servers) for cluster in clusters.values())

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from actors.demo.topics import topic_names
-from engine.config import load_config
-from engine.core.events import Resumed
-from engine.core.position import ForeignPosition, decode_value
-from engine.errors import ConnectionLost
-from engine.runner import TopicKeeper, terms_for
+from engine.base.errors import ConnectionLost
+from engine.config.config import load_config
+from engine.core.events.events import Resumed
+from engine.core.position.position import ForeignPosition, decode_value
+from engine.services.runner import TopicService, options_for
 from tests.conftest import Pair
 from tests.harness.compare import read_topic
 from tests.harness.connect import ConnectWorker, source_connector
@@ -70,7 +70,7 @@ class Scene:
 
     async def told_by(self, worker: ConnectWorker) -> None:
         """Wait until the connector's positions tell of everything that was sent."""
-        keys = self.mirror.terms.position_keys
+        keys = self.mirror.options.position_keys
         wanted = {lane.source: ForeignPosition(offset=self.sent - 1) for lane in self.mirror.lanes}
         async with asyncio.timeout(DEADLINE_S), self.mirror.asking_target() as target:
             while True:
@@ -127,13 +127,13 @@ async def test_a_connector_is_taken_over_under_its_name_and_goes_on_from_ours(
     assert not (await scene.until_gone(unnamed))["ready"]
     # ours goes on under its name
     config = load_config(Path(named))
-    keeper = TopicKeeper(config, config.flows[0])
+    keeper = TopicService(config, config.flows[0])
     await keeper.open()
     try:
         await keeper.step()
     finally:
         await keeper.close()
-    assert terms_for(config.flows[0], "test").position_keys == mirror.terms.position_keys
+    assert options_for(config.flows[0], "test").position_keys == mirror.options.position_keys
     await scene.send()
     async with mirror.run() as run:
         await run.until(

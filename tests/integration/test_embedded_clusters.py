@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from deploy.local import probe
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from deploy.local.errors import ClusterError
 from deploy.local.ports import HOST
 from deploy.local.tools import run_tool
@@ -26,13 +26,13 @@ PRODUCER = "org.apache.kafka.tools.ProducerPerformance"
 OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 
 
-def produce(cluster: Cluster, topic: str, records: int) -> None:
+def produce(cluster: EmbeddedCluster, topic: str, records: int) -> None:
     server = f"bootstrap.servers={cluster.bootstrap_servers}"
     size = ("--num-records", str(records), "--record-size", "100", "--throughput", "-1")
     cluster.tool(PRODUCER, "--topic", topic, *size, "--command-property", server)
 
 
-def end_offsets(cluster: Cluster, topic: str) -> dict[str, int]:
+def end_offsets(cluster: EmbeddedCluster, topic: str) -> dict[str, int]:
     return end_offsets_of(cluster.bootstrap_servers, topic)
 
 
@@ -41,7 +41,7 @@ def end_offsets_of(servers: str, topic: str) -> dict[str, int]:
     return {line.rpartition(":")[0]: int(line.rpartition(":")[2]) for line in answer.splitlines()}
 
 
-def test_a_pair_is_up_and_apart(source_cluster: Cluster, target_cluster: Cluster) -> None:
+def test_a_pair_is_up_and_apart(source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster) -> None:
     for cluster in (source_cluster, target_cluster):
         assert probe.living_brokers(HOST, cluster.brokers[0].port) == {1}
         assert cluster.log_files[0].stat().st_size > 0
@@ -53,7 +53,7 @@ def test_a_pair_is_up_and_apart(source_cluster: Cluster, target_cluster: Cluster
 
 
 def test_a_broker_comes_back_with_its_data_after_kill_and_stop(tmp_path: Path) -> None:
-    with Cluster("lone", tmp_path, overrides={"num.partitions": "2"}) as cluster:
+    with EmbeddedCluster("lone", tmp_path, overrides={"num.partitions": "2"}) as cluster:
         broker = cluster.brokers[0]
         produce(cluster, "kept", 100)
         first_pid, port = broker.pid, broker.port
@@ -72,7 +72,7 @@ def test_a_broker_comes_back_with_its_data_after_kill_and_stop(tmp_path: Path) -
 
 @pytest.mark.full
 def test_three_brokers_lose_one_and_take_it_back(tmp_path: Path) -> None:
-    with Cluster("three", tmp_path, brokers=3) as cluster:
+    with EmbeddedCluster("three", tmp_path, brokers=3) as cluster:
         produce(cluster, "replicated", 100)
         lost = cluster.brokers[2]
         lost.kill()
@@ -83,7 +83,7 @@ def test_three_brokers_lose_one_and_take_it_back(tmp_path: Path) -> None:
 
 
 def test_a_broker_that_dies_while_starting_is_explained(tmp_path: Path) -> None:
-    cluster = Cluster("wrong", tmp_path, overrides={"inter.broker.listener.name": "NOWHERE"})
+    cluster = EmbeddedCluster("wrong", tmp_path, overrides={"inter.broker.listener.name": "NOWHERE"})
     with pytest.raises(ClusterError) as raised:
         cluster.start()
     error = raised.value
@@ -94,7 +94,7 @@ def test_a_broker_that_dies_while_starting_is_explained(tmp_path: Path) -> None:
 
 
 def test_a_taken_port_is_named(tmp_path: Path) -> None:
-    cluster = Cluster("late", tmp_path)
+    cluster = EmbeddedCluster("late", tmp_path)
     with socket.socket() as squatter:
         squatter.bind((HOST, cluster.brokers[0].port))
         squatter.listen(1)
@@ -102,7 +102,7 @@ def test_a_taken_port_is_named(tmp_path: Path) -> None:
             cluster.start()
 
 
-def test_a_tool_that_fails_says_why(source_cluster: Cluster) -> None:
+def test_a_tool_that_fails_says_why(source_cluster: EmbeddedCluster) -> None:
     with pytest.raises(ClusterError, match=r"TopicCommand ended with exit code 1: .*nosuch"):
         source_cluster.tool(
             TOPICS, "--bootstrap-server", source_cluster.bootstrap_servers, "--describe", "--topic", "nosuch"

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from deploy.local.cluster import Cluster
-from engine.core.events import Resumed
+from deploy.local.cluster import EmbeddedCluster
+from engine.core.events.events import Resumed
 from tests.harness.committed import assert_once, fill
 from tests.harness.compare import read_topic
 from tests.harness.copier_process import Kill
@@ -22,16 +22,16 @@ PARTITIONS = 4
 COMMIT_S, DRAIN_S = 0.2, 180.0
 
 
-async def opened(source: Cluster, target: Cluster, name: str, **terms: Any) -> Mirror:
+async def opened(source: EmbeddedCluster, target: EmbeddedCluster, name: str, **options: Any) -> Mirror:
     """Make a flow of one topic of four partitions."""
-    mirror = Mirror(source, target, alias=f"eos-{name}", **{"commit_s": COMMIT_S, "drain_s": DRAIN_S, **terms})
+    mirror = Mirror(source, target, alias=f"eos-{name}", **{"commit_s": COMMIT_S, "drain_s": DRAIN_S, **options})
     await mirror.open()
     await mirror.topic(name, PARTITIONS)
     return mirror
 
 
 async def test_records_are_seen_once_in_order_after_kills_in_full_flight(
-    source_cluster: Cluster, target_cluster: Cluster
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster
 ) -> None:
     count, kills = 200_000, 4
     mirror = await opened(source_cluster, target_cluster, "killed", partition_fetch_bytes=64 * 1024)
@@ -59,7 +59,9 @@ async def test_records_are_seen_once_in_order_after_kills_in_full_flight(
     assert rolled_back > 0, "no transaction was open at any kill: the kills prove nothing"
 
 
-async def test_moves_under_load_commit_and_roll_nothing_back(source_cluster: Cluster, target_cluster: Cluster) -> None:
+async def test_moves_under_load_commit_and_roll_nothing_back(
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster
+) -> None:
     mirror = await opened(source_cluster, target_cluster, "moved", partition_fetch_bytes=16 * 1024)
     count = 40_000
     load = asyncio.create_task(pour(mirror.source, "moved", count, batch_bytes=4096))
@@ -78,17 +80,19 @@ async def test_moves_under_load_commit_and_roll_nothing_back(source_cluster: Clu
     assert sum(len(records) for records in everything.values()) == count, "a move commits"
 
 
-async def test_switched_off_and_on_with_a_death_between(source_cluster: Cluster, target_cluster: Cluster) -> None:
+async def test_switched_off_and_on_with_a_death_between(
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster
+) -> None:
     mirror = await opened(source_cluster, target_cluster, "switched")
-    terms = mirror.terms, msgspec.structs.replace(mirror.terms, commit_s=0.0)
+    options = mirror.options, msgspec.structs.replace(mirror.options, commit_s=0.0)
     sent = 0
     for turn in range(4):
-        mirror.terms = terms[turn % 2]
+        mirror.options = options[turn % 2]
         await fill(mirror, "switched", 500, first=sent)
         sent += 500
         async with mirror.run(drain=False) as run:
             await run.until_copied()
-    mirror.terms = terms[0]
+    mirror.options = options[0]
     async with mirror.run() as run:
         await run.until_copied()
     assert await assert_once(mirror, "switched") == PARTITIONS * sent

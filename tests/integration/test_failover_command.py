@@ -11,7 +11,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as KafkaPartition
 
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from tests.harness import groups as stock
 from tests.harness.admin import create_topics
 from tests.harness.compare import read_topic
@@ -27,7 +27,7 @@ RECORDS = 300
 class Scene:
     """A flow of its own with one topic of two partitions, and the command line beside it."""
 
-    def __init__(self, folder: Path, alias: str, source: Cluster, target: Cluster) -> None:
+    def __init__(self, folder: Path, alias: str, source: EmbeddedCluster, target: EmbeddedCluster) -> None:
         self.source, self.target, self.alias, self.topic = source, target, alias, f"{alias}-t"
         self.copied, self.flow = f"{alias}.{alias}-t", f"{alias}->there"
         self.shell, self.config = Shell(folder), folder / "mm2.properties"
@@ -88,7 +88,7 @@ class Scene:
         assert self.shell.started is not None
         assert await asyncio.to_thread(self.shell.started.wait, DEADLINE_S) == 0
 
-    async def stored(self, cluster: Cluster, group: str, topic: str) -> dict[int, int | None]:
+    async def stored(self, cluster: EmbeddedCluster, group: str, topic: str) -> dict[int, int | None]:
         """Return what is committed, as a stock client reads it."""
         consumer = AIOKafkaConsumer(bootstrap_servers=cluster.bootstrap_servers, group_id=group)
         await consumer.start()
@@ -110,7 +110,7 @@ class Scene:
 
 
 @pytest.fixture
-def scene(source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path) -> Iterator[Scene]:
+def scene(source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path) -> Iterator[Scene]:
     made = Scene(tmp_path, "moving", source_cluster, target_cluster)
     try:
         yield made
@@ -159,10 +159,10 @@ async def test_consumers_move_and_come_back(scene: Scene) -> None:
 
 
 @pytest.fixture
-def lost(target_cluster: Cluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Scene]:
+def lost(target_cluster: EmbeddedCluster, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Scene]:
     """A flow whose source is its own, so that it may go away; its alias is the test's: the target keeps positions."""
     alias = getattr(request, "param", "lost")
-    with Cluster(alias, tmp_path / alias) as source:
+    with EmbeddedCluster(alias, tmp_path / alias) as source:
         made = Scene(tmp_path, alias, source, target_cluster)
         try:
             yield made

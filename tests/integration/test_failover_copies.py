@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from actors.cli.main import main
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from tests.harness.admin import create_topics, delete_topic
 from tests.harness.load import numbered, produce
 from tests.harness.rayless import Rayless
@@ -19,8 +19,8 @@ NOTHING_CHANGES = {"emit.heartbeats.enabled": "false", "heartbeats.replication.e
 
 
 async def test_a_copy_that_is_gone_is_not_drained(
-    source_cluster: Cluster,
-    target_cluster: Cluster,
+    source_cluster: EmbeddedCluster,
+    target_cluster: EmbeddedCluster,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

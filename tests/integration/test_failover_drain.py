@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from deploy.local.broker import Broker
-from deploy.local.cluster import Cluster
-from engine.clients import client_for
+from deploy.local.cluster import EmbeddedCluster
+from engine.services.clients import client_for
 from tests.harness import groups as stock
 from tests.harness.admin import create_topics, delete_topic
 from tests.harness.load import numbered, produce, producer
@@ -40,8 +40,8 @@ def copied(count: int) -> Any:
 
 
 async def test_what_is_not_drained_in_time_is_named_and_its_groups_are_not_equal(
-    source_cluster: Cluster,
-    target_cluster: Cluster,
+    source_cluster: EmbeddedCluster,
+    target_cluster: EmbeddedCluster,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -79,8 +79,8 @@ async def test_what_is_not_drained_in_time_is_named_and_its_groups_are_not_equal
 
 
 async def test_heartbeats_that_go_on_leave_nothing_undrained(
-    source_cluster: Cluster,
-    target_cluster: Cluster,
+    source_cluster: EmbeddedCluster,
+    target_cluster: EmbeddedCluster,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -109,16 +109,16 @@ async def test_heartbeats_that_go_on_leave_nothing_undrained(
 
 
 @pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
     """A source of three brokers."""
-    with Cluster("half", tmp_path_factory.mktemp("half") / "source", brokers=3, heap_mib=512) as cluster:
+    with EmbeddedCluster("half", tmp_path_factory.mktemp("half") / "source", brokers=3, heap_mib=512) as cluster:
         yield cluster
 
 
 class Half:
     """A flow from three brokers that share the partitions of a topic without replicas."""
 
-    def __init__(self, world: Rayless, alias: str, source: Cluster) -> None:
+    def __init__(self, world: Rayless, alias: str, source: EmbeddedCluster) -> None:
         self.world, self.topic, self.source, self.alias = world, f"{alias}-t", source, alias
         self.led: dict[int, int] = {}
 
@@ -167,8 +167,8 @@ class Half:
 
 @pytest.mark.full
 async def test_a_source_of_which_one_broker_is_dead_is_drained_as_far_as_it_lives(
-    three: Cluster,
-    target_cluster: Cluster,
+    three: EmbeddedCluster,
+    target_cluster: EmbeddedCluster,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -204,8 +204,8 @@ async def test_a_source_of_which_one_broker_is_dead_is_drained_as_far_as_it_live
 
 @pytest.mark.full
 async def test_a_source_broker_that_answers_nothing_costs_the_others_nothing(
-    three: Cluster,
-    target_cluster: Cluster,
+    three: EmbeddedCluster,
+    target_cluster: EmbeddedCluster,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -231,8 +231,8 @@ async def test_a_source_broker_that_answers_nothing_costs_the_others_nothing(
 
 @pytest.mark.full
 async def test_in_transactions_all_is_committed_when_a_pause_or_a_failover_is_done(
-    source_cluster: Cluster,
-    target_cluster: Cluster,
+    source_cluster: EmbeddedCluster,
+    target_cluster: EmbeddedCluster,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from deploy.local.ports import HOST, pick_ports
 from deploy.local.proxy import Proxy
-from engine.core.events import OwnershipLost, Resumed
+from engine.core.events.events import OwnershipLost, Resumed
 from tests.harness.compare import assert_identical
 from tests.harness.load import numbered, produce
 from tests.harness.mirror import DEADLINE_S, Mirror, Run
@@ -31,7 +31,7 @@ FIRST, MORE = 300, 200
 class Proxied(NamedTuple):
     """A target that clients reach through a port of a proxy's only."""
 
-    cluster: Cluster
+    cluster: EmbeddedCluster
     port: int
 
 
@@ -39,7 +39,7 @@ class Proxied(NamedTuple):
 def proxied(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxied]:
     (port,) = pick_ports(1)
     advertised = {"advertised.listeners": f"PLAINTEXT://{HOST}:{port}"}
-    with Cluster("fenced", tmp_path_factory.mktemp("fenced"), overrides=advertised) as cluster:
+    with EmbeddedCluster("fenced", tmp_path_factory.mktemp("fenced"), overrides=advertised) as cluster:
         yield Proxied(cluster, port)
 
 
@@ -58,9 +58,9 @@ class Stage:
         self._sent = 0
 
     @classmethod
-    async def create(cls, source: Cluster, target: Cluster, topic: str, **terms: Any) -> "Stage":
+    async def create(cls, source: EmbeddedCluster, target: EmbeddedCluster, topic: str, **options: Any) -> "Stage":
         # What is held back is not given up before the newer owner has come, however long that takes.
-        mirror = Mirror(source, target, alias=topic, **{"request_timeout_s": DEADLINE_S, **terms})
+        mirror = Mirror(source, target, alias=topic, **{"request_timeout_s": DEADLINE_S, **options})
         await mirror.open()
         await mirror.topic(topic, PARTITIONS)
         stage = cls(mirror, topic)
@@ -113,7 +113,7 @@ async def until_held(proxy: Proxy, count: int) -> None:
 
 @pytest.mark.parametrize("when", [pytest.param("before", marks=pytest.mark.full), "behind"])
 async def test_appends_that_come_before_or_behind_those_of_a_successor(
-    when: str, source_cluster: Cluster, proxied: Proxied, proxy: Proxy
+    when: str, source_cluster: EmbeddedCluster, proxied: Proxied, proxy: Proxy
 ) -> None:
     stage = await Stage.create(source_cluster, proxied.cluster, f"appends-{when}")
     async with stage.mirror.run(epoch=1, drain=False) as old:
@@ -139,7 +139,9 @@ async def test_appends_that_come_before_or_behind_those_of_a_successor(
 
 
 @pytest.mark.full
-async def test_appends_of_an_owner_that_is_gone(source_cluster: Cluster, proxied: Proxied, proxy: Proxy) -> None:
+async def test_appends_of_an_owner_that_is_gone(
+    source_cluster: EmbeddedCluster, proxied: Proxied, proxy: Proxy
+) -> None:
     stage = await Stage.create(source_cluster, proxied.cluster, "appends-gone")
     async with stage.mirror.run(epoch=1, drain=False) as old:
         await old.until_copied()
@@ -157,7 +159,7 @@ async def test_appends_of_an_owner_that_is_gone(source_cluster: Cluster, proxied
 
 
 async def test_a_producer_id_that_a_stale_owner_asked_for_comes_late(
-    source_cluster: Cluster, proxied: Proxied, proxy: Proxy
+    source_cluster: EmbeddedCluster, proxied: Proxied, proxy: Proxy
 ) -> None:
     """Kafka fences for whoever initialised last: the newer owner is refused, looks, and takes its lanes back."""
     stage = await Stage.create(source_cluster, proxied.cluster, "late-id")
@@ -179,7 +181,7 @@ async def test_a_producer_id_that_a_stale_owner_asked_for_comes_late(
 
 @pytest.mark.full
 async def test_a_producer_id_that_was_asked_for_by_an_owner_who_is_gone(
-    source_cluster: Cluster, proxied: Proxied, proxy: Proxy
+    source_cluster: EmbeddedCluster, proxied: Proxied, proxy: Proxy
 ) -> None:
     """No partition hears of it, so appends go on; the owner's next keep-alive is refused, and it acquires again."""
     stage = await Stage.create(source_cluster, proxied.cluster, "late-id-gone", keep_alive_s=1.0)

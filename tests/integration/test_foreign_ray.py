@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from tests.harness.admin import create_topics
 from tests.harness.foreign_ray import foreign_ray
 from tests.harness.load import numbered, produce
@@ -17,7 +17,7 @@ TOPIC, COUNT = "beside", 100
 
 
 def test_status_and_stop_mean_our_mirror_and_not_the_newest_ray(
-    source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
     asyncio.run(create_topics(source_cluster, {TOPIC: 1}))
     asyncio.run(produce(source_cluster, TOPIC, 0, numbered(COUNT)))

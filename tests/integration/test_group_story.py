@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from tests.harness import groups as stock
 from tests.harness.admin import create_topics
 from tests.harness.load import numbered, produce
@@ -35,7 +35,7 @@ class Story:
 
 @pytest.fixture(scope="module")
 def story(
-    source_cluster: Cluster, target_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Story]:
     folder = tmp_path_factory.mktemp("groups")
     shell = Shell(folder)
@@ -51,7 +51,7 @@ def story(
 
 
 def test_an_application_moves_while_the_mirror_copies(
-    story: Story, source_cluster: Cluster, target_cluster: Cluster
+    story: Story, source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster
 ) -> None:
     async def first() -> list[Any]:
         for partition in range(PARTITIONS):

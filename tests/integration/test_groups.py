@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from policies.groups import GroupState
 from policies.model import TopicPartition
 from tests.harness import groups as stock
@@ -134,10 +134,10 @@ async def test_another_keeper_tells_nothing_twice(mirror: Mirror) -> None:
 
 
 @pytest.mark.full
-async def test_mirrored_groups_outlive_a_minute_of_retention(source_cluster: Cluster, tmp_path: Path) -> None:
+async def test_mirrored_groups_outlive_a_minute_of_retention(source_cluster: EmbeddedCluster, tmp_path: Path) -> None:
     """A group that does not move stays on a target that forgets commits after a minute; one that nobody renews goes."""
     overrides = {"offsets.retention.minutes": "1", "offsets.retention.check.interval.ms": "1000"}
-    with Cluster("forgetful", tmp_path / "forgetful", overrides=overrides) as target:
+    with EmbeddedCluster("forgetful", tmp_path / "forgetful", overrides=overrides) as target:
         mirror = Mirror(source_cluster, target, "forgetful")
         await mirror.open()
         topic = group = mirror.flow.source
@@ -176,7 +176,7 @@ async def test_kafkas_own_consumer_moves(mirror: Mirror, tmp_path: Path) -> None
     assert after == sorted(f"v{n}" for n in range(1000, 1100))
 
 
-async def console(cluster: Cluster, group: str, topic: str, log: Path, count: int) -> list[str]:
+async def console(cluster: EmbeddedCluster, group: str, topic: str, log: Path, count: int) -> list[str]:
     """Let it print until it has nothing more to print, stop it cleanly, return what it printed."""
 
     def printed() -> list[str]:

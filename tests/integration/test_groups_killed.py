@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from deploy.local.tools import QUICK_FLAGS, start_tool
 from tests.harness import groups as stock
 from tests.harness.keeping import Sides, keeping, until, until_moved
@@ -29,16 +29,16 @@ FEWEST, MOST = 200, 2_000
 """Records that an application has read when it is killed."""
 _CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 
-Killed = Callable[[Cluster, str, str, Path], "subprocess.Popen[bytes]"]
+Killed = Callable[[EmbeddedCluster, str, str, Path], "subprocess.Popen[bytes]"]
 
 
-def stock_application(cluster: Cluster, group: str, topic: str, log: Path) -> "subprocess.Popen[bytes]":
+def stock_application(cluster: EmbeddedCluster, group: str, topic: str, log: Path) -> "subprocess.Popen[bytes]":
     words = (sys.executable, "-m", "tests.harness.reader_process", cluster.bootstrap_servers, group, topic)
     with log.open("wb") as out:
         return subprocess.Popen(words, stdout=out)
 
 
-def java_application(cluster: Cluster, group: str, topic: str, log: Path) -> "subprocess.Popen[bytes]":
+def java_application(cluster: EmbeddedCluster, group: str, topic: str, log: Path) -> "subprocess.Popen[bytes]":
     words = ("--bootstrap-server", cluster.bootstrap_servers, "--topic", topic, "--group", group, "--from-beginning")
     properties = ("group.protocol=consumer", "auto.commit.interval.ms=300")
     asked = [word for one in properties for word in ("--consumer-property", one)]

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local.cluster import Cluster
-from engine.core.events import Resumed
-from engine.core.position import ForeignPosition, decode_value
-from engine.core.position_keys import PositionKeys
-from engine.errors import ConnectionLost
+from deploy.local.cluster import EmbeddedCluster
+from engine.base.errors import ConnectionLost
+from engine.core.events.events import Resumed
+from engine.core.position.position import ForeignPosition, decode_value
+from engine.core.position.position_keys import PositionKeys
 from policies.model import TopicPartition
 from tests.harness import groups as stock
 from tests.harness.admin import create_topics
@@ -51,7 +51,7 @@ async def all_there(mirror: Mirror) -> bool:
 
 
 async def test_groups_below_and_above_the_takeover(
-    source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
     topic = alias = "groups-of-mm2"
     mirror = Mirror(source_cluster, target_cluster, alias, positions_partitions=25)

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 from aiokafka import TopicPartition as KafkaPartition
 
-from deploy.local.cluster import Cluster
-from engine.core.commit_records import TOPIC
-from engine.flow import commit_reader
-from engine.group_keeper import GroupKeeper
-from engine.preflight import preview
+from deploy.local.cluster import EmbeddedCluster
+from engine.checks.preflight import preview
+from engine.core.mm2.commit_records import TOPIC
+from engine.flow.topic_logs import commit_reader
+from engine.services.group_service import GroupService
 from policies.model import TopicPartition
 from tests.harness import groups as stock
 from tests.harness.keeping import Sides, config_of, keeping, until
@@ -30,12 +30,12 @@ _ACLS = "org.apache.kafka.tools.AclCommand"
 _DENIED = ("--deny-principal", "User:ANONYMOUS", "--operation", "Read", "--topic", TOPIC)
 
 
-async def reading(keeper: GroupKeeper) -> None:
+async def reading(keeper: GroupService) -> None:
     """Wait until the keeper reads commits and has made its first round."""
     await until(lambda: keeper.report.on_commit, lambda: keeper.report)
 
 
-async def until_told(keeper: GroupKeeper, sides: Sides, wanted: dict[tuple[str, int], int]) -> None:
+async def until_told(keeper: GroupService, sides: Sides, wanted: dict[tuple[str, int], int]) -> None:
     """Wait until the last checkpoints are those of some source offsets."""
 
     async def told() -> bool:
@@ -135,13 +135,13 @@ def java_hash(text: str) -> int:
     return found & 0x7FFFFFFF if found < 0x80000000 else (0x100000000 - found) & 0x7FFFFFFF
 
 
-async def deny(cluster: Cluster, action: str) -> None:
+async def deny(cluster: EmbeddedCluster, action: str) -> None:
     words = ("--bootstrap-server", cluster.bootstrap_servers, action, "--force", *_DENIED)
     await asyncio.to_thread(cluster.tool, _ACLS, *words)
 
 
 async def test_without_the_right_to_read_commits_groups_are_polled(
-    guarded_cluster: Cluster, target_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    guarded_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(commit_reader, "_REFUSED_S", 0.2)
     await deny(guarded_cluster, "--add")

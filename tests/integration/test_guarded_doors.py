@@ -9,10 +9,10 @@ import pytest
 
 from actors.cli.main import main
 from deploy.local.cluster import start_clusters
-from engine.clock import now_s, pause
-from engine.config import load_config
-from engine.runner import Copier, TopicKeeper
-from engine.settings import FlowConfig, MirrorConfig
+from engine.base.clock import now_s, pause
+from engine.config.config import load_config
+from engine.config.settings import FlowConfig, MirrorConfig
+from engine.services.runner import Copier, TopicService
 from policies.model import PartitionSet
 from tests.harness.admin import create_topics
 from tests.harness.compare import assert_identical
@@ -99,7 +99,7 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
 
 @asynccontextmanager
 async def copying(config: MirrorConfig, flow: FlowConfig) -> AsyncIterator[Copier]:
-    keeper = TopicKeeper(config, flow)
+    keeper = TopicService(config, flow)
     await keeper.open()
     try:
         async with asyncio.timeout(DEADLINE_S):

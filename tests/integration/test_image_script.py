@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from deploy.local.jar_list import listed_jars
 from tests.harness.shell import write_config
 
@@ -67,7 +67,7 @@ def test_the_command_is_the_installed_wheel_and_not_the_clone(installed: Install
 
 
 def test_a_configuration_is_checked_against_real_clusters_from_a_foreign_folder(
-    installed: Installed, source_cluster: Cluster, target_cluster: Cluster
+    installed: Installed, source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster
 ) -> None:
     config = write_config(installed.foreign, source_cluster, target_cluster, "image-.*")
     done = installed.shell(f"raymirror check {config.name}")

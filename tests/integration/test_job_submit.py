@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from actors.demo.topics import create_topics
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from tests.harness.ray_cluster import RayCluster, ray_cluster
 from tests.harness.shell import ROOT, Shell, copied, write_config
 from tests.integration.test_run_command import produce, same
@@ -26,7 +26,7 @@ RUNTIME = json.dumps({"env_vars": {"RAY_JOB_STOP_WAIT_TIME_S": "60"}})
 class Story:
     """A cluster, a folder that is submitted to it, and a shell beside it."""
 
-    def __init__(self, cluster: RayCluster, folder: Path, source: Cluster, target: Cluster) -> None:
+    def __init__(self, cluster: RayCluster, folder: Path, source: EmbeddedCluster, target: EmbeddedCluster) -> None:
         self.cluster, self.source, self.target = cluster, source, target
         self.folder = folder / "submitted"
         self.folder.mkdir()
@@ -52,7 +52,7 @@ class Story:
 
 @pytest.fixture(scope="module")
 def story(
-    source_cluster: Cluster, target_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Story]:
     folder = tmp_path_factory.mktemp("jobs")
     with ray_cluster(folder, [1, 1], token=True, dashboard=True) as cluster:

@@ -12,10 +12,10 @@ from typing import Any
 import psutil
 import pytest
 
-from deploy.local.cluster import Cluster
-from engine.clock import wall_ms
-from engine.jobs.lag_terms import history_uri
-from engine.jobs.storage import Storage
+from deploy.local.cluster import EmbeddedCluster
+from engine.base.clock import wall_ms
+from engine.config.storage import Storage
+from engine.jobs.history.options import history_uri
 from policies.model import FlowName
 from tests.conftest import Pair
 from tests.harness.admin import create_topics
@@ -66,12 +66,12 @@ def kept_in(folder: Path) -> Storage:
     return Storage.of_folder(folder / "kept")
 
 
-async def produce(cluster: Cluster, topic: str, count: int) -> None:
+async def produce(cluster: EmbeddedCluster, topic: str, count: int) -> None:
     async with producer(cluster) as client:
         await append(client, topic, 0, numbered(count))
 
 
-def until_kept(live: LiveMirror, target: Cluster, flow: FlowName, folder: Path) -> None:
+def until_kept(live: LiveMirror, target: EmbeddedCluster, flow: FlowName, folder: Path) -> None:
     """Wait until the window that goes on now is over, and the history has every sample of it and of all before."""
     end_ms, uri = until_next_window(live, target, flow), history_uri(kept_in(folder), flow)
 
@@ -82,7 +82,7 @@ def until_kept(live: LiveMirror, target: Cluster, flow: FlowName, folder: Path) 
     live.until(kept, f"the history until {end_ms} is whole", AGAIN_S)
 
 
-def until_next_window(live: LiveMirror, target: Cluster, flow: FlowName) -> int:
+def until_next_window(live: LiveMirror, target: EmbeddedCluster, flow: FlowName) -> int:
     """Wait until a window is over, and give its end."""
     end_ms = window_end_ms(wall_ms())
     until_newer(live, target, flow, end_ms)
@@ -94,7 +94,7 @@ def window_end_ms(at_ms: int) -> int:
     return (at_ms // WINDOW_MS + 1) * WINDOW_MS
 
 
-def until_newer(live: LiveMirror, target: Cluster, flow: FlowName, end_ms: int) -> None:
+def until_newer(live: LiveMirror, target: EmbeddedCluster, flow: FlowName, end_ms: int) -> None:
     def newest() -> bool:
         value = asyncio.run(newest_values(target, flow.source)).get((f"remembered-{flow.source}", 0))
         return value is not None and bool(value["last_ms"] > end_ms)
@@ -118,7 +118,7 @@ def command(live: LiveMirror, *words: str) -> str:
 
 def is_host(process: psutil.Process) -> bool:
     try:
-        return "ray::SparkHostShell" in " ".join(process.cmdline())
+        return "ray::SparkHostActor" in " ".join(process.cmdline())
     except psutil.NoSuchProcess:
         return False
 

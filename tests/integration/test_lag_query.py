@@ -13,15 +13,15 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
-from deploy.local.cluster import Cluster
-from engine.core.event_base import Event
-from engine.core.progress_sample import progress_topic
-from engine.jobs.history import History
-from engine.jobs.history_care import compact
-from engine.jobs.idle_wait import IdleWait
-from engine.jobs.lag import keep_going
-from engine.jobs.lag_terms import LagTerms, history_uri
-from engine.jobs.storage import Area, Storage
+from deploy.local.cluster import EmbeddedCluster
+from engine.config.storage import Area, Storage
+from engine.core.events.event_base import Event
+from engine.core.reports.progress_sample import progress_topic
+from engine.jobs.history.care import compact
+from engine.jobs.history.options import LagOptions, history_uri
+from engine.jobs.history.windows import History
+from engine.jobs.lag.query import keep_going
+from engine.jobs.runtime.idle_wait import IdleWait
 from policies.model import FlowName
 from tests.harness.admin import create_topics
 from tests.harness.lag_host import lag_host
@@ -45,7 +45,7 @@ GONE = "the checkpoint of the history of lag is gone"
 class Story:
     """A job of lag in a process of its own, and a simulated copier whose samples come to it part by part."""
 
-    def __init__(self, cluster: Cluster, folder: Path, source: str, parts: int) -> None:
+    def __init__(self, cluster: EmbeddedCluster, folder: Path, source: str, parts: int) -> None:
         self.flow, self.storage = FlowName(source, "b"), Storage.of_folder(folder)
         self.uri = history_uri(self.storage, self.flow)
         self._cluster, self._folder, self._parts = cluster, folder, parts
@@ -106,12 +106,14 @@ class Story:
                 await asyncio.sleep(0.5)
 
 
-async def newest(cluster: Cluster, source: str) -> dict[int, int]:
+async def newest(cluster: EmbeddedCluster, source: str) -> dict[int, int]:
     """Read the last lag in records of each partition from the lag topic."""
     return {partition: value["lag_records"] for (_, partition), value in (await newest_values(cluster, source)).items()}
 
 
-async def test_killed_at_any_moment_it_loses_and_doubles_no_window(source_cluster: Cluster, tmp_path: Path) -> None:
+async def test_killed_at_any_moment_it_loses_and_doubles_no_window(
+    source_cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
     story = Story(source_cluster, tmp_path, "lag-query", parts=5)
     data = story.folder("history")
     await story.more()
@@ -148,7 +150,7 @@ def cmdline(process: psutil.Process) -> list[str]:
 
 
 async def test_executors_killed_while_they_work_lose_and_double_no_window(
-    source_cluster: Cluster, tmp_path: Path
+    source_cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
     story = Story(source_cluster, tmp_path, "lag-executors", parts=KILLS + 1)
     wanted = await story.more()
@@ -178,7 +180,7 @@ def cut_offsets(checkpoint: Path) -> None:
 
 @pytest.mark.parametrize("damage", [lose_state, cut_offsets])
 async def test_a_checkpoint_that_is_of_no_use_is_made_anew(
-    damage: Callable[[Path], None], source_cluster: Cluster, tmp_path: Path
+    damage: Callable[[Path], None], source_cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
     story = Story(source_cluster, tmp_path, damage.__name__.replace("_", "-"), parts=2)
     wanted = await story.more()
@@ -195,13 +197,15 @@ async def test_a_checkpoint_that_is_of_no_use_is_made_anew(
     assert "cannot be used any more" in story.said()
 
 
-async def test_it_ends_when_it_is_asked_to(spark: SparkSession, source_cluster: Cluster, tmp_path: Path) -> None:
+async def test_it_ends_when_it_is_asked_to(
+    spark: SparkSession, source_cluster: EmbeddedCluster, tmp_path: Path
+) -> None:
     flow, stop = FlowName("lag-stop", "b"), threading.Event()
     await create_topics(source_cluster, {progress_topic(flow.source): 1}, replicas=min(3, len(source_cluster.brokers)))
     options = {"kafka.bootstrap.servers": source_cluster.bootstrap_servers}
     stop.set()
     told_events: list[Event] = []
     report = keep_going(
-        spark, LagTerms(flow=flow), Storage.of_folder(tmp_path), options, told_events.append, stop, IdleWait()
+        spark, LagOptions(flow=flow), Storage.of_folder(tmp_path), options, told_events.append, stop, IdleWait()
     )
     assert (report.rows, told_events) == (0, [])

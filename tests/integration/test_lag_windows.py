@@ -12,15 +12,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
-from engine.clock import wall_ms
-from engine.core.event_base import Event
-from engine.jobs.history import History
-from engine.jobs.history_files import HistoryFiles
-from engine.jobs.idle_wait import IdleWait
-from engine.jobs.lag import LagSink, newest
-from engine.jobs.lag_samples import ROWS, decode
-from engine.jobs.lag_terms import LagTerms
-from engine.jobs.lag_windows import windows
+from engine.base.clock import wall_ms
+from engine.core.events.event_base import Event
+from engine.jobs.history.files import HistoryFiles
+from engine.jobs.history.options import LagOptions
+from engine.jobs.history.windows import History
+from engine.jobs.lag.query import LagSink, newest
+from engine.jobs.lag.samples import ROWS, decode
+from engine.jobs.lag.windows import windows
+from engine.jobs.runtime.idle_wait import IdleWait
 from policies.model import FlowName
 from tests.harness.samples import Truth, told
 
@@ -180,9 +180,9 @@ class Host:
     def __init__(self, folder: Path, generation: str = "g", rpo_s: float = 0.0, idle: IdleWait | None = None) -> None:
         self.events: list[Event] = []
         self.history = History(f"file:{folder}/history")
-        terms = LagTerms(flow=FLOW, rpo_s=rpo_s)
+        options = LagOptions(flow=FLOW, rpo_s=rpo_s)
         files = HistoryFiles(f"file:{folder}/history")
-        self.sink = LagSink(terms, files, {}, self.events.append, lambda: generation, idle)
+        self.sink = LagSink(options, files, {}, self.events.append, lambda: generation, idle)
 
     def read(self) -> list[tuple[int, int, int]]:
         found = []

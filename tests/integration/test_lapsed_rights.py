@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from deploy.local.cluster import Cluster
-from engine.core.events import AccessDenied, LaneReleased, Resumed
+from deploy.local.cluster import EmbeddedCluster
+from engine.core.events.events import AccessDenied, LaneReleased, Resumed
 from tests.harness.compare import assert_identical
 from tests.harness.load import numbered, produce
 from tests.harness.mirror import Mirror, Run
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.integration
 _ACLS = "org.apache.kafka.tools.AclCommand"
 
 
-async def deny(cluster: Cluster, topic: str, *, action: str, operation: str = "Read") -> None:
+async def deny(cluster: EmbeddedCluster, topic: str, *, action: str, operation: str = "Read") -> None:
     """Take a right on a topic away (`--add` a denial), or give it back (`--remove` it)."""
     words = (action, "--force", "--deny-principal", "User:ANONYMOUS", "--operation", operation, "--topic", topic)
     await asyncio.to_thread(cluster.tool, _ACLS, "--bootstrap-server", cluster.bootstrap_servers, *words)
@@ -28,7 +28,7 @@ async def until_lapsed(run: Run, topic: str) -> AccessDenied:
     return run.told(AccessDenied, topic)[0]
 
 
-async def test_a_right_to_read_that_lapses_stops_nothing_for_good(guarded_cluster: Cluster) -> None:
+async def test_a_right_to_read_that_lapses_stops_nothing_for_good(guarded_cluster: EmbeddedCluster) -> None:
     """Both sides are one cluster: the source's topic first, then the copy's, which a new owner has to read."""
     mirror = Mirror(guarded_cluster, guarded_cluster, "lapsing", flush_s=1000.0, untold_s=1000.0)
     await mirror.open()
@@ -62,7 +62,7 @@ async def test_a_right_to_read_that_lapses_stops_nothing_for_good(guarded_cluste
     assert await assert_identical(guarded_cluster, guarded_cluster, "lapse", copied) == 200
 
 
-async def test_a_right_to_write_positions_that_lapses_stops_nothing_for_good(guarded_cluster: Cluster) -> None:
+async def test_a_right_to_write_positions_that_lapses_stops_nothing_for_good(guarded_cluster: EmbeddedCluster) -> None:
     """What needs no position is copied meanwhile, and the position goes when the right is given back."""
     mirror = Mirror(guarded_cluster, guarded_cluster, "unwritten", flush_s=0.2, untold_s=0.2)
     await mirror.open()

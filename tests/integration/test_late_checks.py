@@ -7,15 +7,15 @@ from contextlib import asynccontextmanager
 import pytest
 
 from actors.demo.topics import topic_names
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from deploy.local.ports import pick_ports
-from engine.config import read_config
-from engine.core.events import StartDoubt
-from engine.errors import ClusterAway, NotReady
-from engine.late_checks import LateChecks
-from engine.properties import parse_properties
-from engine.runner import TopicKeeper
-from engine.settings import MirrorConfig
+from engine.base.errors import ClusterAway, NotReady
+from engine.checks.late_checks import LateChecks
+from engine.config.config import read_config
+from engine.config.file.properties import parse_properties
+from engine.config.settings import MirrorConfig
+from engine.core.events.events import StartDoubt
+from engine.services.runner import TopicService
 from policies.model import FlowName
 from tests.harness.admin import create_topics
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.integration
 THERE, BACK = FlowName("home", "away"), FlowName("away", "house")
 
 
-def config(home: Cluster, away: Cluster, house: str, topics: str, replicas: int = 1) -> MirrorConfig:
+def config(home: EmbeddedCluster, away: EmbeddedCluster, house: str, topics: str, replicas: int = 1) -> MirrorConfig:
     text = [
         "clusters = home, away, house",
         f"home.bootstrap.servers = {home.bootstrap_servers}",
@@ -67,14 +67,14 @@ async def forwarded(port: int, to: str) -> AsyncIterator[None]:
 
 
 async def test_a_circle_that_an_alias_hides_is_found_when_its_cluster_comes(
-    source_cluster: Cluster, target_cluster: Cluster
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster
 ) -> None:
     """home -> away was checked by `run`; house, another name of home, was away then: away -> house does not begin."""
     await create_topics(source_cluster, {"comes-back": 1})
     (port,) = pick_ports(1)
     asked = config(source_cluster, target_cluster, f"127.0.0.1:{port}", ".*comes-back")
     checks = LateChecks(asked, [BACK])
-    there, back = (TopicKeeper(asked, asked.flow(name), checks.admit) for name in (THERE, BACK))
+    there, back = (TopicService(asked, asked.flow(name), checks.admit) for name in (THERE, BACK))
     before = await topic_names(source_cluster.bootstrap_servers)
     try:
         await there.open()
@@ -90,19 +90,19 @@ async def test_a_circle_that_an_alias_hides_is_found_when_its_cluster_comes(
 
 
 async def test_a_flow_that_is_in_order_begins_and_tells_what_is_to_be_known(
-    source_cluster: Cluster, target_cluster: Cluster
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster
 ) -> None:
     await create_topics(source_cluster, {"begins-late": 1})
     clusters = source_cluster, target_cluster, "127.0.0.1:1", "begins-late, nobody-has-this"
     wrong = config(*clusters, replicas=7)
-    keeper = TopicKeeper(wrong, wrong.flow(THERE), LateChecks(wrong, [THERE]).admit)
+    keeper = TopicService(wrong, wrong.flow(THERE), LateChecks(wrong, [THERE]).admit)
     try:
         with pytest.raises(NotReady, match=r"mm2\.properties:9: replication\.factor: 7 replicas of topic begins-late"):
             await keeper.open()
     finally:
         await keeper.close()
     right = config(*clusters)
-    keeper = TopicKeeper(right, right.flow(THERE), LateChecks(right, [THERE]).admit)
+    keeper = TopicService(right, right.flow(THERE), LateChecks(right, [THERE]).admit)
     try:
         await keeper.open()
         found = await keeper.step()

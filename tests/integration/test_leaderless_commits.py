@@ -11,16 +11,16 @@ from contextlib import asynccontextmanager
 import pytest
 
 from deploy.local.broker import Broker
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from deploy.local.ports import HOST
 from deploy.local.probe import living_brokers
-from engine.core.commit_events import CommitUndone, CommitUnmarked
-from engine.core.states import State
-from engine.errors import BrokerUnreachable, ConnectionLost
-from engine.flow import marker_watch
-from engine.flow.buffers import BUFFER_BYTES
-from engine.flow.ports import LATEST
-from engine.kafka import fencing
+from engine.base.errors import BrokerUnreachable, ConnectionLost
+from engine.core.events.commit_events import CommitUndone, CommitUnmarked
+from engine.core.lane.states import State
+from engine.flow.io.buffers import BUFFER_BYTES
+from engine.flow.ports.ports import LATEST
+from engine.flow.replication import marker_watch
+from engine.kafka.data import fencing
 from policies.model import LaneName
 from tests.harness.admin import create_topics
 from tests.harness.committed import DEADLINE_S, assert_once, fill, seen, until_seen
@@ -33,8 +33,8 @@ PARTITIONS = 4
 
 
 @pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    target = Cluster("target", tmp_path_factory.mktemp("three") / "target", brokers=3, heap_mib=512)
+def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
+    target = EmbeddedCluster("target", tmp_path_factory.mktemp("three") / "target", brokers=3, heap_mib=512)
     target.start()
     yield target
     target.stop()
@@ -43,7 +43,7 @@ def three(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 class Unled:
     """A mirror in transactions whose lanes are led by several brokers; one of them can be gone for a while."""
 
-    def __init__(self, source: Cluster, target: Cluster, topic: str, commit_s: float) -> None:
+    def __init__(self, source: EmbeddedCluster, target: EmbeddedCluster, topic: str, commit_s: float) -> None:
         self.mirror = Mirror(source, target, alias=f"eos-{topic}", commit_s=commit_s, drain_s=DEADLINE_S)
         self.topic = topic
         self.unled: list[LaneName] = []
@@ -91,7 +91,7 @@ class Unled:
                     return sum(any(one.open_since_offset >= 0 for one in rows) for rows in found.values())
 
 
-async def until_unseen(cluster: Cluster, broker: Broker, run: Run) -> None:
+async def until_unseen(cluster: EmbeddedCluster, broker: Broker, run: Run) -> None:
     """Wait until every other broker knows that one is gone."""
     async with asyncio.timeout(DEADLINE_S):
         for other in cluster.brokers:
@@ -114,7 +114,7 @@ async def commit(run: Run) -> None:
 
 
 @pytest.fixture
-async def unled(source_cluster: Cluster, three: Cluster, request: pytest.FixtureRequest) -> Unled:
+async def unled(source_cluster: EmbeddedCluster, three: EmbeddedCluster, request: pytest.FixtureRequest) -> Unled:
     topic, commit_s = request.param
     found = Unled(source_cluster, three, topic, commit_s)
     await found.open()
@@ -123,7 +123,9 @@ async def unled(source_cluster: Cluster, three: Cluster, request: pytest.Fixture
 
 @pytest.mark.full
 @pytest.mark.parametrize("unled", [("led", 0.2)], indirect=True)
-async def test_a_partition_without_a_leader_holds_back_no_reader_of_others(unled: Unled, three: Cluster) -> None:
+async def test_a_partition_without_a_leader_holds_back_no_reader_of_others(
+    unled: Unled, three: EmbeddedCluster
+) -> None:
     mirror = unled.mirror
     await fill(mirror, "led", 500)
     async with mirror.run() as run:
@@ -179,7 +181,7 @@ async def test_commits_whose_markers_are_left_out_are_made_again_or_copied_again
 SHORT_PARTITIONS = 8
 
 
-async def fill_in_transactions(source: Cluster, topic: str, times: int) -> None:
+async def fill_in_transactions(source: EmbeddedCluster, topic: str, times: int) -> None:
     """Append to every partition again and again; a marker behind each batch breaks the run of source offsets."""
     async with producer(source, transactional_id=f"fill-{topic}", max_batch_size=65536) as client:
         for number in range(times):
@@ -189,7 +191,7 @@ async def fill_in_transactions(source: Cluster, topic: str, times: int) -> None:
 
 
 async def test_lanes_whose_positions_have_no_leader_leave_the_memory_to_others(
-    source_cluster: Cluster, three: Cluster
+    source_cluster: EmbeddedCluster, three: EmbeddedCluster
 ) -> None:
     """Memory for one fetch; the only replica of one of two positions partitions is gone for a while."""
     topic = "short-memory"

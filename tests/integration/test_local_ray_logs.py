@@ -15,7 +15,7 @@ MOST_BYTES = 100_000
 SCRIPT = f"""
 DEADLINE_S, MOST_BYTES = {DEADLINE_S}, {MOST_BYTES}
 import time
-from actors.connect import start_local
+from actors.ray.connect import start_local
 
 connection = start_local(1)
 ray = connection.ray
@@ -23,7 +23,7 @@ ray = connection.ray
 @ray.remote
 class Talker:
     def __init__(self):
-        from actors.logs import setup_logging
+        from actors.logging.logs import setup_logging
         self.logs = setup_logging("talker", "talker")
 
     def talk(self):

@@ -3,9 +3,9 @@
 import msgspec
 import pytest
 
-from engine.core.events import Resumed
-from engine.core.resume import TailBatch
-from engine.flow.map_reader import MapReader, MapTerms
+from engine.core.events.events import Resumed
+from engine.core.position.resume import TailBatch
+from engine.flow.topic_logs.map_reader import MapOptions, MapReader
 from engine.kafka.gateway import KafkaCluster
 from policies.model import TopicPartition
 from tests.harness.compare import assert_identical
@@ -29,7 +29,7 @@ class Counting(KafkaCluster):
 
 
 async def test_a_long_tail_costs_one_batch(mirror: Mirror) -> None:
-    mirror.terms = msgspec.structs.replace(mirror.terms, flush_s=1000.0, untold_s=1000.0)
+    mirror.options = msgspec.structs.replace(mirror.options, flush_s=1000.0, untold_s=1000.0)
     mirror.target_port = Counting
     copied = await mirror.topic("long")
     async with mirror.run(drain=False) as run:
@@ -49,13 +49,13 @@ async def test_a_long_tail_costs_one_batch(mirror: Mirror) -> None:
         await run.until_copied()
     assert await assert_identical(mirror.source, mirror.target, "long", copied) == _ROUNDS * _RECORDS + 10
     async with mirror.asking_target() as cluster:
-        partitions = mirror.terms.positions_partitions
-        terms = MapTerms(
+        partitions = mirror.options.positions_partitions
+        options = MapOptions(
             positions_topic=mirror.positions_topic,
-            position_keys=mirror.terms.position_keys,
+            position_keys=mirror.options.position_keys,
             positions_partitions=partitions,
         )
-        reader = MapReader(terms, cluster)
+        reader = MapReader(options, cluster)
         await reader.follow()
         lane = TopicPartition("long", 0)
         last = _ROUNDS * _RECORDS - 1

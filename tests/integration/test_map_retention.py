@@ -6,11 +6,11 @@ import random
 import msgspec
 import pytest
 
-from engine.core import map_runs
-from engine.core.map_blocks import block_key, encode_block, read_block_key
-from engine.core.map_runs import MapBlock, MapRun
-from engine.core.offset_map import How
-from engine.flow.map_reader import MapReader, MapTerms
+from engine.core.offset_map import map_runs
+from engine.core.offset_map.map_blocks import block_key, encode_block, read_block_key
+from engine.core.offset_map.map_runs import MapBlock, MapRun
+from engine.core.offset_map.offset_map import How
+from engine.flow.topic_logs.map_reader import MapOptions, MapReader
 from policies.model import TopicPartition
 from tests.harness.admin import create_topics, delete_records, delete_topic
 from tests.harness.load import Sent, produce
@@ -42,7 +42,7 @@ async def test_blocks_of_deleted_records_are_removed(mirror: Mirror, monkeypatch
     log_start = sorted(target.values())[len(target) // 2]
     await delete_records(mirror.target, copied, {0: log_start})
 
-    mirror.terms = msgspec.structs.replace(mirror.terms, map_retention_s=0.2)
+    mirror.options = msgspec.structs.replace(mirror.options, map_retention_s=0.2)
     async with mirror.run():
         async with asyncio.timeout(60):
             while not await removed(mirror):  # noqa: ASYNC110 - what the copier writes, nobody tells
@@ -50,12 +50,12 @@ async def test_blocks_of_deleted_records_are_removed(mirror: Mirror, monkeypatch
 
     left = {source[value]: offset for value, offset in target.items() if offset >= log_start}
     async with mirror.asking_target() as cluster:
-        terms = MapTerms(
+        options = MapOptions(
             positions_topic=mirror.positions_topic,
-            position_keys=mirror.terms.position_keys,
-            positions_partitions=mirror.terms.positions_partitions,
+            position_keys=mirror.options.position_keys,
+            positions_partitions=mirror.options.positions_partitions,
         )
-        reader = MapReader(terms, cluster)
+        reader = MapReader(options, cluster)
         await reader.follow()
         head, known = reader.head(lane), reader.map_of(lane)
         assert head is not None
@@ -81,24 +81,24 @@ async def test_a_map_topic_made_again_that_has_grown_beyond_its_former_end(
     topic, lane, chance = "map-remade", TopicPartition("map-remade", 0), random.Random(11)
     copied = await mirror.topic(topic)
     await fill(mirror, topic, chance, 0)
-    terms = MapTerms(
+    options = MapOptions(
         positions_topic=mirror.positions_topic,
-        position_keys=mirror.terms.position_keys,
-        positions_partitions=mirror.terms.positions_partitions,
+        position_keys=mirror.options.position_keys,
+        positions_partitions=mirror.options.positions_partitions,
         keep_runs=1,
     )
     async with mirror.asking_target() as cluster, mirror.run() as run:
         await run.until_copied()
         (driver,) = run.copier.drivers.values()
         await run.until(lambda: not driver.blocks.due and not driver.blocks.writing, "blocks are durable")
-        reader = MapReader(terms, cluster)
+        reader = MapReader(options, cluster)
         await reader.follow()
         before = driver.blocks._lane.map
         assert before is not None
         lost = before.blocks
         await delete_topic(mirror.target, mirror.map_topic)
         configs = {"cleanup.policy": "compact"}
-        await create_topics(mirror.target, {mirror.map_topic: mirror.terms.positions_partitions}, configs=configs)
+        await create_topics(mirror.target, {mirror.map_topic: mirror.options.positions_partitions}, configs=configs)
         strangers = [
             Sent(
                 block_key(mirror.flow.source, TopicPartition("other", 1), number),
@@ -111,7 +111,7 @@ async def test_a_map_topic_made_again_that_has_grown_beyond_its_former_end(
         await run.until_copied()
         await run.until(lambda: before.blocks > lost and not driver.blocks.writing, "blocks in the new topic")
         driver.positions.flush_asked = True
-        run.copier.routes.kick([driver])
+        run.copier.router.schedule_send([driver])
         await run.until(lambda: driver.positions.is_durable(driver.lane.position_version), "the position counts them")
         await reader.follow()
         target, source = await places(mirror.target, copied), await places(mirror.source, topic)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engine.flow.ports import LATEST
+from engine.flow.ports.ports import LATEST
 from policies.model import TopicPartition
 from tests.harness.compare import assert_identical
 from tests.harness.load import numbered, produce
@@ -38,7 +38,7 @@ async def compared(mirror: Mirror, folder: Path) -> tuple[int, list[dict[str, An
         f"b.bootstrap.servers = {mirror.target_servers}",
         f"{alias}->b.enabled = true",
         f"{alias}->b.topics = counted",
-        f"offset.storage.partitions = {mirror.terms.positions_partitions}",
+        f"offset.storage.partitions = {mirror.options.positions_partitions}",
     ]
     config.write_text("\n".join([*lines, ""]))
     env = {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "PYTHONPATH": str(ROOT)}

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from deploy.local.cluster import Cluster, start_clusters
-from engine.core.mm2_records import decode_heartbeat
-from engine.kafka.admin import describe_topic_configs
+from deploy.local.cluster import EmbeddedCluster, start_clusters
+from engine.core.mm2.mm2_records import decode_heartbeat
+from engine.kafka.admin.admin import describe_topic_configs
 from tests.harness import groups as stock
 from tests.harness.admin import create_topics
 from tests.harness.group_mirror import GroupMirror, rises
@@ -36,7 +36,7 @@ SETTINGS = {
 @pytest.fixture(scope="module")
 def mirror(shared_ray: RayCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GroupMirror]:
     folder = tmp_path_factory.mktemp("both-ways")
-    clusters = {alias: Cluster(alias, folder / alias) for alias in OWN}
+    clusters = {alias: EmbeddedCluster(alias, folder / alias) for alias in OWN}
     start_clusters(*clusters.values())
     try:
         asyncio.run(fill(clusters))
@@ -52,7 +52,7 @@ def mirror(shared_ray: RayCluster, tmp_path_factory: pytest.TempPathFactory) -> 
             cluster.stop()
 
 
-async def fill(clusters: dict[str, Cluster]) -> None:
+async def fill(clusters: dict[str, EmbeddedCluster]) -> None:
     """The same topic on both sides, other records in each; the configs to be copied on one."""
     for number, (alias, cluster) in enumerate(clusters.items()):
         await create_topics(cluster, {TOPIC: PARTITIONS}, configs=CONFIGS if alias == "primary" else None)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.config import load_config
-from engine.config_keeper import ConfigKeeper
+from engine.config.config import load_config
+from engine.services.config_service import ConfigService
 from tests.conftest import Pair
 from tests.harness.admin import create_topics, own_configs, set_configs
 from tests.harness.beside import beside
@@ -20,13 +20,13 @@ EXCLUDE = "config.properties.exclude"
 
 
 @asynccontextmanager
-async def rounds(pair: Pair, folder: Path, alias: str, settings: Mapping[str, str]) -> AsyncIterator[ConfigKeeper]:
+async def rounds(pair: Pair, folder: Path, alias: str, settings: Mapping[str, str]) -> AsyncIterator[ConfigService]:
     """Keep configs of the flow ALIAS->b in step, once a second."""
     clusters = {alias: pair.source, "b": pair.target}
     given = {f"{alias}->b.{key}": value for key, value in settings.items()}
     given |= {"sync.topic.configs.interval.seconds": "1", "sync.topic.acls.enabled": "false"}
     config = load_config(write_properties(folder / "mm2.properties", clusters, {f"{alias}->b": f"{alias}-.*"}, given))
-    keeper = ConfigKeeper(config, config.flows[0])
+    keeper = ConfigService(config, config.flows[0])
     try:
         async with beside(keeper.run()):
             yield keeper
@@ -43,7 +43,7 @@ async def until_own(pair: Pair, topic: str, wanted: Mapping[str, str]) -> None:
     await until_equal(own, dict(wanted))
 
 
-async def until_looked(keeper: ConfigKeeper) -> None:
+async def until_looked(keeper: ConfigService) -> None:
     """Wait for a round that began from now on."""
     before = keeper.report.at_ms
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import pytest
 from aiokafka.admin import NewPartitions
 
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from tests.conftest import Pair
 from tests.harness import groups as stock
 from tests.harness.admin import admin, create_topics, partition_count
@@ -68,14 +68,16 @@ def story(
         mirror.close()
 
 
-async def fill(source: Cluster) -> None:
+async def fill(source: EmbeddedCluster) -> None:
     await create_topics(source, {way.topic: PARTITIONS for way in WAYS})
     for way in WAYS:
         for partition in range(PARTITIONS - 1):
             await append(source, way, partition, EACH)
 
 
-async def append(source: Cluster, way: Way, partition: int, count: int, first: int = 0, topic: str = "") -> None:
+async def append(
+    source: EmbeddedCluster, way: Way, partition: int, count: int, first: int = 0, topic: str = ""
+) -> None:
     """Append records in one go, or in transactions, each of which ends with a marker."""
     topic, records = topic or way.topic, numbered(count, first=first)
     if not way.transactional:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from tests.harness import groups as stock
 from tests.harness.admin import create_topics
 from tests.harness.group_mirror import GroupMirror
@@ -27,7 +27,7 @@ RIGHTS = (
 
 
 async def test_a_target_behind_tls_a_password_and_rights(
-    source_cluster: Cluster, shared_ray: RayCluster, tmp_path: Path
+    source_cluster: EmbeddedCluster, shared_ray: RayCluster, tmp_path: Path
 ) -> None:
     await create_topics(source_cluster, {TOPIC: 2})
     for partition in range(2):

@@ -10,10 +10,10 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as KafkaPartition
 
-from deploy.local.cluster import Cluster, start_clusters
-from engine.core.map_blocks import decode_tail
-from engine.core.mm2_records import Checkpoint, Heartbeat, decode_offset_sync, encode_checkpoint, encode_heartbeat
-from engine.core.sync_store import SyncStore
+from deploy.local.cluster import EmbeddedCluster, start_clusters
+from engine.core.mm2.mm2_records import Checkpoint, Heartbeat, decode_offset_sync, encode_checkpoint, encode_heartbeat
+from engine.core.mm2.sync_store import SyncStore
+from engine.core.offset_map.map_blocks import decode_tail
 from policies.model import TopicPartition
 from tests.harness.admin import admin, create_topics
 from tests.harness.live import LiveMirror, write_properties
@@ -30,10 +30,10 @@ CONSOLE = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 
 
 @pytest.fixture(scope="module")
-def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Cluster]]:
+def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, EmbeddedCluster]]:
     """Two clusters of the test's own: a heartbeats topic has one name, and is copied whatever the filter."""
     folder = tmp_path_factory.mktemp("heartbeats")
-    found = {alias: Cluster(alias, folder / alias) for alias in ("east", "west")}
+    found = {alias: EmbeddedCluster(alias, folder / alias) for alias in ("east", "west")}
     start_clusters(*found.values())
     try:
         yield found
@@ -42,7 +42,7 @@ def clusters(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Clu
             cluster.stop()
 
 
-async def prepare(clusters: dict[str, Cluster]) -> None:
+async def prepare(clusters: dict[str, EmbeddedCluster]) -> None:
     """Records to copy, a heartbeat that came to the source from farther away, a checkpoint as a group would have it."""
     east, west = clusters["east"], clusters["west"]
     await create_topics(east, {"orders": PARTITIONS, "north.heartbeats": 1})
@@ -54,7 +54,7 @@ async def prepare(clusters: dict[str, Cluster]) -> None:
     await produce(west, CHECKPOINTS, 0, [Sent(*encode_checkpoint(checkpoint))])
 
 
-async def records(cluster: Cluster, topic: str, partition: int = 0) -> list[tuple[int, bytes, bytes, int]]:
+async def records(cluster: EmbeddedCluster, topic: str, partition: int = 0) -> list[tuple[int, bytes, bytes, int]]:
     """Read (offset, key, value, timestamp) of a partition to its present end, with a stock consumer."""
     where = KafkaPartition(topic, partition)
     consumer = AIOKafkaConsumer(bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest")
@@ -72,7 +72,7 @@ async def records(cluster: Cluster, topic: str, partition: int = 0) -> list[tupl
     return found
 
 
-def wait_for_syncs(live: LiveMirror, clusters: dict[str, Cluster]) -> None:
+def wait_for_syncs(live: LiveMirror, clusters: dict[str, EmbeddedCluster]) -> None:
     """Wait until the newest sync of each partition is its last record's."""
 
     def told() -> bool:
@@ -83,7 +83,7 @@ def wait_for_syncs(live: LiveMirror, clusters: dict[str, Cluster]) -> None:
     live.until(told, "the last record of each partition is told")
 
 
-def wait_for_beats(live: LiveMirror, clusters: dict[str, Cluster]) -> None:
+def wait_for_beats(live: LiveMirror, clusters: dict[str, EmbeddedCluster]) -> None:
     """Wait until all that `check_client` and `check_consoles` want to see of heartbeats is there."""
     east, west = clusters["east"], clusters["west"]
     wanted = [(west, "heartbeats", 2), (east, "heartbeats", 2), (west, "east.heartbeats", 2)]
@@ -97,7 +97,7 @@ def wait_for_beats(live: LiveMirror, clusters: dict[str, Cluster]) -> None:
     live.until(beaten, "heartbeats of both clusters, and copies of those of the source")
 
 
-def printed(cluster: Cluster, topic: str, formatter: str, count: int) -> list[str]:
+def printed(cluster: EmbeddedCluster, topic: str, formatter: str, count: int) -> list[str]:
     """Print the first records of a topic with Kafka's console consumer."""
     words = ("--from-beginning", "--max-messages", str(count), "--timeout-ms", "100000")
     out = cluster.tool(
@@ -108,14 +108,14 @@ def printed(cluster: Cluster, topic: str, formatter: str, count: int) -> list[st
     return [line for line in out.splitlines() if line.startswith(formatter.removesuffix("Formatter"))]
 
 
-async def topic_settings(cluster: Cluster, topic: str) -> int:
+async def topic_settings(cluster: EmbeddedCluster, topic: str) -> int:
     async with admin(cluster) as client:
         (described,) = await client.describe_topics([topic])
     return len(described["partitions"])
 
 
 def test_what_a_mirror_leaves_is_what_mm2s_client_and_consoles_expect(
-    clusters: dict[str, Cluster], shared_ray: RayCluster, java: Any, tmp_path: Path
+    clusters: dict[str, EmbeddedCluster], shared_ray: RayCluster, java: Any, tmp_path: Path
 ) -> None:
     east, west = clusters["east"], clusters["west"]
     asyncio.run(prepare(clusters))
@@ -136,7 +136,7 @@ def test_what_a_mirror_leaves_is_what_mm2s_client_and_consoles_expect(
     asyncio.run(check_syncs(east, west))
 
 
-def check_client(java: Any, east: Cluster, west: Cluster) -> None:
+def check_client(java: Any, east: EmbeddedCluster, west: EmbeddedCluster) -> None:
     """MM2's answers on a one-way flow: its heartbeats run both ways, its data one."""
     utils = java.org.apache.kafka.connect.mirror.RemoteClusterUtils
     here, there = ({"bootstrap.servers": cluster.bootstrap_servers} for cluster in (east, west))
@@ -155,7 +155,7 @@ def check_client(java: Any, east: Cluster, west: Cluster) -> None:
     assert not utils.translateOffsets(there, "east", "others", wait)
 
 
-def check_consoles(east: Cluster, west: Cluster) -> None:
+def check_consoles(east: EmbeddedCluster, west: EmbeddedCluster) -> None:
     """Kafka's own formatters print our records; bytes behind a sync's do not disturb them."""
     beats = printed(west, "heartbeats", "HeartbeatFormatter", 2)
     assert len(beats) == 2
@@ -173,7 +173,7 @@ def check_consoles(east: Cluster, west: Cluster) -> None:
     assert any(sync.tail for sync in decoded)
 
 
-async def check_heartbeats(east: Cluster, west: Cluster) -> None:
+async def check_heartbeats(east: EmbeddedCluster, west: EmbeddedCluster) -> None:
     """One partition each; the copy on the target is the source's, byte for byte."""
     for cluster, topic in ((west, "heartbeats"), (east, "heartbeats"), (west, "east.heartbeats"), (east, SYNCS)):
         assert await topic_settings(cluster, topic) == 1
@@ -184,7 +184,7 @@ async def check_heartbeats(east: Cluster, west: Cluster) -> None:
     assert len(copied) >= 2
 
 
-async def check_syncs(east: Cluster, west: Cluster) -> None:
+async def check_syncs(east: EmbeddedCluster, west: EmbeddedCluster) -> None:
     """Every sync is true, and what MM2 makes of all of them is never ahead; the tail tells the same records."""
     store, newest = SyncStore(), {}
     store.read_to_end()

@@ -7,15 +7,15 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as KafkaPartition
 
-from deploy.local.cluster import Cluster
-from engine.core import map_runs
-from engine.core.offset_map import How
-from engine.core.position_keys import PositionKeys
-from engine.errors import KafkaRefusal
-from engine.flow.map_reader import MapReader, MapTerms
-from engine.flow.ports import LATEST
+from deploy.local.cluster import EmbeddedCluster
+from engine.base.errors import KafkaRefusal
+from engine.core.offset_map import map_runs
+from engine.core.offset_map.offset_map import How
+from engine.core.position.position_keys import PositionKeys
+from engine.flow.ports.ports import LATEST
+from engine.flow.topic_logs.map_reader import MapOptions, MapReader
+from engine.kafka.admin.internal_topics import MAP_CONFIGS, ensure_internal_topic
 from engine.kafka.gateway import KafkaCluster
-from engine.kafka.internal_topics import MAP_CONFIGS, ensure_internal_topic
 from policies.model import TopicPartition
 from tests.harness.admin import create_topics, partition_count
 from tests.harness.compaction import COMPACTED
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.integration
 _TURNS, _RECORDS, _KEYS = 40, 3, 100
 
 
-async def places(cluster: Cluster, topic: str) -> dict[bytes, int]:
+async def places(cluster: EmbeddedCluster, topic: str) -> dict[bytes, int]:
     """Read a topic of one partition with aiokafka's consumer: offset by value, of the committed records.
 
     To its high watermark: right behind a commit its marker may not be there yet, and the consumer would end before it.
@@ -104,14 +104,14 @@ async def test_the_map_is_rebuilt_from_topics_after_kills(mirror: Mirror, monkey
     assert len(truth) == len(target) > 150
 
     async with mirror.asking_target() as cluster:
-        partitions = mirror.terms.positions_partitions
-        terms = MapTerms(
+        partitions = mirror.options.positions_partitions
+        options = MapOptions(
             positions_topic=mirror.positions_topic,
             positions_partitions=partitions,
             position_keys=PositionKeys(mirror.flow.source),
             keep_runs=1,
         )
-        reader = MapReader(terms, cluster)
+        reader = MapReader(options, cluster)
         await reader.follow()
         known, head = reader.map_of(lane), reader.head(lane)
         assert known is not None
@@ -135,7 +135,7 @@ async def test_the_map_is_rebuilt_from_topics_after_kills(mirror: Mirror, monkey
         assert head.target_next <= ends[TopicPartition(copied, 0)]
 
 
-async def test_the_map_topic_is_made_as_the_positions_topic_is(target_cluster: Cluster) -> None:
+async def test_the_map_topic_is_made_as_the_positions_topic_is(target_cluster: EmbeddedCluster) -> None:
     client = cluster_client("B", target_cluster.bootstrap_servers)
     await client.open()
     try:

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from engine.core.events import LaneRefused, SourceGap
-from engine.kafka.cluster import ClusterClient
+from engine.core.events.events import LaneRefused, SourceGap
+from engine.kafka.client.cluster import ClusterClient
 from tests.harness.compare import assert_identical
 from tests.harness.load import numbered, produce
 from tests.harness.mirror import Mirror

@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local.cluster import Cluster, new_cluster_id
-from engine.config import read_config
-from engine.config_keeper import config_sync
-from engine.core.events import (
+from deploy.local.cluster import EmbeddedCluster, new_cluster_id
+from engine.base.errors import ConnectionLost, KafkaRefusal, MirrorError, OtherCluster
+from engine.config.config import read_config
+from engine.config.file.properties import parse_properties
+from engine.config.settings import MirrorConfig
+from engine.core.events.events import (
     AnyEvent,
     ClusterChanged,
     CopyDeleted,
@@ -22,11 +24,9 @@ from engine.core.events import (
     TopicCreated,
     TopicRenewed,
 )
-from engine.errors import ConnectionLost, KafkaRefusal, MirrorError, OtherCluster
-from engine.flow.config_sync import Scope
-from engine.properties import parse_properties
-from engine.runner import Copier, TopicKeeper, terms_for
-from engine.settings import MirrorConfig
+from engine.flow.config_sync.sync import Scope
+from engine.services.config_service import config_sync
+from engine.services.runner import Copier, TopicService, options_for
 from policies.model import PartitionSet
 from tests.conftest import Pair
 from tests.harness.admin import create_topics, delete_topic, set_configs
@@ -46,7 +46,7 @@ class Moving:
     """A cluster of one broker whose data may be replaced: by nothing, by another cluster's, by its own of before."""
 
     def __init__(self, folder: Path) -> None:
-        self.cluster = Cluster("moving", folder / "moving")
+        self.cluster = EmbeddedCluster("moving", folder / "moving")
         self._kept = folder / "kept"
 
     @property
@@ -87,13 +87,13 @@ def moving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Moving]:
 class Flow:
     """A mirror of two topics whose copies are made again where their topics are, as the metadata actor keeps it."""
 
-    def __init__(self, alias: str, source: Cluster, target: Cluster) -> None:
+    def __init__(self, alias: str, source: EmbeddedCluster, target: EmbeddedCluster) -> None:
         self.alias, self.target = alias, target
         self.config = self._config(source)
-        self.mirror = Mirror(source, target, alias, faults=terms_for(self.config.flows[0], "test").faults)
+        self.mirror = Mirror(source, target, alias, faults=options_for(self.config.flows[0], "test").faults)
         self.topics = tuple(f"{topic}-{alias}" for topic in TOPICS)
 
-    def _config(self, source: Cluster) -> MirrorConfig:
+    def _config(self, source: EmbeddedCluster) -> MirrorConfig:
         alias = self.alias
         text = (
             f"clusters = {alias}, b\n{alias}.bootstrap.servers = {source.bootstrap_servers}\n"
@@ -104,7 +104,7 @@ class Flow:
         )
         return read_config(parse_properties(text, "mm2.properties"))
 
-    def point_at(self, source: Cluster) -> None:
+    def point_at(self, source: EmbeddedCluster) -> None:
         """Let the alias name another cluster from now on."""
         self.config = self._config(source)
         self.mirror.source, self.mirror.source_servers = source, source.bootstrap_servers
@@ -121,7 +121,7 @@ class Flow:
         async with self.mirror.run() as run:
             await run.until_copied()
 
-    async def renew(self, cluster: Cluster) -> None:
+    async def renew(self, cluster: EmbeddedCluster) -> None:
         """Make topics of the same names on another cluster."""
         await create_topics(cluster, dict.fromkeys(self.topics, 1))
         for topic in self.topics:
@@ -129,7 +129,7 @@ class Flow:
 
     async def rounds(self, count: int = 3) -> tuple[list[AnyEvent], str]:
         """Make rounds of discovery by a keeper that has the flow; return what they told, and how the last failed."""
-        keeper, told, failure = TopicKeeper(self.config, self.config.flows[0]), list[AnyEvent](), ""
+        keeper, told, failure = TopicService(self.config, self.config.flows[0]), list[AnyEvent](), ""
         keeper.may_delete = lambda: True
         try:
             await keeper.open()
@@ -144,7 +144,7 @@ class Flow:
 
     async def until_deleted(self, copy: str) -> list[CopyDeleted]:
         """Make rounds until a copy was deleted and made again."""
-        keeper, deleted, made = TopicKeeper(self.config, self.config.flows[0]), list[CopyDeleted](), False
+        keeper, deleted, made = TopicService(self.config, self.config.flows[0]), list[CopyDeleted](), False
         keeper.may_delete = lambda: True
         await keeper.open()
         try:
@@ -187,7 +187,7 @@ async def test_a_cluster_that_takes_the_place_of_the_source_while_we_run_is_not_
     flow = Flow("replaced", moving.cluster, cluster_pair.target)
     await flow.begin()
     was, settings = moving.cluster.cluster_id, flow.config.flows[0]
-    keeper = TopicKeeper(flow.config, settings)
+    keeper = TopicService(flow.config, settings)
     keeper.may_delete = lambda: True
     copier = Copier(flow.config, settings, copier_id="copier-1", deployment_id="test")
     lanes = PartitionSet(set_id=f"{settings.name}/000", flow=settings.name, epoch=9, lanes=flow.mirror.lanes)

@@ -5,10 +5,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import msgspec
 import pytest
 
-from engine.clock import wall_ms
-from engine.core.events import Resumed
-from engine.core.position_keys import PositionKeys
-from engine.core.resume import TailBatch
+from engine.base.clock import wall_ms
+from engine.core.events.events import Resumed
+from engine.core.position.position_keys import PositionKeys
+from engine.core.position.resume import TailBatch
 from engine.kafka.gateway import KafkaCluster
 from engine.wire.record import Record
 from policies.model import TopicPartition
@@ -31,7 +31,7 @@ async def until_decided(run: Run) -> None:
 async def test_a_tail_that_retention_takes_while_it_is_read_is_looked_at_again(
     mirror: Mirror, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    mirror.terms = msgspec.structs.replace(mirror.terms, flush_s=1000.0, untold_s=1000.0)
+    mirror.options = msgspec.structs.replace(mirror.options, flush_s=1000.0, untold_s=1000.0)
     copied = await mirror.topic("tail-eaten")
     async with mirror.run(drain=False) as run:
         await produce(mirror.source, "tail-eaten", 0, numbered(300))
@@ -67,7 +67,7 @@ async def test_a_takeover_whose_source_forgets_what_was_to_be_compared_is_looked
         await produce(cluster, topic, 0, sent)
     lane = TopicPartition("take-eaten", 0)
     key = PositionKeys(mirror.flow.source).encode(lane)
-    for number in range(mirror.terms.positions_partitions):  # where MM2 would have put it is no matter here
+    for number in range(mirror.options.positions_partitions):  # where MM2 would have put it is no matter here
         await produce(mirror.target, mirror.positions_topic, number, [Sent(key, b'{"offset":99}')])
     read_log, taken = KafkaCluster.read_log, list[int]()
 

@@ -7,10 +7,10 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from engine.config import read_config
-from engine.core.progress_sample import ProgressSample, decode_sample, lag_topic, progress_topic
-from engine.properties import parse_properties
-from engine.runner import Copier
+from engine.config.config import read_config
+from engine.config.file.properties import parse_properties
+from engine.core.reports.progress_sample import ProgressSample, decode_sample, lag_topic, progress_topic
+from engine.services.runner import Copier
 from policies.model import PartitionSet
 from tests.harness.admin import admin, all_configs
 from tests.harness.compare import read_topic
@@ -33,11 +33,11 @@ async def copying(mirror: Mirror, *lines: str) -> AsyncIterator[Copier]:
         f"{alias}->b.enabled = true",
         "emit.offset-syncs.enabled = false",
         "offset.storage.replication.factor = 1",
-        f"offset.storage.partitions = {mirror.terms.positions_partitions}",
+        f"offset.storage.partitions = {mirror.options.positions_partitions}",
         *lines,
     ]
     config = read_config(parse_properties("\n".join([*text, ""]), "mm2.properties"))
-    copier = Copier(config, config.flows[0], copier_id="copier-1", deployment_id=mirror.terms.deployment_id)
+    copier = Copier(config, config.flows[0], copier_id="copier-1", deployment_id=mirror.options.deployment_id)
     copier.assign(PartitionSet(set_id=f"{alias}->b/0", flow=config.flows[0].name, epoch=1, lanes=mirror.lanes))
     async with asyncio.TaskGroup() as group:
         running = group.create_task(copier.run())

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local.cluster import Cluster, start_clusters
+from deploy.local.cluster import EmbeddedCluster, start_clusters
 from tests.harness.acl_table import render as render_acls
 from tests.harness.jvm import jvm
 from tests.harness.kafka_admin import AUTHORIZER, KafkaAdmin
@@ -35,7 +35,7 @@ def with_tables(page: str, tables: Mapping[str, str]) -> str:
 
 
 async def test_the_page_says_what_happens(tmp_path: Path) -> None:
-    clusters = [Cluster(name, tmp_path / name, overrides=AUTHORIZER) for name in ("source", "target")]
+    clusters = [EmbeddedCluster(name, tmp_path / name, overrides=AUTHORIZER) for name in ("source", "target")]
     start_clusters(*clusters)
     try:
         with jvm() as classes:

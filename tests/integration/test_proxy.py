@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from deploy.local.proxy import Proxy
 
 PRODUCE = 0
@@ -17,7 +17,7 @@ DEADLINE_S = 180
 async def test_produce_responses_are_held_while_the_broker_has_the_records(tmp_path: Path) -> None:
     async with Proxy(("127.0.0.1", 0)) as proxy, asyncio.timeout(DEADLINE_S):
         advertised = {"advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy.port}"}
-        cluster = Cluster("proxied", tmp_path, overrides=advertised)
+        cluster = EmbeddedCluster("proxied", tmp_path, overrides=advertised)
         proxy.target = ("127.0.0.1", cluster.brokers[0].port)
         await asyncio.to_thread(cluster.start)
         try:

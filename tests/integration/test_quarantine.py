@@ -47,7 +47,7 @@ KafkaTargetBroker.append = _dying(KafkaTargetBroker.append)
 @pytest.fixture
 def code(tmp_path: Path) -> Path:
     """Today's code, but for the poison."""
-    folder = write_variant(ROOT, tmp_path / "code", {"engine/kafka/target.py": DYING})
+    folder = write_variant(ROOT, tmp_path / "code", {"engine/kafka/data/target.py": DYING})
     (folder / POISON).touch()
     return folder
 

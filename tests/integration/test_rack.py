@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local.cluster import Cluster, start_clusters
-from engine.core.events import LaneRefused, SourceGap
-from engine.flow.ports import FetchTerms
+from deploy.local.cluster import EmbeddedCluster, start_clusters
+from engine.core.events.events import LaneRefused, SourceGap
+from engine.flow.ports.ports import FetchOptions
 from tests.harness.compare import assert_identical
 from tests.harness.load import numbered, produce
 from tests.harness.mirror import Mirror, Run
@@ -21,9 +21,9 @@ NEAR = 2
 
 
 @pytest.fixture
-async def clusters(tmp_path: Path) -> AsyncIterator[tuple[Cluster, Cluster]]:
+async def clusters(tmp_path: Path) -> AsyncIterator[tuple[EmbeddedCluster, EmbeddedCluster]]:
     """A source of three brokers, each in a rack of its own, and a target."""
-    source = Cluster(
+    source = EmbeddedCluster(
         "source",
         tmp_path / "source",
         brokers=3,
@@ -32,7 +32,7 @@ async def clusters(tmp_path: Path) -> AsyncIterator[tuple[Cluster, Cluster]]:
         own={node_id: {"broker.rack": f"rack-{node_id}"} for node_id in (1, 2, 3)},
         log_levels=LOG_REQUESTS,
     )
-    target = Cluster("target", tmp_path / "target", heap_mib=512)
+    target = EmbeddedCluster("target", tmp_path / "target", heap_mib=512)
     await asyncio.to_thread(start_clusters, source, target)
     try:
         yield source, target
@@ -47,7 +47,7 @@ async def fill(mirror: Mirror, first: int) -> None:
         await produce(mirror.source, "near", partition, numbered(500, first=first, size_bytes=200), acks="all")
 
 
-def by_others(source: Cluster) -> int:
+def by_others(source: EmbeddedCluster) -> int:
     """Return the bytes that the other racks have served."""
     return sum(size for node, size in fetched_bytes(source, "test-racks").items() if node != NEAR)
 
@@ -58,10 +58,10 @@ def serving(run: Run) -> set[int]:
 
 
 async def test_records_come_from_the_own_rack_and_from_leaders_while_it_is_gone(
-    clusters: tuple[Cluster, Cluster],
+    clusters: tuple[EmbeddedCluster, EmbeddedCluster],
 ) -> None:
     source, target = clusters
-    mirror = Mirror(source, target, "racks", fetch=FetchTerms(rack=f"rack-{NEAR}"))
+    mirror = Mirror(source, target, "racks", fetch=FetchOptions(rack=f"rack-{NEAR}"))
     await mirror.open()
     copied = await mirror.topic("near", PARTITIONS)
     await fill(mirror, 0)

@@ -55,7 +55,7 @@ async def test_the_sets_of_a_killed_copier_move(story: GrowingMirror) -> None:
     async with story.growing():
         await story.until_grown()
         owners, before = story.owners(), await story.epochs()
-        victim, *_ = story.processes("CopierShell")
+        victim, *_ = story.processes("CopierActor")
         victim.kill()
         await story.until(lambda: story.is_shared_by(2) and story.owners().keys() != owners.keys(), "two copiers again")
         await story.until_grown()
@@ -71,12 +71,12 @@ async def test_a_killed_supervisor_comes_back_and_moves_nothing(story: GrowingMi
     async with story.growing():
         await story.until_grown()
         owners, before = story.owners(), await story.epochs()
-        copiers = {one.pid for one in story.processes("CopierShell")}
-        (supervisor,) = story.processes("SupervisorShell")
+        copiers = {one.pid for one in story.processes("CopierActor")}
+        (supervisor,) = story.processes("SupervisorActor")
         began_ms = began(story)
         supervisor.kill()
         await until_led_anew(story, began_ms)
-    assert {one.pid for one in story.processes("CopierShell")} == copiers
+    assert {one.pid for one in story.processes("CopierActor")} == copiers
     assert story.owners() == owners
     assert await story.epochs() == before
 
@@ -112,15 +112,15 @@ async def test_the_sets_of_a_copier_that_died_with_its_supervisor_go_on_at_once(
     async with story.growing():
         await two_share(story)
         await story.until_grown()
-        first, *_ = story.processes("CopierShell")
-        others = {one.pid for one in story.processes("CopierShell")} - {first.pid}
+        first, *_ = story.processes("CopierActor")
+        others = {one.pid for one in story.processes("CopierActor")} - {first.pid}
         owners = story.owners()
         first.kill()
         await story.until(lambda: story.is_shared_by(2) and story.owners().keys() != owners.keys(), "two copiers again")
         await story.until_grown()
         before = await story.epochs()
-        (heir,) = (one for one in story.processes("CopierShell") if one.pid not in others)
-        (supervisor,) = story.processes("SupervisorShell")
+        (heir,) = (one for one in story.processes("CopierActor") if one.pid not in others)
+        (supervisor,) = story.processes("SupervisorActor")
         began_ms = began(story)
         heir.kill()
         supervisor.kill()
@@ -138,14 +138,14 @@ async def test_a_supervisor_whose_rounds_fail_is_started_again(story: GrowingMir
         await two_share(story)
         await story.until_grown()
         owners, before = story.owners(), await story.epochs()
-        copiers = {one.pid for one in story.processes("CopierShell")}
-        (failed,) = story.processes("SupervisorShell")
+        copiers = {one.pid for one in story.processes("CopierActor")}
+        (failed,) = story.processes("SupervisorActor")
         began_ms = began(story)
         await asyncio.to_thread(spoil_rounds, story)
         await until_led_anew(story, began_ms)
-    (supervisor,) = story.processes("SupervisorShell")
+    (supervisor,) = story.processes("SupervisorActor")
     assert supervisor.pid != failed.pid
-    assert {one.pid for one in story.processes("CopierShell")} == copiers
+    assert {one.pid for one in story.processes("CopierActor")} == copiers
     assert story.owners() == owners
     assert await story.epochs() == before
 
@@ -158,10 +158,10 @@ async def test_a_file_that_was_edited_ends_no_healing(story: GrowingMirror) -> N
         await story.until_grown()
         story.config.write_text("clusters = elsewhere\n")
         owners = story.owners()
-        victim, *_ = story.processes("CopierShell")
+        victim, *_ = story.processes("CopierActor")
         victim.kill()
         await story.until(lambda: story.is_shared_by(2) and story.owners().keys() != owners.keys(), "two copiers again")
-        (supervisor,) = story.processes("SupervisorShell")
+        (supervisor,) = story.processes("SupervisorActor")
         began_ms = began(story)
         supervisor.kill()
         await until_led_anew(story, began_ms)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.core.events import LaneReleased, RecordRefused
+from engine.core.events.events import LaneReleased, RecordRefused
 from tests.harness.admin import set_configs
 from tests.harness.compare import assert_identical, read_topic
 from tests.harness.load import Sent, append, numbered, produce, produce_batch, producer

@@ -14,12 +14,12 @@ import pytest
 
 from actors.demo.reader import read_topics
 from actors.demo.topics import create_topics
-from deploy.local.cluster import Cluster
-from engine.clients import client_for
-from engine.clock import wall_ms
+from deploy.local.cluster import EmbeddedCluster
+from engine.base.clock import wall_ms
+from engine.config.settings import ClusterConfig
 from engine.kafka.gateway import KafkaCluster
-from engine.settings import ClusterConfig
-from engine.state import state_topic
+from engine.services.clients import client_for
+from engine.state.state import state_topic
 from policies.model import TopicPartition
 from tests.harness.live import LiveMirror, write_properties
 from tests.harness.shell import Shell
@@ -41,7 +41,7 @@ OTHER = {"dusk->dawn.producer.override.request.timeout.ms": "20000"}
 class Story:
     """One running mirror of two flows, on a Ray of its own."""
 
-    def __init__(self, folder: Path, source: Cluster, target: Cluster) -> None:
+    def __init__(self, folder: Path, source: EmbeddedCluster, target: EmbeddedCluster) -> None:
         self.shell, self.source, self.target = Shell(folder), source, target
         self.file = self.shell.folder / "mm2.properties"
         self.write(FLOWS)
@@ -105,7 +105,7 @@ class Story:
         finally:
             await client.close()
 
-    def assert_same(self, alias: str, topic: str, source: Cluster, target: Cluster) -> None:
+    def assert_same(self, alias: str, topic: str, source: EmbeddedCluster, target: EmbeddedCluster) -> None:
         """Compare a topic with its copy, record by record."""
         theirs = read_topics(source.bootstrap_servers, [topic])
         ours = read_topics(target.bootstrap_servers, [f"{alias}.{topic}"])
@@ -116,7 +116,7 @@ class Story:
 
 @pytest.fixture(scope="module")
 def story(
-    source_cluster: Cluster, target_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Story]:
     asyncio.run(create_topics(source_cluster.bootstrap_servers, {LEFT: 2, MORE: 2}))
     asyncio.run(create_topics(target_cluster.bootstrap_servers, {RIGHT: 2}))
@@ -212,7 +212,7 @@ def test_a_supervisor_that_dies_while_all_follow_a_reload_begins_with_the_new_fi
     story.write(FLOWS, OTHER)
     new, up_s = story.reload()["new"], story.live.status["up_s"]
     for process in psutil.Process(story.live.process.pid).children(recursive=True):
-        if "SupervisorShell" in " ".join(process.cmdline()):
+        if "SupervisorActor" in " ".join(process.cmdline()):
             process.kill()  # copiers are being replaced now
     story.live.until(lambda: story.live.status["up_s"] < up_s, "another supervisor leads")
     produce(story.source, LEFT, 500, first=2000)

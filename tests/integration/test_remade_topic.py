@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from tests.harness import groups as stock
 from tests.harness.admin import create_topics, delete_topic, partition_count
 from tests.harness.group_mirror import GroupMirror
@@ -24,7 +24,7 @@ SETTINGS = {
 
 
 async def test_the_copy_is_made_anew_and_groups_follow(
-    source_cluster: Cluster, target_cluster: Cluster, shared_ray: RayCluster, tmp_path: Path
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, shared_ray: RayCluster, tmp_path: Path
 ) -> None:
     clusters = {"first": source_cluster, "second": target_cluster}
     mirror = GroupMirror(clusters, {FLOW: TOPIC}, SETTINGS, shared_ray, tmp_path)

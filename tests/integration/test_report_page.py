@@ -11,14 +11,14 @@ from pyspark.sql import SparkSession
 
 from actors.cli import main
 from actors.report.page import page as render
-from deploy.local.cluster import Cluster
-from engine.core.event_base import Event
-from engine.core.progress_sample import ProgressSample, encode_sample, lag_topic, progress_topic
-from engine.jobs import lag
-from engine.jobs.history import History
-from engine.jobs.lag_summary import summarize
-from engine.jobs.lag_terms import LagTerms, history_uri
-from engine.jobs.storage import Storage
+from deploy.local.cluster import EmbeddedCluster
+from engine.config.storage import Storage
+from engine.core.events.event_base import Event
+from engine.core.reports.progress_sample import ProgressSample, encode_sample, lag_topic, progress_topic
+from engine.jobs.history.options import LagOptions, history_uri
+from engine.jobs.history.windows import History
+from engine.jobs.lag import query as lag
+from engine.jobs.lag.summary import summarize
 from policies.model import FlowName
 from tests.harness.admin import create_topics
 from tests.harness.browser import NAMES, Tab, browser, find_browser
@@ -67,12 +67,12 @@ def history_of(folder: Path, flow: FlowName) -> History:
     return History(history_uri(Storage.of_folder(folder / "storage"), flow))
 
 
-def made_by_spark(spark: SparkSession, cluster: Cluster, folder: Path, flow: FlowName) -> None:
+def made_by_spark(spark: SparkSession, cluster: EmbeddedCluster, folder: Path, flow: FlowName) -> None:
     """Have the query of lag make the history of all samples on the progress topic."""
     told: list[Event] = []
-    options = {"kafka.bootstrap.servers": cluster.bootstrap_servers}
-    terms = LagTerms(flow=flow, window_s=EVERY_S, every_s=1, most_records=2000)
-    query, _ = lag.start(spark, terms, Storage.of_folder(folder / "storage"), options, told.append)
+    target_options = {"kafka.bootstrap.servers": cluster.bootstrap_servers}
+    options = LagOptions(flow=flow, window_s=EVERY_S, every_s=1, most_records=2000)
+    query, _ = lag.start(spark, options, Storage.of_folder(folder / "storage"), target_options, told.append)
     try:
         query.processAllAvailable()
     finally:
@@ -101,7 +101,7 @@ async def test_a_browser_draws_every_plot_and_asks_for_nothing(tmp_path: Path) -
 
 
 async def test_a_browser_draws_what_spark_made_of_samples(
-    spark: SparkSession, source_cluster: Cluster, tmp_path: Path
+    spark: SparkSession, source_cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
     samples = the_last_day()
     for flow in FLOWS:

@@ -5,8 +5,8 @@ import json
 import msgspec
 import pytest
 
-from engine.core.events import OwnershipLost, ProducerChanged, Resumed, SourceGap, TargetGap
-from engine.flow.ports import LATEST
+from engine.core.events.events import OwnershipLost, ProducerChanged, Resumed, SourceGap, TargetGap
+from engine.flow.ports.ports import LATEST
 from engine.wire.murmur2 import partition_for_key
 from policies.model import TopicPartition
 from tests.harness.admin import delete_records
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.integration
 
 def seldom(mirror: Mirror) -> Mirror:
     """Have positions written only when a lane has its owner, and when it drains: what is cut off leaves a tail."""
-    mirror.terms = msgspec.structs.replace(mirror.terms, flush_s=3600.0, untold_s=3600.0)
+    mirror.options = msgspec.structs.replace(mirror.options, flush_s=3600.0, untold_s=3600.0)
     return mirror
 
 
@@ -55,7 +55,7 @@ async def test_mm2s_own_position_is_taken_over(mirror: Mirror) -> None:
     await produce(mirror.source, "taken", 0, numbered(30))
     await produce(mirror.target, copied, 0, numbered(12))  # what MM2 has copied
     key = b'["MirrorSourceConnector",{"cluster":"%s","partition":0,"topic":"taken"}]' % mirror.flow.source.encode()
-    partition = partition_for_key(key, mirror.terms.positions_partitions)
+    partition = partition_for_key(key, mirror.options.positions_partitions)
     await produce(mirror.target, mirror.positions_topic, partition, [Sent(key, b'{"offset":11}')])
     async with mirror.run() as run:
         await run.until_copied()
@@ -78,7 +78,7 @@ async def test_a_source_gap_at_start_and_while_running(mirror: Mirror) -> None:
         assert (event.lane.partition, event.first, event.last) == (1, 100, 129)
         await run.until(lambda: run.lane("gap", 2).source_next == 200, "the others go on")
         run.copier.pause(None)
-        await run.until(lambda: run.copier.routes.pool.used_bytes == 0, "no fetch is on its way any more")
+        await run.until(lambda: run.copier.router.pool.used_bytes == 0, "no fetch is on its way any more")
         await produce(mirror.source, "gap", 2, numbered(50, first=200))
         await delete_records(mirror.source, "gap", {2: 250})
         await produce(mirror.source, "gap", 2, numbered(50, first=250))

@@ -14,7 +14,7 @@ from aiokafka import AIOKafkaProducer
 
 from actors.demo.reader import read_topics
 from actors.demo.topics import create_topics
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from tests.harness.live import LiveMirror
 from tests.harness.shell import Shell, write_config
 
@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.ray]
 FLOW = "source->target"
 
 
-def produce(cluster: Cluster, topic: str, count: int, first: int = 0) -> None:
+def produce(cluster: EmbeddedCluster, topic: str, count: int, first: int = 0) -> None:
     async def send() -> None:
         producer = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, compression_type="lz4")
         await producer.start()
@@ -37,7 +37,7 @@ def produce(cluster: Cluster, topic: str, count: int, first: int = 0) -> None:
     asyncio.run(send())
 
 
-def same(source: Cluster, target: Cluster, topic: str) -> bool:
+def same(source: EmbeddedCluster, target: EmbeddedCluster, topic: str) -> bool:
     ours = read_topics(source.bootstrap_servers, [topic])
     theirs = read_topics(target.bootstrap_servers, [f"source.{topic}"])
     return {number: digest for (_, number), digest in ours.items()} == {
@@ -65,7 +65,7 @@ class Story:
 
 @pytest.fixture(scope="module")
 def story(
-    source_cluster: Cluster, target_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Story]:
     folder = tmp_path_factory.mktemp("run")
     asyncio.run(create_topics(source_cluster.bootstrap_servers, {"told-a": 2, "told-b": 2}))
@@ -78,7 +78,9 @@ def story(
         made.live.close()
 
 
-def test_it_copies_what_is_there(story: Story, source_cluster: Cluster, target_cluster: Cluster) -> None:
+def test_it_copies_what_is_there(
+    story: Story, source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster
+) -> None:
     story.live.until_whole({FLOW: 2000})
     assert story.live.status["phase"] == "running"
     assert story.flow["topics"] == 2
@@ -93,7 +95,7 @@ def test_a_second_run_of_the_same_mirror_is_refused(story: Story) -> None:
 
 
 def test_a_paused_topic_stands_still_while_the_other_goes_on(
-    story: Story, source_cluster: Cluster, target_cluster: Cluster
+    story: Story, source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster
 ) -> None:
     paused = story.shell("pause", "source->target", "--topics", "told-a")
     assert paused.returncode == 0, paused.stderr
@@ -111,13 +113,17 @@ def test_a_paused_topic_stands_still_while_the_other_goes_on(
     assert same(source_cluster, target_cluster, "told-b")
 
 
-def test_resume_goes_on_where_it_was(story: Story, source_cluster: Cluster, target_cluster: Cluster) -> None:
+def test_resume_goes_on_where_it_was(
+    story: Story, source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster
+) -> None:
     assert story.shell("resume", "source->target", "--topics", "told-a").returncode == 0
     story.live.until_whole({FLOW: 3000})
     assert same(source_cluster, target_cluster, "told-a")
 
 
-def test_a_topic_that_appears_is_copied(story: Story, source_cluster: Cluster, target_cluster: Cluster) -> None:
+def test_a_topic_that_appears_is_copied(
+    story: Story, source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster
+) -> None:
     asyncio.run(create_topics(source_cluster.bootstrap_servers, {"told-c": 2}))
     produce(source_cluster, "told-c", 100)
     story.live.until_whole({FLOW: 3100})
@@ -133,7 +139,7 @@ def test_wrong_names_are_one_line_and_exit_code_2(story: Story) -> None:
 
 
 def test_sigterm_drains_and_a_new_start_goes_on_without_duplicates(
-    story: Story, source_cluster: Cluster, target_cluster: Cluster
+    story: Story, source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster
 ) -> None:
     story.live.end()
     gone = story.shell("status")

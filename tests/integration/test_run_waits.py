@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from tests.harness.admin import create_topics
 from tests.harness.load import numbered, produce
 from tests.harness.shell import DEADLINE_S, Shell, copied
@@ -20,9 +20,12 @@ START_S = 420.0
 
 
 @pytest.fixture
-def pair(tmp_path: Path) -> Iterator[tuple[Cluster, Cluster]]:
+def pair(tmp_path: Path) -> Iterator[tuple[EmbeddedCluster, EmbeddedCluster]]:
     """Two clusters that may go away."""
-    with Cluster("waits", tmp_path / "source") as source, Cluster("there", tmp_path / "target") as target:
+    with (
+        EmbeddedCluster("waits", tmp_path / "source") as source,
+        EmbeddedCluster("there", tmp_path / "target") as target,
+    ):
         yield source, target
 
 
@@ -32,7 +35,7 @@ def tells(kind: str) -> Callable[[dict[str, Any]], bool]:
 
 @pytest.mark.parametrize("absent", [("waits",), ("waits", "there")], ids=["source", "both"])
 async def test_it_begins_when_its_clusters_are_there(
-    absent: tuple[str, ...], pair: tuple[Cluster, Cluster], tmp_path: Path
+    absent: tuple[str, ...], pair: tuple[EmbeddedCluster, EmbeddedCluster], tmp_path: Path
 ) -> None:
     source, target = pair
     await create_topics(source, {"waits-t": 1})

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from tests.harness.admin import create_topics
 from tests.harness.fake_cloud import fake_cloud
 from tests.harness.shell import Shell, write_config
@@ -27,7 +27,7 @@ raymirror.shrink.after.seconds = 15
 
 
 @pytest.fixture
-def narrow(target_cluster: Cluster) -> Any:
+def narrow(target_cluster: EmbeddedCluster) -> Any:
     """A target that lets every client id write a megabyte a second."""
     quota = ("--bootstrap-server", target_cluster.bootstrap_servers, "--alter", "--entity-type", "clients")
     tool = "kafka.admin.ConfigCommand"
@@ -37,7 +37,7 @@ def narrow(target_cluster: Cluster) -> Any:
 
 
 def test_a_backlog_grows_the_fleet_and_calm_shrinks_it(
-    source_cluster: Cluster, narrow: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    source_cluster: EmbeddedCluster, narrow: EmbeddedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tests.harness.shell.DEADLINE_S", 600.0)
     asyncio.run(create_topics(source_cluster, {"scaled": 6}))

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from actors import session
-from actors.reservation import reserved
-from deploy.local.cluster import Cluster
+from actors.local import session
+from actors.local.reservation import reserved
+from deploy.local.cluster import EmbeddedCluster
 from tests.harness.eventually import wait_until
 from tests.harness.shell import Shell, write_config
 
@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.ray]
 
 
 def test_a_start_is_refused_while_another_process_has_the_name(
-    source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
     shell = Shell(tmp_path)
     config = write_config(tmp_path, source_cluster, target_cluster, "nothing-yet")
@@ -29,7 +29,7 @@ def test_a_start_is_refused_while_another_process_has_the_name(
 
 @pytest.mark.full
 def test_the_first_of_two_starts_is_seen_and_stopped(
-    source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
     shell = Shell(tmp_path)
     config = write_config(tmp_path, source_cluster, target_cluster, "nothing-yet")
@@ -51,7 +51,7 @@ def test_the_first_of_two_starts_is_seen_and_stopped(
 
 @pytest.mark.full
 def test_detach_fails_where_another_mirror_owns_the_flow(
-    source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
     shell, elsewhere = Shell(tmp_path), Shell(tmp_path / "elsewhere")
     elsewhere.folder.mkdir()

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from engine.core.events import HeldByTransaction
-from engine.core.progress import LaneProgress
+from engine.core.events.events import HeldByTransaction
+from engine.core.reports.progress import LaneProgress
 from tests.harness.load import append, numbered, produce, producer
 from tests.harness.mirror import Mirror, Run
 
@@ -26,7 +26,7 @@ def lag_s(lane: LaneProgress) -> float:
 async def pause(run: Run, topic: str) -> None:
     """Pause, and wait until no fetch is under way any more: one that waits at the broker would bring what comes."""
     run.copier.pause(None)
-    await run.until(lambda: run.copier.routes.pool.used_bytes == 0, "no fetch is under way")
+    await run.until(lambda: run.copier.router.pool.used_bytes == 0, "no fetch is under way")
     assert run.lane(topic).state == "paused"
 
 

@@ -17,7 +17,7 @@ from aiokafka import AIOKafkaProducer
 from prometheus_client.parser import text_string_to_metric_families
 
 from actors.demo.topics import create_topics
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from tests.harness.shell import Shell, write_config
 
 pytestmark = [pytest.mark.integration, pytest.mark.ray]
@@ -26,7 +26,7 @@ DEADLINE_S = 300.0
 RECORDS = 1000
 
 
-def produce(cluster: Cluster, topic: str, count: int) -> None:
+def produce(cluster: EmbeddedCluster, topic: str, count: int) -> None:
     async def send() -> None:
         producer = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers)
         await producer.start()
@@ -73,7 +73,9 @@ class Seen:
 
 
 @pytest.fixture(scope="module")
-def seen(source_cluster: Cluster, target_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Seen]:
+def seen(
+    source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Seen]:
     folder = tmp_path_factory.mktemp("seen")
     shell = Shell(folder)
     asyncio.run(create_topics(source_cluster.bootstrap_servers, {"seen-a": 2, "seen-b": 2}))
@@ -134,7 +136,7 @@ def test_a_condition_fails_a_script(seen: Seen) -> None:
     assert failed.stderr == "raymirror status: source->target: partitions is 4 (partitions>3)\n"
 
 
-def test_a_paused_flow_is_measured_and_gives_its_reason(seen: Seen, source_cluster: Cluster) -> None:
+def test_a_paused_flow_is_measured_and_gives_its_reason(seen: Seen, source_cluster: EmbeddedCluster) -> None:
     assert seen.shell("pause").returncode == 0
     seen.until(lambda: seen.scrape()["raymirror_partitions"].get(("source->target", "paused")) == 4, "all are paused")
     produce(source_cluster, "seen-b", 10_000)
@@ -226,7 +228,7 @@ def test_the_socket_says_what_ray_says(seen: Seen) -> None:
 
 def test_a_killed_supervisor_is_asked_through_ray_until_its_next_one_listens(seen: Seen) -> None:
     before = seen.shell.status()
-    kill_actor("SupervisorShell")
+    kill_actor("SupervisorActor")
     meanwhile = seen.shell("status", "--json")
     assert meanwhile.returncode == 0 or "does not answer" in meanwhile.stderr, meanwhile.stderr
     seen.until(lambda: asked(seen, "status").returncode == 0, "its next one answers at the socket")
@@ -237,7 +239,7 @@ def test_a_killed_supervisor_is_asked_through_ray_until_its_next_one_listens(see
 
 def kill_copier(_copier_id: str) -> None:
     """Kill the one copier process of this test's mirror."""
-    kill_actor("CopierShell")
+    kill_actor("CopierActor")
 
 
 def kill_actor(name: str) -> None:

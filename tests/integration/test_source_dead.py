@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from actors.cli.main import main
-from actors.events import KINDS, FlowTroubled
-from deploy.local.cluster import Cluster
-from engine.event_keeper import EventKeeper
-from engine.group_keeper import GroupKeeper
-from engine.settings import FlowConfig
-from engine.state import Holder
-from engine.state_keeper import StateKeeper
+from actors.model.events import KINDS, FlowTroubled
+from deploy.local.cluster import EmbeddedCluster
+from engine.config.settings import FlowConfig
+from engine.services.event_service import EventService
+from engine.services.group_service import GroupService
+from engine.services.state_service import StateService
+from engine.state.state import StateHolder
 from tests.harness import groups as stock
 from tests.harness.admin import create_topics
 from tests.harness.beside import beside
@@ -34,10 +34,12 @@ PLACES = {0: 120, 1: 40}
 NOTHING_CHANGES = {"emit.heartbeats.enabled": "false", "heartbeats.replication.enabled": "false"}
 
 
-def held_by(world: Rayless, instance: str) -> StateKeeper:
+def held_by(world: Rayless, instance: str) -> StateService:
     """Make the durable state of the flow for a mirror elsewhere."""
-    holder = Holder(deployment_id="other", instance_id=instance, mirror="raymirror-m", version="0", where="elsewhere")
-    return StateKeeper(world.config, flow_of(world), holder)
+    holder = StateHolder(
+        deployment_id="other", instance_id=instance, mirror="raymirror-m", version="0", where="elsewhere"
+    )
+    return StateService(world.config, flow_of(world), holder)
 
 
 def flow_of(world: Rayless) -> FlowConfig:
@@ -45,13 +47,13 @@ def flow_of(world: Rayless) -> FlowConfig:
     return world.config.flows[0]
 
 
-async def mirrored(folder: Path, source: Cluster, target: Cluster) -> Rayless:
+async def mirrored(folder: Path, source: EmbeddedCluster, target: EmbeddedCluster) -> Rayless:
     """Copy records and the place of a group, as a mirror would that is then ended in order."""
     world = Rayless(folder, "dead", source, target, NOTHING_CHANGES)
     await create_topics(source, {TOPIC: 2})
     for partition in range(2):
         await produce(source, TOPIC, partition, numbered(RECORDS))
-    state, events = held_by(world, "first"), EventKeeper(world.config, flow_of(world), KINDS)
+    state, events = held_by(world, "first"), EventService(world.config, flow_of(world), KINDS)
     async with AsyncExitStack() as stack:
         await state.open()
         stack.push_async_callback(state.close)
@@ -60,7 +62,7 @@ async def mirrored(folder: Path, source: Cluster, target: Cluster) -> Rayless:
         await stack.enter_async_context(beside(events.run()))
         await stack.enter_async_context(world.run())
         await world.until(lambda lanes: sum(lane.records for lane in lanes) == 2 * RECORDS, "all is copied")
-        groups = GroupKeeper(world.config, flow_of(world))
+        groups = GroupService(world.config, flow_of(world))
         stack.push_async_callback(groups.close)
         await stack.enter_async_context(beside(groups.run()))
         await stock.commit(source, "dead-g", TOPIC, PLACES)
@@ -70,7 +72,7 @@ async def mirrored(folder: Path, source: Cluster, target: Cluster) -> Rayless:
     return world
 
 
-async def told(target: Cluster) -> None:
+async def told(target: EmbeddedCluster) -> None:
     """Wait until the group's places are told."""
     async with asyncio.timeout(DEADLINE_S):
         while True:
@@ -87,11 +89,11 @@ def began_ms() -> int:
 
 
 @pytest.fixture(scope="module")
-def world(began_ms: int, target_cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Rayless:
+def world(began_ms: int, target_cluster: EmbeddedCluster, tmp_path_factory: pytest.TempPathFactory) -> Rayless:
     """A flow that was mirrored; its mirror has ended, and its source is dead."""
     del began_ms
     folder = tmp_path_factory.mktemp("dead")
-    with Cluster("dead", folder / "source") as source:
+    with EmbeddedCluster("dead", folder / "source") as source:
         return asyncio.run(mirrored(folder, source, target_cluster))
 
 
@@ -165,7 +167,7 @@ def test_translate_answers_by_the_last_checkpoints(ask: Ask, began_ms: int) -> N
 
 
 async def test_a_failover_is_refused_while_a_mirror_elsewhere_has_the_flow(
-    ask: Ask, world: Rayless, target_cluster: Cluster
+    ask: Ask, world: Rayless, target_cluster: EmbeddedCluster
 ) -> None:
     state = held_by(world, "second")
     await state.open()
@@ -178,13 +180,13 @@ async def test_a_failover_is_refused_while_a_mirror_elsewhere_has_the_flow(
     assert b"failed_over" not in b"".join([key or b"" for key in await event_keys(target_cluster)])
 
 
-async def event_keys(target: Cluster) -> Iterator[bytes | None]:
+async def event_keys(target: EmbeddedCluster) -> Iterator[bytes | None]:
     """Return the keys of the events on the target."""
     (events,) = (await read_topic(target, "raymirror-events.dead.internal")).values()
     return (event.key for event in events)
 
 
-async def test_a_failover_moves_the_groups(ask: Ask, target_cluster: Cluster, began_ms: int) -> None:
+async def test_a_failover_moves_the_groups(ask: Ask, target_cluster: EmbeddedCluster, began_ms: int) -> None:
     code, found = await asyncio.to_thread(ask.json, "failover", FLOW, "--config", ask.config)
     assert (code, found["drained"], found["stopped"]) == (4, False, True)
     assert (bool(found["source"]), bool(found["without_mirror"])) == (True, True)

@@ -10,8 +10,8 @@ import msgspec
 import psutil
 import pytest
 
-from deploy.local.cluster import Cluster
-from engine.jobs.probe import ProbeReport
+from deploy.local.cluster import EmbeddedCluster
+from engine.jobs.runtime.probe import ProbeReport
 from tests.conftest import Pair
 from tests.harness.admin import create_topics
 from tests.harness.live import LiveMirror, write_properties
@@ -40,7 +40,7 @@ def live(cluster_pair: Pair, shared_ray: RayCluster, tmp_path: Path) -> Iterator
     mirror.close()
 
 
-async def produce(cluster: Cluster, count: int) -> None:
+async def produce(cluster: EmbeddedCluster, count: int) -> None:
     async with producer(cluster) as client:
         await append(client, TOPIC, 0, numbered(count))
 
@@ -87,4 +87,4 @@ def test_spark_beside_a_mirror(cluster_pair: Pair, shared_ray: RayCluster, live:
     asyncio.run(produce(cluster_pair.source, 100))
     live.until_whole({FLOW: 100})
     live.end()
-    assert not processes(shared_ray, "ray::SparkHostShell")
+    assert not processes(shared_ray, "ray::SparkHostActor")

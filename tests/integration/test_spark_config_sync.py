@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from engine.clock import wall_ms
+from engine.base.clock import wall_ms
 from tests.conftest import Pair
 from tests.harness.admin import create_topics, own_configs, set_configs
 from tests.harness.eventually import until, until_equal

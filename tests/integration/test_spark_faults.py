@@ -64,7 +64,7 @@ def live(cluster_pair: Pair, shared_ray: RayCluster, tmp_path_factory: pytest.Te
 
 
 def host_of(ray: RayCluster) -> list[psutil.Process]:
-    return processes(ray, "ray::SparkHostShell")
+    return processes(ray, "ray::SparkHostActor")
 
 
 def driver_of(ray: RayCluster) -> list[psutil.Process]:

@@ -19,7 +19,7 @@ SHARED = {"raymirror.storage.shared": "true"}
 
 
 def host_node(ray: RayCluster) -> RayNode:
-    (node,) = [one for one in ray.nodes if any("SparkHostShell" in "".join(of.cmdline()) for of in one.workers())]
+    (node,) = [one for one in ray.nodes if any("SparkHostActor" in "".join(of.cmdline()) for of in one.workers())]
     return node
 
 

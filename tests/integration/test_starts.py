@@ -2,7 +2,7 @@
 
 import pytest
 
-from engine.core.events import Resumed
+from engine.core.events.events import Resumed
 from policies.model import TopicPartition
 from policies.start import Duration, Earliest, Latest, Offsets, Start, Timestamp
 from tests.harness.admin import delete_records

@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from tests.harness.ray_temp import ray_temp_folder
 from tests.harness.shell import DEADLINE_S, Shell, write_config
 
@@ -61,7 +61,7 @@ def _children(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
 
 
 @pytest.fixture
-def config(source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path) -> Path:
+def config(source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path) -> Path:
     return write_config(tmp_path, source_cluster, target_cluster, "nothing-yet")
 
 

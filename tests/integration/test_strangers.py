@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from engine.core.events import ForeignWriter, IdentityChanged
+from engine.core.events.events import ForeignWriter, IdentityChanged
 from tests.harness.admin import create_topics, delete_topic
 from tests.harness.compare import assert_identical, read_topic
 from tests.harness.load import numbered, produce

@@ -7,18 +7,18 @@ import pytest
 from aiokafka.admin import NewTopic
 from aiokafka.errors import NoError, TopicAuthorizationFailedError
 
-from deploy.local.cluster import Cluster
-from engine.core.events import Mm2TopicFailed
-from engine.core.mm2_records import decode_offset_sync
-from engine.errors import ConnectionLost, KafkaRefusal
-from engine.flow import syncs as writer
-from engine.flow.heartbeats import Heartbeats
-from engine.flow.terms import SyncTerms
-from engine.kafka.admin import describe_topic_configs
+from deploy.local.cluster import EmbeddedCluster
+from engine.base.errors import ConnectionLost, KafkaRefusal
+from engine.core.events.events import Mm2TopicFailed
+from engine.core.mm2.mm2_records import decode_offset_sync
+from engine.flow.ports.options import SyncOptions
+from engine.flow.replication import syncs as writer
+from engine.flow.replication.heartbeats import Heartbeats
+from engine.kafka.admin.admin import describe_topic_configs
+from engine.kafka.admin.internal_topics import ensure_mm2_topic
+from engine.kafka.data.logs import read_topic
 from engine.kafka.gateway import KafkaCluster
-from engine.kafka.internal_topics import ensure_mm2_topic
-from engine.kafka.logs import read_topic
-from engine.runner import TopicKeeper
+from engine.services.runner import TopicService
 from policies.model import FlowName
 from tests.harness.admin import admin, create_topics, delete_topic
 from tests.harness.compare import assert_identical
@@ -34,11 +34,11 @@ _ACLS = "org.apache.kafka.tools.AclCommand"
 _DENIED = ("--deny-principal", "User:ANONYMOUS", "--operation", "Write", "--topic", SYNCS)
 
 
-def deny(cluster: Cluster, *, action: str) -> None:
+def deny(cluster: EmbeddedCluster, *, action: str) -> None:
     cluster.tool(_ACLS, "--bootstrap-server", cluster.bootstrap_servers, action, "--force", *_DENIED)
 
 
-async def until_told(cluster: Cluster, topic: str, code: int) -> None:
+async def until_told(cluster: EmbeddedCluster, topic: str, code: int) -> None:
     """Wait until the brokers have heard who may make a topic: that to make it would be answered so."""
     async with admin(cluster) as client:
 
@@ -49,7 +49,7 @@ async def until_told(cluster: Cluster, topic: str, code: int) -> None:
         await until_equal(asked, code)
 
 
-async def newest_sync(cluster: Cluster, topic: str) -> int:
+async def newest_sync(cluster: EmbeddedCluster, topic: str) -> int:
     client = cluster_client("a", cluster.bootstrap_servers)
     await client.open()
     try:
@@ -60,13 +60,13 @@ async def newest_sync(cluster: Cluster, topic: str) -> int:
 
 
 async def test_a_source_that_may_not_be_written_costs_one_event(
-    guarded_cluster: Cluster, target_cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    guarded_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "_REFUSED_S", 0.2)
     await create_topics(guarded_cluster, {SYNCS: 1}, configs={"cleanup.policy": "compact"})
     deny(guarded_cluster, action="--add")
-    terms = SyncTerms(topic=SYNCS, on_source=True, lag_max=100, every_s=0.1)
-    mirror = Mirror(guarded_cluster, target_cluster, "guarded", syncs=terms)
+    options = SyncOptions(topic=SYNCS, on_source=True, lag_max=100, every_s=0.1)
+    mirror = Mirror(guarded_cluster, target_cluster, "guarded", syncs=options)
     await mirror.open()
     copied = await mirror.topic("guarded-orders")
     await produce(guarded_cluster, "guarded-orders", 0, numbered(300))
@@ -87,7 +87,7 @@ async def test_a_source_that_may_not_be_written_costs_one_event(
     assert await assert_identical(guarded_cluster, target_cluster, "guarded-orders", copied) == 400
 
 
-async def test_a_topic_that_may_not_be_made_is_taken_to_be_there(guarded_cluster: Cluster) -> None:
+async def test_a_topic_that_may_not_be_made_is_taken_to_be_there(guarded_cluster: EmbeddedCluster) -> None:
     words = ("--deny-principal", "User:ANONYMOUS", "--operation", "Create", "--cluster", "--topic", "heartbeats")
     acls = ("--bootstrap-server", guarded_cluster.bootstrap_servers)
     guarded_cluster.tool(_ACLS, *acls, "--add", *words)
@@ -103,7 +103,7 @@ async def test_a_topic_that_may_not_be_made_is_taken_to_be_there(guarded_cluster
     await until_told(guarded_cluster, "heartbeats", NoError.errno)
 
 
-async def test_topics_are_made_as_mm2_makes_them(target_cluster: Cluster) -> None:
+async def test_topics_are_made_as_mm2_makes_them(target_cluster: EmbeddedCluster) -> None:
     client = cluster_client("b", target_cluster.bootstrap_servers)
     await client.open()
     try:
@@ -124,7 +124,7 @@ async def test_topics_are_made_as_mm2_makes_them(target_cluster: Cluster) -> Non
         await client.close()
 
 
-async def test_heartbeats_go_on_in_a_topic_that_was_made_anew(target_cluster: Cluster) -> None:
+async def test_heartbeats_go_on_in_a_topic_that_was_made_anew(target_cluster: EmbeddedCluster) -> None:
     topic, client = "beats-made-anew", cluster_client("b", target_cluster.bootstrap_servers)
     reader = cluster_client("reader", target_cluster.bootstrap_servers)
 
@@ -160,7 +160,7 @@ async def test_heartbeats_go_on_in_a_topic_that_was_made_anew(target_cluster: Cl
 
 async def test_an_offset_syncs_topic_that_was_deleted_is_made_by_the_next_round(mirror: Mirror) -> None:
     config = config_of(mirror)
-    keeper, client = TopicKeeper(config, config.flows[0]), cluster_client("source", mirror.source_servers)
+    keeper, client = TopicService(config, config.flows[0]), cluster_client("source", mirror.source_servers)
     await client.open()
 
     async def until_there(*, there: bool) -> None:

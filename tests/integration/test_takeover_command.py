@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from actors.demo.topics import topic_names
-from engine.config import load_config
-from engine.core.events import Mm2Active, Resumed
-from engine.errors import ConnectionLost
-from engine.runner import TopicKeeper
+from engine.base.errors import ConnectionLost
+from engine.config.config import load_config
+from engine.core.events.events import Mm2Active, Resumed
+from engine.services.runner import TopicService
 from tests.conftest import Pair
 from tests.harness.compare import read_topic
 from tests.harness.load import append, numbered, producer
@@ -104,7 +104,7 @@ class Scene:
     async def discovered(self) -> list[Mm2Active]:
         """Make the first two rounds of discovery, and the topics we need; return what is said of MM2."""
         config = load_config(Path(self.config))
-        keeper = TopicKeeper(config, config.flows[0])
+        keeper = TopicService(config, config.flows[0])
         await keeper.open()
         try:
             events = [*(await keeper.step()).events, *(await keeper.step()).events]

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from deploy.local.cluster import Cluster
-from engine.kafka.cluster import ClusterClient
-from engine.kafka.logs import read_topic
-from engine.kafka.security import HandshakeOptions
+from deploy.local.cluster import EmbeddedCluster
+from engine.config.security import HandshakeOptions
+from engine.kafka.client.cluster import ClusterClient
+from engine.kafka.data.logs import read_topic
 from tests.harness.admin import create_topics
 from tests.harness.load import numbered, produce
 
@@ -20,7 +20,7 @@ QUOTA = 200_000
 
 
 @pytest.fixture
-def narrow(target_cluster: Cluster) -> Iterator[Cluster]:
+def narrow(target_cluster: EmbeddedCluster) -> Iterator[EmbeddedCluster]:
     """A target that lets one client read little."""
     words = ("kafka.admin.ConfigCommand", "--bootstrap-server", target_cluster.bootstrap_servers, "--alter")
     whom = ("--entity-type", "clients", "--entity-name", CLIENT_ID)
@@ -29,7 +29,7 @@ def narrow(target_cluster: Cluster) -> Iterator[Cluster]:
     target_cluster.tool(*words, *whom, "--delete-config", "consumer_byte_rate")
 
 
-async def test_a_read_that_is_throttled_waits_and_is_whole(narrow: Cluster) -> None:
+async def test_a_read_that_is_throttled_waits_and_is_whole(narrow: EmbeddedCluster) -> None:
     await create_topics(narrow, {TOPIC: 1})
     await produce(narrow, TOPIC, 0, numbered(RECORDS, size_bytes=RECORD_BYTES))
     host, port = narrow.bootstrap_servers.split(",")[0].rsplit(":", 1)

@@ -8,12 +8,12 @@ from contextlib import asynccontextmanager, suppress
 import pytest
 from aiokafka.errors import TopicAlreadyExistsError
 
-from engine.config import read_config
-from engine.core.events import AnyEvent, CopyDeleted, IdentityChanged, SourceGap, TopicFailed, TopicRenewed
-from engine.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
-from engine.properties import parse_properties
-from engine.runner import TopicKeeper, terms_for
-from engine.settings import MirrorConfig
+from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.config.config import read_config
+from engine.config.file.properties import parse_properties
+from engine.config.settings import MirrorConfig
+from engine.core.events.events import AnyEvent, CopyDeleted, IdentityChanged, SourceGap, TopicFailed, TopicRenewed
+from engine.services.runner import TopicService, options_for
 from tests.conftest import Pair
 from tests.harness.admin import create_topics, delete_records, delete_topic
 from tests.harness.compare import assert_identical, read_topic
@@ -31,7 +31,7 @@ class Ruled:
 
     def __init__(self, pair: Pair, alias: str, rules: str) -> None:
         self.config = _config(pair, alias, rules)
-        faults = terms_for(self.config.flows[0], "test").faults
+        faults = options_for(self.config.flows[0], "test").faults
         self.mirror = Mirror(pair.source, pair.target, alias, faults=faults)
         self.copy = self.mirror.copied(TOPIC)
         self.topic = f"{TOPIC}-{alias}"
@@ -89,7 +89,7 @@ async def discovering(ruled: Ruled, told: list[AnyEvent], *, may_delete: bool = 
 
     One that has not does not know the former topic beside others, and keeps the copy of a new one.
     """
-    keeper = TopicKeeper(ruled.config, ruled.config.flows[0])
+    keeper = TopicService(ruled.config, ruled.config.flows[0])
     keeper.may_delete = lambda: may_delete
     await keeper.open()
     seen = asyncio.Event()

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import pytest
 
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from tests.conftest import Pair
 from tests.harness.admin import admin, create_topics
 from tests.harness.compare import assert_identical
@@ -97,16 +97,18 @@ TOPOLOGIES = (
 
 
 @pytest.fixture(scope="module")
-def clusters(cluster_pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Cluster, ...]]:
+def clusters(cluster_pair: Pair, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[EmbeddedCluster, ...]]:
     """The session's two clusters and a third one, whose broker may be stopped."""
-    with Cluster("third", tmp_path_factory.mktemp("third")) as third:
+    with EmbeddedCluster("third", tmp_path_factory.mktemp("third")) as third:
         yield (*cluster_pair, third)
 
 
 class Stage:
     """One topology on its clusters: fills them, runs the mirror, compares."""
 
-    def __init__(self, topology: Topology, clusters: tuple[Cluster, ...], ray: RayCluster, folder: Path) -> None:
+    def __init__(
+        self, topology: Topology, clusters: tuple[EmbeddedCluster, ...], ray: RayCluster, folder: Path
+    ) -> None:
         self.topology = topology
         self.clusters = dict(zip(topology.aliases, clusters, strict=False))
         self._ray, self._folder = ray, folder
@@ -159,7 +161,7 @@ class Stage:
             assert found == set().union(*(self.topology.topics(alias, stem) for stem in self._each)), alias
 
 
-def stage_of(name: str, clusters: tuple[Cluster, ...], ray: RayCluster, folder: Path) -> Stage:
+def stage_of(name: str, clusters: tuple[EmbeddedCluster, ...], ray: RayCluster, folder: Path) -> Stage:
     return Stage(next(one for one in TOPOLOGIES if one.name == name), clusters, ray, folder)
 
 
@@ -172,7 +174,7 @@ def copiers_of(live: LiveMirror, flow: str) -> set[str]:
     [one.name if one.name == "hub-spoke" else pytest.param(one.name, marks=pytest.mark.full) for one in TOPOLOGIES],
 )
 async def test_every_copy_is_whole_and_nothing_goes_in_circles(
-    name: str, clusters: tuple[Cluster, ...], shared_ray: RayCluster, tmp_path: Path
+    name: str, clusters: tuple[EmbeddedCluster, ...], shared_ray: RayCluster, tmp_path: Path
 ) -> None:
     stage = stage_of(name, clusters, shared_ray, tmp_path)
     early, late = name, f"{name}-late"
@@ -191,7 +193,7 @@ async def test_every_copy_is_whole_and_nothing_goes_in_circles(
 
 
 async def test_a_target_that_is_gone_leaves_the_other_flow_alone(
-    clusters: tuple[Cluster, ...], shared_ray: RayCluster, tmp_path: Path
+    clusters: tuple[EmbeddedCluster, ...], shared_ray: RayCluster, tmp_path: Path
 ) -> None:
     """Gone when the mirror starts, and gone again while it runs."""
     stage = stage_of("fan-out", clusters, shared_ray, tmp_path)

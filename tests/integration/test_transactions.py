@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from engine.core.events import HeldByTransaction, LaneReleased
-from engine.flow.ports import FetchTerms
+from engine.core.events.events import HeldByTransaction, LaneReleased
+from engine.flow.ports.ports import FetchOptions
 from tests.harness.compare import assert_identical
 from tests.harness.load import append, numbered, produce, producer
 from tests.harness.mirror import Mirror
@@ -89,7 +89,7 @@ async def test_an_open_transaction_holds_its_lane_and_is_named(mirror: Mirror, c
 
 
 async def test_read_uncommitted_copies_aborted_records_too(cluster_pair: Any) -> None:
-    mirror = Mirror(cluster_pair.source, cluster_pair.target, "uncommitted", fetch=FetchTerms(read_committed=False))
+    mirror = Mirror(cluster_pair.source, cluster_pair.target, "uncommitted", fetch=FetchOptions(read_committed=False))
     await mirror.open()
     copied = await mirror.topic("everything")
     await fill(mirror, "everything")

@@ -32,7 +32,7 @@ class Command:
             f"b.bootstrap.servers = {mirror.target_servers}",
             f"{alias}->b.enabled = true",
             f"{alias}->b.topics = {alias}.*",
-            f"offset.storage.partitions = {mirror.terms.positions_partitions}",
+            f"offset.storage.partitions = {mirror.options.positions_partitions}",
             *lines,
         ]
         self.config.write_text("\n".join([*text, ""]))

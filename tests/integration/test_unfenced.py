@@ -8,8 +8,8 @@ import pytest
 
 from actors.cli.main import main
 from actors.demo.topics import topic_names
-from deploy.local.cluster import Cluster
-from engine.core.events import OwnershipLost, Resumed, UnfencedOwnership
+from deploy.local.cluster import EmbeddedCluster
+from engine.core.events.events import OwnershipLost, Resumed, UnfencedOwnership
 from tests.harness.admin import create_topics
 from tests.harness.compare import assert_identical
 from tests.harness.live import write_properties
@@ -23,14 +23,14 @@ _ACLS = "org.apache.kafka.tools.AclCommand"
 
 
 @pytest.fixture(scope="module")
-def strict_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def strict_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedCluster]:
     """A cluster on which all is allowed but to write under a transactional id, and to read some ids and configs."""
     overrides = {
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "super.users": "User:nobody-here",
         "allow.everyone.if.no.acl.found": "true",
     }
-    with Cluster("strict", tmp_path_factory.mktemp("strict"), overrides=overrides) as cluster:
+    with EmbeddedCluster("strict", tmp_path_factory.mktemp("strict"), overrides=overrides) as cluster:
         everything = ("--operation", "All", "--cluster", "--topic", "*", "--group", "*", "--transactional-id", "*")
         unseen = ("--transactional-id", "raymirror.unseen->", "--resource-pattern-type", "prefixed")
         for who, what in (
@@ -43,7 +43,7 @@ def strict_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster
         yield cluster
 
 
-async def filled(source: Cluster, target: Cluster, topic: str) -> tuple[Mirror, str]:
+async def filled(source: EmbeddedCluster, target: EmbeddedCluster, topic: str) -> tuple[Mirror, str]:
     mirror = Mirror(source, target, topic, flush_s=3600.0, untold_s=3600.0)  # what is cut off leaves a tail
     await mirror.open()
     copied = await mirror.topic(topic, PARTITIONS)
@@ -59,7 +59,7 @@ def told_of(run: Run) -> set[int]:
 
 @pytest.mark.parametrize("drain", [True, False], ids=["drained", "cut off"])
 async def test_run_after_run_without_transactional_ids(
-    source_cluster: Cluster, strict_cluster: Cluster, drain: bool
+    source_cluster: EmbeddedCluster, strict_cluster: EmbeddedCluster, drain: bool
 ) -> None:
     topic = f"unfenced-{drain}".lower()
     mirror, copied = await filled(source_cluster, strict_cluster, topic)
@@ -78,7 +78,7 @@ async def test_run_after_run_without_transactional_ids(
 
 
 async def test_a_former_owner_that_is_not_refused_finds_out_by_the_positions(
-    source_cluster: Cluster, strict_cluster: Cluster
+    source_cluster: EmbeddedCluster, strict_cluster: EmbeddedCluster
 ) -> None:
     """Its lease is over, so it is held; when it goes on, it looks first, and stands down without having appended."""
     mirror, copied = await filled(source_cluster, strict_cluster, "unfenced-two")
@@ -111,8 +111,8 @@ async def test_a_former_owner_that_is_not_refused_finds_out_by_the_positions(
     ids=["write", "both", "exactly once"],
 )
 async def test_check_names_what_is_not_granted_and_makes_nothing(
-    source_cluster: Cluster,
-    strict_cluster: Cluster,
+    source_cluster: EmbeddedCluster,
+    strict_cluster: EmbeddedCluster,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     alias: str,

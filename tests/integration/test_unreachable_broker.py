@@ -15,26 +15,26 @@ import pytest
 from aiokafka.admin import NewTopic
 from aiokafka.protocol.coordination import FindCoordinatorRequest
 
-from actors.checks import prepare
-from actors.desk import UNSURE_S
-from deploy.local.cluster import Cluster
+from actors.config.checks import prepare
+from actors.control.flow_state import UNSURE_S
+from deploy.local.cluster import EmbeddedCluster
 from deploy.local.ports import HOST, pick_ports
 from deploy.local.proxy import Proxy
-from engine.clock import now_s
-from engine.config import load_config
-from engine.config_keeper import config_sync
-from engine.core.events import AnyEvent, GroupBrokerAway
-from engine.core.group_report import GroupsReport
-from engine.core.map_blocks import map_topic
-from engine.core.progress import LaneProgress
-from engine.errors import StateTaken
-from engine.flow.config_sync import Scope
-from engine.group_keeper import GroupKeeper
-from engine.kafka.groups import KafkaGroups
-from engine.runner import Copier, TopicKeeper
-from engine.settings import FlowConfig, MirrorConfig
-from engine.state import Holder
-from engine.state_keeper import StateKeeper
+from engine.base.clock import now_s
+from engine.base.errors import StateTaken
+from engine.config.config import load_config
+from engine.config.settings import FlowConfig, MirrorConfig
+from engine.core.events.events import AnyEvent, GroupBrokerAway
+from engine.core.offset_map.map_blocks import map_topic
+from engine.core.reports.group_report import GroupsReport
+from engine.core.reports.progress import LaneProgress
+from engine.flow.config_sync.sync import Scope
+from engine.kafka.groups.groups import KafkaGroups
+from engine.services.config_service import config_sync
+from engine.services.group_service import GroupService
+from engine.services.runner import Copier, TopicService
+from engine.services.state_service import StateService
+from engine.state.state import StateHolder
 from policies.model import LaneName, PartitionSet, TopicPartition
 from tests.harness.admin import admin
 from tests.harness.compare import assert_identical
@@ -76,7 +76,7 @@ checkpoints.topic.replication.factor = 3
 class Stage:
     """The cluster, its proxy, and the configuration of the mirror; `beside` is one that needs no proxy."""
 
-    def __init__(self, cluster: Cluster, proxy: Proxy, file: Path, beside: Path) -> None:
+    def __init__(self, cluster: EmbeddedCluster, proxy: Proxy, file: Path, beside: Path) -> None:
         self.cluster, self.proxy, self.file, self.beside = cluster, proxy, file, beside
         self.config: MirrorConfig = load_config(file)
         self.flow: FlowConfig = self.config.flows[0]
@@ -101,7 +101,7 @@ async def stage(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator
     """Give the stage; its parameter is the broker that leads the topic of the flow's state, 1 if there is none."""
     outside = pick_ports(3)
     async with Proxy((HOST, outside[AWAY - 1])) as proxy:
-        cluster = Cluster("three", tmp_path / "three", brokers=3, heap_mib=512)
+        cluster = EmbeddedCluster("three", tmp_path / "three", brokers=3, heap_mib=512)
         cluster.overrides = {
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,OUTSIDE:PLAINTEXT",
             "inter.broker.listener.name": "PLAINTEXT",
@@ -239,7 +239,7 @@ async def copying(stage: Stage, lanes: tuple[LaneName, ...]) -> AsyncIterator[Co
 class Grouping:
     """A keeper of groups that runs, what it told, and what the target has of it."""
 
-    def __init__(self, keeper: GroupKeeper, port: KafkaGroups) -> None:
+    def __init__(self, keeper: GroupService, port: KafkaGroups) -> None:
         self._keeper, self._port = keeper, port
         self._events: list[AnyEvent] = []
 
@@ -266,7 +266,7 @@ class Grouping:
 
 @asynccontextmanager
 async def grouping(stage: Stage, port: KafkaGroups) -> AsyncIterator[Grouping]:
-    keeper = GroupKeeper(stage.config, stage.flow)
+    keeper = GroupService(stage.config, stage.flow)
     running = asyncio.create_task(keeper.run())
     try:
         yield Grouping(keeper, port)
@@ -285,8 +285,8 @@ async def assert_named_by_check(stage: Stage) -> None:
 
 async def lanes_of_a_taken_flow(stage: Stage) -> tuple[LaneName, ...]:
     """Take the flow, find its topics, compare their configs."""
-    holder = Holder(deployment_id="test", instance_id="i", mirror="m", version="v", where="here")
-    state, topics = StateKeeper(stage.config, stage.flow, holder), TopicKeeper(stage.config, stage.flow)
+    holder = StateHolder(deployment_id="test", instance_id="i", mirror="m", version="v", where="here")
+    state, topics = StateService(stage.config, stage.flow, holder), TopicService(stage.config, stage.flow)
     try:
         await state.open()
         await topics.open()
@@ -355,11 +355,11 @@ async def one_broker_away(stage: Stage, port: KafkaGroups, how: str) -> None:
 
 
 @asynccontextmanager
-async def keeping(file: Path, name: str) -> AsyncIterator[StateKeeper]:
+async def keeping(file: Path, name: str) -> AsyncIterator[StateService]:
     """Give the state of the flow as a mirror of that name keeps it, not yet opened."""
     config = load_config(file)
-    holder = Holder(deployment_id=f"d-{name}", instance_id=name, mirror=name, version="v", where=f"host-{name}")
-    keeper = StateKeeper(config, config.flows[0], holder)
+    holder = StateHolder(deployment_id=f"d-{name}", instance_id=name, mirror=name, version="v", where=f"host-{name}")
+    keeper = StateService(config, config.flows[0], holder)
     try:
         yield keeper
     finally:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from engine.config import load_config
-from engine.jobs.proof_beyond import ANOTHER_WRITER
-from engine.jobs.proof_terms import Kind, NothingToProve, ProofStopped, ProofTerms, Verdict
+from engine.config.config import load_config
+from engine.jobs.proof.beyond import ANOTHER_WRITER
+from engine.jobs.proof.model import DifferenceKind, NothingToProve, ProofOptions, ProofStopped, ProofVerdict
 from tests.harness.admin import create_topics, delete_records, delete_topic, partition_count
 from tests.harness.compaction import COMPACTED, settle
 from tests.harness.eventually import until_equal
@@ -63,20 +63,20 @@ async def test_a_copy_is_proven_once(mirror: Mirror, spark: "SparkSession", tmp_
 
 
 async def test_a_proof_that_is_to_stop_stops(mirror: Mirror, spark: "SparkSession", tmp_path: Path) -> None:
-    from engine.jobs import proof
+    from engine.jobs.proof import on_spark as proof
 
     await mirror.topic("verify-stopped")
     await produce(mirror.source, "verify-stopped", 0, numbered(5))
     async with mirror.run() as run:
         await run.until_copied()
-    terms, config = (
-        ProofTerms(flow=mirror.flow, topics=("verify-stopped",)),
+    options, config = (
+        ProofOptions(flow=mirror.flow, topics=("verify-stopped",)),
         load_config(write_config(mirror, tmp_path)),
     )
     stop = threading.Event()
     stop.set()
     with pytest.raises(ProofStopped):
-        await asyncio.to_thread(proof.run, spark, terms, config, stop=stop)
+        await asyncio.to_thread(proof.run, spark, options, config, stop=stop)
 
 
 async def test_what_neither_side_has_any_more_is_not_proven(
@@ -94,12 +94,12 @@ async def test_what_neither_side_has_any_more_is_not_proven(
     report = await prove(spark, mirror, tmp_path, "verify-gone")
     assert not report.whole
     (one,) = report.differences
-    assert (one.kind, one.source_offset, one.what) == (Kind.GONE, 0, f"and {COUNT - 1} behind it")
+    assert (one.kind, one.source_offset, one.what) == (DifferenceKind.GONE, 0, f"and {COUNT - 1} behind it")
     found = lane(report, "verify-gone")
     assert (found.records, found.differences, found.proven_to) == (0, COUNT, 0)
     await produce(mirror.source, "verify-gone", 0, numbered(5))  # records of another topic, at offsets of the old one
     report = await prove(spark, mirror, tmp_path, "verify-gone")
-    assert {one.kind for one in report.differences} == {Kind.GONE, Kind.MISSING}
+    assert {one.kind for one in report.differences} == {DifferenceKind.GONE, DifferenceKind.MISSING}
 
 
 async def test_the_command_proves_a_small_copy_without_spark_or_ray(mirror: Mirror, tmp_path: Path) -> None:
@@ -217,18 +217,18 @@ def altered(**fields: Any) -> Callable[[list[Sent]], list[Sent]]:
 
 
 # Where something is altered, it is by one bit.
-FAULTS: tuple[tuple[str, Callable[[list[Sent]], list[Sent]], Kind | None], ...] = (
+FAULTS: tuple[tuple[str, Callable[[list[Sent]], list[Sent]], DifferenceKind | None], ...] = (
     ("none", lambda sent: sent, None),
-    ("deleted", lambda sent: [*sent[:AT], *sent[AT + 1 :]], Kind.MISSING),
-    ("doubled", lambda sent: [*sent[: AT + 1], *sent[AT:]], Kind.EXTRA),
-    ("swapped", lambda sent: [*sent[:AT], sent[AT + 1], sent[AT], *sent[AT + 2 :]], Kind.REORDERED),
-    ("key", altered(key=b"k16"), Kind.ALTERED),
-    ("value", altered(value=b"v16 "), Kind.ALTERED),
-    ("header", altered(headers=[("h", b"1"), ("h", None)]), Kind.ALTERED),
-    ("header name", altered(headers=[("i", b"0"), ("h", None)]), Kind.ALTERED),
-    ("header made empty", altered(headers=[("h", b"0"), ("h", b"")]), Kind.ALTERED),
-    ("timestamp", altered(timestamp_ms=T0_MS + (AT ^ 1)), Kind.ALTERED),
-    ("null made empty", altered(value=b""), Kind.ALTERED),
+    ("deleted", lambda sent: [*sent[:AT], *sent[AT + 1 :]], DifferenceKind.MISSING),
+    ("doubled", lambda sent: [*sent[: AT + 1], *sent[AT:]], DifferenceKind.EXTRA),
+    ("swapped", lambda sent: [*sent[:AT], sent[AT + 1], sent[AT], *sent[AT + 2 :]], DifferenceKind.REORDERED),
+    ("key", altered(key=b"k16"), DifferenceKind.ALTERED),
+    ("value", altered(value=b"v16 "), DifferenceKind.ALTERED),
+    ("header", altered(headers=[("h", b"1"), ("h", None)]), DifferenceKind.ALTERED),
+    ("header name", altered(headers=[("i", b"0"), ("h", None)]), DifferenceKind.ALTERED),
+    ("header made empty", altered(headers=[("h", b"0"), ("h", b"")]), DifferenceKind.ALTERED),
+    ("timestamp", altered(timestamp_ms=T0_MS + (AT ^ 1)), DifferenceKind.ALTERED),
+    ("null made empty", altered(value=b""), DifferenceKind.ALTERED),
 )
 
 
@@ -266,15 +266,15 @@ async def test_every_planted_fault_is_found(mirror: Mirror, spark: "SparkSession
         here = [one for one in report.differences if one.partition == number]
         found = [one for one in here if one.what != ANOTHER_WRITER]
         if kind is None:  # the records are all there, and elsewhere than translated offsets say
-            assert [one.kind for one in found] == [Kind.SHIFTED], name
+            assert [one.kind for one in found] == [DifferenceKind.SHIFTED], name
             continue
         (one,) = found
         assert one.kind is kind, name
-        if kind is Kind.EXTRA:
+        if kind is DifferenceKind.EXTRA:
             assert one.target_offset in (AT, AT + 1)
         else:
-            assert one.source_offset in ((AT, AT + 1) if kind is Kind.REORDERED else (AT,)), name
-        if kind is Kind.ALTERED:
+            assert one.source_offset in ((AT, AT + 1) if kind is DifferenceKind.REORDERED else (AT,)), name
+        if kind is DifferenceKind.ALTERED:
             assert one.what == name.split()[0].replace("header", "headers").replace("null", "value")
     words = "verify", write_config(mirror, tmp_path), "--topics", "verify-faulty", "--json"
     told = list[dict[str, Any]]()
@@ -303,8 +303,11 @@ async def test_without_a_map_nothing_is_claimed(mirror: Mirror, spark: "SparkSes
     async with mirror.run() as run:
         await run.until_copied()
     report = await prove(spark, mirror, tmp_path, "verify-strange", "verify-ours")
-    assert lane(report, "verify-ours").verdict is Verdict.WHOLE
-    assert (lane(report, "verify-strange").verdict, lane(report, "verify-strange").unmapped) == (Verdict.UNPROVEN, 5)
+    assert lane(report, "verify-ours").verdict is ProofVerdict.WHOLE
+    assert (lane(report, "verify-strange").verdict, lane(report, "verify-strange").unmapped) == (
+        ProofVerdict.UNPROVEN,
+        5,
+    )
     assert not report.whole
 
 

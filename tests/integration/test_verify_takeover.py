@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from engine.core.events import Resumed
-from engine.errors import ConnectionLost
+from engine.base.errors import ConnectionLost
+from engine.core.events.events import Resumed
 from tests.conftest import Pair
 from tests.harness.admin import create_topics
 from tests.harness.compare import read_topic

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from actors.demo.topics import create_topics
-from deploy.local.cluster import Cluster
+from deploy.local.cluster import EmbeddedCluster
 from tests.conftest import Pair
 from tests.harness.ray_cluster import RayCluster, ray_cluster
 from tests.harness.shell import ROOT, Shell, copied, write_config
@@ -91,7 +91,7 @@ def test_the_installed_command_starts_a_mirror_that_any_shell_sees_and_stops(
     assert done.returncode == 0, done.stdout + done.stderr
     other.until(copied(1000))
     assert same(source, target, topic)
-    copiers = [one for node in cluster.nodes for one in node.workers() if "ray::CopierShell" in "".join(one.cmdline())]
+    copiers = [one for node in cluster.nodes for one in node.workers() if "ray::CopierActor" in "".join(one.cmdline())]
     assert [one.environ()["PYTHONPATH"].partition(":")[0] for one in copiers] == [str(installed)]
     assert other("stop").returncode == 0
     assert other("status").returncode == 3
@@ -99,7 +99,7 @@ def test_the_installed_command_starts_a_mirror_that_any_shell_sees_and_stops(
 
 @pytest.mark.parametrize("cluster", [False], indirect=True, ids=["open"])
 def test_a_job_is_submitted_stopped_and_submitted_again_where_no_token_is_asked_for(
-    cluster: RayCluster, source_cluster: Cluster, target_cluster: Cluster, tmp_path: Path
+    cluster: RayCluster, source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster, tmp_path: Path
 ) -> None:
     story = Story(cluster, tmp_path, source_cluster, target_cluster)
     asyncio.run(create_topics(source_cluster.bootstrap_servers, {"open-job": 2}))

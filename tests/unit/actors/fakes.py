@@ -4,17 +4,17 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from actors.deeds import Deed
-from actors.desk import FlowPlan, Plan
-from actors.identity import Identity, Terms
-from actors.messages import Orders, Report
-from actors.ports import Found, Kept, SparkPort, Vital
-from actors.supervisor import Supervisor
-from engine.core.events import AnyEvent, Event
-from engine.core.progress import FlowProgress, LaneProgress
-from engine.jobs.proof_state import FlowProof
+from actors.control.control_spans import ControlSpan
+from actors.control.flow_state import FlowPlan, Plan
+from actors.control.identity import Durations, Identity
+from actors.control.ports import CopierVitals, DiscoveryAnswer, RememberedFlow, SparkPort
+from actors.control.supervisor import Supervisor
+from actors.model.messages import Orders, Report
+from engine.core.events.events import AnyEvent, Event
+from engine.core.reports.progress import FlowProgress, LaneProgress
+from engine.jobs.proof.state import FlowProof
 from policies.model import FlowName, LaneName, PartitionSet, TopicPartition
-from policies.scaling import ScalingLimits
+from policies.placement.scaling import ScalingLimits
 
 FLOW = FlowName("A", "B")
 
@@ -50,9 +50,9 @@ def lane_progress(lane: LaneName, *, source_next: int = 0, source_end: int = 0, 
 class FakeCopier:
     """A CopierPort that follows its orders at once, unless it is deaf."""
 
-    def __init__(self, flow: FlowName, copier_id: str, recipe: str, clock: "Clock") -> None:
-        self.flow, self.copier_id, self.recipe = flow, copier_id, recipe
-        self.life = Vital(state="starting")
+    def __init__(self, flow: FlowName, copier_id: str, fingerprint: str, clock: "Clock") -> None:
+        self.flow, self.copier_id, self.fingerprint = flow, copier_id, fingerprint
+        self.life = CopierVitals(state="starting")
         self.calls: list[str] = []
         self.sets: dict[str, PartitionSet] = {}
         self.slow_to_let_go = False
@@ -69,7 +69,7 @@ class FakeCopier:
         self._due = False
         self._beat = 0
 
-    def vital(self) -> Vital:
+    def vital(self) -> CopierVitals:
         return self.life
 
     def hush(self) -> None:
@@ -121,7 +121,7 @@ class FakeCopier:
         return (
             Report(
                 copier_id=self.copier_id,
-                recipe=self.recipe,
+                fingerprint=self.fingerprint,
                 node="n1",
                 term=self.orders.term,
                 version=self.orders.version,
@@ -161,15 +161,15 @@ class FakeFleet:
         self.copiers: list[FakeCopier] = []
         self.left: list[FakeCopier] = []
         self.retired: list[str] = []
-        self.answers: dict[FlowName, Found] = {}
-        self.kept: list[Kept] = []
+        self.answers: dict[FlowName, DiscoveryAnswer] = {}
+        self.kept: list[RememberedFlow] = []
         self.told: list[Event] = []
         self.given_back: list[FlowName] = []
         self._clock = clock
 
-    def start_copier(self, flow: FlowName, recipe: str) -> FakeCopier:
+    def start_copier(self, flow: FlowName, fingerprint: str) -> FakeCopier:
         copier_id = f"copier-{len(self.copiers) + 1}"
-        self.copiers.append(FakeCopier(flow, copier_id, recipe, self._clock))
+        self.copiers.append(FakeCopier(flow, copier_id, fingerprint, self._clock))
         return self.copiers[-1]
 
     def find_copiers(self) -> Sequence[FakeCopier]:
@@ -180,12 +180,12 @@ class FakeFleet:
         assert isinstance(copier, FakeCopier)
         self.retired.append(copier.copier_id)
 
-    def found(self, flow: FlowName) -> Found:
-        answer = self.answers.get(flow, Found(serial=0, kept=Kept()))
+    def found(self, flow: FlowName) -> DiscoveryAnswer:
+        answer = self.answers.get(flow, DiscoveryAnswer(serial=0, kept=RememberedFlow()))
         self.answers[flow] = msgspec.structs.replace(answer, events=())
         return answer
 
-    def keep(self, flow: FlowName, kept: Kept) -> None:
+    def keep(self, flow: FlowName, kept: RememberedFlow) -> None:
         self.kept.append(kept)
 
     def tell(self, event: Event) -> None:
@@ -199,11 +199,13 @@ class FakeFleet:
         *names: LaneName,
         highest_epoch: int = 0,
         events: tuple[AnyEvent, ...] = (),
-        kept: Kept | None = Kept(),  # noqa: B008 # frozen
+        kept: RememberedFlow | None = RememberedFlow(),  # noqa: B008 # frozen
     ) -> None:
         """Let Metadata answer with these lanes from now on."""
-        serial = self.answers.get(FLOW, Found(serial=0)).serial + 1
-        self.answers[FLOW] = Found(serial=serial, lanes=names, highest_epoch=highest_epoch, events=events, kept=kept)
+        serial = self.answers.get(FLOW, DiscoveryAnswer(serial=0)).serial + 1
+        self.answers[FLOW] = DiscoveryAnswer(
+            serial=serial, lanes=names, highest_epoch=highest_epoch, events=events, kept=kept
+        )
 
 
 class Clock:
@@ -231,23 +233,23 @@ def make(
     fleet: FakeFleet,
     clock: Clock,
     copiers: int = 1,
-    recipe: str = "r1",
+    fingerprint: str = "r1",
     most: int = 0,
     plan: Plan = by_topic,
-    done: Callable[[Deed], None] = lambda _: None,
+    done: Callable[[ControlSpan], None] = lambda _: None,
     spark: SparkPort | None = None,
     proofs: Callable[[], dict[str, FlowProof]] = dict,
 ) -> Supervisor:
     """Make a supervisor of one flow over a fake fleet."""
     return Supervisor(
         Identity(namespace="raymirror-t", version="0", config_path="mm2.properties", config_digest="d"),
-        [FlowPlan(name=FLOW, scaling=ScalingLimits(minimum=copiers, maximum=most or copiers), recipe=recipe)],
+        [FlowPlan(name=FLOW, scaling=ScalingLimits(minimum=copiers, maximum=most or copiers), fingerprint=fingerprint)],
         fleet=fleet,
         metadata=fleet,
         plan=plan,
         clock_s=clock,
         wall_ms=lambda: int(clock.now_s * 1000),
-        terms=Terms(drain_s=20.0, lease_s=6.0),
+        options=Durations(drain_s=20.0, lease_s=6.0),
         done=done,
         spark=spark,
         proofs=proofs,

@@ -1,7 +1,7 @@
 """Mirrors over a fake fleet, brought to where a test begins."""
 
-from actors.ports import Vital
-from actors.supervisor import Supervisor
+from actors.control.ports import CopierVitals
+from actors.control.supervisor import Supervisor
 from tests.unit.actors.fakes import Clock, FakeFleet, lanes, make
 
 
@@ -11,7 +11,7 @@ def started(fleet: FakeFleet, clock: Clock, copiers: int = 1, highest_epoch: int
     fleet.discover(*lanes("a", 2), *lanes("b", 1), highest_epoch=highest_epoch)
     supervisor.step()
     for copier in fleet.copiers:
-        copier.life = Vital(state="ready")
+        copier.life = CopierVitals(state="ready")
     supervisor.step()
     supervisor.step()
     return supervisor
@@ -24,11 +24,11 @@ def advance(supervisor: Supervisor, clock: Clock, seconds: int) -> None:
         supervisor.step()
 
 
-def adopt(fleet: FakeFleet, clock: Clock, copiers: int = 1, recipe: str = "r1") -> Supervisor:
+def adopt(fleet: FakeFleet, clock: Clock, copiers: int = 1, fingerprint: str = "r1") -> Supervisor:
     """Begin a second supervisor over the copiers of the first."""
     clock.now_s += 1
     second = FakeFleet(clock)
     second.left = [copier for copier in fleet.copiers if copier.life.state == "ready"]
     second.answers = dict(fleet.answers)
     fleet.retired, fleet.copiers = second.retired, second.copiers
-    return make(second, clock, copiers, recipe)
+    return make(second, clock, copiers, fingerprint)

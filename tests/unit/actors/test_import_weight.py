@@ -10,7 +10,9 @@ ROOT = Path(__file__).parents[3]
 HEAVY = {"aiohttp", "aiokafka", "numpy", "opentelemetry", "pandas", "pyarrow", "pyspark", "raydp", "rich"}
 
 
-@pytest.mark.parametrize("module", ["actors.shell", "actors.metadata", "actors.copier", "actors.cli.main"])
+@pytest.mark.parametrize(
+    "module", ["actors.ray.supervisor_actor", "actors.ray.metadata_actor", "actors.ray.copier_actor", "actors.cli.main"]
+)
 def test_a_module_of_an_actor_imports_nothing_heavy(module: str) -> None:
     script = f"import sys, ray\nbefore = set(sys.modules)\nimport {module}\nprint(*(set(sys.modules) - before))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True)

@@ -58,7 +58,7 @@ def test_the_first_part_of_lag_stays_where_the_second_fails(
     def fails(*_: object) -> None:
         raise BenchError("raymirror", "did not copy")
 
-    monkeypatch.setattr(pair, "Cluster", Nowhere)
+    monkeypatch.setattr(pair, "EmbeddedCluster", Nowhere)
     monkeypatch.setattr(pair, "start_clusters", lambda *_: None)
     monkeypatch.setattr(lag, "_Stage", Told)
     monkeypatch.setattr(lag, "_copied", fails)
@@ -87,7 +87,7 @@ def test_the_first_system_of_idle_stays_where_the_second_fails(monkeypatch: pyte
             raise BenchError("mm2", "did not copy")
         others[-1][system] = {"cpu_percent": 5.0, "rss_mib": 500.0}
 
-    monkeypatch.setattr(pair, "Cluster", Nowhere)
+    monkeypatch.setattr(pair, "EmbeddedCluster", Nowhere)
     monkeypatch.setattr(pair, "start_clusters", lambda *_: None)
     monkeypatch.setattr(idle, "create_topic", at_once)
     monkeypatch.setattr(idle, "LAUNCHES", {"raymirror": lambda _: None, "mm2": lambda _: None})
@@ -134,7 +134,7 @@ def test_the_rest_of_idle_stays_where_no_record_wakes_it(monkeypatch: pytest.Mon
     async def rested(*_: object) -> dict[str, dict[str, float]]:
         return {"raymirror": {"cpu_percent": 5.0}, "ray": {"cpu_percent": 3.0}}
 
-    monkeypatch.setattr(pair, "Cluster", Nowhere)
+    monkeypatch.setattr(pair, "EmbeddedCluster", Nowhere)
     monkeypatch.setattr(pair, "start_clusters", lambda *_: None)
     monkeypatch.setattr(idle, "create_topic", at_once)
     monkeypatch.setattr(idle, "LAUNCHES", {"raymirror": lambda _: None})
@@ -156,7 +156,7 @@ def test_the_first_system_of_configsync_stays_where_the_second_fails(monkeypatch
             raise BenchError("mm2", "did not copy")
         return figures
 
-    monkeypatch.setattr(configsync, "Cluster", Nowhere)
+    monkeypatch.setattr(configsync, "EmbeddedCluster", Nowhere)
     monkeypatch.setattr(topics, "create", at_once)
     monkeypatch.setattr(configsync._Scene, "_system", measured)
     found = configsync.run(argparse.Namespace(systems="raymirror-round,mm2", topics=2, changed=1, passes=1, quick=True))
@@ -175,7 +175,7 @@ def test_the_first_system_of_translation_stays_where_the_second_fails(monkeypatc
     async def filled(*_: object) -> tuple[Any, dict[Any, Any], dict[Any, int]]:
         return SimpleNamespace(sent=10, holes=1), {}, {}
 
-    monkeypatch.setattr(translation, "Cluster", Nowhere)
+    monkeypatch.setattr(translation, "EmbeddedCluster", Nowhere)
     monkeypatch.setattr(translation, "start_clusters", lambda *_: None)
     monkeypatch.setattr(translation._Bench, "_fill", filled)
     monkeypatch.setattr(translation._Bench, "_system", measured)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from actors.connect import ROTATED
+from actors.ray.connect import ROTATED
 
 CLONE = Path(__file__).parents[3]
 DEPLOY = CLONE / "deploy"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from actors import follow, launch
 from actors.cli.main import COMMANDS, build_parser
+from actors.ray import follow, launch
 
 CLONE = Path(__file__).parents[3]
 DEPLOY = CLONE / "deploy"

@@ -11,8 +11,8 @@ import jsonschema
 import pytest
 import yaml
 
-from engine.config import load_config
-from engine.secrets import handshake_options
+from engine.config.config import load_config
+from engine.config.secrets import handshake_options
 from tests.unit.deploy.kubernetes_shapes import FILES, schema_of
 
 CLONE = Path(__file__).parents[3]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from actors.telemetry.families import FAMILIES, Family, Kind
-from engine.core.states import State
+from actors.telemetry.families import FAMILIES, Family, MetricKind
+from engine.core.lane.states import State
 
 ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "deploy" / "telemetry"
@@ -27,7 +27,7 @@ SAMPLES = {
     **{
         family.name + suffix: family
         for family in FAMILIES
-        if family.kind is Kind.HISTOGRAM
+        if family.kind is MetricKind.HISTOGRAM
         for suffix in ("_bucket", "_sum", "_count")
     },
 }
@@ -55,7 +55,7 @@ QUERIES = list(queries())
 
 
 def labels_of(family: Family) -> set[str]:
-    return {*family.labels, "le"} if family.kind is Kind.HISTOGRAM else set(family.labels)
+    return {*family.labels, "le"} if family.kind is MetricKind.HISTOGRAM else set(family.labels)
 
 
 @pytest.mark.parametrize(("where", "query"), QUERIES, ids=[where for where, _ in QUERIES])
@@ -77,7 +77,7 @@ def test_counters_are_rated_and_gauges_are_not(where: str, query: str) -> None:
     for name in set(NAME.findall(query)):
         kind = SAMPLES[name].kind
         rated = re.search(rf"(?:rate|increase)\({name}\b", query) is not None
-        assert rated == (kind is not Kind.GAUGE), f"{where}: {name}"
+        assert rated == (kind is not MetricKind.GAUGE), f"{where}: {name}"
 
 
 def test_the_docs_table_is_the_table() -> None:

@@ -1,8 +1,8 @@
 """Configuration text for tests."""
 
-from engine.config import read_config
-from engine.properties import parse_properties
-from engine.settings import FlowConfig, MirrorConfig
+from engine.config.config import read_config
+from engine.config.file.properties import parse_properties
+from engine.config.settings import FlowConfig, MirrorConfig
 
 BASE = """\
 clusters = A, B

@@ -15,11 +15,11 @@ ROOT = Path(__file__).parents[3]
 
 WRITE = """
 import base64, json, msgspec
-from engine.core.map_blocks import FORMAT_VERSION as MAP, encode_block, encode_tail
-from engine.core.map_runs import MapBlock, MapHead, MapRun
-from engine.core.position import FORMAT_VERSION as POSITION, Position, encode_value
-from engine.event_records import EventCodec, EventsDropped
-from engine.state import StateCodec, DesiredState, Key
+from engine.core.offset_map.map_blocks import FORMAT_VERSION as MAP, encode_block, encode_tail
+from engine.core.offset_map.map_runs import MapBlock, MapHead, MapRun
+from engine.core.position.position import FORMAT_VERSION as POSITION, Position, encode_value
+from engine.state.event_records import EventCodec, EventsDropped
+from engine.state.state import StateCodec, DesiredState, Key
 from policies.model import FlowName
 
 flow = FlowName("A", "B")
@@ -41,10 +41,10 @@ print(json.dumps({
 """
 READ = """
 import base64, json, sys
-from engine.core.map_blocks import decode_block, decode_tail
-from engine.core.position import decode_value
-from engine.event_records import EventCodec
-from engine.state import StateCodec
+from engine.core.offset_map.map_blocks import decode_block, decode_tail
+from engine.core.position.position import decode_value
+from engine.state.event_records import EventCodec
+from engine.state.state import StateCodec
 from policies.model import FlowName
 
 told, raw, flow = json.load(sys.stdin), base64.b64decode, FlowName("A", "B")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from policies.scaling import Decision, FlowLoad, ScalingLimits, ScalingMemory, decide
+from policies.placement.scaling import Decision, FlowLoad, ScalingLimits, ScalingMemory, decide
 
 STEP_S = 10.0
 MB = 1e6

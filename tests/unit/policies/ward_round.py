@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from itertools import count
 
-from policies.assignment import balance
-from policies.flapping import SetRecord, after_end, after_survival, place_apart, waiting, wards
+from policies.placement.assignment import balance
+from policies.placement.flapping import SetRecord, after_end, after_survival, place_apart, waiting, wards
 
 
 class Flow:
@@ -16,7 +16,7 @@ class Flow:
         self.records: dict[str, SetRecord] = {}
         self.owners: dict[str, str] = {}
         self.since: dict[str, float] = {}
-        self.crew: list[str] = []
+        self.lifecycle: list[str] = []
         self._born: dict[str, float] = {}
         self.ends: list[list[str]] = []
         """What each copier that ended had held."""
@@ -39,8 +39,8 @@ class Flow:
 
     def kill(self, number: int, cause: str) -> None:
         """Somebody ends a copier, whatever it holds."""
-        if self.crew:
-            self._end(self.crew[number % len(self.crew)], next(self._now), cause)
+        if self.lifecycle:
+            self._end(self.lifecycle[number % len(self.lifecycle)], next(self._now), cause)
 
     def mend(self, set_id: str) -> None:
         """The cause is gone."""
@@ -54,9 +54,9 @@ class Flow:
             return
         self._placed = groups, kept
         self._staff(self.copiers + min(len(groups), self.spare), now_s)
-        apart = place_apart(groups, self.owners, self.crew)
+        apart = place_apart(groups, self.owners, self.lifecycle)
         weights = {set_id: 1.0 for set_id in self.sets if set_id not in kept.union(*groups)}
-        rest = balance(weights, self.owners, self.crew, leaving=apart.rooms, most_moves=len(self.sets))
+        rest = balance(weights, self.owners, self.lifecycle, leaving=apart.rooms, most_moves=len(self.sets))
         owners = {**rest.owners, **apart.owners}
         for set_id in self.sets:
             if owners.get(set_id) != self.owners.get(set_id):
@@ -64,18 +64,18 @@ class Flow:
         self.owners = owners
 
     def _staff(self, wanted: int, now_s: float) -> None:
-        empty = [copier for copier in self.crew if copier not in self.owners.values()]
-        for copier in empty[: max(0, len(self.crew) - wanted)]:
-            self.crew.remove(copier)
-        while len(self.crew) < wanted:
-            self.crew.append(next(self._names))
-            self._born[self.crew[-1]] = now_s
+        empty = [copier for copier in self.lifecycle if copier not in self.owners.values()]
+        for copier in empty[: max(0, len(self.lifecycle) - wanted)]:
+            self.lifecycle.remove(copier)
+        while len(self.lifecycle) < wanted:
+            self.lifecycle.append(next(self._names))
+            self._born[self.lifecycle[-1]] = now_s
 
     def _end(self, copier: str, now_s: float, cause: str = "boom") -> None:
         held = {set_id: self.since[set_id] for set_id, owner in self.owners.items() if owner == copier}
-        witness_s = now_s - min((self._born[one] for one in self.crew if one != copier), default=now_s)
+        witness_s = now_s - min((self._born[one] for one in self.lifecycle if one != copier), default=now_s)
         self.records = after_end(self.records, held, now_s, cause, witness_s)
         self.ends.append(sorted(held))
-        self.crew.remove(copier)
+        self.lifecycle.remove(copier)
         self.owners = {set_id: owner for set_id, owner in self.owners.items() if owner != copier}
         self._placed = None

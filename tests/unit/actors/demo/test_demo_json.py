@@ -6,19 +6,20 @@ from contextlib import contextmanager
 
 import pytest
 
-from actors.cli import exits, main
+from actors.cli import main
+from actors.cli.common import exits
 from actors.demo import play, stage
-from actors.demo.digest import Verdict
+from actors.demo.digest import PartitionVerdict
 
-GOOD = Verdict(topic="clicks", partition=0, records=7, payload_bytes=70, difference="")
+GOOD = PartitionVerdict(topic="clicks", partition=0, records=7, payload_bytes=70, difference="")
 
 
 @pytest.mark.parametrize(("difference", "code"), [("", exits.OK), ("one record is missing", exits.FAILED)])
 def test_json_is_one_object(
     difference: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    verdict = Verdict(topic="clicks", partition=1, records=7, payload_bytes=70, difference=difference)
-    outcome = play.Outcome(verdicts=(GOOD, verdict), wire_bytes=1, copy_s=2.0, proof_s=1.0, load_ended_at_lag=0)
+    verdict = PartitionVerdict(topic="clicks", partition=1, records=7, payload_bytes=70, difference=difference)
+    outcome = play.DemoOutcome(verdicts=(GOOD, verdict), wire_bytes=1, copy_s=2.0, proof_s=1.0, load_ended_at_lag=0)
 
     @contextmanager
     def opened(say: Callable[[str], None], _keep: bool) -> Iterator[None]:

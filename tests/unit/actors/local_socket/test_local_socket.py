@@ -13,17 +13,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from actors.desk import TopicsNotKnownYet
+from actors.control.flow_state import TopicsNotKnownYet
+from actors.local.session import MirrorPlace
 from actors.local_socket import client, folder, frames, server
 from actors.local_socket.client import LocalMirror, RequestRefused, reach
 from actors.local_socket.folder import UnsafeFolder, socket_folder
 from actors.local_socket.frames import HEAD, BadFrame, Hello, pack
 from actors.local_socket.server import open_server
-from actors.requests import AskStatus, GiveCommand, MirrorLost
-from actors.session import MirrorPlace
-from actors.states import Command, IllegalCommand, UnknownFlow
-from actors.status import MirrorStatus, encode_status
-from engine.clock import pause
+from actors.model.requests import AskStatus, GiveCommand, MirrorLost
+from actors.model.states import Command, IllegalCommand, UnknownFlow
+from actors.model.status import MirrorStatus, encode_status
+from engine.base.clock import pause
 from tests.unit.actors.fakes import Clock, FakeFleet
 from tests.unit.actors.mirrors import started
 

@@ -14,20 +14,32 @@ from typing import Any
 import msgspec
 import pytest
 
-from actors import connect, mirror, session
-from actors.cli import asking
+from actors.cli.common import connect_args as asking
+from actors.local import session
+from actors.local.session import MirrorEnds, StateFile
 from actors.local_socket.client import LocalMirror
 from actors.local_socket.server import open_server
-from actors.requests import MirrorLost
-from actors.session import MirrorEnds, StateFile
-from actors.status import MirrorStatus, decode_status, encode_status
+from actors.model.requests import MirrorLost
+from actors.model.status import MirrorStatus, decode_status, encode_status
+from actors.ray import connect, mirror
 from tests.unit.actors.fakes import Clock, FakeFleet
 from tests.unit.actors.mirrors import started
 
 ROOT = Path(__file__).parents[4]
 NAME, INSTANCE = "raymirror-one", "5f" * 16
 ARGS = argparse.Namespace(address=None, mirror=None)
-HEAVY = {"ray", "raydp", "pyspark", "aiokafka", "numpy", "yaml", "asyncio", "aiohttp", "opentelemetry", "engine.config"}
+HEAVY = {
+    "ray",
+    "raydp",
+    "pyspark",
+    "aiokafka",
+    "numpy",
+    "yaml",
+    "asyncio",
+    "aiohttp",
+    "opentelemetry",
+    "engine.config.config",
+}
 
 
 class FakeShell:

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from actors.report.page import MOST_FLOWS, MOST_TOPICS, page, worst_topics
-from engine.jobs.history import History
-from engine.jobs.lag_summary import FlowPoint, Latency, Summary, summarize
-from engine.jobs.lag_topics import TopicPoint
-from engine.jobs.rpo_spans import Breach
+from engine.jobs.history.windows import History
+from engine.jobs.lag.rpo_spans import Breach
+from engine.jobs.lag.summary import FlowPoint, Latency, Summary, summarize
+from engine.jobs.lag.topics import TopicPoint
 from tests.unit.engine.jobs.windows_tables import BASE_MS, HOUR_MS, add, copier_row, row
 
 

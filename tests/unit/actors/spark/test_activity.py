@@ -3,7 +3,7 @@
 import msgspec
 
 from actors.spark.activity import INTERVAL_S, ActivityMonitor
-from engine.core.progress import LaneProgress, unowned
+from engine.core.reports.progress import LaneProgress, unowned
 from policies.model import FlowName, LaneName, TopicPartition
 
 FLOW, OTHER = FlowName("A", "B"), FlowName("A", "C")

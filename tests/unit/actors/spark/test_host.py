@@ -7,14 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from actors import config_ref
+from actors.config import config_ref
+from actors.model.spark_status import HostSpec, HostStatus
 from actors.spark import host as host_module
-from actors.spark.host import SparkHostShell
-from actors.spark.session import SessionTerms, java_sizes, placement
-from actors.spark.status import HostSpec, HostStatus
+from actors.spark.host import SparkHostActor
+from actors.spark.session import SessionOptions, java_sizes, placement
 from deploy.local.errors import ClusterError
-from engine.jobs.runner import JobState
-from engine.settings import SparkConfig
+from engine.config.settings import SparkConfig
+from engine.jobs.runtime.runner import JobState
 from tests.harness.eventually import until_equal
 from tests.unit.engine.config_files import BASE
 
@@ -44,11 +44,11 @@ class FakeSession:
         self.opening = threading.Event()
         self.opening.set()
         self.refuses: Exception | None = None
-        self.terms: SessionTerms | None = None
+        self.options: SessionOptions | None = None
 
-    def open(self, terms: SessionTerms) -> "FakeSession":
+    def open(self, options: SessionOptions) -> "FakeSession":
         self.opening.wait()
-        self.terms = terms
+        self.options = options
         if self.refuses is not None:
             raise self.refuses
         return self
@@ -73,8 +73,8 @@ class Stage:
         self.session = FakeSession()
         self._spec = msgspec.msgpack.encode(spec)
 
-    def start(self) -> SparkHostShell:
-        self.host = SparkHostShell(self._spec, self.session.open)
+    def start(self) -> SparkHostActor:
+        self.host = SparkHostActor(self._spec, self.session.open)
         return self.host
 
     async def status(self) -> HostStatus:
@@ -112,8 +112,8 @@ async def test_it_answers_while_its_session_opens_and_says_what_it_waits_for(sta
         return (await stage.status()).reason
 
     await until_equal(whole, "")
-    assert stage.session.terms is not None
-    assert stage.session.terms.config.executors == 3
+    assert stage.session.options is not None
+    assert stage.session.options.config.executors == 3
     await host.close()
     assert stage.session.closed
 

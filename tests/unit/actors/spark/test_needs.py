@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from actors.spark.needs import SparkLacks, check_jars, check_storage
-from engine.jobs.storage import Storage
+from engine.config.storage import Storage
 
 
 def test_a_jar_that_is_not_there_is_named(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from actors.spark.places import HEAD, refusal_of, waiting_text, with_java
-from engine.settings import SparkConfig
+from engine.config.settings import SparkConfig
 
 
 def node(*resources: str, alive: bool = True) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from actors.spark.book import UnknownJobId
+from actors.spark.job_registry import UnknownJobId
 from actors.spark.proofs import Proofs
-from engine.jobs.proof_state import FlowProof, LaneProof
+from engine.jobs.proof.state import FlowProof, LaneProof
 from policies.model import FlowName
 from tests.unit.actors.fakes import FLOW, Clock, FakeFleet, make
 

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 
 import pytest
 
-from actors.events import pack, spark_event, unpack
-from actors.spark.status import SparkNews, SparkState, SparkStatus
-from engine.core.event_base import Event
-from engine.core.progress import LaneProgress
-from engine.core.progress_events import RpoBreached
+from actors.model.events import pack, spark_event, unpack
+from actors.model.spark_status import SparkNews, SparkState, SparkStatus
+from engine.core.events.event_base import Event
+from engine.core.events.progress_events import RpoBreached
+from engine.core.reports.progress import LaneProgress
 from policies.model import FlowName, TopicPartition
 from tests.unit.actors.fakes import FLOW, Clock, FakeFleet, make
 

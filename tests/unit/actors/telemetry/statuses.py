@@ -4,22 +4,22 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from actors.states import CopierState, Desired
-from actors.status import CopierStatus, FlowStatus, MirrorStatus, TopicStatus
-from engine.core.group_report import GroupsReport
-from engine.core.progress import LaneProgress
-from engine.core.tally import Histogram, Tally
-from engine.jobs.proof_state import FlowProof, LaneProof
+from actors.model.states import CopierState, Desired
+from actors.model.status import CopierStatus, FlowStatus, MirrorStatus, TopicStatus
+from engine.core.reports.group_report import GroupsReport
+from engine.core.reports.latency import Histogram, LatencyHistogram
+from engine.core.reports.progress import LaneProgress
+from engine.jobs.proof.state import FlowProof, LaneProof
 from tests.unit.actors.fakes import lane_progress, lanes
 
 NOW_MS = 1_800_000_000_000
 
 
 def histogram(*durations_ms: float) -> Histogram:
-    tally = Tally()
+    metrics = LatencyHistogram()
     for one in durations_ms:
-        tally.add(one)
-    return tally.snapshot()
+        metrics.add(one)
+    return metrics.snapshot()
 
 
 def lane(

@@ -3,13 +3,13 @@
 import msgspec
 import pytest
 
-from actors.states import Desired
-from actors.status import MirrorStatus
+from actors.model.states import Desired
+from actors.model.status import MirrorStatus
 from actors.telemetry import families as f
 from actors.telemetry.collect import Collected, Detail, PartitionCounters, collect, detail_of
-from actors.telemetry.families import FAMILIES, GROUP_FAMILIES, Family, Kind
-from engine.core.group_report import GroupsReport
-from engine.jobs.proof_state import FlowProof
+from actors.telemetry.families import FAMILIES, GROUP_FAMILIES, Family, MetricKind
+from engine.core.reports.group_report import GroupsReport
+from engine.jobs.proof.state import FlowProof
 from tests.unit.actors.telemetry.statuses import (
     copier,
     flow_proof,
@@ -33,7 +33,7 @@ def test_names_are_unique_and_carry_their_units() -> None:
     assert len(set(names)) == len(names)
     for family in FAMILIES:
         assert family.name.startswith("raymirror_")
-        assert (family.kind is Kind.COUNTER) == family.name.endswith("_total")
+        assert (family.kind is MetricKind.COUNTER) == family.name.endswith("_total")
         assert (family.unit == "s") == ("_seconds" in family.name), family.name
         assert (family.unit == "By") == ("_bytes" in family.name), family.name
 

@@ -13,14 +13,14 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from prometheus_client.parser import text_string_to_metric_families
 
-from actors.states import Desired
-from actors.status import EventLine, MirrorStatus
+from actors.model.states import Desired
+from actors.model.status import EventLine, MirrorStatus
 from actors.telemetry import exporter as exporting
 from actors.telemetry.exporter import Exporter
 from actors.telemetry.families import FAMILIES
 from actors.telemetry.otlp import POINTS_PER_REQUEST
 from actors.telemetry.tracing import NoTracing, open_tracing
-from engine.settings import TelemetryConfig
+from engine.config.settings import TelemetryConfig
 from tests.unit.actors.telemetry.statuses import copier, flow_status, lane, mirror_status, topic_status
 
 EVENT = EventLine(at_ms=1, severity="error", flow="A->B", text="x")

@@ -5,7 +5,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from actors.telemetry import families as f
 from actors.telemetry.collect import Detail, PartitionCounters, collect
 from actors.telemetry.prometheus import page
-from engine.core.tally import BOUNDS_MS
+from engine.core.reports.latency import BOUNDS_MS
 from tests.unit.actors.telemetry.statuses import copier, flow_status, lane, mirror_status, topic_status
 
 

@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from engine.core.fenced_stream import Write
-from engine.core.outcome import UNKNOWN_OUTCOME, Outcome
-from engine.core.piece import Piece
+from engine.core.lane.outcome import UNKNOWN_OUTCOME, Outcome
+from engine.core.lane.pending_batch import PendingBatch
+from engine.core.streams.fenced_stream import Write
 from tests.fakes.target_log import TargetLog
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Lease:
 class Request:
     """One batch on a connection."""
 
-    def __init__(self, parcel: Piece | Write) -> None:
+    def __init__(self, parcel: PendingBatch | Write) -> None:
         self.parcel = parcel
         self.lease = parcel.lease.retain() if parcel.lease is not None else None
         self.payload: bytes | bytearray | memoryview = parcel.payload

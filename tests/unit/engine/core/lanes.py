@@ -1,12 +1,12 @@
 """A lane fed with real batches, for tests that play a few steps by hand."""
 
-from engine.core.actions import Action, Actions
-from engine.core.intake import stamp, take_in, work_for
-from engine.core.lane import Lane
-from engine.core.outcome import Outcome, OutcomeKind
-from engine.core.piece import Limits, Piece
-from engine.core.position import Position
-from engine.core.resume import TailBatch
+from engine.core.lane.actions import Action, Actions
+from engine.core.lane.intake import stamp, take_in, work_for
+from engine.core.lane.lane import Lane
+from engine.core.lane.outcome import Outcome, OutcomeKind
+from engine.core.lane.pending_batch import Limits, PendingBatch
+from engine.core.position.position import Position
+from engine.core.position.resume import TailBatch
 from engine.wire.batch import read_header
 from policies.model import FlowName, LaneName, TopicPartition
 from tests.fakes.source_log import SourceLog
@@ -73,18 +73,18 @@ class Played:
             self.source.data(count)
         self.take()
 
-    def send(self) -> list[Piece]:
+    def send(self) -> list[PendingBatch]:
         """Send all that may be sent."""
-        sent: list[Piece] = []
+        sent: list[PendingBatch] = []
         while (piece := self.lane.next_append()) is not None:
             stamp(piece, *self.lane.producer)
             sent.append(piece)
         return sent
 
-    def answer(self, piece: Piece, kind: OutcomeKind, base_offset: int = -1, error_code: int = 0) -> Actions:
+    def answer(self, piece: PendingBatch, kind: OutcomeKind, base_offset: int = -1, error_code: int = 0) -> Actions:
         return self.lane.on_outcome(piece, Outcome(kind, base_offset, error_code))
 
-    def answers(self, pieces: list[Piece], *kinds: OutcomeKind) -> Action:
+    def answers(self, pieces: list[PendingBatch], *kinds: OutcomeKind) -> Action:
         """Answer a window of which the first batch was not appended; return what the lane asks for."""
         asked = [action for piece, kind in zip(pieces, kinds, strict=True) for action in self.answer(piece, kind, 50)]
         (action,) = asked
@@ -105,7 +105,7 @@ def start() -> Position:
     return position(0, 50)
 
 
-def as_tail(piece: Piece, base_offset: int) -> TailBatch:
+def as_tail(piece: PendingBatch, base_offset: int) -> TailBatch:
     """A sent batch as it stands in the target's log."""
     header = read_header(memoryview(piece.payload), 0)
     return TailBatch(

@@ -2,7 +2,7 @@
 
 from hypothesis import strategies as st
 
-from engine.core.offset_map import MapBlock, MapHead, MapRun, MapStart, OffsetMap
+from engine.core.offset_map.offset_map import MapBlock, MapHead, MapRun, MapStart, OffsetMap
 
 START = MapStart(0, 0, first=True)
 

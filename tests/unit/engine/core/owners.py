@@ -5,24 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from engine.core.actions import Action, Fail, Inspect, Reacquire, ReadTail, Retry, RetryRefused, Split, Unmarked
-from engine.core.block_stream import BlockStream
-from engine.core.fenced_stream import FencedStream
-from engine.core.intake import stamp, take_in, work_for
-from engine.core.lane import Lane
-from engine.core.map_resume import map_reaches, resumed_map, unfolded
-from engine.core.map_runs import MapStart, MapTail
-from engine.core.outcome import Outcome
-from engine.core.piece import Limits, Piece
-from engine.core.position import Position
-from engine.core.position_keys import PositionKeys
-from engine.core.position_stream import PositionStream
-from engine.core.resume import Found, Tail, TailBatch
-from engine.core.states import State
-from engine.core.stored_tail import last_counted, read_stored_tail, undone_from
-from engine.core.tail_end import from_end
-from engine.core.transaction import CommittedPositions, Stage, Step
-from engine.core.vacancy import is_vacant, may_be_vacant, stands_as_left
+from engine.core.lane.actions import Action, Fail, Inspect, Reacquire, ReadTail, Retry, RetryRefused, Split, Unmarked
+from engine.core.lane.intake import stamp, take_in, work_for
+from engine.core.lane.lane import Lane
+from engine.core.lane.outcome import Outcome
+from engine.core.lane.pending_batch import Limits, PendingBatch
+from engine.core.lane.states import State
+from engine.core.offset_map.map_runs import MapStart, MapTail
+from engine.core.position.map_resume import map_reaches, resumed_map, unfolded
+from engine.core.position.position import Position
+from engine.core.position.position_keys import PositionKeys
+from engine.core.position.resume import ResumePoint, Tail, TailBatch
+from engine.core.position.stored_tail import last_counted, read_stored_tail, undone_from
+from engine.core.position.tail_end import from_end
+from engine.core.position.vacancy import is_vacant, may_be_vacant, stands_as_left
+from engine.core.streams.block_stream import BlockStream
+from engine.core.streams.fenced_stream import FencedStream
+from engine.core.streams.position_stream import PositionStream
+from engine.core.streams.transaction import CommittedPositions, TransactionStage, TransactionStep
 from engine.wire.batch import read_header
 from engine.wire.records import reencode
 from policies.model import FlowName, LaneName, TopicPartition
@@ -141,7 +141,7 @@ class Owner:
     def _read_tail(self) -> None:
         log, stored = self.world.target, self._stored
         if stored is None:
-            found = Found(source_next=0, target_next=log.end, sequence=0, how="start", tail_records=0)
+            found = ResumePoint(source_next=0, target_next=log.end, sequence=0, how="start", tail_records=0)
         else:
             batches = tuple(log.headers(last_counted(stored) if stored.atomic else stored.target_next))
             if stored.atomic and undone_from(stored, batches) is not None:
@@ -155,7 +155,7 @@ class Owner:
                 self.world.count("unfolded")
                 stored = unfolded(stored, self.world.map_blocks(), read.target_end)
                 read = read_stored_tail(stored, tail)
-            assert isinstance(read, Found), read
+            assert isinstance(read, ResumePoint), read
             found = read
             self._know_from_end(stored, batches, found)
         if self.alone and not (
@@ -166,7 +166,7 @@ class Owner:
         known = resumed_map(stored, found, 1)
         return self.own(found.source_next, self.epoch, 0, barrier_done=not self.alone, known=known)
 
-    def _know_from_end(self, stored: Position, batches: tuple[TailBatch, ...], found: Found) -> None:
+    def _know_from_end(self, stored: Position, batches: tuple[TailBatch, ...], found: ResumePoint) -> None:
         """Whatever part of the tail tells the rest of it must tell it right."""
         for at in range(1, 0 if stored.atomic else len(batches)):
             whole = from_end(stored, batches[at:])
@@ -244,11 +244,11 @@ class Owner:
         now_s = float(self.world.clock)
         self._mend(positions)
         step = positions.step(now_s, caught_up=self.lane.source_next >= self.world.source.end)
-        if step is Step.WRITE:
+        if step is TransactionStep.WRITE:
             return True
-        if positions.stage not in (Stage.BEGINNING, Stage.ENDING) or self.todo:
+        if positions.stage not in (TransactionStage.BEGINNING, TransactionStage.ENDING) or self.todo:
             return False
-        if positions.stage is Stage.BEGINNING:
+        if positions.stage is TransactionStage.BEGINNING:
             logs = [self.world.positions, *([self.world.target] if positions.with_records else [])]
             answer = coordinator.add(self.epoch, [*logs, *([self.world.blocks] if positions.whole else [])])
         else:
@@ -257,7 +257,7 @@ class Owner:
             self.perform(Reacquire("the coordinator knows another epoch", fenced=True))
         if answer != OK or (not self.world.calm and self.world.random.random() < 0.1):
             return False
-        if positions.stage is Stage.BEGINNING:
+        if positions.stage is TransactionStage.BEGINNING:
             positions.begun(now_s)
         else:
             self.world.count("commits")
@@ -265,9 +265,13 @@ class Owner:
         return True
 
     def _mend(self, positions: CommittedPositions) -> None:
-        """Commit again where the target still holds open what was committed, as `flow/marker_watch.py` finds out."""
+        """Commit again where the target still holds open what was committed, as `marker_watch` finds out."""
         is_open = self.world.target.open_since(PRODUCER_ID) >= 0
-        if is_open and positions.stage is Stage.CLOSED and (self.world.calm or self.world.random.random() < 0.1):
+        if (
+            is_open
+            and positions.stage is TransactionStage.CLOSED
+            and (self.world.calm or self.world.random.random() < 0.1)
+        ):
             positions.refresh()
 
     def send_data(self) -> bool:
@@ -297,7 +301,7 @@ class Owner:
         return True
 
     def _on_data(self, request: Request, outcome: Outcome) -> None:
-        assert isinstance(request.parcel, Piece)
+        assert isinstance(request.parcel, PendingBatch)
         self.actions += self.lane.on_outcome(request.parcel, outcome)
 
     def _on_position(self, request: Request, outcome: Outcome) -> None:

@@ -1,6 +1,6 @@
 """Positions as tests need them."""
 
-from engine.core.position import Position, Run
+from engine.core.position.position import Position, Run
 
 
 def position(

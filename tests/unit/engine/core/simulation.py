@@ -10,14 +10,14 @@ from collections.abc import Callable
 from itertools import pairwise
 from random import Random
 
-from engine.core.map_blocks import decode_block, read_block_key
-from engine.core.map_runs import MapBlock
-from engine.core.offset_map import How, OffsetMap
-from engine.core.outcome import Outcome
-from engine.core.position import ForeignPosition, Position, decode_value
-from engine.core.states import State
-from engine.core.transaction import CommittedPositions
-from engine.kafka.faults import append_kind
+from engine.core.lane.outcome import Outcome
+from engine.core.lane.states import State
+from engine.core.offset_map.map_blocks import decode_block, read_block_key
+from engine.core.offset_map.map_runs import MapBlock
+from engine.core.offset_map.offset_map import How, OffsetMap
+from engine.core.position.position import ForeignPosition, Position, decode_value
+from engine.core.streams.transaction import CommittedPositions
+from engine.kafka.protocol.faults import append_kind
 from tests.fakes.source_log import BORN_MS, COMMIT, SourceLog
 from tests.fakes.target_log import NONE, SPAN, TargetLog
 from tests.unit.engine.core.coordinator import Coordinator

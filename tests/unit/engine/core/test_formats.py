@@ -4,8 +4,8 @@ import pickle
 
 import pytest
 
+from engine.base.errors import NewerFormat
 from engine.core.formats import check_format
-from engine.errors import NewerFormat
 
 
 @pytest.mark.parametrize(("found", "own"), [(1, 1), (2, 1), (1, 2), (3, 2), (1, 9)])

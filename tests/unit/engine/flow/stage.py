@@ -4,16 +4,14 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from engine.core.events import (
-    AnyEvent,
-)
-from engine.core.map_blocks import map_topic
-from engine.core.position import Position, decode_value
-from engine.core.states import State
-from engine.flow.copier import FlowCopier
-from engine.flow.lane_driver import LaneDriver
-from engine.flow.ports import FetchTerms
-from engine.flow.terms import FlowTerms
+from engine.core.events.events import AnyEvent
+from engine.core.lane.states import State
+from engine.core.offset_map.map_blocks import map_topic
+from engine.core.position.position import Position, decode_value
+from engine.flow.lane.lane_driver import LaneDriver
+from engine.flow.ports.options import FlowOptions
+from engine.flow.ports.ports import FetchOptions
+from engine.flow.replication.copier import FlowCopier
 from policies.model import FlowName, LaneName, PartitionSet, TopicPartition
 from policies.start import Earliest
 from tests.fakes.cluster import FakeCluster
@@ -22,13 +20,13 @@ from tests.fakes.target_log import TargetLog
 
 FLOW = FlowName("A", "B")
 POSITIONS = "mm2-offsets.A.internal"
-TERMS = FlowTerms(
+TERMS = FlowOptions(
     flow=FLOW,
     deployment_id="d",
     positions_topic=POSITIONS,
     positions_partitions=1,
     flush_s=0.2,
-    fetch=FetchTerms(max_wait_s=0.02),
+    fetch=FetchOptions(max_wait_s=0.02),
     takeover_wait_s=0.0,
     refused_retry_s=0.02,
     drain_s=10.0,
@@ -51,8 +49,8 @@ class Stage:
         self.events: list[AnyEvent] = []
         self.copier = self.new_copier()
 
-    def new_copier(self, terms: FlowTerms = TERMS) -> FlowCopier:
-        return FlowCopier(terms, self.a, self.b, lambda _topic: Earliest())
+    def new_copier(self, options: FlowOptions = TERMS) -> FlowCopier:
+        return FlowCopier(options, self.a, self.b, lambda _topic: Earliest())
 
     def assign(self, *, epoch: int = 1, set_id: str = "s", only: Sequence[int] | None = None) -> None:
         partitions = range(len(self.sources)) if only is None else only

@@ -6,9 +6,9 @@ from uuid import uuid4
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.core.tally import BOUNDS_MS
-from engine.jobs.history import History, hour_text
-from engine.jobs.history_files import Commit
+from engine.core.reports.latency import BOUNDS_MS
+from engine.jobs.history.files import HistoryCommit
+from engine.jobs.history.windows import History, hour_text
 
 HOUR_MS = 3_600_000
 BASE_MS = 500_000 * HOUR_MS
@@ -63,7 +63,7 @@ def add(history: History, name: str, rows: list[Row], *, commit: bool = True, at
         pq.write_table(pa.Table.from_pylist(part, schema=_SCHEMA), history.files.path(file))
         adds.append(file)
     if commit:
-        history.files.commit(name, Commit(at_ms=at_ms, adds=tuple(adds)))
+        history.files.commit(name, HistoryCommit(at_ms=at_ms, adds=tuple(adds)))
 
 
 def read(history: History, since: int = 0, until: int = 24 * 60) -> list[tuple[int, int, int]]:

@@ -14,7 +14,7 @@ from aiokafka.protocol.types import (
     UnsignedVarInt32,
 )
 
-from engine.kafka.protocol import Uuid
+from engine.kafka.protocol.protocol import Uuid
 
 
 class Tags:

@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from engine.flow.ports import Wanted
-from engine.kafka.fetch_session import Plan
+from engine.flow.ports.ports import PartitionFetch
+from engine.kafka.client.fetch_session import FetchPlan
 from policies.model import TopicPartition
 
 NONE, NOT_FOUND, INVALID_EPOCH, ID_ERROR = 0, 70, 71, 106
@@ -39,7 +39,7 @@ class Session:
     def __init__(self, epoch: int, by_id: bool) -> None:
         self.epoch = epoch
         self.by_id = by_id
-        self.members: dict[TopicPartition, tuple[Wanted, Ends | None]] = {}
+        self.members: dict[TopicPartition, tuple[PartitionFetch, Ends | None]] = {}
 
 
 class Broker:
@@ -51,7 +51,7 @@ class Broker:
         self.sessions: dict[int, Session] = {}
         self.issued = 0
 
-    def answer(self, plan: Plan) -> Answer:
+    def answer(self, plan: FetchPlan) -> Answer:
         """Answer one fetch."""
         if plan.epoch > 0:
             return self._go_on(plan)
@@ -67,7 +67,7 @@ class Broker:
         self.sessions[self.issued] = session
         return Answer(NONE, self.issued, found)
 
-    def _go_on(self, plan: Plan) -> Answer:
+    def _go_on(self, plan: FetchPlan) -> Answer:
         session = self.sessions.get(plan.session_id)
         if session is None:
             return Answer(NOT_FOUND, 0, {})

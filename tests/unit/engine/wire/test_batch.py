@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from engine.errors import CorruptBatch, MalformedBatch, UnknownMagic, WireError
+from engine.base.errors import CorruptBatch, MalformedBatch, UnknownMagic, WireError
 from engine.wire.batch import check_crc, control_type, restamp, split_batches
 from tests.unit.engine.wire.batches import (
     CONTROL,

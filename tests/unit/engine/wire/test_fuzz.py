@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import CorruptBatch, WireError
+from engine.base.errors import CorruptBatch, WireError
 from engine.wire.batch import BatchHeader, check_crc, control_type, split_batches
 from engine.wire.records import Record, decode_records, reencode
 from tests.unit.engine.wire.batches import PARTITION, TOPIC, batch, contents, control, decoded, legacy, records

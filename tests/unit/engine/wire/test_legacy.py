@@ -5,7 +5,7 @@ import zlib
 
 import pytest
 
-from engine.errors import MalformedBatch
+from engine.base.errors import MalformedBatch
 from engine.wire.codecs import compress
 from engine.wire.records import Record, decode_records
 from tests.unit.engine.wire.batches import PARTITION, TOPIC, decoded, legacy, only, read_by_aiokafka, wrapper

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import MalformedBatch
+from engine.base.errors import MalformedBatch
 from engine.wire.batch import check_crc, restamp
 from engine.wire.decode import raw_records
 from engine.wire.record import BadRecords

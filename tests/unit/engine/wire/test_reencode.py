@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.errors import MalformedBatch
+from engine.base.errors import MalformedBatch
 from engine.wire.batch import Verdict, check_crc, judge
 from engine.wire.records import Encoded, Record, reencode
 from tests.unit.engine.wire.batches import (

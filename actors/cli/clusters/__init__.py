@@ -1,0 +1,1 @@
+"""Commands about clusters and files: check, plan, apply, audit, takeover, cluster, demo."""

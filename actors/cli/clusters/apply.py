@@ -1,0 +1,97 @@
+"""`raymirror apply CONFIG`: topics, configs and ACLs of the copies brought in step once, in this process."""
+
+import argparse
+import asyncio
+import getpass
+import os
+import socket
+import sys
+from collections.abc import Iterable
+
+import msgspec
+
+from actors.cli.clusters.plan import add_scope_arguments, changes_table, chosen, scope_of, show
+from actors.cli.common import exits
+from actors.observability.colours import stdout_console
+from engine.base.clock import wall_ms
+from engine.config.config import load_config
+from engine.config.settings import FlowConfig, MirrorConfig
+from engine.flow.config_sync.audit import AuditFailed, new_run, rows_of
+from engine.flow.config_sync.sync import ChangeOutcome, SyncPlan
+from engine.jobs.audit.store import audit_store
+from engine.services.config_service import config_sync
+from policies.words import counted
+
+HELP = "bring topics, configs and ACLs of the copies in step, once; see plan"
+CLIENT_ID = "raymirror-apply"
+SHOWN = 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_scope_arguments(parser)
+    parser.epilog = (
+        "exit codes: 0 everything is in step, conflicts aside; 1 some change failed, or a part could not be read; 2 bad"
+        " input or a cluster that does not answer"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Look, apply and tell. Raises ConfigError, BadQuestion, BrokerUnreachable, ConnectionLost: exit code 2."""
+    config = load_config(args.config)
+    flows = chosen(config, args.flow)
+    done, unkept = asyncio.run(apply(config, flows))
+    if args.json:
+        rows = [
+            {"flow": str(flow.name), "looked": msgspec.to_builtins(looked), "outcomes": msgspec.to_builtins(outcomes)}
+            for flow, (looked, outcomes) in zip(flows, done, strict=True)
+        ]
+        print(msgspec.json.encode({"flows": rows}).decode())
+    else:
+        for flow, (looked, outcomes) in zip(flows, done, strict=True):
+            tell(flow, looked, outcomes)
+    good = all(not looked.unread and not any(one.failure for one in outcomes) for looked, outcomes in done)
+    for failure in unkept:
+        print(f"raymirror apply: done, but: {failure}", file=sys.stderr)
+    return exits.OK if good and not unkept else exits.FAILED
+
+
+async def apply(
+    config: MirrorConfig, flows: Iterable[FlowConfig]
+) -> tuple[list[tuple[SyncPlan, list[ChangeOutcome]]], list[AuditFailed]]:
+    """Bring each flow in step, one after the other, and write down what was done; return what could not be, too."""
+    done, unkept = [], []
+    store, who = audit_store(config), _me()
+    for flow in flows:
+        async with config_sync(config, flow, CLIENT_ID) as sync:
+            looked = await sync.look(scope_of(flow))
+            outcomes = await sync.apply(looked.changes)
+        done.append((looked, outcomes))
+        if store is not None and (rows := rows_of(new_run(flow.name, who), outcomes, looked.conflicts)):
+            try:
+                await store.write(rows)
+                await store.care(wall_ms())
+            except AuditFailed as failure:
+                unkept.append(failure)
+    return done, unkept
+
+
+def _me() -> str:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container whose user has no name
+        user = str(os.getuid())
+    return f"{user} on {socket.gethostname()}, raymirror apply"
+
+
+def tell(flow: FlowConfig, looked: SyncPlan, outcomes: list[ChangeOutcome]) -> None:
+    """Print what was done, what failed, and what is left."""
+    failed = [one for one in outcomes if one.failure]
+    show(flow, msgspec.structs.replace(looked, changes=()), stdout_console())
+    print(f"{flow.name}: {counted(len(outcomes) - len(failed), 'change')} done, {len(failed):,} failed")
+    if outcomes:
+        stdout_console().print(changes_table(one.change for one in outcomes if not one.failure))
+    for one in failed[:SHOWN]:
+        print(f"failed: {one.failure}")
+    if len(failed) > SHOWN:
+        print(f"failed: and {len(failed) - SHOWN:,} more, all of them with --json")

@@ -1,0 +1,88 @@
+"""`raymirror audit CONFIG [TOPIC]`: what was changed on the copies, by whom, when and why, from the audit trail."""
+
+import argparse
+import sys
+
+import msgspec
+from rich.table import Table
+
+from actors.cli.common import exits
+from actors.cli.common.flags import add_config_place, add_flow_argument
+from actors.cli.common.questions import BadQuestion
+from actors.observability.colours import stdout_console
+from actors.observability.instants import clock_text, instant_ms
+from engine.base.clock import wall_ms
+from engine.config.config import load_config
+from engine.flow.config_sync.audit import DONE, AuditRow
+from engine.jobs.audit.store import audit_store
+from policies.words import counted
+
+HELP = "show what was changed on the copies, by whom, when and why"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_config_place(parser, "mm2.properties")
+    parser.add_argument("topic", nargs="?", metavar="TOPIC", help="by its name on either side; default: everything")
+    parser.add_argument("--since", metavar="TIME", help="30s, 10m, 2h, 1d ago, or an instant; default: from the start")
+    add_flow_argument(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    parser.epilog = "exit codes: 0 fine, also where nothing was changed; 2 bad input, or a storage that cannot be read"
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read and print. Raises ConfigError, BadQuestion, BadInstant, AuditFailed: exit code 2."""
+    since_ms = instant_ms(args.since, wall_ms()) if args.since else 0
+    config = load_config(args.config)
+    store = audit_store(config)
+    if store is None:
+        raise BadQuestion(f"{args.config}: raymirror.storage is not set", "without it no audit trail is kept")
+    if args.flow is not None and args.flow not in (names := [str(flow.name) for flow in config.flows]):
+        raise BadQuestion(f"there is no flow {args.flow!r}", f"use one of {', '.join(map(repr, names))}")
+    rows = store.read(since_ms=since_ms, about=args.topic, flow=args.flow)
+    if args.json:
+        for row in rows:
+            sys.stdout.write(msgspec.json.encode(row).decode() + "\n")
+    elif rows:
+        stdout_console().print(table(rows))
+    else:
+        print("nothing was changed")
+    return exits.OK
+
+
+def table(rows: list[AuditRow]) -> Table:
+    """Draw rows in their order."""
+    drawn = Table(box=None, pad_edge=False)
+    for name in ("when", "flow", "on the target", "what", "outcome", "why", "by"):
+        drawn.add_column(name, no_wrap=not sys.stdout.isatty())
+    for row in rows:
+        outcome = row.outcome if row.outcome == DONE else f"{row.outcome}: {row.detail}"
+        place = row.target or row.topic
+        drawn.add_row(clock_text(row.at_ms), row.flow, place, what_of(row), outcome, row.why, row.who)
+    return drawn
+
+
+def what_of(row: AuditRow) -> str:
+    """Say a change in a few words."""
+    match row.change:
+        case "create_topic":
+            return f"topic made: {_made(row.name, row.after)}"
+        case "grow_topic":
+            return f"{row.name} {row.before} -> {row.after}"
+        case "set_config":
+            return f"{row.name} {row.before} -> {row.after}"
+        case "drop_config":
+            return f"{row.name} {row.before} -> the default"
+        case "add_acl":
+            return f"ACL added: {row.after}"
+        case "conflict":
+            return f"conflict: {row.name}"
+        case _:
+            return row.change.replace("_", " ")
+
+
+def _made(what: str, value: str) -> str:
+    """What discovery made has its number of partitions, what `apply` made a whole sentence."""
+    if what == "partitions" and value.isdecimal():
+        return counted(int(value), "partition")
+    return f"{value} {what}".rstrip()

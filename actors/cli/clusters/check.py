@@ -1,0 +1,88 @@
+"""`raymirror check CONFIG`: what is wrong or missing, and what would be copied; changes nothing."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.table import Table
+
+from actors.cli.common import exits
+from actors.cli.common.flags import add_config_place, add_json_argument, say_facts
+from actors.config.checks import prepare, with_clusters
+from actors.observability.colours import stdout_console
+from engine.base.errors import ConfigError, MirrorError
+from engine.checks.preflight import FlowPreview
+from engine.config.file.file_kind import worded
+from engine.config.settings import ConfigWarning, MirrorConfig
+from policies.words import counted
+
+HELP = "read a configuration and say what is wrong or missing; changes nothing"
+TOPICS_SHOWN = 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_config_place(parser)
+    add_json_argument(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check and tell. Raises ConfigError, BrokerUnreachable, KafkaRefusal, NotReady: exit code 2."""
+    try:
+        config, flows = _prepare(args.config)
+    except MirrorError as error:
+        say_facts(args, config=str(args.config), ready=False, problems=problems_of(error, args.config))
+        raise
+    _warn(config.warnings, args.config)
+    if args.json:
+        say_facts(args, config=str(args.config), ready=True, warnings=config.warnings, notes=config.notes, flows=flows)
+        return exits.OK
+    for note in config.notes:
+        print(f"note: {args.config}: {note}")
+    for flow in flows:
+        show(flow)
+    copies = any(flow.topics for flow in flows)
+    print(f"{'ready' if copies else 'ready, but copies nothing: no topic matches'}: raymirror run", args.config)
+    return exits.OK
+
+
+def _prepare(path: Path) -> tuple[MirrorConfig, tuple[FlowPreview, ...]]:
+    """Read the file and ask the clusters, these also where the file has mistakes. Raises what `run` does."""
+    try:
+        return prepare(path)
+    except ConfigError as wrong:
+        error, doubts = with_clusters(path, wrong)
+        _warn(doubts, path)
+        raise error from None
+
+
+def _warn(warnings: Sequence[ConfigWarning], path: Path) -> None:
+    for warning in warnings:
+        print(f"warning: {path}: {worded(str(warning), path)}", file=sys.stderr)
+
+
+def problems_of(error: MirrorError, config: Path) -> list[str]:
+    """Give what an error says as a list, one text for each thing that is wrong."""
+    found = getattr(error, "problems", ()) or (str(error),)
+    return [worded(one, config) for one in found]
+
+
+def show(flow: FlowPreview) -> None:
+    """Print what a flow would copy."""
+    partitions = sum(topic.partitions for topic in flow.topics)
+    topics, left_out = counted(len(flow.topics), "topic"), counted(flow.left_out, "topic")
+    print(f"{flow.flow}: {topics}, {counted(partitions, 'partition')}; left out: {left_out}")
+    if not flow.topics:
+        print(
+            f"note: {flow.flow}: no topic of {flow.flow.source!r} is wanted by `topics` yet; one that comes is copied"
+        )
+    if flow.polled:
+        print(f"note: {flow.flow}: consumer groups will be polled, not looked at when they commit: {flow.polled}")
+    table = Table("source topic", "target topic", "partitions", "target")
+    for topic in flow.topics[:TOPICS_SHOWN]:
+        table.add_row(topic.source, topic.target, str(topic.partitions), "there" if topic.exists else "will be created")
+    if flow.topics:
+        stdout_console().print(table)
+    if len(flow.topics) > TOPICS_SHOWN:
+        print(f"and {len(flow.topics) - TOPICS_SHOWN} more")

@@ -1,0 +1,138 @@
+"""`raymirror plan CONFIG`: what differs in topics, configs and ACLs, and what would be done; changes nothing."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Iterable
+
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from actors.cli.common import exits
+from actors.cli.common.flags import add_config_place, add_flow_argument
+from actors.cli.common.questions import BadQuestion
+from actors.observability.colours import stdout_console
+from engine.config.config import load_config
+from engine.config.settings import FlowConfig, MirrorConfig
+from engine.flow.config_sync.sync import Scope, SyncPlan
+from engine.services.config_service import config_sync
+from policies.sync.config_sync import Change, ConflictKind, CreateTopic, DropConfig, GrowTopic, SetConfig
+from policies.words import counted
+
+HELP = "show what differs in topics, configs and ACLs, and what apply would do; changes nothing"
+CLIENT_ID = "raymirror-plan"
+SHOWN = 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_scope_arguments(parser)
+    parser.epilog = (
+        "exit codes: 0 nothing to do; 5 there is something to apply; 1 a part could not be read; 2 bad input or a"
+        " cluster that does not answer"
+    )
+
+
+def add_scope_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what `plan` and `apply` have in common."""
+    add_config_place(parser)
+    add_flow_argument(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Look and tell. Raises ConfigError, BadQuestion, BrokerUnreachable, ConnectionLost: exit code 2."""
+    config = load_config(args.config)
+    flows = chosen(config, args.flow)
+    found = asyncio.run(look(config, flows))
+    if args.json:
+        rows = [{"flow": str(flow.name), **msgspec.to_builtins(one)} for flow, one in zip(flows, found, strict=True)]
+        print(msgspec.json.encode({"flows": rows}).decode())
+    else:
+        for flow, one in zip(flows, found, strict=True):
+            show(flow, one, stdout_console())
+    if any(one.unread for one in found):
+        return exits.FAILED
+    return exits.CHANGES if any(one.changes for one in found) else exits.OK
+
+
+def chosen(config: MirrorConfig, name: str | None) -> tuple[FlowConfig, ...]:
+    """Return the flows that are meant. Raises BadQuestion."""
+    found = tuple(flow for flow in config.flows if name in (None, str(flow.name)))
+    if not found:
+        names = ", ".join(repr(str(flow.name)) for flow in config.flows)
+        raise BadQuestion(f"there is no flow {name!r}", f"use one of {names}")
+    return found
+
+
+def scope_of(flow: FlowConfig) -> Scope:
+    """Return what the file asks to keep in step."""
+    return Scope(configs=flow.config_sync.configs, acls=flow.config_sync.acls)
+
+
+async def look(config: MirrorConfig, flows: Iterable[FlowConfig]) -> list[SyncPlan]:
+    """Look at each flow, one after the other."""
+    found = []
+    for flow in flows:
+        async with config_sync(config, flow, CLIENT_ID) as sync:
+            found.append(await sync.look(msgspec.structs.replace(scope_of(flow), left=True)))
+    return found
+
+
+def show(flow: FlowConfig, found: SyncPlan, out: Console) -> None:
+    """Print the plan of one flow, and what is no part of it."""
+    what = counted(len(found.changes), "change") if found.changes else "nothing to do"
+    print(f"{flow.name}: {counted(found.topics, 'topic')} compared, {what}")
+    if not scope_of(flow).configs:
+        print("configs are not kept in step: sync.topic.configs.enabled = false")
+    if not scope_of(flow).acls:
+        print("ACLs are not kept in step: sync.topic.acls.enabled = false")
+    if found.changes:
+        out.print(changes_table(found.changes))
+    # What the configuration itself asks for comes last: a few lines are shown.
+    conflicts = sorted(found.conflicts, key=lambda one: one.kind is ConflictKind.THINNER)
+    _list("conflict, left as it is", [f"{one.target}: {one.what}" for one in conflicts])
+    left = [f"{one.target}: {one.name}={one.value}" for one in found.left]
+    _list("set on the copy only, left as it is", left)
+    _list("no counterpart on the target", [f"{one.binding}: {one.why}" for one in found.left_acls])
+    _list("could not be read", [f"{name}: {why}" for name, why in found.unread.items()])
+    for cluster in found.no_authorizer:
+        print(f"no ACLs: cluster {cluster!r} has no authorizer")
+
+
+def _list(title: str, lines: list[str]) -> None:
+    for line in lines[:SHOWN]:
+        print(f"{title}: {line}")
+    if len(lines) > SHOWN:
+        print(f"{title}: and {len(lines) - SHOWN:,} more, all of them with --json")
+
+
+def changes_table(changes: Iterable[Change]) -> Table:
+    """Draw changes in their order."""
+    table = Table(box=None, pad_edge=False)
+    for name in ("", "on the target", "what", "now", "then"):
+        table.add_column(name, no_wrap=not sys.stdout.isatty())
+    for change in changes:
+        table.add_row(*row_of(change))
+    return table
+
+
+def row_of(change: Change) -> tuple[str, str, str, str, str]:
+    """Return sign, place, what, the value now and then."""
+    match change:
+        case CreateTopic():
+            configs = "".join(f", {name}={value}" for name, value in sorted(change.configs.items()))
+            factor = change.replication_factor
+            replicas = "the broker's default of replicas" if factor < 0 else counted(factor, "replica")
+            made = f"{counted(change.partitions, 'partition')}, {replicas}{configs}"
+            return "+", change.target, "topic", "-", made
+        case GrowTopic():
+            return "+", change.target, "partitions", str(change.before), str(change.partitions)
+        case SetConfig():
+            sign, now = ("~", change.before) if change.overrides else ("+", f"{change.before} (a default)")
+            return sign, change.target, change.name, now, change.value
+        case DropConfig():
+            return "-", change.target, change.name, change.before, f"a default: {change.why}"
+        case _:
+            return "+", change.binding.name, "ACL", "-", str(change.binding)

@@ -1,0 +1,44 @@
+"""Flags and messages that `pause` and `resume` share."""
+
+import argparse
+import sys
+
+from actors.cli.common import exits
+from actors.cli.common.flags import add_flow_argument, add_json_argument, say
+from actors.model.status import MirrorStatus
+
+
+def add_scope_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags that choose flow, topics and JSON output."""
+    add_flow_argument(parser)
+    add_json_argument(parser)
+    parser.add_argument(
+        "--topics", nargs="+", default=(), metavar="TOPIC", help="source topics; default: all of the flow"
+    )
+
+
+def scope_of(args: argparse.Namespace) -> str:
+    """Name the scope of the command: its topics, its flow, or every flow."""
+    return ", ".join(args.topics) or args.flow or "every flow"
+
+
+def say_done(args: argparse.Namespace, command: str, status: MirrorStatus) -> int:
+    """Print what was done; return FAILED where the target has not stored it yet, else OK."""
+    facts = {"flow": args.flow, "topics": args.topics, "done": True, "unremembered": status.unremembered}
+    say(args, f"{command}: {scope_of(args)}", command=command, **facts)
+    return warn_unremembered(status)
+
+
+def warn_unremembered(status: MirrorStatus, *, what: str = "it is done, but") -> int:
+    """Name the flows whose wanted state the target has not stored yet; return the exit code.
+
+    A mirror that is started again would find their old state. `what` begins the printed sentence.
+    """
+    if not status.unremembered:
+        return exits.OK
+    print(
+        f"{what} not remembered yet for {', '.join(status.unremembered)}: the target could not be written to;"
+        " while the mirror runs it is tried again, but if it ends before, the next start does not know of it",
+        file=sys.stderr,
+    )
+    return exits.FAILED

@@ -1,0 +1,142 @@
+"""Finds the running mirror and connects to it, for `status`, `pause`, `resume` and `stop`."""
+
+import argparse
+import os
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from actors.cli.common.silent_clusters import SilentMirror, only_answering, silent_mirror
+from actors.local import session
+from actors.local.reservation import MirrorStarts, mirror_starts
+from actors.local_socket.client import reach
+from actors.model.requests import AnsweringMirror, MirrorLost
+from actors.model.status import MirrorStatus
+from engine.base.clock import wall_ms
+
+if TYPE_CHECKING:
+    from actors.ray.mirror import Mirror
+
+
+def add_place_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the flags that find the mirror."""
+    parser.add_argument("--address", help="its Ray cluster, HOST:PORT (default: RAY_ADDRESS, else the state file)")
+    parser.add_argument(
+        "--mirror", "--name", dest="mirror", metavar="NAME", help="name of the mirror, where several are running"
+    )
+
+
+def add_config_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare `--config`: the configuration whose targets are read where no mirror runs."""
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help="where no mirror runs, say what the targets of this configuration hold, and from when; exit code 3",
+    )
+
+
+class NoConfigGiven(session.NoMirror):
+    """No mirror runs, and without a configuration the command does not know which target to read."""
+
+    def __init__(self, none: session.NoMirror) -> None:
+        super().__init__(none.looked, none.ended)
+        self.args = (none,)
+        self.none = none
+
+    def __str__(self) -> str:
+        return f"{self.none}; or let this command work from what the target holds: --config FILE"
+
+
+def why_none(args: argparse.Namespace, none: session.NoMirror) -> str:
+    """Say why no mirror answers, where `--config` names targets to read instead.
+
+    Raises without `--config`: `none` itself where the mirror is starting or ending, else NoConfigGiven.
+    """
+    is_there = isinstance(none, (session.MirrorEnds, MirrorStarts))
+    if args.config is None:
+        raise none if is_there else NoConfigGiven(none) from none
+    if isinstance(none, SilentMirror):
+        return none.looked
+    return str(none) if is_there else none.ended or none.looked
+
+
+def is_of_others(args: argparse.Namespace, status: MirrorStatus) -> str:
+    """Say why the mirror that was found does not run the given configuration; empty where it does.
+
+    Empty too where no configuration was given, or where the command names an address or a mirror.
+    """
+    if args.config is None or args.address or args.mirror:
+        return ""
+    from engine.config.config import load_config  # heavy, and needed here only
+
+    there = {flow.flow for flow in status.flows}
+    if any(str(flow.name) in there for flow in load_config(args.config).flows):
+        return ""
+    return f"the mirror that runs here copies {' and '.join(sorted(there))}"
+
+
+@contextmanager
+def running_mirror(args: argparse.Namespace) -> Iterator[tuple[AnsweringMirror, session.MirrorPlace]]:
+    """Reach the running mirror: by its socket where it is on this machine and no address is given, else through Ray.
+
+    Raises NoMirror (MirrorStarts: it is starting, MirrorEnds: it is ending), SeveralMirrors, MirrorLost. The error
+    for a mirror that is ending, or has ended meanwhile, says that, and not that it does not answer.
+    """
+    place = _find(args)
+    local = None if args.address else reach(place)
+    if local is None:
+        with _through_ray(place) as mirror:
+            yield mirror, place
+        return
+    with closing(local), _told_if_ended(place):
+        yield local, place
+
+
+@contextmanager
+def mirror_on_ray(args: argparse.Namespace) -> Iterator[tuple["Mirror", session.MirrorPlace]]:
+    """Connect to the Ray of the running mirror, where its supervisor is not enough. Raises as `running_mirror`."""
+    place = _find(args)
+    with _through_ray(place) as mirror:
+        yield mirror, place
+
+
+def _find(args: argparse.Namespace) -> session.MirrorPlace:
+    try:
+        place = session.find(args.address, args.mirror, os.environ)
+    except session.NoMirror as none:
+        given = getattr(args, "config", None)
+        config = str(given.resolve()) if given is not None else None
+        raise mirror_starts(args.mirror, wall_ms(), os.environ, config=config) or none from None
+    except session.SeveralMirrors as several:
+        place = only_answering(several, os.environ)
+    session.refuse_ended(place, wall_ms(), os.environ)
+    return place
+
+
+@contextmanager
+def _through_ray(place: session.MirrorPlace) -> Iterator["Mirror"]:
+    from actors.ray.connect import RayUnreachable, attach
+    from actors.ray.mirror import join
+
+    try:
+        connection = attach(place.address, local=place.local)
+    except RayUnreachable as unreachable:
+        session.refuse_ended(place, wall_ms(), os.environ)
+        raise silent_mirror(place, str(unreachable), os.environ) from unreachable
+    try:
+        with _told_if_ended(place):
+            yield join(connection, place)
+    finally:
+        connection.close()
+
+
+@contextmanager
+def _told_if_ended(place: session.MirrorPlace) -> Iterator[None]:
+    """Raise "it is ending" or "it has ended" instead of "it does not answer", where that is known."""
+    try:
+        yield
+    except (MirrorLost, session.NoMirror):
+        session.refuse_ended(place, wall_ms(), os.environ)
+        raise

@@ -1,0 +1,75 @@
+"""Waits until what was paused stands still: nothing of it is fetched, on its way, kept for later, or not committed."""
+
+import time
+from collections.abc import Callable
+
+from actors.model.requests import AnsweringMirror
+from actors.model.status import MirrorStatus
+from engine.core.reports.progress import LaneProgress
+
+FIRST_POLL_S, POLL_S = 0.02, 0.25
+"""Between two looks, at first and at most: half as long again each time."""
+LONG_S = 2.0
+"""A command that takes longer says what it waits for."""
+
+
+def until(timeout_s: float, holds: Callable[[], bool]) -> bool:
+    """Wait until a condition holds; False when it took too long."""
+    give_up_at_s = time.monotonic() + timeout_s
+    rest_s = min(FIRST_POLL_S, POLL_S)
+    while not holds():
+        if time.monotonic() > give_up_at_s:
+            return False
+        time.sleep(rest_s)
+        rest_s = min(1.5 * rest_s, POLL_S)
+    return True
+
+
+def comes_to_rest(
+    mirror: AnsweringMirror,
+    flow: str | None,
+    topics: tuple[str, ...],
+    timeout_s: float,
+    on_long: Callable[[MirrorStatus], None] = lambda _: None,
+) -> bool:
+    """Wait until a paused flow (None: every flow), or some topics, copy nothing more. Raises MirrorLost.
+
+    `on_long` gets the status once, where it takes longer than people wait without a word.
+    """
+    say_at_s = time.monotonic() + LONG_S
+    is_said = False
+
+    def holds() -> bool:
+        nonlocal is_said
+        seen = mirror.status(lanes=True)
+        if rests(seen, flow, topics):
+            return True
+        if not is_said and time.monotonic() >= say_at_s:
+            is_said = True
+            on_long(seen)
+        return False
+
+    return until(timeout_s, holds)
+
+
+def rests(status: MirrorStatus, flow: str | None, topics: tuple[str, ...]) -> bool:
+    """Whether the copiers have heard of it, and are done with what they had fetched."""
+    flows = [one for one in status.flows if flow in (None, one.flow)]
+    return all(one.heeded for one in flows) and not at_work(status, flow, topics)
+
+
+def at_work(status: MirrorStatus, flow: str | None, topics: tuple[str, ...]) -> list[LaneProgress]:
+    """Return the lanes of a flow (None: of every flow), or of some topics of it, that are not still."""
+    ours = tuple(f"{one.flow}/" for one in status.flows if flow in (None, one.flow))
+    lanes = [one for one in status.lanes if one.set_id.startswith(ours) and (not topics or one.lane.topic in topics)]
+    return [lane for lane in lanes if not is_still(lane)]
+
+
+def is_still(lane: LaneProgress) -> bool:
+    """Whether a lane copies no more, has nothing on its way, and all it has copied is committed.
+
+    For one that has failed nobody will commit, so it is not waited for.
+    """
+    if lane.state == "copying" or lane.in_flight or lane.queued_bytes:
+        return False
+    return lane.committed or lane.state in ("failed", "stopped")

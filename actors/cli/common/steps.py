@@ -1,0 +1,40 @@
+"""The steps of a start, each said as it begins: what is waited for is on the last line, and since when."""
+
+import sys
+from typing import Final, TextIO
+
+from actors.local.ending import FULL, LOST
+from engine.base.clock import now_s
+
+_UNSEEN: Final = (*FULL, *LOST)
+"""Why a line may be lost and the start goes on; that nobody reads any more the view finds out, once there is one."""
+
+
+class StartSteps:
+    """Prints a line a step, with the seconds since the command began; nothing where JSON lines are wanted."""
+
+    def __init__(self, *, quiet: bool, out: TextIO | None = None) -> None:
+        self._quiet, self._out = quiet, out
+        self._began_s = now_s()
+
+    def say(self, text: str) -> None:
+        """Say which step begins."""
+        if self._quiet:
+            return
+        stream = self._out or sys.stdout
+        since = f"{now_s() - self._began_s:5.1f} s"
+        try:
+            if stream.isatty():
+                _print_rich(stream, since, text)
+            else:
+                print(f"{since}  {text}", file=stream, flush=True)
+        except OSError as error:
+            if error.errno not in _UNSEEN:
+                raise
+
+
+def _print_rich(stream: TextIO, since: str, text: str) -> None:
+    from rich.console import Console  # a log needs no rich
+    from rich.text import Text
+
+    Console(file=stream).print(Text.assemble((since, "dim"), "  ", text), soft_wrap=True)

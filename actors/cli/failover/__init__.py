@@ -1,0 +1,1 @@
+"""Commands of a disaster: failover and translate, with the mirror or from the target alone."""

@@ -1,0 +1,327 @@
+"""`raymirror failover FLOW`: end the copying of a flow so that its consumers can move to the target; the way back.
+
+drain what can be drained (or stop at the point reached) -> pause -> hold the groups until equal -> stop, with an event
+-> say what is left, partition by partition
+
+Where no mirror runs, `failover_alone` does it from what the target holds.
+"""
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+
+import msgspec
+
+from actors.cli.common import exits
+from actors.cli.common.connect_args import add_place_arguments, mirror_on_ray, why_none
+from actors.cli.common.flags import add_needed_flow_argument
+from actors.cli.common.quiesce import comes_to_rest, until
+from actors.cli.failover.draining import DrainBudget, drain, lanes_of
+from actors.cli.failover.failover_alone import fail_over_alone, note_here
+from actors.cli.failover.failover_outcome import Result, outcome_of
+from actors.cli.failover.failover_stored import Judged, judged_by_positions
+from actors.cli.failover.failover_tables import (
+    show_alone,
+    show_back,
+    show_other_writers,
+    show_outcome,
+    show_undiscovered,
+    stopped_text,
+)
+from actors.local import session
+from actors.model.states import Command, Desired, UnknownFlow
+from actors.ray.mirror import Mirror, MirrorLost
+from engine.base.clock import wall_ms
+from engine.base.errors import MirrorError
+from engine.config.config import load_config
+from engine.config.settings import FlowConfig, MirrorConfig
+from engine.core.reports.drain import Ends, absent_lanes, judged, undrained
+from engine.core.reports.progress import LaneProgress
+from engine.core.reports.rpo import rpo_of
+from engine.flow.groups.failback import FailbackRow, with_commits
+from engine.flow.ownership.other_writers import OtherWriters
+from engine.services.failover import Failover
+from policies.model import TopicPartition
+
+HELP = "end the copying of a flow, its consumer groups standing on the target where they stood on the source"
+SETTLE_S = 25.0
+"""For copiers to end, behind the time that was given."""
+NEVER_FOUND = "the mirror has never found it on the source"
+"""Why a partition is not copied that has a position, where discovery of topics never succeeded."""
+NOTED_S = 10.0
+"""For `run` to see that its mirror ends: it looks once a second."""
+
+
+class NoConfig(MirrorError):
+    """Neither a running mirror nor the arguments name a configuration."""
+
+    def __str__(self) -> str:
+        return "no running mirror that names its configuration; give it: --config FILE"
+
+
+class Unfinished(MirrorError):
+    """A failover that ended with its flow paused: which, and why."""
+
+    exit_code = exits.FAILED
+
+    def __init__(self, flow: str, why: str) -> None:
+        super().__init__(flow, why)
+        self.flow, self.why = flow, why
+
+    def __str__(self) -> str:
+        return (
+            f"{self.why}; flow {self.flow} is paused: ask for the failover again, or go on copying with:"
+            f" raymirror resume '{self.flow}'"
+        )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_needed_flow_argument(parser)
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="CONFIG",
+        help="default: the running mirror's; without a mirror it says which target to ask",
+    )
+    parser.add_argument("--now", action="store_true", help="stop at the point reached, without copying what is left")
+    parser.add_argument("--no-commit", action="store_true", help="commit nothing for groups, only say how they stand")
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=60.0,
+        metavar="SECONDS",
+        help="how long copying what is left, the pause, and holding the groups may take together (default: 60; the last"
+        " 20 s, or half, are kept for pause and groups); copiers then have 25 s to end",
+    )
+    parser.add_argument("--back", action="store_true", help="translate progress made on the target to the source")
+    parser.add_argument("--apply", action="store_true", help="with --back: commit it on the source")
+    parser.add_argument("--backwards", action="store_true", help="with --apply: also where the source is further on")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    add_place_arguments(parser)
+    parser.epilog = (
+        "exit codes: 0 the flow is stopped, every partition is drained and every group is equal (with --back:"
+        " translated, and committed where asked), 4 it is stopped and some partition is not drained, or some group not"
+        " equal: which and why is printed; topics of heartbeats do not count, 1 the flow did not stop in time, or is"
+        " paused, or the failover did not finish, 2 bad input, or a mirror elsewhere has the flow, 3 no mirror"
+        " running, and no --config; with --config and no mirror the flow is failed over from what its target holds,"
+        " whether the source answers or not"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it and tell. Raises NoMirror, UnknownFlow, ConfigError, NoConfig, BrokerUnreachable, MirrorLost."""
+    if args.back:
+        return back(args)
+    result = with_mirror(args)
+    if args.json:
+        print(msgspec.json.encode(result.as_json()).decode())
+    else:
+        if result.without_mirror:
+            show_alone(result)
+        elif result.undiscovered:
+            show_undiscovered(result)
+        is_alone = bool(result.without_mirror)
+        are_listed = is_alone or result.undiscovered
+        show_outcome(result.rpo, result.partitions, result.standing, gone=result.source, are_listed=are_listed)
+        if result.stopped:
+            print(stopped_text(result.flow, mirror_goes_on=result.mirror_goes_on))
+    if not result.stopped:
+        print(f"raymirror failover: {args.flow} still stops; see: raymirror status", file=sys.stderr)
+    if result.unremembered:
+        print(
+            f"raymirror failover: that {args.flow} is stopped is not remembered yet: the target could not be written"
+            " to; a mirror that starts anew before it is may copy again",
+            file=sys.stderr,
+        )
+    return result.exit_code
+
+
+def with_mirror(args: argparse.Namespace) -> Result:
+    """Fail over the flow of the mirror that runs; with `--config` and none that has it, from what the target holds."""
+    with ExitStack() as stack:
+        mirror, why = None, ""
+        try:
+            mirror, place = stack.enter_context(mirror_on_ray(args))
+        except session.NoMirror as none:
+            why = why_none(args, none)
+        if mirror is None:
+            return alone(args, why)
+        status = mirror.status()
+        names = tuple(flow.flow for flow in status.flows)
+        if args.flow not in names:
+            if args.config is None:
+                raise UnknownFlow(args.flow, names)
+            return alone(args, f"the mirror that runs here copies {' and '.join(names)}")
+        config = load_config(args.config or Path(status.config_path))
+        result = asyncio.run(fail_over(mirror, place, config, chosen(config, args.flow), args))
+        goes_on = mirror_goes_on(mirror, place)
+        if result.stopped and place.pid and not goes_on and not is_noted(place):
+            until(NOTED_S, lambda: is_noted(place))  # whoever asks next is told at once that it ends
+        return msgspec.structs.replace(result, mirror_goes_on=goes_on)
+
+
+def alone(args: argparse.Namespace, why: str) -> Result:
+    """Fail over without a mirror; `why` none takes part. Raises what `fail_over_alone` raises, UnknownFlow."""
+    config = load_config(args.config)
+    flow = chosen(config, args.flow)
+    commit = not args.no_commit
+    print(f"raymirror failover: no mirror of {flow.name} runs ({why}); its target is asked", file=sys.stderr)
+    result = asyncio.run(
+        fail_over_alone(config, flow, why=why, mirror=args.mirror, timeout_s=args.timeout, commit=commit)
+    )
+    note_here(args.config, str(flow.name))
+    return result
+
+
+def chosen(config: MirrorConfig, name: str) -> FlowConfig:
+    """Return the flow of a name. Raises UnknownFlow."""
+    for flow in config.flows:
+        if str(flow.name) == name:
+            return flow
+    raise UnknownFlow(name, tuple(str(flow.name) for flow in config.flows))
+
+
+async def fail_over(
+    mirror: Mirror, place: session.MirrorPlace, config: MirrorConfig, flow: FlowConfig, args: argparse.Namespace
+) -> Result:
+    """Drain or not, pause, hold the groups, stop. Raises MirrorLost, BrokerUnreachable (the target), Unfinished."""
+    name, budget = str(flow.name), DrainBudget(args.timeout)
+    async with Failover(config, flow) as asked:
+        waited_for = Ends() if args.now else await drain(mirror, flow, asked, budget.drain_until_s)
+        before = {lane.lane: lane for lane in lanes_of(mirror, flow)}
+        mirror.command(Command.PAUSE, name)
+        try:
+            comes_to_rest(mirror, name, (), budget.left_s / 2)
+            found = await judged_at_rest(mirror, flow, asked, before, waited_for)
+            standing = await asked.hold(
+                budget.left_s, commit=not args.no_commit, undrained=undrained(found.partitions), gone=found.ends.gone
+            )
+        except MirrorError as failure:
+            raise Unfinished(name, str(failure)) from failure
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            print(Unfinished(name, "interrupted"), file=sys.stderr)
+            raise
+    mirror.fail_over(name, outcome_of(found.partitions, standing, is_whole=found.is_whole))
+    ending = Ending(mirror, place, name)
+    stopped = until(SETTLE_S, ending.is_over)
+    return Result(
+        flow=name,
+        source=found.ends.gone,
+        partitions=found.partitions,
+        rpo=rpo_of(found.lanes, found.ends.ends, wall_ms()),
+        standing=standing,
+        stopped=stopped,
+        unremembered=ending.unremembered,
+        unread=found.unread,
+        undiscovered=found.by_positions,
+    )
+
+
+async def judged_at_rest(
+    mirror: Mirror, flow: FlowConfig, asked: Failover, before: Mapping[TopicPartition, LaneProgress], waited_for: Ends
+) -> Judged:
+    """Judge the partitions of a paused flow; by the target's positions where its mirror has never found any.
+
+    No copier has told of them then, and none is not the same as none left. Raises what `Failover.stored` raises.
+    """
+    if any(one.flow == str(flow.name) and one.is_undiscovered for one in mirror.status().flows):
+        return await judged_by_positions(asked, flow, await asked.stored(), NEVER_FOUND)
+    lanes, ends = lanes_of(mirror, flow), await asked.ends(before.keys())
+    lanes += absent_lanes(lanes, ends)
+    partitions = judged(lanes, before, waited_for, ends, flow.naming.is_heartbeats_topic)
+    return Judged(lanes=lanes, ends=ends, partitions=partitions)
+
+
+class Ending:
+    """The end of a flow that was failed over, as its mirror tells it."""
+
+    def __init__(self, mirror: Mirror, place: session.MirrorPlace, flow: str) -> None:
+        self._mirror, self._place, self._flow = mirror, place, flow
+        self.unremembered = False
+        """Whether, when that was told last, the target did not say yet that the flow is stopped."""
+
+    def is_over(self) -> bool:
+        """Whether no copier of the flow is left; a mirror that has ended with its last flow has none.
+
+        One that only does not answer may have all of them.
+        """
+        try:
+            status = self._mirror.status()
+        except MirrorLost as lost:
+            return lost.has_ended or (bool(self._place.pid) and is_noted(self._place))
+        self.unremembered = self._flow in status.unremembered
+        return status.phase == "stopped" or all(copier.flow != self._flow for copier in status.copiers)
+
+
+def mirror_goes_on(mirror: Mirror, place: session.MirrorPlace) -> bool | None:
+    """Whether the mirror goes on: it ends with its last flow. None where it does not answer and may do either."""
+    try:
+        status = mirror.status()
+    except MirrorLost as lost:
+        return False if lost.has_ended or (place.pid and is_noted(place)) else None
+    is_left = any(flow.desired is not Desired.STOPPED for flow in status.flows)
+    return is_left and status.phase not in session.ENDING_PHASES
+
+
+def is_noted(place: session.MirrorPlace) -> bool:
+    """Whether the process that has the mirror has noted its end on this machine."""
+    try:
+        session.refuse_ended(place, wall_ms(), os.environ)
+    except session.NoMirror:
+        return True
+    return False
+
+
+# --- the way back --------------------------------------------------------------------------------------------
+
+
+def back(args: argparse.Namespace) -> int:
+    """Translate, commit where asked, tell. Raises ConfigError, NoConfig, UnknownFlow, BrokerUnreachable."""
+    config = load_config(args.config or named_config(args))
+    rows, failed, others = asyncio.run(go_back(config, chosen(config, args.flow), args))
+    if args.json:
+        found = [{**msgspec.to_builtins(row), "settled": row.settled} for row in rows]
+        answer = {
+            "flow": args.flow,
+            "partitions": found,
+            "failed": failed,
+            "other_writers": msgspec.to_builtins(others),
+        }
+        if args.apply:
+            answer["committed"] = sum(row.committed >= 0 for row in rows)
+        print(msgspec.json.encode(answer).decode())
+    else:
+        show_back(rows, failed, applied=args.apply)
+        show_other_writers(others)
+    answered = all(row.source_offset >= 0 for row in rows)
+    done = all(row.settled for row in rows) if args.apply else True
+    return exits.OK if answered and done and not failed else exits.NOT_EQUAL
+
+
+def named_config(args: argparse.Namespace) -> Path:
+    """Return the configuration of the running mirror. Raises NoConfig."""
+    try:
+        with mirror_on_ray(args) as (mirror, _):
+            return Path(mirror.status().config_path)
+    except session.NoMirror as none:
+        raise NoConfig from none
+
+
+async def go_back(
+    config: MirrorConfig, flow: FlowConfig, args: argparse.Namespace
+) -> tuple[list[FailbackRow], dict[str, str], OtherWriters]:
+    """Look for other writers and translate the groups; with `--apply` commit, and look again."""
+    async with Failover(config, flow) as asked:
+        way = await asked.way_back(backwards=args.backwards)
+        others = await asked.other_writers()
+        rows, failed = await way.look()
+        if args.apply:
+            committed, refused = await way.apply(rows)
+            seen, failed = await way.look()
+            rows, failed = with_commits(seen, committed), failed | refused
+        return rows, failed, others

@@ -1,0 +1,186 @@
+"""A failover of a flow that no mirror copies: from what its target holds, as the flow's owner for that while.
+
+read positions -> take the flow -> read them again -> judge -> hold the groups -> "stopped", with an event -> give back
+"""
+
+import asyncio
+import os
+import socket
+import sys
+import uuid
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from actors.cli.common import exits
+from actors.cli.failover.draining import DrainBudget
+from actors.cli.failover.failover_outcome import Result, outcome_of
+from actors.cli.failover.failover_stored import judged_by_positions
+from actors.config.config_ref import digest_of
+from actors.local import session
+from actors.model.events import KINDS, FailedOver
+from actors.ray.launch import code_version, usual_name
+from engine.base.clock import wall_ms
+from engine.base.errors import MirrorError
+from engine.config.settings import FlowConfig, MirrorConfig
+from engine.core.events.events import Event
+from engine.core.reports.drain import undrained
+from engine.core.reports.rpo import rpo_of
+from engine.flow.ports.state_options import StateOptions
+from engine.flow.topic_logs.last_known import NO_MIRROR, NothingKnown
+from engine.services.event_service import EventService
+from engine.services.failover import Failover
+from engine.services.holding import held
+from engine.services.state_service import StateService
+from engine.state.state import DESIRED, Deployment, DesiredState, Key, StateHolder, Value, owner_of
+
+EVENT_S = 10.0
+"""For the event of the failover to be written; it is worth no longer wait."""
+
+
+class NotFinished(MirrorError):
+    """A failover without a mirror that failed on its way: which flow, and why."""
+
+    exit_code = exits.FAILED
+
+    def __init__(self, flow: str, why: str) -> None:
+        super().__init__(flow, why)
+        self.flow, self.why = flow, why
+
+    def __str__(self) -> str:
+        return (
+            f"{self.why}; the failover of {self.flow} is not finished: some groups may be committed on the target"
+            " already, and the flow is not marked as stopped; ask for the failover again"
+        )
+
+
+async def fail_over_alone(
+    config: MirrorConfig,
+    flow: FlowConfig,
+    *,
+    why: str,
+    mirror: str | None,
+    timeout_s: float,
+    commit: bool,
+) -> Result:
+    """Judge, hold the groups and stop the flow; `why` no mirror takes part, and the name that one would have.
+
+    Raises NothingKnown, FlowHeld, BrokerUnreachable, KafkaRefusal before anything is written; NotFinished.
+    """
+    name = session.namespace_of(mirror or usual_name(config))
+    async with Failover(config, flow) as asked:
+        before = owner_of(await asked.state())
+        if not (await asked.stored()).ours:
+            raise NothingKnown(str(flow.name), flow.positions_topic, flow.name.target)
+        if before is not None and not before.released:
+            most_s = StateOptions(flow=flow.name, topic="").dead_after_s
+            print(
+                f"raymirror failover: {before} has not given the flow back; a sign of life of it is waited for,"
+                f" {most_s:.0f} s at most",
+                file=sys.stderr,
+            )
+        async with _held(config, flow, name) as service:
+            budget = DrainBudget(timeout_s)
+            found = await judged_by_positions(asked, flow, await asked.stored(), NO_MIRROR)
+            standing = await asked.hold(
+                budget.left_s, commit=commit, undrained=undrained(found.partitions), gone=found.ends.gone
+            )
+            await service.put({DESIRED: _stopped(service.load())})
+            outcome = outcome_of(found.partitions, standing, is_whole=found.is_whole)
+            event = FailedOver(flow=flow.name, outcome=outcome, mirror_goes_on=False)
+            unsaid = await _write_down(config, flow, event)
+    return Result(
+        flow=str(flow.name),
+        source=found.ends.gone,
+        partitions=found.partitions,
+        rpo=rpo_of(found.lanes, found.ends.ends, wall_ms()),
+        standing=standing,
+        stopped=True,
+        without_mirror=why,
+        mirror_seen_ms=before.at_ms if before is not None else -1,
+        unread=found.unread,
+        event_unsaid=unsaid,
+        mirror_goes_on=False,
+    )
+
+
+def note_here(path: Path, flow: str) -> None:
+    """Note of mirrors of this file that have ended on this machine that the flow was failed over since.
+
+    Commands that find no mirror tell how it ended, and must not advise to start it again then.
+    """
+    try:
+        session.note_failover(flow, str(path.resolve()), digest_of(path.read_bytes()), os.environ)
+    except OSError as error:
+        folder = session.folder(os.environ)
+        print(f"raymirror failover: that {flow} was failed over cannot be noted in {folder}: {error}", file=sys.stderr)
+
+
+def _holder(config: MirrorConfig, mirror: str) -> StateHolder:
+    """Return who takes the flow, at a start of its own.
+
+    It is no kin of the mirror's: a mirror that is cut off copies for as long as its own lease may run, whoever asks.
+    """
+    deployment = config.deployment_id or session.deployment_id(os.environ)
+    return StateHolder(
+        deployment_id=f"{deployment} (failover)",
+        instance_id=uuid.uuid4().hex,
+        mirror=f"{mirror} (failover)",
+        version=code_version(),
+        where=socket.gethostname(),
+    )
+
+
+def _known_dead(mirror: str) -> Callable[[Deployment], bool]:
+    """Return what knows an owner whose `run` process has died on this machine: no sign of life is waited for then."""
+    dead = session.dead_instance(mirror, os.environ)
+    return lambda owner: bool(dead) and owner.instance_id == dead
+
+
+def _stopped(entries: Mapping[Key, Value]) -> DesiredState:
+    """Return what a failover leaves as wanted; a later `run` copies again."""
+    before = entries.get(DESIRED)
+    paused = before.paused_topics if isinstance(before, DesiredState) else ()
+    return DesiredState(
+        state="stopped", paused_topics=paused, who=f"raymirror failover on {socket.gethostname()}", at_ms=wall_ms()
+    )
+
+
+async def _write_down(config: MirrorConfig, flow: FlowConfig, event: Event) -> str:
+    """Append an event to the flow's topic; return why it is not written, empty where it is."""
+    service = EventService(config, flow, KINDS)
+    service.append([event])
+    try:
+        async with asyncio.TaskGroup() as group:
+            writing = group.create_task(service.run())
+            try:
+                async with asyncio.timeout(EVENT_S):
+                    await service.flush()
+            except TimeoutError:
+                return service.trouble or f"no answer within {EVENT_S:.0f} s"
+            finally:
+                writing.cancel()
+    finally:
+        await service.close()
+    return service.trouble if service.dropped else ""
+
+
+@asynccontextmanager
+async def _held(config: MirrorConfig, flow: FlowConfig, mirror: str) -> AsyncIterator[StateService]:
+    """Have the flow while the block runs; what ends the block on its way becomes a sentence that says what it leaves.
+
+    Raises what `held` raises before the flow is ours, then NotFinished.
+    """
+    is_ours = False
+    try:
+        async with held(config, flow, _holder(config, mirror), _known_dead(mirror)) as service:
+            is_ours = True
+            yield service
+    except MirrorError as failure:
+        if not is_ours:
+            raise
+        raise NotFinished(str(flow.name), str(failure)) from failure
+    except asyncio.CancelledError:
+        if is_ours:
+            print(NotFinished(str(flow.name), "interrupted"), file=sys.stderr)
+        raise

@@ -1,0 +1,64 @@
+"""The result of a failover: what it found and left, and its exit code; the same with a mirror and without one."""
+
+import msgspec
+
+from actors.cli.common import exits
+from actors.model.events import FailoverOutcome
+from engine.core.reports.drain import PartitionDrain, records_left, uncounted, undrained
+from engine.core.reports.rpo import TopicRpo
+from engine.flow.groups.status import GroupStatus
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """What a failover found and left; `source`: why the source does not answer at all, empty where it answers."""
+
+    flow: str
+    source: str
+    partitions: tuple[PartitionDrain, ...]
+    rpo: tuple[TopicRpo, ...]
+    standing: GroupStatus
+    stopped: bool
+    unremembered: bool = False
+    """With a mirror: whether "the flow is stopped" could not be written to the target yet."""
+    without_mirror: str = ""
+    """Why no mirror took part; empty where one did."""
+    mirror_seen_ms: int = -1
+    """Without a mirror: when the last mirror that had the flow gave a sign of life (Unix ms); -1: none ever did."""
+    unread: dict[str, str] = {}
+    """Partitions of the positions topic that could not be read, and why; `partitions` lacks what they hold."""
+    undiscovered: bool = False
+    """With a mirror: whether it had never discovered what the flow copies, so the positions on the target were used."""
+    event_unsaid: str = ""
+    """Without a mirror: why no event reports the failover; empty where one does."""
+    mirror_goes_on: bool | None = None
+    """Whether its mirror continues with other flows, so that a resume copies again; None: it is not known."""
+
+    @property
+    def drained(self) -> bool:
+        """Whether everything that the source holds, except heartbeats, is known to be on the target."""
+        return not self.source and not self.unread and not undrained(self.partitions)
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code, for scripts."""
+        if not self.stopped or self.unremembered:
+            return exits.FAILED
+        return exits.OK if self.drained and self.standing.equal else exits.NOT_EQUAL
+
+    def as_json(self) -> dict[str, object]:
+        """Return the result, with the facts that follow from it."""
+        return {**msgspec.to_builtins(self), "drained": self.drained, "equal": self.standing.equal}
+
+
+def outcome_of(
+    partitions: tuple[PartitionDrain, ...], standing: GroupStatus, *, is_whole: bool = True
+) -> FailoverOutcome:
+    """Sum up for the event; unless `is_whole` there may be more partitions, so the number of records is not known."""
+    return FailoverOutcome(
+        records=records_left(partitions) if is_whole else -1,
+        groups=standing.groups,
+        unequal=len({stand.group for stand in standing.unequal} | standing.failed.keys()),
+        partitions=len(partitions),
+        undrained=len(undrained(partitions)),
+        heartbeats=len(uncounted(partitions)),
+    )

@@ -1,0 +1,266 @@
+"""Prints the result of `raymirror failover`: tables and sentences."""
+
+from collections.abc import Mapping, Sequence
+
+from rich.console import RenderableType
+from rich.table import Table
+
+from actors.cli.failover.failover_outcome import Result
+from actors.observability.colours import stdout_console
+from actors.observability.found_by import found_text
+from actors.observability.instants import clock_text
+from actors.observability.shared_reasons import SharedReasons
+from engine.core.reports.drain import PartitionDrain, uncounted
+from engine.core.reports.rpo import TopicRpo
+from engine.flow.groups.failback import FailbackRow
+from engine.flow.groups.status import GroupStatus
+from engine.flow.ownership.other_writers import OtherWriters
+from policies.words import counted
+
+ROWS = 50
+WILL_STOP = (
+    "these partitions stop when raymirror run takes them up again (event foreign_writer), unless MM2 copied the records"
+    " from the source; to append behind them, set raymirror.foreign.writer = continue before"
+)
+WILL_GO_ON = (
+    "raymirror run appends behind them (raymirror.foreign.writer = continue), with an event foreign_writer for each"
+    " partition"
+)
+
+
+def show_outcome(
+    rpo: Sequence[TopicRpo],
+    partitions: Sequence[PartitionDrain],
+    standing: GroupStatus,
+    *,
+    gone: str,
+    are_listed: bool = False,
+) -> None:
+    """Print what a failover left: topics, partitions that are not drained, and groups that are not equal.
+
+    `are_listed`: every partition has been printed already, with why it is not drained.
+    """
+    left = [row for row in partitions if row.why and not row.heartbeats]
+    if gone:
+        print(f"the source does not answer ({gone}): stopped at the point reached; what it holds beyond is not known")
+    elif left:
+        print(f"stopped at the point reached: {len(left)} of {counted(len(partitions), 'partition')} not drained")
+    console = stdout_console()
+    console.print(rpo_table(rpo))
+    if left and not are_listed:
+        console.print(drain_table(left[:ROWS]))
+        if len(left) > ROWS:
+            print(f"and {counted(len(left) - ROWS, 'more partition')} not drained; all of them with --json")
+    if text := heartbeats_text(partitions):
+        print(text)
+    unequal, groups = standing.unequal, standing.groups
+    if unequal:
+        console.print(stand_table(standing))
+    if len(unequal) > ROWS:
+        print(f"and {counted(len(unequal) - ROWS, 'more partition')}; all of them with --json")
+    if text := unlisted_text(standing):
+        print(text)
+    for group, why in standing.failed.items():
+        print(f"group {group}: {why}")
+    for who, why in standing.missing.items():
+        print(f"{who}: {why}; consumer groups that it coordinates stand where their last checkpoint says, if at all")
+    for group, why in standing.not_synced.items():
+        print(f"group {group}: not mirrored: {why}")
+    short = len({stand.group for stand in unequal} | standing.failed.keys())
+    print(groups_line(groups, short))
+
+
+def stopped_text(flow: str, *, mirror_goes_on: bool | None) -> str:
+    """Say that a flow is stopped now, and how to copy again; None: it is not known whether its mirror continues."""
+    run, resume = "when its mirror is started with raymirror run CONFIG", f"after raymirror resume '{flow}'"
+    if mirror_goes_on is None:
+        again = f"{resume} where its mirror still runs, else {run}"
+    elif mirror_goes_on:
+        again = f"{resume}, for the mirror goes on with other flows, or {run}"
+    else:
+        again = run
+    return f"flow {flow} is stopped; it copies again {again}"
+
+
+def heartbeats_text(partitions: Sequence[PartitionDrain]) -> str:
+    """Name the partitions of heartbeats that are not drained; empty where all are."""
+    left = uncounted(partitions)
+    if not left:
+        return ""
+    named = ", ".join(f"{row.topic}-{row.partition}" for row in left[:ROWS])
+    return f"not drained and not counted, because heartbeats are written all the time: {named}"
+
+
+def unlisted_text(standing: GroupStatus) -> str:
+    """Say what is not known about groups that were judged by checkpoints alone; empty where the source reported all."""
+    if not standing.missing and all(one.as_of_ms < 0 for one in standing.stands):
+        return ""
+    return (
+        "partitions in which a group has no checkpoint are not listed, for the source does not tell of them: where the"
+        " target has no offset of the group, its consumers start there by their auto.offset.reset"
+    )
+
+
+def groups_line(groups: int, short: int) -> str:
+    """Sum up: of so many consumer groups, `short` are not equal."""
+    if not groups:
+        return "no consumer groups"
+    what = counted(groups, "consumer group")
+    return f"{what}: {groups - short:,} exactly as on the source, {short:,} not"
+
+
+def show_alone(result: Result) -> None:
+    """Print what a failover without a mirror knows, and as of when: nothing was drained, the last positions count."""
+    seen = f"the last one was seen at {clock_text(result.mirror_seen_ms)}" if result.mirror_seen_ms >= 0 else "never"
+    print(
+        f"no mirror runs: judged by what the target holds; when a mirror had the flow: {seen}; everything below"
+        ' "copied up to" is on the target, and more may be'
+    )
+    if result.event_unsaid:
+        print(f"no event tells of this failover: {result.event_unsaid}")
+    _show_positions(result)
+
+
+def show_undiscovered(result: Result) -> None:
+    """Print what a failover knows where the mirror has never discovered a topic of the flow."""
+    print(
+        "the mirror has never found which partitions the flow copies: judged by what the target holds; everything below"
+        ' "copied up to" is on the target, and more may be'
+    )
+    if result.source and not result.partitions:
+        print("the target has no position of the flow: nobody knows how many records are not copied")
+    _show_positions(result)
+
+
+def _show_positions(result: Result) -> None:
+    """Print how far each partition was copied, and which positions could not be read."""
+    for partition, why in result.unread.items():
+        print(f"{partition} cannot be read, so partitions may be missing below: {why}")
+    if result.partitions:
+        stdout_console().print(drain_table(result.partitions[:ROWS]))
+    if len(result.partitions) > ROWS:
+        print(f"and {counted(len(result.partitions) - ROWS, 'more partition')}; all of them with --json")
+
+
+def drain_table(left: Sequence[PartitionDrain]) -> RenderableType:
+    """Draw the partitions that are not drained."""
+    whys = SharedReasons(row.why for row in left)
+    table = Table(box=None, pad_edge=False)
+    table.add_column("partition")
+    for name in ("copied up to", "source ends at"):
+        table.add_column(name, justify="right")
+    is_dated = any(row.as_of_ms >= 0 for row in left)
+    if is_dated:
+        table.add_column("as of")
+    table.add_column("not drained because")
+    for row in left:
+        dated = (as_of(row.as_of_ms),) if is_dated else ()
+        offsets = _offset(row.source_next), _offset(row.source_end)
+        table.add_row(f"{row.topic}-{row.partition}", *offsets, *dated, whys.cell(row.why))
+    return whys.with_legend(table)
+
+
+def rpo_table(rpo: Sequence[TopicRpo]) -> Table:
+    """Draw what is not on the target, topic by topic."""
+    table = Table(box=None, pad_edge=False)
+    table.add_column("topic")
+    for name in ("partitions", "records behind", "seconds behind"):
+        table.add_column(name, justify="right")
+    for topic in rpo:
+        records, seconds = str(topic.records), f"{topic.seconds:.1f}"
+        if topic.records < 0:
+            records = "unknown"
+        elif not topic.known:
+            records = f"unknown, last seen {records}"
+        if topic.seconds < 0 or not topic.known:
+            seconds = "unknown"
+        table.add_row(topic.topic, str(topic.partitions), records, seconds)
+    return table
+
+
+def stand_table(standing: GroupStatus) -> RenderableType:
+    """Draw the partitions of groups that are not equal."""
+    shown = standing.unequal[:ROWS]
+    whys = SharedReasons(one.why for one in shown)
+    table = Table(box=None, pad_edge=False)
+    for name in ("group", "partition"):
+        table.add_column(name)
+    for name in ("source offset", "is on the target", "committed there"):
+        table.add_column(name, justify="right")
+    is_dated = any(one.as_of_ms >= 0 for one in shown)
+    if is_dated:
+        table.add_column("as of")
+    table.add_column("not equal because")
+    for one in shown:
+        offsets = [one.source_offset, one.target_offset, one.stored]
+        dated = (as_of(one.as_of_ms),) if is_dated else ()
+        table.add_row(one.group, f"{one.topic}-{one.partition}", *map(_offset, offsets), *dated, whys.cell(one.why))
+    return whys.with_legend(table)
+
+
+def show_back(rows: Sequence[FailbackRow], failed: Mapping[str, str], *, applied: bool = False) -> None:
+    """Print where groups of the target are on the source; `applied`: and what was just committed there."""
+    table = Table(box=None, pad_edge=False)
+    for name in ("group", "partition"):
+        table.add_column(name)
+    for name in ("target offset", "is on the source", "committed there"):
+        table.add_column(name, justify="right")
+    for name in ("the source offset is", "commit"):
+        table.add_column(name)
+    for row in rows:
+        offsets = map(_offset, [row.target_offset, row.source_offset, row.stored])
+        table.add_row(
+            row.group,
+            f"{row.topic}-{row.partition}",
+            *offsets,
+            found_text(row.how),
+            _commit_text(row),
+        )
+    stdout_console().print(table)
+    for group, why in failed.items():
+        print(f"group {group}: {why}")
+    if applied:
+        committed = [row for row in rows if row.committed >= 0]
+        groups = counted(len({row.group for row in committed}), "group")
+        print(f"{counted(len(committed), 'offset')} of {groups} committed on the source")
+
+
+def show_other_writers(others: OtherWriters) -> None:
+    """Print where another writer wrote behind the last copied record, and what a new start of the flow does there."""
+    for where, why in others.unknown.items():
+        print(f"{where}: whether another writer has written to it is not known: {why}")
+    found = others.found
+    if not found:
+        return
+    least = "" if all(one.whole for one in found) else "at least "
+    records = counted(sum(one.records for one in found), "record")
+    print(
+        f"{least}{records} of another writer on the target, behind the last copied one, in"
+        f" {counted(len(found), 'partition')}:"
+    )
+    for one in found[:ROWS]:
+        more = "" if one.whole else ", and perhaps more behind"
+        what = counted(one.records, "record")
+        print(f"  {one.target_topic}-{one.partition}: {what}, offsets {one.first} to {one.last}{more}")
+    if len(found) > ROWS:
+        print(f"  and {counted(len(found) - ROWS, 'more partition')}; all of them with --json")
+    print(WILL_STOP if others.stops else WILL_GO_ON)
+    print("data is not copied back: bring what the source needs of them there yourself")
+
+
+def _commit_text(row: FailbackRow) -> str:
+    """Say what was committed, or what would be, and why."""
+    if row.committed < 0:
+        return f"{'yes' if row.commits else 'no'}: {found_text(row.why)}"
+    before = "none" if row.before < 0 else str(row.before)
+    now = f", and is {_offset(row.stored)} by now" if row.stored not in (row.before, row.committed) else ""
+    return f"committed: {before} -> {row.committed}{now}"
+
+
+def as_of(at_ms: int) -> str:
+    """Say when the shown value was written; `-` where that is not known, or the value is current."""
+    return "-" if at_ms < 0 else clock_text(at_ms)
+
+
+def _offset(offset: int) -> str:
+    return "-" if offset < 0 else str(offset)

@@ -1,0 +1,170 @@
+"""`raymirror translate GROUP CONFIG`: where a consumer group stands on both sides, and moving it to the target."""
+
+import argparse
+import asyncio
+import sys
+
+import msgspec
+from rich.table import Table
+
+from actors.cli.common import exits
+from actors.cli.common.flags import add_config_place, add_flow_argument
+from actors.cli.common.questions import BadQuestion
+from actors.observability.colours import stdout_console
+from actors.observability.found_by import found_text
+from actors.observability.instants import clock_text
+from engine.base.clock import now_s, pause
+from engine.base.errors import BrokerUnreachable, ConnectionLost
+from engine.config.config import load_config
+from engine.config.settings import FlowConfig, MirrorConfig
+from engine.services.translate import GroupTranslator, Translated
+from policies.words import counted
+
+HELP = "show what a consumer group's offsets are on the target, exactly; or commit them there"
+_AGAIN_S = 0.25
+_UNREACHABLE = (ConnectionLost, BrokerUnreachable)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("group", metavar="GROUP", help="the consumer group's id")
+    add_config_place(parser)
+    add_flow_argument(parser, "needed where there are several")
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument(
+        "--apply",
+        action="store_true",
+        help="commit the offsets for the group on the target, where it has no members there",
+    )
+    parser.add_argument(
+        "--backwards", action="store_true", help="with --apply: also where the target stands further on"
+    )
+    parser.add_argument(
+        "--hold-until-equal",
+        action="store_true",
+        help="wait until the group stands on the target exactly where it stands on the source",
+    )
+    parser.add_argument(
+        "--timeout", type=float, default=60.0, metavar="SECONDS", help="how long to wait for that (default: 60)"
+    )
+    parser.epilog = (
+        "exit codes: 0 every offset has an answer (and is committed, where asked), 1 not, 2 bad input, 4 as 0, but the"
+        " source does not answer: the offsets are those of the group's last checkpoints; no mirror need run"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Translate and tell. Raises ConfigError, BadQuestion, UnknownGroup, GroupFailed, BrokerUnreachable."""
+    config = load_config(args.config)
+    flow = choose(config, args.flow)
+    if args.hold_until_equal and not (args.apply or flow.groups.commits):
+        raise BadQuestion(
+            f"nothing commits for groups of {flow.name}, so it would wait for ever",
+            "add --apply, or set sync.group.offsets.enabled = true and have the mirror running",
+        )
+    if args.backwards and not args.apply:
+        raise BadQuestion("--backwards says how to commit, and nothing is committed", "add --apply")
+    found = asyncio.run(translate(config, flow, args))
+    show(found, json=args.json)
+    if found.source:
+        print(f"raymirror translate: {by_checkpoints(found, apply=args.apply)}", file=sys.stderr)
+        done = found.answered and (found.equal or not args.apply)
+        return exits.NOT_EQUAL if done else exits.FAILED
+    wanted_equal = args.apply or args.hold_until_equal
+    if found.answered and (found.equal or not wanted_equal) and (found.exact or not args.hold_until_equal):
+        return exits.OK
+    print(f"raymirror translate: {why_not(found)}", file=sys.stderr)
+    return exits.FAILED
+
+
+def choose(config: MirrorConfig, name: str | None) -> FlowConfig:
+    """Return the flow that is meant. Raises BadQuestion."""
+    names = [str(flow.name) for flow in config.flows]
+    if name is None and len(names) > 1:
+        raise BadQuestion(f"there are {len(names)} flows", f"say which: --flow {' or '.join(map(repr, names))}")
+    if name is not None and name not in names:
+        raise BadQuestion(f"there is no flow {name!r}", f"use one of {', '.join(map(repr, names))}")
+    return next(flow for flow in config.flows if name in (None, str(flow.name)))
+
+
+async def translate(config: MirrorConfig, flow: FlowConfig, args: argparse.Namespace) -> Translated:
+    """Look once, or until both sides are equal, or time is up; brokers that are away are asked again while it holds."""
+    give_up_at_s = now_s() + args.timeout
+    hold: bool = args.hold_until_equal
+    found: Translated | None = None
+    async with GroupTranslator(config, flow, args.group, backwards=args.backwards) as translator:
+        if hold and translator.gone:
+            raise BrokerUnreachable(
+                f"cluster {flow.name.source!r}", f"{translator.gone}; without it nothing can be equal"
+            )
+        while True:
+            try:
+                found = await translator.look(apply=args.apply, stable=hold)
+            except _UNREACHABLE:
+                if not hold or now_s() >= give_up_at_s:
+                    raise
+            else:
+                if not hold or (found.equal and found.exact) or now_s() >= give_up_at_s:
+                    return found
+            await pause(_AGAIN_S)
+
+
+def by_checkpoints(found: Translated, *, apply: bool) -> str:
+    """Say what an answer without the source is worth."""
+    least_ms = min((row.as_of_ms for row in found.rows if row.as_of_ms >= 0), default=-1)
+    since = f" (the oldest of {clock_text(least_ms)})" if least_ms >= 0 else ""
+    short = f"; {why_not(found)}" if apply and not found.equal else ""
+    return (
+        f"the source does not answer ({found.source}): these are the group's last checkpoints{since}; what it committed"
+        f" since is not known{short}"
+    )
+
+
+def why_not(found: Translated) -> str:
+    """Say what is not as asked, in one sentence."""
+    rows = [row for row in found.rows if row.mirrored]
+    of_all = f"of {counted(len(rows), 'partition')}"
+    missing = sum(row.target_offset < 0 for row in rows)
+    if missing:
+        return f"group {found.group}: no answer yet for {missing} {of_all}"
+    unequal = sum(not row.equal for row in rows)
+    if not unequal:
+        near = sum(not row.exact for row in rows)
+        return f"group {found.group}: known from MM2's syncs only, not exactly: {near} {of_all}"
+    members = " (it has members on the target)" if found.target_state == "active" else ""
+    return f"group {found.group}: elsewhere on the target: {unequal} {of_all}{members}"
+
+
+def show(found: Translated, *, json: bool) -> None:
+    """Print it."""
+    if json:
+        print(msgspec.json.encode(found).decode())
+        return
+    print(f"{found.flow}: group {found.group}: {found.source_state} on the source, {found.target_state} on the target")
+    stdout_console().print(table(found))
+
+
+def table(found: Translated) -> Table:
+    """Draw the partitions."""
+    drawn = Table(box=None, pad_edge=False)
+    drawn.add_column("source partition", no_wrap=True)
+    drawn.add_column("source offset", justify="right", no_wrap=True)
+    drawn.add_column("target topic", no_wrap=True)
+    for name in ("target offset", "committed there"):
+        drawn.add_column(name, justify="right", no_wrap=True)
+    for name in ("the target offset is", "why not"):
+        drawn.add_column(name)
+    if found.source:
+        drawn.add_column("as of")
+    for row in found.rows:
+        drawn.add_row(
+            f"{row.topic}-{row.partition}",
+            str(row.source_offset),
+            row.target_topic or "-",
+            str(row.target_offset) if row.target_offset >= 0 else "-",
+            str(row.stored) if row.stored >= 0 else "-",
+            found_text(row.how) or "-",
+            found_text(row.why_not),
+            *(("-" if row.as_of_ms < 0 else clock_text(row.as_of_ms),) if found.source else ()),
+        )
+    return drawn

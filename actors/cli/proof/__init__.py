@@ -1,0 +1,1 @@
+"""Commands that prove a copy: verify and compare-ends."""

@@ -1,0 +1,88 @@
+"""`raymirror compare-ends CONFIG`: where source and copy end, and what the difference is made of."""
+
+import argparse
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+from rich.table import Table
+
+from actors.cli.clusters.plan import chosen
+from actors.cli.common import exits
+from actors.cli.common.flags import add_flow_argument, add_json_argument
+from actors.cli.common.questions import BadQuestion
+from actors.observability.colours import stdout_console
+from engine.config.config import load_config
+from engine.core.position.end_offsets import EndsRow, EndsVerdict
+from engine.services.compare_ends import compare_ends_of
+from policies.words import counted
+
+HELP = "compare where the partitions of a flow end on both clusters, and explain the difference"
+_MOST_SHOWN = 200
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties or mirror.yaml")
+    add_flow_argument(parser)
+    parser.add_argument("--topic", action="append", metavar="TOPIC", help="a source topic; may be given several times")
+    add_json_argument(parser)
+    parser.epilog = (
+        "exit codes: 0 equal, or every offset of the difference is explained; 1 something is not explained, or a"
+        " partition has no map; 2 bad input, or clusters that do not answer; no mirror need run"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compare and tell. Raises ConfigError, BadQuestion, BrokerUnreachable, ConnectionLost, KafkaRefusal."""
+    config = load_config(args.config)
+    flows = chosen(config, args.flow)
+    topics = frozenset(args.topic or ())
+    found = {str(flow.name): asyncio.run(compare_ends_of(config, flow, topics)) for flow in flows}
+    missing = topics - {row.topic for rows in found.values() for row in rows}
+    if missing:
+        names = ", ".join(sorted(missing))
+        raise BadQuestion(f"no flow that was asked about copies {names}", "name source topics, as the source has them")
+    if args.json:
+        flows_said = [
+            {"flow": name, "partitions": [{**msgspec.to_builtins(row), "fine": row.fine} for row in rows]}
+            for name, rows in found.items()
+        ]
+        print(msgspec.json.encode({"flows": flows_said}).decode())
+    else:
+        for name, rows in found.items():
+            print(f"{name}: {summary(rows)}")
+            stdout_console().print(table(rows))
+    return exits.OK if all(row.fine for rows in found.values() for row in rows) else exits.FAILED
+
+
+def summary(rows: Sequence[EndsRow]) -> str:
+    """Say in one sentence what the comparison found."""
+    numbers = {verdict: sum(row.verdict is verdict for row in rows) for verdict in EndsVerdict}
+    said = [f"{number} {verdict.value}" for verdict, number in numbers.items() if number]
+    return f"{counted(len(rows), 'partition')}{': ' if said else ''}{', '.join(said)}"
+
+
+def table(rows: Sequence[EndsRow]) -> Table:
+    """Draw the partitions: first those that need a look."""
+    drawn = Table(box=None, pad_edge=False)
+    drawn.add_column("source partition", no_wrap=True)
+    drawn.add_column("target topic", no_wrap=True)
+    for name in ("source end", "target end", "copied", "markers", "waiting"):
+        drawn.add_column(name, justify="right", no_wrap=True)
+    drawn.add_column("verdict", no_wrap=True)
+    drawn.add_column("difference")
+    ordered = sorted(rows, key=lambda row: row.fine)
+    for row in ordered[:_MOST_SHOWN]:
+        drawn.add_row(
+            f"{row.topic}-{row.partition}",
+            row.target_topic,
+            *(str(number) if number >= 0 else "-" for number in (row.source_end, row.target_end)),
+            *(str(number) for number in (row.copied, row.markers, row.waiting)),
+            row.verdict.value,
+            row.why,
+        )
+    if len(rows) > _MOST_SHOWN:
+        drawn.add_row(f"and {len(rows) - _MOST_SHOWN} more: --json lists all")
+    return drawn

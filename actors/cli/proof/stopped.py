@@ -1,0 +1,43 @@
+"""Which partitions a running mirror has stopped: asked of the mirror on this machine that runs with a file, if any."""
+
+from collections.abc import Mapping
+from contextlib import closing, suppress
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from actors.config.config_ref import digest_of
+from actors.local import session
+from actors.local_socket.client import reach
+from engine.base.errors import MirrorError
+from engine.jobs.proof.model import ProofReport
+
+Lane = tuple[str, str, int]
+"""Flow, source topic and partition."""
+
+
+def stopped_lanes(config: Path, env: Mapping[str, str]) -> dict[Lane, str]:
+    """Return why each stopped partition is; nothing where no mirror with this file answers: it is only said beside."""
+    with suppress(MirrorError, OSError):
+        digest = digest_of(config.read_bytes())
+        for state in session.living(env):
+            if state.config_digest == digest:
+                return _asked(session.find(None, state.namespace, env))
+    return {}
+
+
+def _asked(place: session.MirrorPlace) -> dict[Lane, str]:
+    """Ask the mirror of a place. Raises MirrorLost."""
+    mirror = reach(place)
+    if mirror is None:
+        return {}
+    with closing(mirror):
+        status = mirror.status(lanes=True)
+    return {(one.set_id.rpartition("/")[0], *one.lane): one.reason for one in status.lanes if one.state == "failed"}
+
+
+def with_stopped(report: ProofReport, stopped: Mapping[Lane, str]) -> ProofReport:
+    """Write into a report which of its partitions are stopped, and why."""
+    flow = str(report.flow)
+    lanes = tuple(replace(one, stopped=stopped.get((flow, one.topic, one.partition), "")) for one in report.lanes)
+    return replace(report, lanes=lanes)

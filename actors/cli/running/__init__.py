@@ -1,0 +1,1 @@
+"""Commands that start, change or end a mirror: run, stop, reload, restart, drain, pause, resume."""

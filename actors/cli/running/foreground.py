@@ -1,0 +1,148 @@
+"""A mirror followed by this process: started or joined, shown, and drained when nobody follows it any more."""
+
+import errno
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, redirect_stdout
+from pathlib import Path
+
+from actors.cli.common import exits
+from actors.cli.common.output_file import OutputFile
+from actors.cli.common.steps import StartSteps
+from actors.cli.running.housekeeping import Housekeeping
+from actors.local.end_notes import EndNotes
+from actors.local.ending import FULL, LOST, drop_lost_output, drop_unread_pipe
+from actors.local.reservation import Reservation
+from actors.local.session import PREFIX
+from actors.model.status import MirrorStatus
+from actors.observability.view import View, open_view
+from actors.ray import launch
+from actors.ray.connect import RayConnection
+from actors.ray.follow import EndRequest, follow, leave, stop_signals
+from actors.ray.mirror import Mirror
+
+
+def run_here(
+    plan: launch.LaunchPlan,
+    *,
+    json: bool,
+    detach: bool,
+    log_file: Path | None = None,
+    steps: StartSteps | None = None,
+    reservation: Reservation | None = None,
+) -> int:
+    """Run until the mirror has stopped or a signal came. Exit code 0 after a drain, 1 if it was not in order.
+
+    `log_file` gets what is printed, bounded in size; `steps` says how far the start is; `reservation` is that of the
+    mirror's name, given back as soon as the mirror has ended: its Ray takes some seconds more.
+    """
+    with ExitStack() as stack:
+        output = stack.enter_context(OutputFile(log_file)) if log_file is not None else None
+        steps = steps or StartSteps(quiet=True)
+        return _run(plan, json=json, detach=detach, output=output, steps=steps, reservation=reservation)
+
+
+def _run(
+    plan: launch.LaunchPlan,
+    *,
+    json: bool,
+    detach: bool,
+    output: OutputFile | None,
+    steps: StartSteps,
+    reservation: Reservation | None,
+) -> int:
+    steps.say(f"joining the Ray cluster at {plan.address}" if plan.address else "starting Ray on this machine")
+    connection = _connect(plan, steps)
+    in_order = False
+    with stop_signals() as asked:  # over the end of Ray too: a closed terminal often signals twice
+        try:
+            steps.say(f"starting the supervisor of mirror {plan.spec.namespace.removeprefix(PREFIX)}")
+            with open_view(json=json) as seen:
+                view = LastingView(seen, asked, Housekeeping(output, connection.logs))
+                with launch.launched(connection, plan, view.say) as mirror:
+                    in_order = _follow_to_end(plan, connection, mirror, view, asked, detach=detach)
+        finally:
+            if reservation is not None:
+                reservation.release()
+            _disconnect(connection, in_order=in_order)
+    return exits.OK if in_order else exits.FAILED
+
+
+def _connect(plan: launch.LaunchPlan, steps: StartSteps) -> RayConnection:
+    try:
+        return launch.connect(plan)
+    except KeyboardInterrupt:  # SIGTERM and SIGHUP too
+        steps.say("the start was stopped: no mirror was started")
+        raise
+
+
+def _follow_to_end(
+    plan: launch.LaunchPlan, connection: RayConnection, mirror: Mirror, view: View, asked: EndRequest, *, detach: bool
+) -> bool:
+    """Follow the mirror until it has ended, or this process leaves it; note how it ended. Say whether in order."""
+    notes = EndNotes(plan.spec.namespace, plan.spec.config.path, local=connection.local, warn=_warn)
+    in_order = False
+    try:
+        status = follow(mirror, view, asked, _has_started if detach else None, notes.hear)
+        if status is not None and status.phase == "stopped":
+            in_order = not status.refused
+        elif detach:
+            in_order = True
+        else:
+            notes.ends()
+            in_order = leave(mirror, plan.spec.drain_s, view)
+    finally:
+        notes.ended(in_order=in_order)
+    return in_order
+
+
+def _warn(text: str) -> None:
+    print(f"warning: {text}", file=sys.stderr)
+
+
+class LastingView:
+    """A view that outlasts its terminal, so that a mirror never ends without a drain because a line was not printed.
+
+    A full disk: lines are lost. A closed terminal: the mirror goes on without showing anything (where a signal came
+    too, that ends it). A pipe whose reader has ended: nobody follows the mirror, so it is asked to end, in order.
+    """
+
+    def __init__(self, view: View, asked: EndRequest, housekeeping: Housekeeping | None = None) -> None:
+        self._view, self._asked, self._housekeeping = view, asked, housekeeping
+
+    def show(self, status: MirrorStatus) -> None:
+        """Show it to whoever is there."""
+        with self._outlasting():
+            self._view.show(status)
+
+    def say(self, text: str) -> None:
+        """Say it to whoever is there."""
+        with self._outlasting():
+            self._view.say(text)
+
+    @contextmanager
+    def _outlasting(self) -> Iterator[None]:
+        try:
+            yield
+            if self._housekeeping is not None:
+                self._housekeeping.look()
+        except OSError as error:
+            if error.errno in FULL:
+                return  # the line is lost; the next one, a second later, may have room
+            if error.errno not in LOST:
+                raise
+            drop_lost_output()
+            if error.errno == errno.EPIPE:
+                drop_unread_pipe()
+                self._asked.set()
+
+
+def _disconnect(connection: RayConnection, *, in_order: bool) -> None:
+    with redirect_stdout(sys.stderr):  # Ray prints what it has held back: no line of JSON
+        connection.close(keep_logs=not in_order)
+    if not in_order and connection.logs is not None:
+        print(f"the logs of Ray and of the copiers are in {connection.logs}", file=sys.stderr)
+
+
+def _has_started(status: MirrorStatus) -> bool:
+    return status.phase != "starting"

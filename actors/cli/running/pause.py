@@ -1,0 +1,80 @@
+"""`raymirror pause`: stop fetching, finish what is in flight, and say so when it is done."""
+
+import argparse
+import sys
+
+from actors.cli.common import exits
+from actors.cli.common.command_args import add_scope_arguments, say_done, scope_of, warn_unremembered
+from actors.cli.common.connect_args import add_place_arguments, running_mirror
+from actors.cli.common.flags import say_facts
+from actors.cli.common.quiesce import at_work, comes_to_rest
+from actors.model.states import Command
+from actors.model.status import MirrorStatus
+from engine.core.reports.progress import LaneProgress
+
+NAMED = 5
+"""Partitions that are named where not all of them are done."""
+HELP = "stop copying for a while: everything, one flow, or some topics"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_scope_arguments(parser)
+    add_place_arguments(parser)
+    parser.add_argument(
+        "--timeout",
+        type=float,
+        default=30.0,
+        metavar="SECONDS",
+        help="how long to wait until nothing is copied any more and what was copied is committed (default: 30; 0: do"
+        " not wait)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Say it, and wait until it is so. Raises NoMirror, and what `command` of a mirror raises.
+
+    Exit code 1 if something is copied still, or if it is not written down yet.
+    """
+    topics = tuple(args.topics)
+    with running_mirror(args) as (mirror, _):
+        status = mirror.command(Command.PAUSE, args.flow, topics)
+        is_done = not args.timeout or comes_to_rest(
+            mirror, args.flow, topics, args.timeout, lambda seen: _say_waiting(args, seen)
+        )
+        if not is_done:
+            return _not_still(args, mirror.status(lanes=True))
+    return say_done(args, "pause", status)
+
+
+def _not_still(args: argparse.Namespace, seen: MirrorStatus) -> int:
+    """Say what is copied still at the end of the time, and whether the next start knows of the pause; the exit code."""
+    moving = at_work(seen, args.flow, tuple(args.topics))
+    print(
+        f"{scope_of(args)}: what was fetched before is not all copied and committed after {args.timeout:.0f} s, or"
+        " a copier does not answer; it is paused as soon as that is done; see: raymirror lag",
+        *_named(moving),
+        sep="\n",
+        file=sys.stderr,
+    )
+    warn_unremembered(seen, what="the pause is")
+    waits = {str(lane.lane): lane.reason or lane.state for lane in moving}
+    facts = {"flow": args.flow, "topics": args.topics, "done": False, "unremembered": seen.unremembered}
+    say_facts(args, command="pause", **facts, moving=waits)
+    return exits.FAILED
+
+
+def _say_waiting(args: argparse.Namespace, seen: MirrorStatus) -> None:
+    """Say on stderr what is waited for, for who sits before a command that takes its time."""
+    print(
+        f"{scope_of(args)}: waiting up to {args.timeout:.0f} s until no copier fetches more, and what was fetched is"
+        " copied and committed",
+        *_named(at_work(seen, args.flow, tuple(args.topics))),
+        sep="\n",
+        file=sys.stderr,
+    )
+
+
+def _named(moving: list[LaneProgress]) -> list[str]:
+    """Name some partitions that are not still, and why."""
+    return [f"{lane.lane}: {lane.reason or lane.state}" for lane in moving[:NAMED]]

@@ -1,0 +1,241 @@
+"""`raymirror reload [FILE]`: the running mirror takes a changed configuration over in place; what is the same stays.
+
+The file is read and checked as `run` does it. The supervisor compares it with what runs, because passwords never leave
+the process that has read them; it tells the difference, and takes it over if it is still that one.
+"""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+from rich.table import Table
+
+from actors.cli.common import exits
+from actors.cli.common.connect_args import add_place_arguments, mirror_on_ray
+from actors.cli.common.flags import add_json_argument
+from actors.config import config_ref
+from actors.config.checks import prepare, unchecked_flows
+from actors.config.difference import ADDED, CHANGED, MIRROR, NEXT_START, REMOVED, UNTOUCHED, ChangeRow, ConfigDifference
+from actors.local import session
+from actors.local.session import MirrorPlace
+from actors.model.messages import ConfigRef
+from actors.model.status import MirrorStatus
+from actors.observability.colours import stdout_console
+from actors.ray.mirror import Mirror, refuse_taken, running
+from actors.ray.reload import CannotReload
+from engine.base.errors import MirrorError
+from engine.config.file.file_kind import worded
+from engine.config.settings import MirrorConfig
+
+HELP = "have a running mirror take a changed configuration over"
+_STYLE = {ADDED: "green", REMOVED: "red", CHANGED: "yellow"}
+
+
+class OtherVersion(MirrorError):
+    """The running mirror is of another version of raymirror than this command."""
+
+    def __init__(self, theirs: str, ours: str) -> None:
+        super().__init__(theirs, ours)
+        self.theirs, self.ours = theirs, ours
+
+    def __str__(self) -> str:
+        return (
+            f"the mirror runs version {self.theirs} and this command is of version {self.ours}, so the file may mean"
+            " something else to it; end the mirror (raymirror stop), then start it with the new file (raymirror run)"
+        )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument(
+        "config", nargs="?", type=Path, metavar="FILE", help="the configuration (default: the file that it runs with)"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="show the difference only; change nothing")
+    add_json_argument(parser)
+    add_place_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Compare, show, take over. Raises NoMirror, ConfigError, NotReady, CannotReload, ReloadBusy, OtherVersion."""
+    with mirror_on_ray(args) as (mirror, place):
+        status = mirror.status()
+        path = args.config or Path(status.config_path)
+        args.config = path  # errors about the file are worded by it
+        config, checked = prepare(path, _bear)
+        for warning in config.warnings:
+            print(f"warning: {path}: {worded(str(warning), path)}", file=sys.stderr)
+        asked = Reload(mirror, place, status, path, config, unchecked_flows(config, checked))
+        found = asked.compare()
+        if args.dry_run or found.refused:
+            _show(args, found, done=False)
+            asked.refuse(found)
+            return exits.OK
+        asked.take_over(found)
+        _show(args, found, done=True)
+    return exits.OK
+
+
+def offer(
+    args: argparse.Namespace, config: MirrorConfig, unchecked: tuple[str, ...], already: session.AlreadyRunning
+) -> int:
+    """Show what a second `run` would change in the mirror that runs, and ask whether it is to take that over.
+
+    `unchecked`: flows that could not be checked, because clusters are away.
+    Raises as `run` does.
+    """
+    place = argparse.Namespace(address=None, mirror=already.namespace)
+    with mirror_on_ray(place) as (mirror, found_at):
+        asked = Reload(mirror, found_at, mirror.status(), args.config, config, unchecked)
+        found = asked.compare()
+        name = already.namespace.removeprefix(session.PREFIX)
+        if found.is_none and found.running == found.new:
+            said = f"mirror {name} already runs in process {already.pid}, and this file changes nothing in it"
+            print(f"raymirror run: {said}", file=sys.stderr)
+            return exits.UNUSABLE
+        print(f"mirror {name} already runs in process {already.pid}; this file changes:")
+        show(found)
+        asked.refuse(found)
+        try:
+            answer = input("have it take the file over now? [y/N] ")
+        except EOFError:
+            answer = ""
+        if answer.strip().lower() not in ("y", "yes"):
+            print("nothing was changed")
+            return exits.UNUSABLE
+        asked.take_over(found)
+        print(summary(found, done=True))
+    return exits.OK
+
+
+class Reload:
+    """One running mirror and one file that was checked, but for flows of which a cluster is away."""
+
+    def __init__(
+        self,
+        mirror: Mirror,
+        place: MirrorPlace,
+        status: MirrorStatus,
+        path: Path,
+        config: MirrorConfig,
+        unchecked: tuple[str, ...] = (),
+    ) -> None:
+        self._unchecked = unchecked
+        self._mirror, self._place, self._status, self._config = mirror, place, status, config
+        self._ref: ConfigRef = config_ref.refer(path)
+
+    def compare(self) -> ConfigDifference:
+        """Say what the file changes, and what of it cannot be. Raises OtherVersion, FlowTaken, CannotReload."""
+        from actors.ray.launch import code_version
+
+        if self._status.version != code_version():
+            raise OtherVersion(self._status.version, code_version())
+        others = running(self._mirror.connection)
+        others.pop(self._mirror.namespace, None)
+        refuse_taken(self._mirror.connection, others, tuple(str(flow.name) for flow in self._config.flows))
+        found = self._mirror.compare(self._ref)
+        return msgspec.structs.replace(
+            found,
+            rows=(*found.rows, *self._renamed(found)),
+            refused=(*found.refused, *self._no_room(), *self._not_checked(found)),
+        )
+
+    def refuse(self, found: ConfigDifference) -> None:
+        """Raise CannotReload with all that cannot be, if something cannot."""
+        if found.refused:
+            raise CannotReload(found.refused)
+
+    def take_over(self, found: ConfigDifference) -> None:
+        """Have it taken over. Raises CannotReload, ReloadBusy, ReloadFailed, MirrorLost."""
+        self._mirror.reload(self._ref, found.running)
+        if not self._place.pid:  # on a Ray cluster nobody else writes the note of this machine
+            session.note_config(self._mirror.namespace, 0, self._ref.path, self._ref.digest, os.environ)
+
+    def _renamed(self, found: ConfigDifference) -> list[ChangeRow]:
+        """A mirror that nobody named is named by its flows; its name is part of what it is, so it keeps it."""
+        from actors.ray.launch import usual_name
+
+        name, usual = self._mirror.namespace.removeprefix(session.PREFIX), usual_name(self._config)
+        if name == usual or not (found.named(ADDED) or found.named(REMOVED)):
+            return []
+        key = "name of the mirror, where --name does not give one"
+        return [ChangeRow(flow=MIRROR, change=CHANGED, key=key, running=name, new=usual, takes_effect=NEXT_START)]
+
+    def _not_checked(self, found: ConfigDifference) -> list[str]:
+        """Refuse to add a flow that could not be checked: unlike a start, a reload can be made again at any time."""
+        return [
+            f"{flow}: a cluster of its is away, so it cannot be checked before it begins; reload again when both answer"
+            for flow in found.named(ADDED)
+            if flow in self._unchecked
+        ]
+
+    def _no_room(self) -> tuple[str, ...]:
+        """Say what a Ray of the mirror's own has no room for: its size is that of the start."""
+        if not self._place.local:
+            return ()
+        from actors.spark.java import JAVA_RESOURCE
+
+        there, spark = self._mirror.connection.ray.cluster_resources(), self._config.spark
+        for_spark = spark.executors * spark.cores if spark.on else 0
+        least = sum(flow.copiers for flow in self._config.flows) + 1 + for_spark  # one is for a copier that replaces
+        again = "end the mirror (raymirror stop), then start it with the new file (raymirror run)"
+        found = []
+        if least > there.get("CPU", 0):
+            found.append(
+                f"raymirror.copiers, raymirror.spark.executors: this file needs {least} logical CPUs, and the mirror's"
+                f" Ray was started with {there.get('CPU', 0):g}; {again}"
+            )
+        if spark.on and JAVA_RESOURCE not in there:
+            found.append(f"raymirror.spark: on, and the mirror's Ray was started without Spark; {again}")
+        return tuple(found)
+
+
+def show(found: ConfigDifference) -> None:
+    """Print the table."""
+    stdout_console().print(table(found))
+
+
+def table(found: ConfigDifference) -> Table:
+    """Draw the difference: flow by flow, key by key."""
+    drawn = Table(box=None, pad_edge=False)
+    for name in ("flow", "change", "key", "running", "new", "takes effect"):
+        drawn.add_column(name, overflow="fold")
+    for row in found.rows:
+        style = _STYLE.get(row.change, "")
+        drawn.add_row(row.flow, row.change, row.key, row.running, row.new, row.takes_effect, style=style)
+    return drawn
+
+
+def summary(found: ConfigDifference, *, done: bool) -> str:
+    """Say in a line what was done, or would be."""
+    if found.is_none:
+        rest = " but its wording" if found.running != found.new else ""
+        return f"nothing differs from what runs{rest}: nothing is moved"
+    counts = [(found.named(change), change) for change in (ADDED, CHANGED, REMOVED, UNTOUCHED)]
+    flows = ", ".join(f"{len(names)} {change}" for names, change in counts if names)
+    if not done:
+        return f"nothing was changed yet; flows: {flows}"
+    return f"taken over; flows: {flows}; follow it with: raymirror status"
+
+
+def _show(args: argparse.Namespace, found: ConfigDifference, *, done: bool) -> None:
+    if args.json:
+        facts = {
+            "command": "reload",
+            "config": str(args.config),
+            "done": done,
+            "running": found.running,
+            "new": found.new,
+            "differs": not found.is_none,
+            "rows": found.rows,
+            "refused": found.refused,
+        }
+        print(msgspec.json.encode(facts).decode())
+        return
+    show(found)
+    print(summary(found, done=done))
+
+
+def _bear(awaited: str) -> None:
+    print(f"warning: {awaited}", file=sys.stderr)

@@ -1,0 +1,91 @@
+"""`raymirror run CONFIG`: start or join the mirror, follow it, and drain it when asked to end."""
+
+import argparse
+import os
+import sys
+from functools import partial
+from pathlib import Path
+
+from actors.cli.common import exits
+from actors.cli.common.steps import StartSteps
+from actors.local import session
+from actors.local.reservation import refuse_starting, reserved
+from engine.config.file.file_kind import worded
+
+HELP = "start or join the mirror of a configuration and follow it"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties or mirror.yaml")
+    parser.add_argument("--address", help="Ray cluster, HOST:PORT (default: RAY_ADDRESS, else a local Ray)")
+    parser.add_argument("--name", "--mirror", metavar="NAME", help="name of the mirror (default: made of its flows)")
+    parser.add_argument("--json", action="store_true", help="print one JSON status per second instead of a table")
+    parser.add_argument("--detach", action="store_true", help="leave it running in the background and return")
+    parser.add_argument(
+        "--log-file", type=Path, metavar="FILE", help="print into this file; full (2 MiB), it is renamed FILE.1, FILE.2"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Check all that can be checked without Ray, then run. Exit code 0 after a drain, 1 if it was not in order.
+
+    A cluster that does not answer is waited for by the mirror; one that does not let us in ends it before.
+    """
+    steps = StartSteps(quiet=args.json)
+    steps.say(f"reading {args.config}")
+    # Kafka's clients take a second where disks are slow
+    from actors.config.checks import ask_clusters, shipped_secrets, unchecked_flows
+    from engine.config.config import load_config
+
+    config = load_config(args.config)
+    steps.say(f"asking the clusters {' and '.join(config.clusters)}")
+    config, checked = ask_clusters(config, lambda awaited: _bear(worded(awaited, args.config)))
+    for warning in config.warnings:
+        print(f"warning: {args.config}: {worded(str(warning), args.config)}", file=sys.stderr)
+    for secret in shipped_secrets(args.config, config):
+        print(f"warning: {secret}", file=sys.stderr)
+    # Ray comes last: it takes seconds, and nothing above needs it
+    from actors.ray import launch
+
+    plan = launch.plan_launch(
+        args.config,
+        config,
+        address=args.address,
+        name=args.name,
+        detached=args.detach,
+        unchecked=unchecked_flows(config, checked),
+    )
+    unnamed = not args.name and not plan.address
+    namespace, path = plan.spec.namespace, str(args.config.resolve())
+    try:
+        session.refuse_second(namespace, os.environ, config=path, unnamed=unnamed)
+    except session.AlreadyRunning as already:
+        if args.json or plan.address or not can_ask():
+            raise
+        from actors.cli.running.reload import offer
+
+        return offer(args, config, plan.spec.unchecked, already)
+    refuse_starting(namespace, path, os.environ, unnamed=unnamed)
+    if args.detach and not plan.address:
+        from actors.cli.running.background import run_in_background
+
+        steps.say("starting the mirror in the background")
+        print(run_in_background(args.config, namespace, args.log_file))
+        return exits.OK
+    from actors.cli.running.foreground import run_here
+
+    here = partial(run_here, plan, json=args.json, detach=args.detach, log_file=args.log_file, steps=steps)
+    if plan.address:  # several processes may follow one mirror of a Ray cluster
+        return here()
+    with reserved(namespace, path, os.environ) as reservation:
+        return here(reservation=reservation)
+
+
+def can_ask() -> bool:
+    """Whether somebody sits at a terminal."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def _bear(awaited: str) -> None:
+    print(f"warning: {awaited}", file=sys.stderr)

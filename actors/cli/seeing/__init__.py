@@ -1,0 +1,1 @@
+"""Commands that show a mirror: status, lag, events, logs, history, report. They change nothing."""

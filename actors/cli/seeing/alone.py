@@ -1,0 +1,147 @@
+"""Prints what the targets of a configuration hold, for `status`, `lag` and `events` where no mirror runs."""
+
+import argparse
+import sys
+
+import msgspec
+from rich.console import RenderableType
+from rich.table import Table
+
+from actors.cli.common import exits
+from actors.model.states import UnknownFlow
+from actors.observability.alone import KnownFlow, KnownMirror, KnownPartition, look
+from actors.observability.colours import stdout_console
+from actors.observability.instants import clock_text
+from actors.observability.shared_reasons import SharedReasons
+from engine.config.config import load_config
+from engine.config.settings import FlowConfig, MirrorConfig
+from policies.words import counted
+
+EVENTS = 8
+"""Events of each flow that `status` shows: as many as for a running mirror."""
+
+
+def flows_of(config: MirrorConfig, name: str | None) -> tuple[FlowConfig, ...]:
+    """Return the flow of a name, or all flows. Raises UnknownFlow."""
+    found = tuple(flow for flow in config.flows if name in (None, str(flow.name)))
+    if not found:
+        raise UnknownFlow(str(name), tuple(str(flow.name) for flow in config.flows))
+    return found
+
+
+def status_alone(args: argparse.Namespace, why: str) -> int:
+    """Print what is known of every flow. Raises ConfigError."""
+    config = load_config(args.config)
+    found = look(config, config.flows, why)
+    if args.json:
+        print(msgspec.json.encode(found).decode())
+    else:
+        for flow in found.flows:
+            show_flow(flow, found.at_ms)
+    if args.fail_if:
+        print(
+            "raymirror status: --fail-if holds: nobody knows how far behind a mirror is that does not run",
+            file=sys.stderr,
+        )
+    return say("status", found)
+
+
+def lag_alone(args: argparse.Namespace, why: str) -> int:
+    """Print how far each partition was copied. Raises ConfigError, UnknownFlow."""
+    config = load_config(args.config)
+    found = look(config, flows_of(config, args.flow), why, asks_source=True)
+    rows = [
+        row
+        for flow in found.flows
+        for row in flow.partitions or ()
+        if (not args.topic or row.topic in args.topic) and not (args.behind and row.lag_records == 0)
+    ]
+    if args.json:
+        unknown = {flow.flow: flow.unknown for flow in found.flows if flow.unknown}
+        answer = {"running": False, "why": why, "at_ms": found.at_ms, "partitions": rows, "unknown": unknown}
+        print(msgspec.json.encode(answer).decode())
+    else:
+        show_lag(found, rows, behind=args.behind)
+    return say("lag", found)
+
+
+def show_lag(found: KnownMirror, rows: list[KnownPartition], *, behind: bool) -> None:
+    """Print partitions, and flows without known partitions; `behind`: `rows` has only partitions that may be behind."""
+    if rows:
+        stdout_console().print(lag_table(rows))
+    unread = [flow.flow for flow in found.flows if flow.partitions is None]
+    for name in unread:
+        print(f"{name}: how far its partitions are copied is not known")
+    if not rows and not unread:
+        print("no partition is known to be behind" if behind else "no partition that was asked for has a position")
+
+
+def events_alone(args: argparse.Namespace, why: str, since_ms: int) -> tuple[KnownMirror, int]:
+    """Return what the targets hold since an instant (Unix time), and the exit code. Raises ConfigError, UnknownFlow."""
+    config = load_config(args.config)
+    found = look(config, flows_of(config, args.flow), why, since_ms=since_ms)
+    return found, say("events", found)
+
+
+def say(command: str, found: KnownMirror) -> int:
+    """Say on stderr that no mirror runs and what could not be read; return the exit code that says so."""
+    is_unread = all(flow.is_unread for flow in found.flows)
+    what = (
+        "nothing could be read from the target, so nothing is known" if is_unread else "this is what the target holds"
+    )
+    print(f"raymirror {command}: no mirror runs ({found.why}): {what}", file=sys.stderr)
+    for flow in found.flows:
+        for what, why in flow.unknown.items():
+            print(f"raymirror {command}: {flow.flow}: {what}: not known: {why}", file=sys.stderr)
+    return exits.NO_MIRROR
+
+
+def show_flow(flow: KnownFlow, at_ms: int) -> None:
+    """Print one flow."""
+    print(f"{flow.flow}: no mirror runs, as of {clock_text(at_ms)}; {_wanted_text(flow)}")
+    if flow.owner is not None:
+        end = "ended in order" if flow.owner.released else "did not end in order, or still runs elsewhere"
+        last = clock_text(flow.owner.at_ms)
+        print(f"  {flow.owner.mirror} on {flow.owner.where} had it; last sign of life {last}, {end}")
+    if flow.partitions is not None:
+        oldest = min((row.as_of_ms for row in flow.partitions if row.as_of_ms is not None), default=None)
+        since = "" if oldest is None else f", the oldest as of {clock_text(oldest)}"
+        positions = f"{counted(len(flow.partitions), 'partition')} with a position{since}"
+        print(f"  {positions}; lag is not known: raymirror lag asks the source where it ends")
+    if flow.groups is not None:
+        newest = "" if flow.checkpoint_ms is None else f", the youngest as of {clock_text(flow.checkpoint_ms)}"
+        print(f"  {counted(flow.groups, 'consumer group')} with checkpoints{newest}")
+    for event in (flow.events or ())[-EVENTS:]:
+        print(f"  {clock_text(event.at_ms)} {event.severity:<7} {event.text}")
+    if flow.unknown and not flow.is_unread:
+        print(f"  not known, because it could not be read: {', '.join(flow.unknown)}")
+
+
+def _wanted_text(flow: KnownFlow) -> str:
+    """Say which state is wanted of a flow, or why that is not known."""
+    if flow.is_unread:
+        return "its target could not be read: what is wanted of it and how far it is copied is not known"
+    if not flow.is_state_known:
+        return "what is wanted is not known"
+    if flow.desired is None:
+        return "nobody said what is wanted"
+    paused = f", paused topics: {', '.join(flow.paused_topics)}" if flow.paused_topics else ""
+    return f"wanted: {flow.desired}{paused}"
+
+
+def lag_table(rows: list[KnownPartition]) -> RenderableType:
+    """Draw how far each partition is copied."""
+    whys = SharedReasons(row.why for row in rows)
+    drawn = Table(box=None, pad_edge=False)
+    for name in ("flow", "partition"):
+        drawn.add_column(name, no_wrap=True)
+    for name in ("copied up to", "source ends at", "records behind"):
+        drawn.add_column(name, justify="right", no_wrap=True)
+    for name in ("as of", "why"):
+        drawn.add_column(name)
+    for row in rows:
+        offsets = ("-" if one is None else f"{one:,}" for one in (row.source_next, row.source_end))
+        behind = "unknown" if row.lag_records is None else f"at most {row.lag_records:,}"
+        as_of = "-" if row.as_of_ms is None else clock_text(row.as_of_ms)
+        drawn.add_row(row.flow, f"{row.topic}-{row.partition}", *offsets, behind, as_of, whys.cell(row.why))
+    return whys.with_legend(drawn)

@@ -1,0 +1,103 @@
+"""`raymirror events`: what has happened in a running mirror; without one, what its targets hold."""
+
+import argparse
+import sys
+
+import msgspec
+
+from actors.cli.common import exits
+from actors.cli.common.connect_args import (
+    add_config_argument,
+    add_place_arguments,
+    is_of_others,
+    running_mirror,
+    why_none,
+)
+from actors.cli.common.flags import add_flow_argument
+from actors.local.session import NoMirror
+from actors.model.status import EVENTS_KEPT, EventLine, MirrorStatus
+from actors.observability.colours import print_severity
+from actors.observability.instants import clock_text, instant_ms
+from engine.base.clock import wall_ms
+
+HELP = "show what has happened in a running mirror"
+SEVERITIES = ("info", "warning", "error")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_flow_argument(parser)
+    parser.add_argument(
+        "--since",
+        metavar="TIME",
+        help="30s, 10m, 2h, 1d ago, or an instant, which may be before the mirror began; default: since it began",
+    )
+    parser.add_argument("--severity", choices=SEVERITIES, default="info", help="this and graver ones (info)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object a line")
+    add_place_arguments(parser)
+    add_config_argument(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ask once and print. Raises NoConfigGiven, BadInstant, ConfigError, UnknownFlow.
+
+    A running mirror tells what has happened since it began; where `--since` asks for more, its targets are read too.
+    """
+    since_ms = instant_ms(args.since, wall_ms()) if args.since else 0
+    code, why = exits.OK, ""
+    events: tuple[EventLine, ...] = ()
+    try:
+        with running_mirror(args) as (mirror, _):
+            status = mirror.status()
+    except NoMirror as none:
+        why = why_none(args, none)
+    else:
+        events, why = status.events, is_of_others(args, status)
+        if not why:
+            events, code = _with_older(args, status, since_ms)
+    if why:
+        from actors.cli.seeing.alone import events_alone  # Kafka's clients: heavy, and needed here only
+
+        kept, code = events_alone(args, why, since_ms)
+        events = tuple(event for flow in kept.flows for event in flow.events or ())
+    found = chosen(events, args.flow, since_ms, args.severity)
+    if not found and not args.json:
+        print(f"no events{' so grave' if args.severity != SEVERITIES[0] else ''} are known", file=sys.stderr)
+    for event in found:
+        if args.json:
+            sys.stdout.write(msgspec.json.encode(event).decode() + "\n")
+        else:
+            print_severity(event.severity, event_line(event))
+    return code
+
+
+def _with_older(args: argparse.Namespace, status: MirrorStatus, since_ms: int) -> tuple[tuple[EventLine, ...], int]:
+    """Put what the targets keep before what a running mirror tells, where that is asked for; the exit code."""
+    is_full = len(status.events) >= EVENTS_KEPT
+    from_ms = status.events[0].at_ms if is_full else status.at_ms - round(1000 * status.up_s)
+    if not args.since:
+        if not args.json:
+            what = f"the last {EVENTS_KEPT}, since" if is_full else "since its supervisor began at"
+            print(f"{what} {clock_text(from_ms)}; what was before: raymirror events --since 1d", file=sys.stderr)
+        return status.events, exits.OK
+    if since_ms >= from_ms:
+        return status.events, exits.OK
+    from actors.cli.seeing.older_events import older_events  # Kafka's clients: heavy, and needed here only
+
+    older, code = older_events(args, status, since_ms)
+    return older + status.events, code
+
+
+def chosen(events: tuple[EventLine, ...], flow: str | None, since_ms: int, severity: str) -> list[EventLine]:
+    """Pick events by flow, time and severity."""
+    least = SEVERITIES.index(severity)
+    return [
+        event
+        for event in events
+        if event.at_ms >= since_ms and flow in (None, event.flow) and SEVERITIES.index(event.severity) >= least
+    ]
+
+
+def event_line(event: EventLine) -> str:
+    """Say an event in a line."""
+    return f"{clock_text(event.at_ms)} {event.severity:<7} {event.flow}: {event.text}"

@@ -1,0 +1,156 @@
+"""`raymirror lag`: how far behind every partition is, and why it is not moving; with `--history`, how it was."""
+
+import argparse
+import sys
+from collections.abc import Iterable, Mapping
+
+import msgspec
+from rich.console import RenderableType
+from rich.table import Table
+
+from actors.cli.common import exits
+from actors.cli.common.connect_args import add_place_arguments, is_of_others, running_mirror, why_none
+from actors.cli.common.flags import add_flow_argument
+from actors.cli.seeing.history import add_history_arguments, find_place, read_summary
+from actors.cli.seeing.history_tables import history_tables
+from actors.local.session import NoMirror
+from actors.model.states import UnknownFlow
+from actors.model.status import MirrorStatus
+from actors.observability.colours import state_text, stdout_console
+from actors.observability.instants import instant_ms
+from actors.observability.lagging import (
+    NO_DISCOVERY,
+    LagRow,
+    bytes_text,
+    flows_unknown,
+    lag_rows,
+    records_text,
+    seconds_text,
+)
+from actors.observability.shared_reasons import SharedReasons
+from engine.base.clock import wall_ms
+
+HELP = "show how far behind every partition is, and why it is not moving"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_flow_argument(parser)
+    parser.add_argument(
+        "--topic", "--topics", nargs="+", default=(), metavar="TOPIC", help="source topics; default: all"
+    )
+    parser.add_argument(
+        "--behind", action="store_true", help="only partitions that are behind, of unknown lag, or do not move"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--history", action="store_true", help="how it was, out of the history that Spark keeps")
+    parser.add_argument(
+        "--since", default="1h", metavar="TIME", help="of the history: 30m, 24h ago, or an instant (1h)"
+    )
+    add_history_arguments(parser)
+    add_place_arguments(parser)
+    parser.epilog = (
+        "where no mirror runs, --config FILE shows how far each partition was copied by its last position, and asks the"
+        " source where it ends; exit code 3; topics of --topic that are not copied are named on stderr; exit code 2"
+        " where none of them is"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Ask once and print. Raises NoConfigGiven, UnknownFlow, ConfigError; of the history, what `history` raises."""
+    if args.history:
+        return history(args)
+    try:
+        with running_mirror(args) as (mirror, _):
+            status = mirror.status(lanes=True)
+    except NoMirror as none:
+        return without_mirror(args, why_none(args, none))
+    if why := is_of_others(args, status):
+        return without_mirror(args, why)
+    names = tuple(flow.flow for flow in status.flows)
+    if args.flow is not None and args.flow not in names:
+        raise UnknownFlow(args.flow, names)
+    rows = lag_rows(status, args.flow, args.topic)
+    missing = [topic for topic in dict.fromkeys(args.topic) if all(row.topic != topic for row in rows)]
+    are_none_known = bool(missing) and not rows
+    if args.behind:
+        rows = [row for row in rows if row.why or row.lag_records != 0]
+    unknown = flows_unknown(status, args.flow)
+    if args.json:
+        answer = {"at_ms": status.at_ms, "partitions": rows, "flows_unknown": unknown}
+        print(msgspec.json.encode(answer).decode())
+    elif unknown or not are_none_known:
+        show(rows, unknown, behind=args.behind)
+    is_known = say_missing(status, args.flow, missing)
+    return exits.UNUSABLE if are_none_known and is_known else exits.OK
+
+
+def say_missing(status: MirrorStatus, flow: str | None, topics: Iterable[str]) -> bool:
+    """Say on stderr that topics which were asked for are not copied, or not known; whether it is known what is."""
+    asked = [one for one in status.flows if flow in (None, one.flow)]
+    waiting = {one.flow: one.waiting_for or NO_DISCOVERY for one in asked if not one.discovered}
+    names, whys = ", ".join(waiting), "; ".join(f"{name} waits for {why}" for name, why in waiting.items())
+    for topic in topics:
+        what = f"{', '.join(one.flow for one in asked)} copies no topic {topic!r}; see: raymirror lag"
+        if waiting:
+            what = f"whether {names} copies topic {topic!r} is not known yet: {whys}"
+        print(f"raymirror lag: {what}", file=sys.stderr)
+    return not waiting
+
+
+def show(rows: list[LagRow], unknown: Mapping[str, str], *, behind: bool) -> None:
+    """Print partitions, and of which flows none is known; `behind`: only those that are behind were asked for."""
+    if rows or not (behind or unknown):
+        stdout_console().print(table(rows))
+    for flow, why in unknown.items():
+        print(f"{flow}: which partitions it copies, and how far behind they are, is not known yet: it waits for {why}")
+    if behind and not rows and not unknown:
+        print("no partition is behind")
+
+
+def without_mirror(args: argparse.Namespace, why: str) -> int:
+    """Ask the targets. Raises ConfigError, UnknownFlow."""
+    from actors.cli.seeing.alone import lag_alone  # Kafka's clients: heavy, and needed here only
+
+    return lag_alone(args, why)
+
+
+def history(args: argparse.Namespace) -> int:
+    """Read the history and print it. Raises NoHistory, BadInstant, ConfigError."""
+    now_ms = wall_ms()
+    summary = read_summary(find_place(args), instant_ms(args.since, now_ms), now_ms, args.flow)
+    if args.topic:
+        wanted = tuple(point for point in summary.topics if point.topic in args.topic)
+        summary = msgspec.structs.replace(summary, topics=wanted)
+    if args.json:
+        print(msgspec.json.encode(summary).decode())
+    else:
+        for drawn in history_tables(summary, behind=args.behind):
+            stdout_console().print(drawn)
+    return exits.OK
+
+
+def table(rows: list[LagRow]) -> RenderableType:
+    """Draw the partitions."""
+    whys = SharedReasons(row.why for row in rows)
+    drawn = Table(box=None, pad_edge=False)
+    is_proven = any(row.proven_to is not None for row in rows)
+    for name in ("flow", "partition"):
+        drawn.add_column(name, no_wrap=True)
+    for name in ("records", "bytes", "behind", *(("proven to",) if is_proven else ())):
+        drawn.add_column(name, justify="right", no_wrap=True)
+    for name in ("state", "owner", "why it is not moving"):
+        drawn.add_column(name)
+    for row in rows:
+        drawn.add_row(
+            row.flow,
+            f"{row.topic}-{row.partition}",
+            records_text(row),
+            bytes_text(row.lag_bytes),
+            seconds_text(row.lag_seconds),
+            *(("-" if row.proven_to is None else f"{row.proven_to:,}",) if is_proven else ()),
+            state_text(row.state),
+            row.owner or "-",
+            whys.cell(row.why),
+        )
+    return whys.with_legend(drawn)

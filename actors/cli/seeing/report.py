@@ -1,0 +1,81 @@
+"""`raymirror report`: lag, latency, throughput and breaches of a stretch of time as one HTML file."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from actors.cli.common import exits
+from actors.cli.common.flags import add_flow_argument, add_json_argument, say
+from actors.cli.seeing.history import add_history_arguments, find_place, read_summary
+from actors.observability.instants import clock_text, instant_ms
+from engine.base.clock import wall_ms
+from engine.base.errors import MirrorError
+from policies.words import counted
+
+HELP = "write lag, latency, throughput and breaches of the last hours as an HTML page"
+_OUTPUT = Path("raymirror-report.html")
+
+
+class PageNotWritten(MirrorError):
+    """The page cannot be written where it was asked for."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(path, why)
+        self.path, self.why = path, why
+
+    def __str__(self) -> str:
+        return f"{self.path} cannot be written ({self.why}); give a file in a folder that is there: -o FILE"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    add_flow_argument(parser)
+    add_json_argument(parser)
+    parser.add_argument("--since", default="24h", metavar="TIME", help="30m, 24h, 7d ago, or an instant (24h)")
+    parser.add_argument(
+        "-o", "--output", type=Path, default=_OUTPUT, metavar="FILE", help=f"the page to write ({_OUTPUT})"
+    )
+    parser.add_argument(
+        "--mirror", "--name", dest="mirror", metavar="NAME", help="name of the mirror, where several are running"
+    )
+    add_history_arguments(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Read and write. Raises NoHistory, BadInstant, ConfigError, PageNotWritten."""
+    # Dear to import, and `report --help` needs none of it.
+    from actors.report.page import MOST_TOPICS, page
+    from engine.jobs.lag.summary import has_anything
+
+    now_ms = wall_ms()
+    since_ms = instant_ms(args.since, now_ms)
+    place = find_place(args)
+    summary = read_summary(place, since_ms, now_ms, args.flow, most_topics=MOST_TOPICS)
+    write(args.output, page(summary, place.rpo_s, now_ms))
+    flows, topics, breaches = len(summary.topic_numbers), sum(summary.topic_numbers.values()), len(summary.breaches)
+    say(
+        args,
+        f"{args.output}: {counted(flows, 'flow')}, {counted(topics, 'topic')}, breaches of an objective: {breaches:,}",
+        output=str(args.output),
+        flows=flows,
+        topics=topics,
+        breaches=breaches,
+    )
+    if has_anything(summary):
+        return exits.OK
+    what = args.flow or "any flow"
+    print(
+        f"the history holds nothing of {what} since {clock_text(since_ms)}; --since goes further back", file=sys.stderr
+    )
+    return exits.FAILED
+
+
+def write(path: Path, text: str) -> None:
+    """Have a file appear, whole. Raises PageNotWritten."""
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_text(text)
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise PageNotWritten(path, error.strerror or str(error)) from None

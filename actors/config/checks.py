@@ -1,0 +1,108 @@
+"""Everything that is checked before Ray starts: the file, the clusters, what would be copied. Changes nothing."""
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from actors.config.config_ref import is_shipped
+from engine.base.errors import BrokerUnreachable, ConfigError, ConnectionLost, KafkaRefusal, MirrorError, NotReady
+from engine.checks.mm2_preflight import Mm2Runs, OtherConnector, refuse_running_mm2
+from engine.checks.partial_check import check_partly
+from engine.checks.preflight import FlowPreview, preview
+from engine.config.config import load_config, load_partly
+from engine.config.config_errors import parts
+from engine.config.secrets import literal_secrets
+from engine.config.settings import ConfigWarning, MirrorConfig
+
+
+def prepare(path: Path, bear: Callable[[str], None] | None = None) -> tuple[MirrorConfig, tuple[FlowPreview, ...]]:
+    """Read a configuration and ask its clusters; see `engine.checks.preflight.preview`, which says what it raises.
+
+    `bear` is given a sentence about each cluster that is away, which is no error then.
+    Raises ConfigError, NotReady with all that is wrong, Mm2Runs where MM2 still copies a flow, OtherConnector where its
+    positions lie elsewhere.
+    """
+    return ask_clusters(load_config(path), bear)
+
+
+def with_clusters(path: Path, wrong: ConfigError) -> tuple[MirrorError, tuple[ConfigWarning, ...]]:
+    """Add what the clusters say to what is wrong with a file, as far as its mistakes let them be asked; and doubts."""
+    config, mistakes = load_partly(path), parts(wrong)
+    if config is None:
+        return wrong, ()
+    found = asyncio.run(check_partly(config, mistakes))
+    return (NotReady(*map(str, mistakes), *found.problems) if found.problems else wrong), found.doubts
+
+
+def ask_clusters(
+    config: MirrorConfig, bear: Callable[[str], None] | None = None
+) -> tuple[MirrorConfig, tuple[FlowPreview, ...]]:
+    """Ask the clusters of a configuration. Raises what `prepare` does, but for ConfigError."""
+    return asyncio.run(_prepare(config, bear))
+
+
+def unchecked_flows(config: MirrorConfig, checked: Sequence[FlowPreview]) -> tuple[str, ...]:
+    """Name the flows that could not be checked, because a cluster of theirs is away."""
+    known = {one.flow for one in checked}
+    return tuple(str(flow.name) for flow in config.flows if flow.name not in known)
+
+
+def awaited(config: MirrorConfig, alias: str, absent: BrokerUnreachable) -> str:
+    """Say that a cluster is away, where its addresses are set, and what waits for it."""
+    flows = [str(flow.name) for flow in config.flows if alias in flow.name]
+    wait, ask, begin = ("wait", "ask", "begin") if len(flows) > 1 else ("waits", "asks", "begins")
+    return f"{absent}; {' and '.join(flows)} {wait} for it, {ask} again every few seconds, and {begin} when it is there"
+
+
+async def _prepare(
+    config: MirrorConfig, bear: Callable[[str], None] | None
+) -> tuple[MirrorConfig, tuple[FlowPreview, ...]]:
+    try:
+        flows, more = await _ask(config, bear)
+    except (BrokerUnreachable, ConnectionLost) as lost:  # a cluster went away under the questions
+        if bear is None or (isinstance(lost, BrokerUnreachable) and not lost.may_pass):
+            raise
+        bear(f"{lost}; the mirror starts, and asks again before a flow begins")
+        return config, ()
+    idle = [warning for flow in flows for warning in flow.idle]
+    denied = [ConfigWarning(0, str(flow.flow), text) for flow in flows for text in flow.texts]
+    return msgspec.structs.replace(config, warnings=(*config.warnings, *more, *idle, *denied)), flows
+
+
+async def _ask(
+    config: MirrorConfig, bear: Callable[[str], None] | None
+) -> tuple[tuple[FlowPreview, ...], tuple[ConfigWarning, ...]]:
+    away = None if bear is None else lambda alias, absent: bear(awaited(config, alias, absent))
+    try:
+        flows = await preview(config, away)
+    except NotReady as refused:
+        raise NotReady(*refused.problems, *await _mm2_too(config)) from None
+    return flows, await refuse_running_mm2(config, [flow.flow for flow in flows])
+
+
+async def _mm2_too(config: MirrorConfig) -> tuple[str, ...]:
+    """Say also what MM2 is in the way of, where something else keeps the mirror from running already."""
+    found: list[str] = []
+    for flow in config.flows:
+        try:
+            await refuse_running_mm2(config, [flow.name])
+        except (Mm2Runs, OtherConnector) as refused:
+            found.append(str(refused))
+        except (BrokerUnreachable, ConnectionLost, KafkaRefusal):
+            continue  # of a cluster that is away the problems tell, and what one refuses to show comes when it is ready
+    return tuple(found)
+
+
+def shipped_secrets(path: Path, config: MirrorConfig) -> tuple[str, ...]:
+    """Warn of passwords in a file that a Ray job has put into Ray's store with its working directory."""
+    if not is_shipped(path, os.environ):
+        return ()
+    found = sorted({place for cluster in config.clusters.values() for place in literal_secrets(cluster)})
+    return tuple(
+        f"{path}, line {line}: {key} holds a password in clear, and this file was submitted with the working directory:"
+        " whoever reaches Ray can read it; write ${file:PATH:KEY} or ${env:NAME} instead"
+        for key, line in found
+    )

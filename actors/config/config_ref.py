@@ -1,0 +1,106 @@
+"""The configuration by reference: a path and a digest, read again by each actor.
+
+A file that is edited while the mirror runs changes nothing until `raymirror run` is given it: whoever is started anew,
+also by Ray, works with the settings of the start. Only passwords are read from the file as it is.
+"""
+
+import hashlib
+import os
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+
+from actors.model.messages import ConfigRef
+from engine.base.errors import ConfigError, MirrorError
+from engine.config.config import plain_settings, read_kept, reread_config
+from engine.config.file.config_file import parse_file
+from engine.config.file.properties import Properties
+from engine.config.settings import MirrorConfig
+
+IN_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"
+"""Ray sets it in the entrypoint of a submitted job."""
+
+
+class ConfigChanged(MirrorError):
+    """The file is not the one the mirror was started with, and what stood in that one was not kept."""
+
+    def __init__(self, path: str, expected: str, found: str) -> None:
+        super().__init__(path, expected, found)
+        self.path, self.expected, self.found = path, expected, found
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path}: changed since the mirror was started"
+            f" (sha256 {self.expected[:12]} then, {self.found[:12]} now);"
+            " restart the mirror to use the new one: raymirror stop, raymirror run"
+        )
+
+
+class ConfigMissing(MirrorError):
+    """An actor's node does not have the configuration file."""
+
+    def __init__(self, path: str, node: str) -> None:
+        super().__init__(path, node)
+        self.path, self.node = path, node
+
+    def __str__(self) -> str:
+        return (
+            f"{self.path} is not on node {self.node}: mount the file there under the same path,"
+            " or submit it with a job: ray job submit --working-dir"
+        )
+
+
+def refer(path: Path) -> ConfigRef:
+    """Make a reference to a configuration file. Raises OSError, ConfigError.
+
+    In a Ray job, a file below the working directory is named from there: every node has a copy of that directory, and
+    each may have it elsewhere.
+    """
+    absolute = path.resolve()
+    data = absolute.read_bytes()
+    shipped = is_shipped(path, os.environ)
+    return ConfigRef(
+        path=str(absolute.relative_to(Path.cwd()) if shipped else absolute),
+        digest=digest_of(data),
+        kept=plain_settings(parse_file(data, str(absolute))),
+    )
+
+
+def digest_of(data: bytes) -> str:
+    """Say by what a mirror knows the file that it was started with."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def is_shipped(path: Path, env: Mapping[str, str]) -> bool:
+    """Whether a file came to this Ray job with its working directory."""
+    return IN_JOB in env and path.resolve().is_relative_to(Path.cwd())
+
+
+def load(ref: ConfigRef) -> MirrorConfig:
+    """Read the configuration a reference names. Raises ConfigMissing, ConfigChanged, ConfigError."""
+    data = _read(ref)
+    digest = digest_of(data)
+    if digest == ref.digest:
+        return reread_config(parse_file(data, ref.path))
+    if not ref.kept:
+        raise ConfigChanged(ref.path, ref.digest, digest)
+    try:
+        present = parse_file(data, ref.path)
+    except ConfigError:
+        present = Properties(ref.path, {}, ())  # half written, say: a password that is missing is missed below
+    return read_kept(ref.kept, present)
+
+
+def is_edited(ref: ConfigRef) -> bool:
+    """Whether the file is another one now than the one the mirror was started with."""
+    try:
+        return digest_of(_read(ref)) != ref.digest
+    except (OSError, ConfigMissing):
+        return True
+
+
+def _read(ref: ConfigRef) -> bytes:
+    try:
+        return Path(ref.path).read_bytes()
+    except FileNotFoundError:
+        raise ConfigMissing(ref.path, socket.gethostname()) from None

@@ -1,0 +1,136 @@
+"""One copier, seen from the supervisor: how far it is, what it was told, what it has reported."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from actors.control.ports import CopierPort
+from actors.model.messages import Orders, Report
+from actors.model.states import CopierState, Sign, copier_after
+from engine.core.reports.progress import FlowProgress
+from policies.model import PartitionSet
+
+
+class CopierHandle:
+    """One copier of one flow. Seconds are the supervisor's clock."""
+
+    def __init__(self, port: CopierPort, at_s: float, *, adopted: bool = False) -> None:
+        self.port = port
+        self.state = CopierState.STARTING
+        self.started_at_s = at_s
+        self.answered_at_s: float | None = None
+        """When it was first seen to have started; its first report comes a moment later."""
+        self.drain_asked_at_s: float | None = None
+        self.reported_at_s = at_s
+        self.beat_at_s = at_s
+        self.orders: Orders | None = None
+        self.report: Report | None = None
+        self.is_adopted = adopted
+        self.introduced = not adopted
+        """Whether we know what it holds: at once for one we started."""
+        self.silent_because = ""
+        """Why it may be lost; empty while it reports."""
+        self.held_since: dict[str, tuple[int, float]] = {}
+        """Set -> the epoch it holds it at, and since when."""
+        self.is_outdated = False
+        """Whether another is to take its place."""
+        self.empties = False
+        """Whether its sets are to move to others."""
+
+    @property
+    def copier_id(self) -> str:
+        """Its name."""
+        return self.port.copier_id
+
+    @property
+    def progress(self) -> FlowProgress | None:
+        """What it reported last."""
+        return self.report.progress if self.report is not None else None
+
+    @property
+    def trouble(self) -> str:
+        """Why it does not answer, or does not copy; empty when all is well."""
+        waits_for = self.progress.waits_for if self.progress is not None else ""
+        return self.port.trouble or self.silent_because or waits_for
+
+    @property
+    def has_spoken(self) -> bool:
+        """Whether it may have a lease: it has reported, to this supervisor or, for all we know, to an earlier one."""
+        return self.report is not None or self.is_adopted
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it reports and may be given sets."""
+        is_heard = self.report is not None and self.introduced
+        return self.state is CopierState.READY and is_heard and not self.empties
+
+    @property
+    def reaches_clusters(self) -> bool:
+        """Whether it has connected to both clusters; a set that moved to it before would stand still meanwhile."""
+        return self.progress is not None and self.progress.is_open
+
+    @property
+    def follows(self) -> bool:
+        """Whether it does what it was told last."""
+        return (
+            self.orders is not None
+            and self.report is not None
+            and (self.report.term, self.report.version) == (self.orders.term, self.orders.version)
+        )
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it was started by us and has not answered yet."""
+        return self.state is CopierState.STARTING and not self.is_adopted
+
+    def heeds(self, paused: bool, paused_topics: frozenset[str], wake: int) -> bool:
+        """Whether it was told this, and does it."""
+        told = self.orders
+        if told is None or not self.follows:
+            return False
+        return (told.paused, told.paused_topics, told.wake) == (paused, paused_topics, wake)
+
+    def answer(self, at_s: float) -> None:
+        """Note that its process answers."""
+        if self.answered_at_s is None:
+            self.answered_at_s = at_s
+        self.sign(Sign.ANSWERED)
+
+    def sign(self, sign: Sign) -> None:
+        """Move along the table."""
+        self.state = copier_after(self.state, sign)
+
+    def ask_drain(self, at_s: float) -> None:
+        """Have it finish what is in flight and end; its next orders say so."""
+        self.drain_asked_at_s = at_s
+        self.sign(Sign.DRAIN_ASKED)
+
+    def take(self, report: Report, at_s: float) -> None:
+        """Take what it reports."""
+        if self.report is None or self.report.beat != report.beat:
+            self.beat_at_s = at_s
+        before, self.report, self.reported_at_s = self.report, report, at_s
+        if before is None or before.held != report.held:
+            self._note_held(report.held, at_s)
+
+    def _note_held(self, held: Mapping[str, int], at_s: float) -> None:
+        """Note since when it has what: what it was ordered to take counts, since it may end of it before it reports."""
+        ordered = {group.set_id: group.epoch for group in self.orders.sets or ()} if self.orders is not None else {}
+        known = self.held_since
+        self.held_since = {
+            set_id: known[set_id] if known.get(set_id, (0, 0.0))[0] == epoch else (epoch, at_s)
+            for set_id, epoch in {**held, **ordered}.items()
+        }
+
+    def direct(self, wanted: Orders, sets: tuple[PartitionSet, ...], at_s: float) -> None:
+        """Tell it what is wanted: a new version where something changed. `wanted` has all but sets and version."""
+        known = self.orders
+        if known is not None and known.sets is sets:
+            same = msgspec.structs.replace(wanted, sets=sets, version=known.version)
+            if same == known:
+                self.port.tell(known)
+                return
+        version = known.version + 1 if known is not None and known.term == wanted.term else 1
+        self.orders = msgspec.structs.replace(wanted, sets=sets, version=version)
+        self._note_held(self.report.held if self.report is not None else {}, at_s)
+        self.port.tell(self.orders)

@@ -1,0 +1,155 @@
+"""The sets of one flow: which there are, who owns each, which are on their way to another owner. No await.
+
+    free --give--> owned --move--> leaving --let_go--> owned by another, at a higher epoch
+      ^              |               |
+      +---- vacate --+---------------+
+
+A set has one owner at most, and a new one only when the former has let it go or can do nothing more. An epoch is used
+once: the highest one found on the target or with a copier, and counting on.
+"""
+
+from collections.abc import Collection, Container, Iterable, Mapping
+
+import msgspec
+
+from policies.model import LaneName, PartitionSet, TopicPartition
+
+
+class OwnershipTable:
+    """Sets and their owners."""
+
+    def __init__(self) -> None:
+        self.sets: dict[str, PartitionSet] = {}
+        self.owner: dict[str, str] = {}
+        self.leaving: dict[str, str] = {}
+        """Set -> the copier that gets it next."""
+        self._next_epoch = 1
+        self._orders: dict[str, tuple[PartitionSet, ...]] = {}
+        self._held: dict[str, list[str]] | None = None
+        """Copier -> its sets in order, until an owner changes."""
+
+    def see_epoch(self, epoch: int) -> None:
+        """Take note of an epoch that was used: none up to it will be used again."""
+        self._next_epoch = max(self._next_epoch, epoch + 1)
+
+    def reshape(self, plan: Mapping[str, tuple[LaneName, ...]], make: PartitionSet) -> None:
+        """Give the sets the lanes of a plan; owners and epochs stay. `make` is a pattern for new sets.
+
+        A new set with lanes of an owned one begins with that owner: a copier may divide what it holds, and only then
+        can a part of it move. Its epoch is a new one, so that its lanes are its own in whatever order the copier hears
+        of both sets.
+        """
+        homes: dict[LaneName, str] = {}
+        if not plan.keys() <= self.sets.keys():
+            homes = {
+                lane: set_id for set_id, group in self.sets.items() if set_id in self.owner for lane in group.lanes
+            }
+        for set_id, lanes in plan.items():
+            known = self.sets.get(set_id, make)
+            if known.set_id == set_id and known.lanes == lanes:
+                continue
+            home = homes.get(lanes[0]) if known.set_id != set_id and lanes else None
+            self.sets[set_id] = msgspec.structs.replace(known, set_id=set_id, lanes=lanes)
+            if home is not None:
+                self.give(set_id, self.owner[home])
+            self._touch(self.owner.get(set_id))
+
+    def adopt(self, copier_id: str, held: Iterable[PartitionSet]) -> None:
+        """Believe a copier that it holds these sets, except those that another holds at a higher epoch."""
+        for group in held:
+            self.see_epoch(group.epoch)
+            owner, known = self.owner.get(group.set_id), self.sets.get(group.set_id)
+            if owner is not None and known is not None and known.epoch > group.epoch:
+                continue
+            self.sets[group.set_id] = group
+            self._own(group.set_id, copier_id)
+            self._touch(owner)
+        self._touch(copier_id)
+
+    def remember(self, group: PartitionSet) -> None:
+        """Know a set from before; whoever is adopted with it knows better."""
+        self.see_epoch(group.epoch)
+        self.sets.setdefault(group.set_id, group)
+
+    def part(self) -> None:
+        """Leave a lane that several adopted sets have (an owner was away while it got another set) to the newest."""
+        held = [lane for group in self.sets.values() for lane in group.lanes]
+        if len(set(held)) == len(held):
+            return
+        newest: dict[LaneName, PartitionSet] = {}
+        for group in sorted(self.sets.values(), key=lambda group: group.epoch):
+            newest.update(dict.fromkeys(group.lanes, group))
+        for set_id, group in self.sets.items():
+            kept = tuple(lane for lane in group.lanes if newest[lane] is group)
+            if len(kept) < len(group.lanes):
+                self.sets[set_id] = msgspec.structs.replace(group, lanes=kept)
+                self._touch(self.owner.get(set_id))
+
+    def free(self) -> list[str]:
+        """List the sets that nobody owns, in order."""
+        return sorted(self.sets.keys() - self.owner.keys())
+
+    def give(self, set_id: str, copier_id: str) -> None:
+        """Make a copier the owner of a free set, at an epoch never used before."""
+        self._own(set_id, copier_id)
+        self.sets[set_id] = msgspec.structs.replace(self.sets[set_id], epoch=self._next_epoch)
+        self._next_epoch += 1
+        self._touch(copier_id)
+
+    def move(self, set_id: str, to: str) -> None:
+        """Ask for a move: the present owner no longer finds the set in its orders."""
+        self.leaving[set_id] = to
+        self._touch(self.owner[set_id])
+
+    def let_go(self, copier_id: str, held: Collection[str], lanes: Container[TopicPartition] = ()) -> list[str]:
+        """A copier that follows its newest orders holds these sets, and has these lanes, of whatever set: those that
+        were leaving and are not among them have their new owner. Name them.
+        """
+        gone = [
+            set_id
+            for set_id in self.leaving
+            if self.owner[set_id] == copier_id
+            and set_id not in held
+            and not any(lane.source in lanes for lane in self.sets[set_id].lanes)
+        ]
+        for set_id in gone:
+            self.give(set_id, self.leaving.pop(set_id))
+        return gone
+
+    def vacate(self, copier_id: str) -> list[str]:
+        """A copier ended: its sets are free, what was to come to it stays where it is. Name the free ones."""
+        freed = self.owned(copier_id)
+        self._held = None
+        for set_id in freed:
+            del self.owner[set_id]
+            self.leaving.pop(set_id, None)
+        for set_id, to in list(self.leaving.items()):
+            if to == copier_id:
+                del self.leaving[set_id]
+                self._touch(self.owner[set_id])
+        self._orders.pop(copier_id, None)
+        return freed
+
+    def owned(self, copier_id: str) -> list[str]:
+        """List what a copier owns, also what is leaving it."""
+        if self._held is None:
+            self._held = {}
+            for set_id in sorted(self.owner):
+                self._held.setdefault(self.owner[set_id], []).append(set_id)
+        return list(self._held.get(copier_id, ()))
+
+    def orders_for(self, copier_id: str) -> tuple[PartitionSet, ...]:
+        """Give the sets that a copier is to hold; the same object until something changes."""
+        known = self._orders.get(copier_id)
+        if known is None:
+            known = tuple(self.sets[set_id] for set_id in self.owned(copier_id) if set_id not in self.leaving)
+            self._orders[copier_id] = known
+        return known
+
+    def _own(self, set_id: str, copier_id: str) -> None:
+        self.owner[set_id] = copier_id
+        self._held = None
+
+    def _touch(self, copier_id: str | None) -> None:
+        if copier_id is not None:
+            self._orders.pop(copier_id, None)

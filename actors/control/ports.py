@@ -1,0 +1,151 @@
+"""Ports of the supervisor: copiers that it starts and talks to, what Metadata discovers and stores, and Spark.
+
+No call waits: when it returns, the message is on its way. A later step picks up the answer.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, Protocol
+
+import msgspec
+
+from actors.model.messages import Orders, Report
+from actors.model.spark_status import SparkNews, SparkStatus
+from actors.model.states import Desired
+from engine.base.errors import MirrorError
+from engine.core.events.events import AnyEvent, Event
+from engine.core.reports.config_report import ConfigReport
+from engine.core.reports.group_report import GroupsReport
+from engine.core.reports.progress import FlowProgress, LaneProgress
+from engine.state.state import Quarantine, SetState
+from policies.model import FlowName, LaneName
+
+
+class CopierUnreachable(MirrorError):
+    """A call to an actor did not come back: it may or may not have been executed. Send it again later."""
+
+    exit_code = 1  # it ran, and did not end well: not bad input
+
+    def __init__(self, copier_id: str, call: str, cause: str) -> None:
+        super().__init__(copier_id, call, cause)
+        self.copier_id, self.call, self.cause = copier_id, call, cause
+
+    def __str__(self) -> str:
+        return f"{self.copier_id}: {self.call} did not come back ({self.cause})"
+
+
+class CopierVitals(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a copier lives. `closed`: it drained and returned. `dead`: its process has ended in any other way.
+    `lost`: its node is gone, and it is not known whether the process is. `cause` says how. `blameless`: the copier
+    itself gave the cause, and no partition set could have caused it.
+    """
+
+    state: Literal["starting", "ready", "closed", "dead", "lost"]
+    cause: str = ""
+    last: FlowProgress | None = None
+    blameless: bool = False
+
+
+class CopierPort(Protocol):
+    """One copier of one flow."""
+
+    copier_id: str
+    flow: FlowName
+
+    @property
+    def granted_until_s(self) -> float:
+        """The latest time (the supervisor's clock) when its lease can end, by all orders ever sent to it."""
+
+    @property
+    def trouble(self) -> str:
+        """Why the last call did not come back; empty when it did."""
+
+    def vital(self) -> CopierVitals:
+        """Return at once, from the last observation, whether the copier lives."""
+
+    def tell(self, orders: Orders) -> None:
+        """Send what it should do from now on, until other orders come: once a second, and the lease goes with it."""
+
+    def hush(self) -> None:
+        """Send nothing more, so that its lease runs out."""
+
+    def reports(self) -> Sequence[Report]:
+        """Take the reports that came since the last call."""
+
+
+class Fleet(Protocol):
+    """Starts copiers, finds those that run, ends them."""
+
+    def start_copier(self, flow: FlowName, fingerprint: str) -> CopierPort:
+        """Begin to start a copier, under a name that was never used before; it is `starting` until it answers."""
+
+    def find_copiers(self) -> Sequence[CopierPort]:
+        """Find the copiers that an earlier supervisor of this mirror left running."""
+
+    def retire(self, copier: CopierPort) -> None:
+        """End a copier's process for good, drained or not."""
+
+
+class RememberedFlow(msgspec.Struct, frozen=True, kw_only=True):
+    """The stored state of a flow, as in the state topic on its target. `at_ms`: when the state was requested, Unix
+    time. `sets`: by id, those that no plan would make again (of hot lanes, of suspects). `quarantine`: by set id too.
+    """
+
+    state: Desired = Desired.RUNNING
+    paused_topics: tuple[str, ...] = ()
+    at_ms: int = 0
+    sets: dict[str, SetState] = {}
+    quarantine: dict[str, Quarantine] = {}
+
+
+class DiscoveryAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """One answer of Metadata about one flow. `serial` grows with every discovery; it is 0 before the first.
+
+    `kept` is None until the state topic was read. `taken` says who else mirrors this flow, where somebody does.
+    `awaited`: what the flow waits for before this mirror has it, which is no failure.
+    `unrenewed_s`: for how many seconds it has not been known whether this mirror still has the flow.
+    `groups`: the last round of its consumer groups, None before the first. `configs`: that of its configs and ACLs.
+    """
+
+    serial: int
+    lanes: tuple[LaneName, ...] = ()
+    highest_epoch: int = 0
+    events: tuple[AnyEvent, ...] = ()
+    failure: str = ""
+    awaited: str = ""
+    kept: RememberedFlow | None = None
+    taken: str = ""
+    unrenewed_s: float = 0.0
+    groups: GroupsReport | None = None
+    configs: ConfigReport | None = None
+
+
+class SparkPort(Protocol):
+    """The mirror's Spark, as the supervisor uses it; no call waits."""
+
+    def status(self) -> SparkStatus:
+        """Return its status."""
+
+    def note_activity(self, flows: Iterable[tuple[FlowName, Iterable[LaneProgress]]]) -> None:
+        """Wake the lag history of the flows that copy or are behind."""
+
+    def take_news(self) -> tuple[SparkNews, ...]:
+        """Return what happened since the last call."""
+
+    def take_events(self) -> tuple[Event, ...]:
+        """Return the events of its jobs since the last call."""
+
+
+class MetadataPort(Protocol):
+    """Discovers what to copy, and stores what the next start must know."""
+
+    def found(self, flow: FlowName) -> DiscoveryAnswer:
+        """Return the latest discovery of a flow; each event is handed over once."""
+
+    def keep(self, flow: FlowName, kept: RememberedFlow) -> None:
+        """Store what is wanted of a flow."""
+
+    def tell(self, event: Event) -> None:
+        """Store an event."""
+
+    def give_back(self, flow: FlowName) -> None:
+        """Release a flow: write what is still unwritten for it, and let other mirrors have it."""

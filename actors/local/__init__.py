@@ -1,0 +1,1 @@
+"""Mirrors of this machine: state files, locks of living processes, notes of how one ended."""

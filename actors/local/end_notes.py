@@ -1,0 +1,84 @@
+"""Notes on this machine that a mirror of its own Ray ends, and how it ended: so that commands say it at once.
+
+Who asks a Ray that is being taken down waits for half a minute and learns nothing. `run` knows better: it notes that
+its mirror ends as soon as it sees that, and how it stood when it had ended. Of a Ray cluster that goes on nothing is
+noted before the mirror has stopped: until then others may follow it.
+"""
+
+import os
+from collections.abc import Callable
+
+from actors.local import session
+from actors.local.ended import EndedMirror
+from actors.model.states import Desired
+from actors.model.status import FlowStatus, MirrorStatus
+from actors.observability.view import flow_line
+from engine.base.clock import wall_ms
+
+
+class EndNotes:
+    """What `run` notes of its mirror's end; `local`: its Ray ends with this process.
+
+    The mirror ends as well where nothing can be noted: `warn` hears why.
+    """
+
+    def __init__(self, namespace: str, config_path: str, *, local: bool, warn: Callable[[str], None]) -> None:
+        self._namespace, self._config_path, self._local, self._warn = namespace, config_path, local, warn
+        self._said = ""
+        self._ending = self._stopped = False
+        self._digest = ""
+        self._failed_over: tuple[str, ...] = ()
+
+    def hear(self, status: MirrorStatus) -> None:
+        """Take a status; note the end once it has begun."""
+        self._said = "; ".join(flow_line(flow, status.at_ms) for flow in status.flows)
+        self._stopped = status.phase == "stopped"
+        self._hear_config(status.config_path, status.config_digest)
+        self._hear_failed_over(tuple(flow.flow for flow in status.flows if self._is_failed_over(flow)))
+        if status.phase in session.ENDING_PHASES:
+            self.ends()
+
+    def _hear_config(self, path: str, digest: str) -> None:
+        """Note that a reload has changed the configuration: commands look for the mirror of a file by it."""
+        known, self._digest = self._digest, digest
+        if known not in ("", digest):
+            self._config_path = path
+            if self._local:
+                self._note(lambda: session.note_config(self._namespace, os.getpid(), path, digest, os.environ))
+
+    def _is_failed_over(self, flow: FlowStatus) -> bool:
+        """Whether a failover stopped a flow; a supervisor that is new remembers only that it is stopped."""
+        return flow.failed_over or (flow.desired is Desired.STOPPED and flow.flow in self._failed_over)
+
+    def _hear_failed_over(self, flows: tuple[str, ...]) -> None:
+        """Note which flows are failed over: who asks after this process was killed must not be told to copy again."""
+        known, self._failed_over = self._failed_over, flows
+        if self._local and flows != known:
+            self._note(lambda: session.note_failed_over(self._namespace, os.getpid(), flows, os.environ))
+
+    def ends(self) -> None:
+        """The mirror ends: from now on it takes no commands."""
+        if self._local and not self._ending:
+            self._ending = True
+            self._note(lambda: session.note_ending(self._namespace, os.getpid(), wall_ms(), self._said, os.environ))
+
+    def ended(self, *, in_order: bool) -> None:
+        """This process follows the mirror no more: note how it ended, if it has, or ends with this process."""
+        if not (self._local or self._stopped):
+            return
+        ended = EndedMirror(
+            namespace=self._namespace,
+            config_path=self._config_path,
+            at_ms=wall_ms(),
+            in_order=in_order,
+            said=self._said,
+            failed_over=self._failed_over,
+            config_digest=self._digest,
+        )
+        self._note(lambda: session.note_ended(ended, os.environ))
+
+    def _note(self, write: Callable[[], None]) -> None:
+        try:
+            write()
+        except OSError as error:
+            self._warn(f"mirror {self._namespace}: its state cannot be noted in {session.folder(os.environ)}: {error}")

@@ -1,0 +1,181 @@
+"""Reserves the name of a mirror for the process that starts it, so that a second start is refused from the beginning.
+
+A state file (`session.py`) says that a mirror runs. It is written once the supervisor answers, which takes seconds, and
+on a busy machine half a minute. Until then `<namespace>.lock` beside it is locked (`flock`) by the process that starts.
+The kernel drops such a lock when its process ends, however it ends, so a file without a lock bars nobody. The lock is
+held until the state file is gone again.
+"""
+
+import errno
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from actors.local import session
+from engine.base.errors import MirrorError
+
+_NO_LOCKS: Final = (errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS)
+"""What a file system without locks says: a start goes on there without a reservation."""
+
+
+class LockHolder(msgspec.Struct, frozen=True, kw_only=True):
+    """The process that holds a lock, as it wrote it into the file."""
+
+    pid: int
+    pid_start: int
+    config_path: str
+
+
+class AlreadyStarting(MirrorError):
+    """Another process of this user starts a mirror of this name, or of this file, just now. A pid of 0: not known."""
+
+    def __init__(self, namespace: str, pid: int) -> None:
+        super().__init__(namespace, pid)
+        self.namespace, self.pid = namespace, pid
+
+    def __str__(self) -> str:
+        name = self.namespace.removeprefix(session.PREFIX)
+        process = f"process {self.pid}" if self.pid else "another process"
+        return (
+            f"mirror {name} is already being started by {process}; once it runs, see it with: raymirror status"
+            f" --mirror {name}; or give this one another --name"
+        )
+
+
+class MirrorStarts(session.NoMirror):
+    """A process of this user starts the mirror just now, and it takes no commands yet; `seconds`: since when."""
+
+    def __init__(self, namespace: str, pid: int, seconds: float) -> None:
+        super().__init__(namespace)
+        self.args = namespace, pid, seconds
+        self.namespace, self.pid, self.seconds = namespace, pid, seconds
+
+    def __str__(self) -> str:
+        name = self.namespace.removeprefix(session.PREFIX)
+        return (
+            f"process {self.pid} has been starting mirror {name} for {self.seconds:.0f} s, and it takes no commands"
+            " yet: ask again in a moment"
+        )
+
+
+class Reservation:
+    """A reserved name; `release` may be called again."""
+
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self._path, self._descriptor = path, descriptor
+
+    def release(self) -> None:
+        """Give the name back."""
+        if self._descriptor >= 0:
+            with suppress(OSError):  # a file without a lock bars nobody
+                self._path.unlink()  # before the lock goes: afterwards the file may be another's
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+@contextmanager
+def reserved(namespace: str, config: str, env: Mapping[str, str]) -> Iterator[Reservation]:
+    """Have the name of a mirror for this process alone until the reservation is released.
+
+    Raises AlreadyStarting, and AlreadyRunning where the other start has become a mirror meanwhile.
+    """
+    reservation = _reserve(namespace, config, env)
+    try:
+        # a mirror whose process has just written its state file, or whose file system knows no locks
+        session.refuse_second(namespace, env, config=config)
+        yield reservation
+    finally:
+        reservation.release()
+
+
+def refuse_starting(namespace: str, config: str, env: Mapping[str, str], *, unnamed: bool = False) -> None:
+    """Raise AlreadyStarting if a living process starts a mirror of this name, or else, where nobody names the mirror,
+    one of this very file. This takes no lock: a second look must not get into the way of a first start.
+    """
+    pattern = "*.lock" if unnamed else f"{namespace}.lock"
+    for path, holder in _held(pattern, env):
+        if path.stem == namespace or holder.config_path == config:
+            raise AlreadyStarting(path.stem, holder.pid)
+
+
+def mirror_starts(
+    name: str | None, now_ms: int, env: Mapping[str, str], *, config: str | None = None
+) -> MirrorStarts | None:
+    """Find a start of the mirror of a name (None: of any) that has begun, and of which no state file tells yet.
+
+    `config`: the path of the file that is meant, where no name is given; a start with another one is of another mirror.
+    A mirror that has just ended holds its lock for a moment longer: its note of how it ended is the newer one.
+    """
+    pattern = "*.lock" if name is None else f"{session.namespace_of(name)}.lock"
+    for path, holder in _held(pattern, env):
+        if name is None and config not in (None, holder.config_path):
+            continue
+        try:
+            since_ms = path.stat().st_mtime_ns // 1_000_000
+        except FileNotFoundError:
+            continue
+        if session.ended_ms(path.stem, env) < since_ms:
+            return MirrorStarts(path.stem, holder.pid, max(0, now_ms - since_ms) / 1000)
+    return None
+
+
+def _reserve(namespace: str, config: str, env: Mapping[str, str]) -> Reservation:
+    path = session.folder(env) / f"{namespace}.lock"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    while True:
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            _lock(path, descriptor)
+            if _is_still(path, descriptor):
+                _write(descriptor, config)
+                return Reservation(path, descriptor)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # its former owner removed the file between our open and our lock
+
+
+def _lock(path: Path, descriptor: int) -> None:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        holder = _holder(path)
+        raise AlreadyStarting(path.stem, holder.pid if holder is not None else 0) from None
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
+            raise
+
+
+def _is_still(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _write(descriptor: int, config: str) -> None:
+    pid = os.getpid()
+    holder = LockHolder(pid=pid, pid_start=session.process_start(pid) or 0, config_path=config)
+    with suppress(OSError):  # a full disk: the lock holds, only who has it is not told
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, msgspec.json.encode(holder), 0)
+
+
+def _held(pattern: str, env: Mapping[str, str]) -> Iterator[tuple[Path, LockHolder]]:
+    """Give the locks whose process lives, with that process."""
+    for path in sorted(session.folder(env).glob(pattern)):
+        holder = _holder(path)
+        if holder is not None and session.process_start(holder.pid) == holder.pid_start:
+            yield path, holder
+
+
+def _holder(path: Path) -> LockHolder | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=LockHolder)
+    except (OSError, msgspec.DecodeError):
+        return None

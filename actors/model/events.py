@@ -1,0 +1,296 @@
+"""Typed events of the supervisor about copiers, sets and flows, beside those of the engine."""
+
+import typing
+from functools import reduce
+from operator import or_
+from typing import Any, ClassVar
+
+import msgspec
+
+from actors.model.spark_status import SparkNews
+from engine.core.events.events import AnyEvent, Event
+from policies.model import FlowName
+from policies.words import counted
+
+
+class CopierEvent(Event, frozen=True, kw_only=True):
+    """An event of one copier."""
+
+    copier: str
+
+    @property
+    def about(self) -> str:
+        """Name the copier."""
+        return self.copier
+
+
+class CopierEnded(CopierEvent, frozen=True, kw_only=True, tag="copier_ended"):
+    """A copier ended without being asked to; `then`: what the supervisor does about it."""
+
+    severity: ClassVar[str] = "error"
+    cause: str
+    then: str
+
+    def text(self) -> str:
+        return f"{self.copier} ended: {self.cause}; {self.then}"
+
+
+class CopierDrainedBadly(CopierEvent, frozen=True, kw_only=True, tag="copier_drained_badly"):
+    """A copier ended while it drained, or took too long; the next owner resumes from the log."""
+
+    severity: ClassVar[str] = "warning"
+    what: str
+
+    def text(self) -> str:
+        return f"{self.copier} {self.what}"
+
+
+class CopierReplaced(CopierEvent, frozen=True, kw_only=True, tag="copier_replaced"):
+    """A copier hands its sets over to a new one."""
+
+    why: str
+
+    def text(self) -> str:
+        return f"{self.copier} hands its partitions over to a new one: {self.why}"
+
+
+class FlowGone(CopierEvent, frozen=True, kw_only=True, tag="flow_gone"):
+    """A copier was ended because the configuration does not have its flow any more."""
+
+    severity: ClassVar[str] = "warning"
+
+    def text(self) -> str:
+        return f"{self.copier} ended: the mirror has no such flow any more"
+
+
+class SetEvent(Event, frozen=True, kw_only=True):
+    """An event of one partition set."""
+
+    set_id: str
+
+    @property
+    def about(self) -> str:
+        """Name the set."""
+        return self.set_id
+
+
+class SetMoved(SetEvent, frozen=True, kw_only=True, tag="set_moved"):
+    """A set has left one copier for another."""
+
+    giver: str
+    taker: str
+
+    def text(self) -> str:
+        return f"{self.set_id} moved from {self.giver} to {self.taker}"
+
+
+class SetQuarantined(SetEvent, frozen=True, kw_only=True, tag="set_quarantined"):
+    """A set whose copiers ended again and again is put in quarantine; the other sets of its flow are still copied."""
+
+    severity: ClassVar[str] = "error"
+    why: str
+    partitions: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        what = f"{', '.join(self.partitions)} ({self.set_id})" if self.partitions else self.set_id
+        return f"{what} is in quarantine: {self.why}; try it now with: raymirror restart {self.flow}"
+
+
+class TopicGone(Event, frozen=True, kw_only=True, tag="topic_gone"):
+    """A topic that was copied is not on the source any more, or not in the flow's patterns."""
+
+    severity: ClassVar[str] = "error"
+    topic: str
+    partitions: int
+
+    @property
+    def about(self) -> str:
+        """Name the topic."""
+        return self.topic
+
+    def text(self) -> str:
+        return (
+            f"{self.topic}: gone from the source, or from the flow's patterns: {counted(self.partitions, 'partition')}"
+            " not copied any more; what was copied stays on the target"
+        )
+
+
+class Scaled(Event, frozen=True, kw_only=True, tag="scaled"):
+    """The wanted number of copiers has changed, or cannot be reached."""
+
+    copiers: int
+    reason: str
+
+    def text(self) -> str:
+        return f"copiers: {self.copiers} ({self.reason})"
+
+
+class FailoverOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What a failover left. `records`: source offsets not copied, -1: unknown. `groups`: all, `unequal`: those that are
+    not equal. `partitions`: all, `undrained`: those that are not drained. `heartbeats`: partitions of heartbeats that
+    are not drained; no other number counts them.
+    """
+
+    records: int
+    groups: int
+    unequal: int
+    partitions: int = 0
+    undrained: int = 0
+    heartbeats: int = 0
+
+
+class PausedOrResumed(Event, frozen=True, kw_only=True, tag="paused_or_resumed"):
+    """An operator paused or resumed a flow, or some of its topics."""
+
+    command: str
+    topics: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        done = "paused" if self.command == "pause" else "resumed"
+        return f"an operator {done} {', '.join(self.topics) if self.topics else 'the flow'}"
+
+
+class FailedOver(Event, frozen=True, kw_only=True, tag="failed_over"):
+    """A flow was stopped by a failover."""
+
+    severity: ClassVar[str] = "warning"
+    outcome: FailoverOutcome
+    mirror_goes_on: bool | None = None
+    """Whether its mirror continues with other flows; None: that was not recorded."""
+
+    def text(self) -> str:
+        records, groups, unequal = self.outcome.records, self.outcome.groups, self.outcome.unequal
+        left = "an unknown number of records" if records < 0 else counted(records, "record")
+        if self.outcome.undrained:
+            left += f" in {self.outcome.undrained} of {counted(self.outcome.partitions, 'partition')}"
+        beats = ", heartbeats not counted" if self.outcome.heartbeats else ""
+        return (
+            f"failed over: the flow is stopped with {left} not copied{beats}; consumer groups not exactly as on"
+            f" the source: {unequal:,} of {groups:,}; to copy again: {self._advice()}"
+        )
+
+    def _advice(self) -> str:
+        run, resume = "raymirror run CONFIG", f"raymirror resume '{self.flow}'"
+        if self.mirror_goes_on is None:
+            return f"{resume} where the mirror still runs, else {run}"
+        return f"{resume}, or {run} once the mirror has ended" if self.mirror_goes_on else run
+
+
+class ConfigEdited(Event, frozen=True, kw_only=True, tag="config_edited"):
+    """The configuration file has changed since the mirror was started."""
+
+    severity: ClassVar[str] = "warning"
+    path: str
+
+    def text(self) -> str:
+        return (
+            f"{self.path} was edited: the mirror goes on with the settings that it was started with (only passwords are"
+            f" read from the file as it is); to apply the new ones: raymirror reload {self.path}"
+        )
+
+
+class Reloaded(Event, frozen=True, kw_only=True, tag="reloaded"):
+    """A reload applied a changed configuration; `change`: what it did to this flow."""
+
+    path: str
+    change: str
+    keys: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        what = f" ({', '.join(self.keys)})" if self.keys else ""
+        return f"{self.path} was taken over by a reload: the flow is {self.change}{what}"
+
+
+class SparkStarted(Event, frozen=True, kw_only=True, tag="spark_started"):
+    """Spark is ready for the first time."""
+
+    def text(self) -> str:
+        return "Spark is ready"
+
+
+class SparkFailed(Event, frozen=True, kw_only=True, tag="spark_failed"):
+    """Spark has ended, or cannot be started; copying continues without it."""
+
+    severity: ClassVar[str] = "warning"
+    reason: str
+
+    def text(self) -> str:
+        return f"Spark is away: {self.reason}; copying goes on without it"
+
+
+class SparkRecovered(Event, frozen=True, kw_only=True, tag="spark_recovered"):
+    """Spark is ready again."""
+
+    def text(self) -> str:
+        return "Spark is ready again"
+
+
+class FlowTroubled(Event, frozen=True, kw_only=True, tag="flow_troubled"):
+    """Discovery or the stored state of a flow fails, or another mirror has the flow."""
+
+    severity: ClassVar[str] = "error"
+    what: str
+
+    def text(self) -> str:
+        return self.what
+
+
+class FlowWaits(Event, frozen=True, kw_only=True, tag="flow_waits"):
+    """A flow must wait before it begins: its last owner did not end in order and may still give a sign of life."""
+
+    what: str
+
+    def text(self) -> str:
+        return f"waiting for {self.what}"
+
+
+class FlowRecovered(Event, frozen=True, kw_only=True, tag="flow_recovered"):
+    """What `FlowTroubled` reported is over, after so many seconds."""
+
+    what: str
+    seconds: float
+
+    def text(self) -> str:
+        return f"topics can be discovered again, after {self.seconds:.0f} s; the last failure was: {self.what}"
+
+
+def spark_event(flow: FlowName, news: SparkNews) -> Event:
+    """Make the event of a flow from news of Spark."""
+    if news.kind == "failed":
+        return SparkFailed(flow=flow, reason=news.reason)
+    return SparkStarted(flow=flow) if news.kind == "started" else SparkRecovered(flow=flow)
+
+
+KINDS: tuple[type[Event], ...] = (
+    CopierEnded,
+    CopierDrainedBadly,
+    CopierReplaced,
+    FlowGone,
+    SetMoved,
+    SetQuarantined,
+    TopicGone,
+    Scaled,
+    FlowTroubled,
+    FlowWaits,
+    FlowRecovered,
+    PausedOrResumed,
+    FailedOver,
+    ConfigEdited,
+    Reloaded,
+    SparkStarted,
+    SparkFailed,
+    SparkRecovered,
+)
+
+_known: list[Any] = [*typing.get_args(AnyEvent), *KINDS]
+_decoder = msgspec.msgpack.Decoder(tuple[reduce(or_, _known), ...])  # type: ignore[misc] # a union made of the tables
+
+
+def pack(events: tuple[Event, ...]) -> bytes:
+    """Pack events, to send them between processes."""
+    return msgspec.msgpack.encode(events)
+
+
+def unpack(data: bytes) -> tuple[Event, ...]:
+    """Unpack what `pack` packed. Raises msgspec.ValidationError."""
+    return typing.cast("tuple[Event, ...]", _decoder.decode(data))

@@ -1,0 +1,46 @@
+"""The fingerprint of a copier: a digest of its code and settings. A change replaces running copiers, set by set.
+
+The settings that select topics are not part of it: Metadata reads them, and a copier receives its lanes in its orders.
+"""
+
+import hashlib
+
+import msgspec
+
+from engine.config.settings import FlowConfig, MirrorConfig
+
+NOT_OURS = (
+    "naming",
+    "selection",
+    "topics",
+    "topics_exclude",
+    "refresh_topics_s",
+    "refresh_topics",
+    "copiers",
+    "most_copiers",
+    "target_drain_s",
+    "shrink_after_s",
+    "configs_exclude",
+    "config_sync",
+    "groups",
+    "mm2_group",
+    "rpo_s",
+    "same_cluster",
+    "heartbeats",
+    "places",
+)
+"""Fields of a flow that its copiers do not read."""
+
+
+def fingerprint_of(version: str, config: MirrorConfig, flow: FlowConfig) -> str:
+    """Return the digest of everything a copier of a flow is made of: the code's version, its settings, both clusters'.
+
+    Placeholders of secrets go in as they stand in the file, so a changed password behind one changes nothing.
+    """
+    settings = {name: getattr(flow, name) for name in flow.__struct_fields__ if name not in NOT_OURS}
+    clusters = [config.clusters[alias] for alias in flow.name]
+    digest = hashlib.sha256(version.encode())
+    digest.update(msgspec.json.encode(settings, order="deterministic"))
+    for cluster in clusters:
+        digest.update(msgspec.json.encode([cluster.bootstrap, cluster.security], order="deterministic"))
+    return digest.hexdigest()[:16]

@@ -1,0 +1,95 @@
+"""Messages between actors: references and names to start with, orders and reports while they run.
+
+Never a secret: what a new actor receives stays readable in Ray's control store. So it receives only the part of the
+configuration that anyone may read. Each actor reads passwords from the file.
+"""
+
+import msgspec
+
+from engine.core.reports.progress import FlowProgress
+from policies.model import FlowName, PartitionSet
+
+
+class ConfigRef(msgspec.Struct, frozen=True, kw_only=True):
+    """The path of the configuration and the sha256 of its bytes; actors read the file themselves.
+
+    `kept`: its settings as they stood in the file when the mirror was started, without those that may hold a password.
+    The mirror continues with them when the file is edited.
+    """
+
+    path: str
+    digest: str
+    kept: dict[str, str] = {}
+
+
+class CopierSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What one copier needs to start. `fingerprint` is a digest of the code and settings it is made of."""
+
+    config: ConfigRef
+    flow: FlowName
+    copier_id: str
+    deployment_id: str
+    namespace: str
+    fingerprint: str = msgspec.field(name="recipe")  # as releases before say it
+
+
+class MirrorSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What the supervisor needs to start. `instance_id` is made when a mirror begins, and stays while it is changed.
+    `dead_instance`: the instance before it, where its process is known to have died. `started_ms`: the Unix time of the
+    command that wants it to run. A `detached` mirror continues when no process follows it. `unchecked`: flows that had
+    a cluster that did not answer when the mirror started.
+    """
+
+    config: ConfigRef
+    namespace: str
+    version: str
+    deployment_id: str
+    drain_s: float
+    instance_id: str = ""
+    dead_instance: str = ""
+    started_ms: int = 0
+    detached: bool = False
+    unchecked: tuple[str, ...] = ()
+    added_ms: dict[str, int] = {}
+    """Flows that a reload added, and when (Unix ms): a stop of such a flow counts only if it came after that."""
+
+
+class Orders(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a copier should do, sent again and again until a report says that the copier follows it.
+
+    `term` grows with every supervisor; a copier follows the highest. `version` grows with every change of the orders.
+    `sets` is None where the message carries only the lease (version 0: "report who you are"). `stamp` is the copier's
+    own clock from the last report that the supervisor has seen. The lease counts from there, so no delay on the way can
+    make it longer than the supervisor believes. With `unsure` the lease is not extended at all, because the flow may
+    belong to another mirror by now. `wake` grows with every resume, so that a resume of a running flow also counts.
+    """
+
+    term: int
+    version: int
+    sets: tuple[PartitionSet, ...] | None
+    lease_s: float
+    stamp: float = 0.0
+    paused: bool = False
+    paused_topics: frozenset[str] = frozenset()
+    wake: int = 0
+    drain: bool = False
+    unsure: bool = False
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of a copier. `version`: that of the orders it follows in this `term` (0: none yet). `held`: epochs of
+    the sets that it has not let go; `sets` has them in full where the orders had none.
+
+    `beat` counts rounds of its data loop: it stands still when that loop is stuck. `stamp` is its clock, in seconds.
+    """
+
+    copier_id: str
+    fingerprint: str = msgspec.field(name="recipe")  # a supervisor hears copiers of the release before, too
+    node: str
+    term: int
+    version: int
+    stamp: float
+    beat: int
+    held: dict[str, int]
+    progress: FlowProgress
+    sets: tuple[PartitionSet, ...] = ()

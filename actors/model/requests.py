@@ -1,0 +1,95 @@
+"""Requests of commands to a mirror's supervisor: one table for both ways, Ray and the socket of its machine.
+
+The tag of a request is the method of `actors.ray.supervisor_actor.SupervisorActor` that answers it. Its fields are that
+method's arguments, in order. Importing this module imports no Ray.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any, Final
+
+import msgspec
+
+from actors.model.states import Command
+from actors.model.status import MirrorStatus, decode_status
+from engine.base.errors import MirrorError
+
+CALL_TIMEOUT_S: Final = 15.0
+
+
+class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="method"):
+    """A request to a supervisor."""
+
+    @property
+    def method(self) -> str:
+        """The supervisor's method that answers it."""
+        return str(self.__struct_config__.tag)
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """The arguments of that method."""
+        return msgspec.structs.astuple(self)
+
+
+class AskStatus(Request, frozen=True, tag="status"):
+    """Asks for the status; a process that gives its name (`follower`) counts as following the mirror."""
+
+    lanes: bool = False
+    follower: str = ""
+
+
+class GiveCommand(Request, frozen=True, tag="command"):
+    """Says what is wanted of the mirror, of a flow, or of some topics."""
+
+    command: Command
+    flow: str | None = None
+    topics: tuple[str, ...] = ()
+
+
+class RestartFlow(Request, frozen=True, tag="restart"):
+    """Replaces the copiers of a flow, one by one."""
+
+    flow: str
+
+
+AnyRequest = AskStatus | GiveCommand | RestartFlow
+
+
+ENDED: Final = "it has ended"
+
+
+class MirrorLost(MirrorError):
+    """The supervisor does not answer."""
+
+    exit_code = 1  # it ran, and did not end well: not bad input
+
+    def __init__(self, namespace: str, cause: str) -> None:
+        super().__init__(namespace, cause)
+        self.namespace, self.cause = namespace, cause
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the mirror is known to have ended; else its supervisor may only be slow, and its copiers continue."""
+        return self.cause == ENDED
+
+    def __str__(self) -> str:
+        return f"mirror {self.namespace}: the supervisor does not answer ({self.cause})"
+
+
+class AnsweringMirror(ABC):
+    """A mirror whose supervisor answers requests; a subclass decides how they are sent."""
+
+    @abstractmethod
+    def send(self, request: AnyRequest, timeout_s: float = CALL_TIMEOUT_S) -> bytes | None:
+        """Send a request and return the answer. Raises MirrorLost, and the error of a refused request."""
+
+    def status(self, *, lanes: bool = False, timeout_s: float = CALL_TIMEOUT_S) -> MirrorStatus:
+        """Ask for the status. Raises MirrorLost, and what the supervisor raised where its run has failed."""
+        return decode_status(self.send(AskStatus(lanes), timeout_s) or b"")
+
+    def command(self, command: Command, flow: str | None = None, topics: tuple[str, ...] = ()) -> MirrorStatus:
+        """Say what is wanted. Raises UnknownFlow, UnknownTopic, TopicsNotKnownYet, IllegalCommand, MirrorLost."""
+        return decode_status(self.send(GiveCommand(command, flow, topics)) or b"")
+
+    def restart(self, flow: str) -> None:
+        """Have the copiers of a flow replaced one by one. Raises UnknownFlow, MirrorLost."""
+        self.send(RestartFlow(flow))

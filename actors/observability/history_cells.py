@@ -1,0 +1,22 @@
+"""Formats a breach and a stall cell by cell, for tables and the report page."""
+
+from typing import TYPE_CHECKING
+
+from actors.observability.instants import clock_text
+from actors.observability.lagging import seconds_text
+
+if TYPE_CHECKING:
+    from engine.jobs.lag.rpo_spans import Breach
+    from engine.jobs.lag.summary import Stall
+
+
+def breach_cells(one: "Breach") -> tuple[str, ...]:
+    """Return topic, from, until, worst, objective."""
+    until = "still" if one.until_ms is None else clock_text(one.until_ms)
+    return one.topic, clock_text(one.since_ms), until, seconds_text(one.worst_s), seconds_text(one.objective_s)
+
+
+def stall_cells(one: "Stall") -> tuple[str, ...]:
+    """Return topic, why, from, until, partitions, and the seconds all together."""
+    times = clock_text(one.first_ms), clock_text(one.last_ms)
+    return one.topic, one.reason, *times, f"{one.partitions:,}", seconds_text(one.seconds)

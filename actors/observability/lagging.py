@@ -1,0 +1,136 @@
+"""Builds rows from a status: how far behind each partition is, which copier has it, and why it does not move."""
+
+from collections.abc import Collection
+
+import msgspec
+
+from actors.model.status import MirrorStatus
+from engine.core.reports.progress import LaneProgress
+
+UNKNOWN = "unknown"
+"""The word for a lag that nobody knows."""
+SILENT = "silent"
+"""State of a partition that would be copied if a broker of its source answered for it."""
+NO_ANSWER = "no broker of the source answers for it"
+"""Why a partition is silent."""
+NO_DISCOVERY = "a discovery of topics"
+"""What a flow without known partitions waits for, where it does not say more itself."""
+
+
+class LagRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One partition. None where a value is not known; bytes are an estimate, as on the wire; times are Unix ms.
+
+    The lag is unknown where no copier has the partition, and where the source has not reported its end for a while.
+    Then `heard_lag_records` and `heard_lag_seconds` are the lag when the end was last reported, `heard_seconds_ago`.
+    """
+
+    flow: str
+    topic: str
+    partition: int
+    target_topic: str
+    lag_records: int | None
+    lag_bytes: int | None
+    lag_seconds: float | None
+    state: str
+    why: str
+    owner: str
+    set_id: str
+    epoch: int
+    source_next: int
+    source_end: int
+    target_next: int
+    newest_ms: int
+    appended_at_ms: int
+    heard_lag_records: int | None = None
+    heard_lag_seconds: float | None = None
+    heard_seconds_ago: float | None = None
+    proven_to: int | None = None
+    """Source offset up to which the copy is proven, where proof is continuous."""
+
+
+def lag_rows(status: MirrorStatus, flow: str | None = None, topics: Collection[str] = ()) -> list[LagRow]:
+    """Return the partitions of all flows or of one, of all topics or of some, in order."""
+    owners = {set_id: copier.copier_id for copier in status.copiers for set_id in copier.set_ids}
+    rows = [_row(lane, status.at_ms, owners.get(lane.set_id, "")) for lane in status.lanes]
+    proven = {
+        (flow_name, one.topic, one.partition): one.proven_to
+        for flow_name, proof in status.proofs.items()
+        for one in proof.lanes
+        if one.proven_to >= 0
+    }
+    rows = [msgspec.structs.replace(row, proven_to=proven.get((row.flow, row.topic, row.partition))) for row in rows]
+    wanted = [row for row in rows if flow in (None, row.flow) and (not topics or row.topic in topics)]
+    return sorted(wanted, key=lambda row: (row.flow, row.topic, row.partition))
+
+
+def flows_unknown(status: MirrorStatus, flow: str | None = None) -> dict[str, str]:
+    """Return the flows, all or one, whose partitions are not known yet, with what each waits for.
+
+    They have no rows, and a list without rows must not read as "nothing is behind".
+    """
+    flows = (one for one in status.flows if one.is_undiscovered and flow in (None, one.flow))
+    return {one.flow: one.waiting_for or NO_DISCOVERY for one in flows}
+
+
+def _row(lane: LaneProgress, at_ms: int, owner: str) -> LagRow:
+    heard = lane.lag_heard
+    silent = lane.state in ("copying", "watching") and heard and not lane.lag_known
+    return LagRow(
+        flow=lane.set_id.rpartition("/")[0],
+        topic=lane.lane.topic,
+        partition=lane.lane.partition,
+        target_topic=lane.target.topic,
+        lag_records=lane.lag_records if lane.lag_known else None,
+        lag_bytes=lane.lag_bytes if lane.lag_known and lane.lag_bytes >= 0 else None,
+        lag_seconds=lane.lag_ms(at_ms) / 1000 if lane.lag_known else None,
+        state=SILENT if silent else lane.state,
+        why=lane.reason or (NO_ANSWER if silent else ""),
+        owner=owner,
+        set_id=lane.set_id,
+        epoch=lane.epoch,
+        source_next=lane.source_next,
+        source_end=lane.source_end,
+        target_next=lane.target_next,
+        newest_ms=lane.newest_ms,
+        appended_at_ms=lane.appended_at_ms,
+        heard_lag_records=lane.least_lag_records if heard else None,
+        heard_lag_seconds=lane.heard_lag_ms(at_ms) / 1000 if heard else None,
+        heard_seconds_ago=lane.source_end_age_ms / 1000 if heard else None,
+    )
+
+
+def records_text(row: LagRow) -> str:
+    """Say the lag of a partition in records; where it is unknown, what it was and when."""
+    if row.lag_records is not None:
+        return f"{row.lag_records:,}"
+    if row.heard_lag_records is None:
+        return UNKNOWN
+    return f"{UNKNOWN} (was {row.heard_lag_records:,} {seconds_text(row.heard_seconds_ago)} ago)"
+
+
+def bytes_text(size: int | None) -> str:
+    """Say a size to three digits or so, `-` where it is not known."""
+    if size is None:
+        return "-"
+    value = float(size)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if value < 1024:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1024
+    return f"{value:.1f} TiB"
+
+
+def seconds_text(seconds: float | None) -> str:
+    """Say a duration in its two largest units, `-` where it is not known."""
+    if seconds is None:
+        return "-"
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    minutes, rest = divmod(round(seconds), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours} h {minutes} min"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h"

@@ -1,0 +1,242 @@
+"""The copier actor: a thin shell around `engine.services.runner.Copier`.
+
+Two event loops in one process: the data loop runs the engine; the `control` loop hears orders and gives reports while
+the data loop is busy. Of the engine the control loop touches one number, the instant at which the lease ends; orders
+go over by `call_soon_threadsafe`, snapshots come back as frozen structs, events through a deque whose ends are atomic.
+
+A task error in an actor is silent unless somebody looks, so the supervisor keeps one call to `wait_closed` parked: it
+returns after a drain, raises what the engine raised, and fails with ActorDiedError when the process dies.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+import msgspec
+import ray
+
+from actors.logging.logs import log_progress_events, setup_logging
+from actors.model.messages import CopierSpec, Orders, Report
+from engine.base.clock import now_s
+from engine.base.collecting import spare_what_lasts
+from engine.base.errors import MirrorError
+from engine.base.tasks import join
+from engine.core.events.events import AnyEvent
+from engine.core.reports.progress import FlowProgress
+from policies.model import PartitionSet
+
+SAMPLE_S, CALM_SAMPLE_S = 0.5, 1.0
+"""Between two snapshots while records come, and while none do."""
+PATIENCE_S = 0.9
+"""How long a copier without news thinks about its answer: one call a second, and news at once."""
+ABANDONED_S = 300.0
+"""A copier that heard nothing for so long ends: its positions are durable, and nobody looks after it."""
+EVENTS_KEPT = 1000  # of one copier, not fetched yet; the supervisor fetches every second
+
+
+class Abandoned(MirrorError):
+    """No supervisor has spoken to this copier for a long time."""
+
+    def __init__(self, copier_id: str, silent_s: float) -> None:
+        super().__init__(copier_id, silent_s)
+        self.copier_id, self.silent_s = copier_id, silent_s
+
+    def __str__(self) -> str:
+        return f"{self.copier_id}: no supervisor has spoken for {self.silent_s:.0f} s; it ended itself"
+
+
+class Engine(Protocol):
+    """What the shell needs of `engine.services.runner.Copier`."""
+
+    lease_until_s: float
+
+    async def run(self) -> None: ...
+    def assign(self, partition_set: PartitionSet) -> None: ...
+    async def release(self, set_id: str) -> None: ...
+    def pause(self, topics: frozenset[str] | None) -> None: ...
+    def resume(self, topics: frozenset[str] | None) -> None: ...
+    def progress(self) -> FlowProgress: ...
+    async def drain(self) -> None: ...
+
+
+def make_engine(spec: CopierSpec) -> Engine:
+    """Read the configuration in the copier's own process and build the engine of one flow."""
+    from actors.config import config_ref
+    from engine.services.runner import Copier
+
+    config = config_ref.load(spec.config)
+    flow = next(flow for flow in config.flows if flow.name == spec.flow)
+    engine = Copier(config, flow, copier_id=spec.copier_id, deployment_id=spec.deployment_id)
+    spare_what_lasts()
+    return engine
+
+
+class CopierActor:
+    """One copier process of one flow."""
+
+    def __init__(self, spec: bytes, make: Callable[[CopierSpec], Engine] = make_engine) -> None:
+        self._spec = msgspec.msgpack.decode(spec, type=CopierSpec)
+        self._logs = setup_logging(self._spec.namespace, self._spec.copier_id, flow=str(self._spec.flow))
+        self._engine = make(self._spec)
+        self._engine.lease_until_s = 0.0  # until a supervisor grants one, nothing is copied
+        self._node: str = ray.get_runtime_context().get_node_id() if ray.is_initialized() else ""
+        self._loop = asyncio.get_running_loop()
+        self._group: asyncio.TaskGroup | None = None
+        self._events: deque[AnyEvent] = deque(maxlen=EVENTS_KEPT)
+        self._latest = self._engine.progress()
+        self._heard = Orders(term=0, version=0, sets=None, lease_s=0.0)
+        self._heard_at_s = now_s()
+        self._followed = self._heard
+        self._held: dict[str, PartitionSet] = {}
+        self._news = 0
+        self._told = 0
+        self._answer_now = asyncio.Event()  # belongs to the control loop from its first wait on
+        self._control: asyncio.AbstractEventLoop | None = None
+        self._drain_asked = asyncio.Event()
+        self._task = self._loop.create_task(self._run())
+
+    # --- the data loop ---------------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            helpers = [group.create_task(self._sample()), group.create_task(self._drain_when_asked())]
+            try:
+                await self._engine.run()
+            finally:
+                for helper in helpers:
+                    helper.cancel()
+        self._take_sample()
+        self._tell_news()
+        self._logs.close()
+
+    async def _sample(self) -> None:
+        while True:
+            records = self._latest.records
+            self._take_sample()
+            if (silent_s := now_s() - self._heard_at_s) > ABANDONED_S:
+                raise Abandoned(self._spec.copier_id, silent_s)
+            await asyncio.sleep(SAMPLE_S if self._latest.records != records else CALM_SAMPLE_S)
+
+    def _take_sample(self) -> None:
+        snapshot = self._engine.progress()
+        log_progress_events(snapshot)
+        self._events.extend(snapshot.events)
+        self._latest = msgspec.structs.replace(snapshot, events=())
+
+    async def _drain_when_asked(self) -> None:
+        await self._drain_asked.wait()
+        await self._engine.drain()
+
+    def _follow(self, orders: Orders) -> None:
+        """Do what the orders say; what is being let go is news when it is done."""
+        if (orders.term, orders.version) <= (self._followed.term, self._followed.version) or self._task.done():
+            return
+        before = self._followed
+        wanted = {group.set_id: group for group in orders.sets or ()}
+        for set_id in self._held.keys() - wanted.keys():
+            self._spawn_release(set_id, self._held[set_id])
+        self._follow_pause(before, orders)  # first, so that a paused topic's new lane does not fetch
+        # the newest first: a lane that goes over to one is not let go by the set that it was in
+        for set_id, group in sorted(wanted.items(), key=lambda item: -item[1].epoch):
+            if self._held.get(set_id) != group:
+                self._held = {**self._held, set_id: group}  # swapped, because the control loop reads it
+                self._engine.assign(group)
+        if orders.drain:
+            self._drain_asked.set()
+        self._take_sample()
+        self._followed = orders  # last, because a report that says so, made by the control loop, tells what came of it
+        self._tell_news()
+
+    def _spawn_release(self, set_id: str, leaving: PartitionSet) -> None:
+        if self._group is not None:
+            self._group.create_task(self._release(set_id, leaving))
+
+    async def _release(self, set_id: str, leaving: PartitionSet) -> None:
+        if self._held.get(set_id) is not leaving:
+            return  # an earlier release has ended, or the set was given back, before this one began
+        await self._engine.release(set_id)
+        if self._held.get(set_id) is leaving:  # else it was given back meanwhile
+            self._held = {kept: group for kept, group in self._held.items() if kept != set_id}
+        self._take_sample()
+        self._tell_news()
+
+    def _follow_pause(self, before: Orders, orders: Orders) -> None:
+        if orders.paused:
+            self._engine.pause(None)
+        elif before.paused or (orders.wake != before.wake and not orders.paused_topics):
+            self._engine.resume(None)
+        if freed := before.paused_topics - orders.paused_topics:
+            self._engine.resume(freed)
+        if orders.paused_topics:
+            self._engine.pause(orders.paused_topics)
+
+    def _tell_news(self) -> None:
+        self._news += 1
+        if self._control is not None:
+            self._control.call_soon_threadsafe(self._answer_now.set)
+
+    # --- calls to the data loop ------------------------------------------------------------------------------
+
+    async def hello(self) -> None:
+        """Answer, once the engine is built."""
+
+    async def wait_closed(self) -> bytes:
+        """Wait for the end; give the last progress, or raise what the engine raised."""
+        await join(self._task)
+        return msgspec.msgpack.encode(self._progress())
+
+    # --- calls to the control loop ---------------------------------------------------------------------------
+
+    @ray.method(concurrency_group="control")
+    async def attend(self, orders: bytes) -> bytes:
+        """Hear orders, give a Report: at once when there is news, else a little later."""
+        heard = msgspec.msgpack.decode(orders, type=Orders)
+        if heard.term >= self._heard.term:
+            self._hear(heard)
+        self._answer_now.set()  # whoever waits for an earlier answer has been overtaken
+        if self._told == self._news:
+            await self._wait_for_news()
+        self._told = self._news
+        return msgspec.msgpack.encode(self._report(introduce=heard.version == 0))
+
+    def _hear(self, orders: Orders) -> None:
+        self._control = asyncio.get_running_loop()
+        if orders.stamp and not orders.unsure:
+            self._engine.lease_until_s = max(self._engine.lease_until_s, orders.stamp + orders.lease_s)
+        self._heard_at_s = now_s()
+        if orders.version and (orders.term, orders.version) > (self._heard.term, self._heard.version):
+            self._loop.call_soon_threadsafe(self._follow, orders)
+        self._heard = orders
+
+    async def _wait_for_news(self) -> None:
+        self._answer_now = asyncio.Event()
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                await self._answer_now.wait()
+        except TimeoutError:
+            return
+
+    def _report(self, *, introduce: bool) -> Report:
+        followed = self._followed  # first, as it is written last
+        held, progress = self._held, self._progress()
+        return Report(
+            copier_id=self._spec.copier_id,
+            fingerprint=self._spec.fingerprint,
+            node=self._node,
+            term=self._heard.term,
+            version=followed.version if followed.term == self._heard.term else 0,
+            stamp=now_s(),
+            beat=progress.beat,
+            held={set_id: group.epoch for set_id, group in held.items()},
+            progress=progress,
+            sets=tuple(held.values()) if introduce else (),
+        )
+
+    def _progress(self) -> FlowProgress:
+        latest = self._latest
+        events = []
+        while self._events:
+            events.append(self._events.popleft())
+        return msgspec.structs.replace(latest, events=tuple(events))

@@ -1,0 +1,181 @@
+"""Keeps the durable state of one flow: opens its state topic, holds the flow, reads once, writes what is wanted.
+
+    opening --held--> open --lease lost--> taken
+       |  ^             |
+       |  +--trouble----+
+       +--held by another--> taken          refused --> nothing is stored, and that is reported
+
+The supervisor must act on `taken`: another mirror has the flow, or a later version has written what this one cannot
+read, and this one must end. A refusal (no right to create or write the topic) is tolerated: copying does not need the
+topic. It is tried again, since nobody else sees that the flow is copied until the topic says so.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from typing import Protocol
+
+from actors.control.ports import RememberedFlow
+from actors.model.states import Desired
+from engine.base.clock import now_s, wall_ms
+from engine.base.errors import FlowHeld, KafkaRefusal, MirrorError, NewerFormat, StateTaken, StateUnreadable
+from engine.core.events.events import Event
+from engine.state.state import DESIRED, DesiredState, Key, Quarantine, SetState, Value, quarantine_key, set_key
+
+RETRY_S = 2.0
+REFUSED_S = 60.0
+"""Seconds between two tries where the topic is refused: somebody may grant the right."""
+CLOSE_S = 3.0
+
+
+class StateServiceLike(Protocol):
+    """The methods of `engine.services.state_service.StateService` that are used."""
+
+    awaited: str
+    trouble: str
+
+    @property
+    def unrenewed_s(self) -> float: ...
+    async def open(self) -> None: ...
+    def load(self) -> Mapping[Key, Value]: ...
+    async def put(self, entries: Mapping[Key, Value | None]) -> None: ...
+    async def run(self) -> None: ...
+    async def close(self, *, release: bool = True, within_s: float = 5.0) -> None: ...
+
+
+class EventServiceLike(Protocol):
+    """The methods of `engine.services.event_service.EventService` that are used."""
+
+    def append(self, events: Iterable[Event]) -> None: ...
+    async def run(self) -> None: ...
+    async def flush(self) -> None: ...
+
+
+class DurableFlowState:
+    """The durable state of one flow."""
+
+    def __init__(self, make: Callable[[], StateServiceLike]) -> None:
+        self._make = make
+        self._service: StateServiceLike | None = None
+        self._open: StateServiceLike | None = None
+        self._refused_ms = 0
+        """Since when the state topic is refused (Unix ms); 0: it is not."""
+        self._trouble = ""
+        self._sure_at_s = now_s()
+        self.kept: RememberedFlow | None = None
+        """The wanted state, as far as it is known: None before the topic was read."""
+        self.taken = ""
+        """Who else has the flow, or why this mirror must end; empty otherwise."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether this mirror has the flow, as far as that can be known: the topic is open, or it is refused."""
+        return (self._open is not None or bool(self._refused_ms)) and not self.taken
+
+    @property
+    def unrenewed_s(self) -> float:
+        """For how many seconds it has not been known whether this mirror has the flow; 0 where the topic is refused."""
+        if self._refused_ms:
+            return 0.0
+        return now_s() - self._sure_at_s if self._open is None else self._open.unrenewed_s
+
+    @property
+    def awaited(self) -> str:
+        """What the flow waits for before this mirror has it; empty where it waits for nothing."""
+        return self._service.awaited if self._service is not None else ""
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing can be stored now; empty when all is well."""
+        return self._trouble or (self._service.trouble if self._service is not None else "")
+
+    async def run(self) -> None:
+        """Take the flow and hold it, until cancelled; returns when another mirror has it."""
+        while not self.taken:
+            service = self._service = self._make()
+            try:
+                await self._hold(service)
+            except (FlowHeld, StateTaken, NewerFormat, StateUnreadable) as taken:
+                self.taken = str(taken)
+            except KafkaRefusal as refusal:
+                self._refused_ms, self.kept = self._refused_ms or wall_ms(), self.kept or RememberedFlow()
+                self._trouble = f"what is wanted is not remembered: {refusal}"
+                await asyncio.sleep(REFUSED_S)
+            except (MirrorError, OSError, TimeoutError) as trouble:
+                self._trouble = str(trouble)
+                await asyncio.sleep(RETRY_S)
+            finally:
+                if self._open is not None:
+                    self._sure_at_s = now_s() - self._open.unrenewed_s
+                self._open = self._service = None
+                await service.close(release=False)
+
+    async def _hold(self, service: StateServiceLike) -> None:
+        await service.open()
+        self._trouble = ""
+        if self.kept is None:
+            self.kept = _kept(service.load())
+        elif self._refused_ms:
+            self.taken = _stopped_since(service.load(), self._refused_ms)
+            if self.taken:
+                return
+            await service.put(_changes(service.load(), self.kept))
+        self._refused_ms = 0
+        self._open = service
+        await service.run()
+
+    async def keep(self, kept: RememberedFlow) -> None:
+        """Store what is wanted; returns when it is durable, or cannot be. Raises MirrorError."""
+        self.kept = kept
+        if self._open is not None:
+            await self._open.put(_changes(self._open.load(), kept))
+        elif not self._refused_ms and not self.taken:
+            raise NotOpen(self._trouble or "the state topic is being opened")
+
+    async def close(self) -> None:
+        """Release the flow."""
+        if self._open is not None:
+            await self._open.close(release=True, within_s=CLOSE_S)
+
+
+class NotOpen(MirrorError):
+    """What is wanted cannot be written yet."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"not written yet: {self.why}"
+
+
+def _stopped_since(entries: Mapping[Key, Value], since_ms: int) -> str:
+    """Say who has stopped the flow since an instant (Unix ms), by the entries of the topic; empty where nobody has."""
+    wanted = entries.get(DESIRED)
+    if not isinstance(wanted, DesiredState) or wanted.state != Desired.STOPPED.value or wanted.at_ms <= since_ms:
+        return ""
+    return f"the flow was stopped by {wanted.who or 'another mirror'} while this one could not see it"
+
+
+def _kept(entries: Mapping[Key, Value]) -> RememberedFlow:
+    wanted = entries.get(DESIRED)
+    said = wanted if isinstance(wanted, DesiredState) else DesiredState(state=Desired.RUNNING.value)
+    return RememberedFlow(
+        state=Desired(said.state),
+        paused_topics=said.paused_topics,
+        at_ms=said.at_ms,
+        sets={key.subject: value for key, value in entries.items() if isinstance(value, SetState)},
+        quarantine={key.subject: value for key, value in entries.items() if isinstance(value, Quarantine)},
+    )
+
+
+def _changes(stored: Mapping[Key, Value], kept: RememberedFlow) -> dict[Key, Value | None]:
+    """Return what to write and what to remove (None), so that the topic has what is kept."""
+    wanted: dict[Key, Value | None] = {
+        DESIRED: DesiredState(state=kept.state.value, paused_topics=kept.paused_topics, at_ms=kept.at_ms)
+    }
+    wanted |= {set_key(set_id): value for set_id, value in kept.sets.items()}
+    wanted |= {quarantine_key(set_id): value for set_id, value in kept.quarantine.items()}
+    gone = {
+        key: None for key, value in stored.items() if isinstance(value, SetState | Quarantine) and key not in wanted
+    }
+    return {key: value for key, value in wanted.items() if stored.get(key) != value} | gone

@@ -1,0 +1,111 @@
+"""The fleet on Ray: starts copiers and the supervisor, finds and ends copiers.
+
+Every actor is detached and named, in the mirror's namespace. A copier has max_restarts=0: Ray needs 1.5 s to restart
+one, while a parked call tells its death in 20 ms, and a copier that comes back must come back under a new epoch.
+"""
+
+import asyncio
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+import ray
+
+from actors.calls import actor_class, find_actor, names_in
+from actors.control.ports import CopierPort
+from actors.model.messages import CopierSpec, MirrorSpec
+from actors.ray.copier_actor import CopierActor
+from actors.ray.ray_copier import RayCopier
+from engine.base.clock import now_s
+from policies.model import FlowName
+
+SUPERVISOR = "supervisor"
+COPIER = "copier"
+HEAD = {"node:__internal_head__": 0.001}
+
+
+def start_supervisor(shell: type, spec: MirrorSpec) -> Any:
+    """Start, or get, the one supervisor of a namespace; the head node runs it."""
+    remote = actor_class(shell)
+    return remote.options(
+        name=SUPERVISOR,
+        namespace=spec.namespace,
+        lifetime="detached",
+        get_if_exists=True,
+        num_cpus=0,
+        resources=HEAD,
+        max_restarts=-1,
+        max_task_retries=0,
+    ).remote(msgspec.msgpack.encode(spec))
+
+
+class RayFleet:
+    """The copiers of one mirror. Runs inside the supervisor actor, on its loop.
+
+    `changed` is set when a copier has answered for the first time, has news or has ended: then a step is due at once.
+    `memory`: bytes that a copier of a flow asks for; 0: none.
+    """
+
+    def __init__(
+        self, spec: MirrorSpec, memory: Mapping[FlowName, int], group: asyncio.TaskGroup, changed: asyncio.Event
+    ) -> None:
+        self._spec, self._memory = spec, memory
+        self._group, self._changed = group, changed
+        self._watched: list[RayCopier] = []
+
+    def reload(self, spec: MirrorSpec, memory: Mapping[FlowName, int]) -> None:
+        """Start copiers by another configuration from now on; those that run go on."""
+        self._spec, self._memory = spec, {**self._memory, **memory}
+
+    def find_copiers(self) -> Sequence[CopierPort]:
+        """Find the copiers that an earlier supervisor left."""
+        found = []
+        for name in names_in(self._spec.namespace):
+            kind, _, rest = name.partition("/")
+            if kind == COPIER:
+                handle = find_actor(name, self._spec.namespace)
+                source, target, _ = rest.split("/")
+                if handle is not None:
+                    found.append(self._watch(handle, FlowName(source, target), name))
+        return found
+
+    def start_copier(self, flow: FlowName, fingerprint: str) -> CopierPort:
+        """Begin starting a copier actor on one CPU, with the memory that it asks for."""
+        copier_id = f"{COPIER}/{flow.source}/{flow.target}/{uuid.uuid4().hex[:8]}"
+        spec = CopierSpec(
+            config=self._spec.config,
+            flow=flow,
+            copier_id=copier_id,
+            deployment_id=self._spec.deployment_id,
+            namespace=self._spec.namespace,
+            fingerprint=fingerprint,
+        )
+        remote = actor_class(CopierActor, concurrency_groups={"control": 8})
+        handle = remote.options(
+            name=copier_id,
+            namespace=self._spec.namespace,
+            lifetime="detached",
+            num_cpus=1,
+            memory=self._memory[flow] or None,
+            max_restarts=0,
+            max_task_retries=0,
+        ).remote(msgspec.msgpack.encode(spec))
+        return self._watch(handle, flow, copier_id)
+
+    def _watch(self, handle: Any, flow: FlowName, copier_id: str) -> RayCopier:
+        copier = RayCopier(handle, flow, copier_id, self._group, self._changed, now_s)
+        self._watched.append(copier)
+        return copier
+
+    def retire(self, copier: CopierPort) -> None:
+        """Kill the actor; killing a dead one is harmless."""
+        if isinstance(copier, RayCopier):
+            copier.end()
+            self._watched.remove(copier)
+            ray.kill(copier.handle)
+
+    def leave(self) -> None:
+        """Watch nobody any more; who lives goes on."""
+        for copier in self._watched:
+            copier.end()

@@ -1,0 +1,126 @@
+"""Following a mirror from the main thread until it has ended or a signal asks for its end."""
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from queue import Empty, SimpleQueue
+from types import FrameType
+
+from actors.local.ending import drop_lost_output, is_ignored
+from actors.model.status import MirrorStatus
+from actors.observability.view import View
+from actors.ray.mirror import Mirror, MirrorLost
+from engine.base.errors import MirrorError
+
+SHOW_S = 1.0
+DRAIN_MARGIN_S = 10.0  # beyond the copiers' own drain bound
+LOST_S = 60.0
+"""How long a supervisor may be silent: Ray restarts one in a second, a new configuration brings a new one, and while
+Ray's head is away the copiers go on."""
+
+
+class EndRequest:
+    """Whether somebody has asked for the end.
+
+    A signal's handler says so, between any two steps of the thread that waits here. An Event takes a lock for that,
+    which the very thread may hold that was interrupted; a SimpleQueue may be put to from within its own `get`.
+    """
+
+    def __init__(self) -> None:
+        self._said: SimpleQueue[None] = SimpleQueue()
+        self._is_set = False
+
+    def set(self) -> None:
+        """Ask, from a signal's handler too."""
+        self._said.put(None)
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until it is asked for, for so long at most; say whether it is."""
+        if not self._is_set:
+            try:
+                self._said.get(timeout=timeout_s)
+            except Empty:
+                return False
+            self._is_set = True
+        return True
+
+
+@contextmanager
+def stop_signals() -> Iterator[EndRequest]:
+    """Turn SIGTERM, Ctrl-C and SIGHUP (the terminal was closed) into a flag. After `ray.init`, which takes SIGTERM for
+    itself; main thread only.
+
+    A second signal while the first is being obeyed changes nothing: the drain is bounded.
+    """
+    asked = EndRequest()
+
+    def ask(_number: int, _frame: FrameType | None) -> None:
+        drop_lost_output()
+        asked.set()
+
+    numbers = [signal.SIGTERM, signal.SIGINT]
+    if not is_ignored(signal.SIGHUP):
+        numbers.append(signal.SIGHUP)
+    before = {number: signal.signal(number, ask) for number in numbers}
+    try:
+        yield asked
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def follow(
+    mirror: Mirror,
+    view: View,
+    asked: EndRequest,
+    until: Callable[[MirrorStatus], bool] | None = None,
+    hear: Callable[[MirrorStatus], None] = lambda _: None,
+) -> MirrorStatus | None:
+    """Show the mirror once a second until it has stopped, a signal came or `until` is content; give the last status.
+
+    `hear` is given every status.
+
+    Raises MirrorLost, or what ends one supervisor after the other, when none has answered for a minute.
+    """
+    status, heard_at_s = None, time.monotonic()
+    while True:
+        try:
+            status = mirror.follow()
+            heard_at_s = time.monotonic()
+        except MirrorError as lost:
+            _bear(mirror, lost, view, time.monotonic() - heard_at_s)
+        else:
+            hear(status)
+            view.show(status)
+            if status.phase == "stopped" or (until is not None and until(status)):
+                return status
+        if asked.wait(SHOW_S):
+            return status
+
+
+def _bear(mirror: Mirror, lost: MirrorError, view: View, silent_s: float) -> None:
+    if silent_s > LOST_S:
+        raise lost
+    view.say(f"{lost}; the copiers go on; asked again for {LOST_S:.0f} s")
+    try:
+        mirror.find_again()
+    except MirrorLost:
+        return  # Ray has not started it again yet
+
+
+def leave(mirror: Mirror, drain_s: float, view: View) -> bool:
+    """Follow no more; end the mirror in order if nobody else follows it. False when that took too long.
+
+    Raises MirrorLost.
+    """
+    if mirror.leave():
+        return _wait(mirror, drain_s, view)
+    view.say(f"mirror {mirror.namespace} goes on: it is detached, or others follow it")
+    return True
+
+
+def _wait(mirror: Mirror, drain_s: float, view: View) -> bool:
+    stopped = mirror.wait_stopped(drain_s + DRAIN_MARGIN_S)
+    view.show(mirror.status())
+    return stopped

@@ -1,0 +1,292 @@
+"""The metadata actor: finds what is to be copied, remembers what is wanted, writes down what happened.
+
+A thin shell around the engine's keepers, six per flow. It holds nothing itself, so it may be replaced; the flow stays
+ours meanwhile, because the state topic knows this mirror by its instance id.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections import deque
+from collections.abc import Callable
+
+import msgspec
+
+from actors.config.effective import BESIDE, HEARTBEATS, only
+from actors.control.ports import DiscoveryAnswer, RememberedFlow
+from actors.logging.logs import setup_logging
+from actors.model.events import unpack
+from actors.model.messages import MirrorSpec
+from actors.model.states import Desired
+from actors.ray.durable_flow_state import CLOSE_S, DurableFlowState
+from actors.ray.watch import LoopServiceLike, RunsUntilCancelled, Watch, make_watches
+from engine.base.errors import ClusterAway, MirrorError, NotReady, SameCluster
+from engine.base.tasks import join
+from engine.core.events.events import AnyEvent, CopyDeleted, TopicCreated
+from engine.core.reports.config_report import ConfigReport
+from engine.core.reports.group_report import GroupsReport
+from engine.flow.config_sync.audit import AuditFailed, discovered, new_run
+from policies.model import FlowName
+
+EVENTS_KEPT = 1000
+RETRY_S = (0.2, 0.5, 1.0, 2.0)  # after rounds that failed; a broker's restart takes a few seconds
+NOT_READY_S = 15.0  # after checks that found what keeps a flow from beginning
+SOON_S = 1.0  # between two rounds while topics are being made, or there is nothing to copy
+_log = logging.getLogger("raymirror")
+TOLD_AFTER = 3  # failed rounds in a row: a topic that was just created has no leader for a moment
+
+
+class FlowLoops:
+    """The rounds of one flow, and what they found."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self.memory = DurableFlowState(watch.state)
+        self._found = DiscoveryAnswer(serial=0)
+        self._failures = 0
+        self._anew = asyncio.Event()
+        self._reached = asyncio.Event()
+        """Whether the flow may be kept in step: both clusters were reached, and what a start checks was checked."""
+        if not watch.late:
+            self._reached.set()
+        self._events: deque[AnyEvent] = deque(maxlen=EVENTS_KEPT)
+        self._services = [service for service in (watch.groups, watch.configs) if service is not None]
+        self._group: asyncio.TaskGroup | None = None
+        self._beating: asyncio.Task[None] | None = None
+        self.made = 0
+        """Which reload made it; 0: it is there since the actor began."""
+        watch.service.may_delete = self._may_write
+        for service in self._services:
+            service.may_write = self._may_write
+
+    def _may_write(self) -> bool:
+        """Whether anything may be kept in step: the flow is ours, and nothing remembered says that it stopped."""
+        kept = self.memory.kept
+        return self.memory.holds and (kept is None or kept.state is not Desired.STOPPED)
+
+    async def run(self) -> None:
+        """Look, for as long as the actor lives. Raises only on a bug."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._look())
+            group.create_task(self.memory.run())
+            group.create_task(self._watch.events.run())
+            if self._watch.audit is not None:
+                group.create_task(self._watch.audit.run())
+            self._group = group
+            self._begin_beats()
+            for service in self._services:
+                group.create_task(self._keep_in_step(service))
+
+    def _begin_beats(self) -> None:
+        if self._group is not None and self._watch.beats is not None:
+            self._beating = self._group.create_task(self._beat(self._watch.beats(self._events.append)))
+
+    async def _beat(self, beats: RunsUntilCancelled) -> None:
+        await self._reached.wait()
+        await beats.run()
+
+    def takes(self, watch: Watch) -> bool:
+        """Go on with other settings of the same flow, where that needs no keeper but that of heartbeats to be made
+        again; say whether it does.
+        """
+        mine, other = self._watch.settings, watch.settings
+        if only(mine, without=(HEARTBEATS, BESIDE)) != only(other, without=(HEARTBEATS, BESIDE)):
+            return False
+        if mine != other:
+            self._watch = msgspec.structs.replace(self._watch, beats=watch.beats, settings=other)
+            if self._beating is not None:
+                self._beating.cancel()
+            self._begin_beats()
+        return True
+
+    async def _keep_in_step(self, service: LoopServiceLike[GroupsReport] | LoopServiceLike[ConfigReport]) -> None:
+        try:
+            await self._reached.wait()
+            await service.run()
+        finally:
+            await service.close()
+
+    async def _look(self) -> None:
+        while True:
+            try:
+                await self._watch.service.open()
+                self._reached.set()
+                await self._rounds()
+            except (MirrorError, OSError, TimeoutError) as failure:
+                self._failures += 1
+                if isinstance(failure, SameCluster):  # every record that is copied now is one more to copy
+                    serial = self._found.serial + bool(self._found.lanes)
+                    self._found = msgspec.structs.replace(self._found, serial=serial, lanes=(), failure=str(failure))
+                elif self._failures >= TOLD_AFTER or isinstance(failure, ClusterAway | NotReady):
+                    self._found = msgspec.structs.replace(self._found, failure=str(failure))
+                await asyncio.sleep(_pause_s(failure, self._failures))
+            finally:
+                await self._watch.service.close()
+
+    def look_anew(self) -> None:
+        """Tell nothing of what is known before it was looked at again: another supervisor asks.
+
+        The one before gave out epochs that nobody knows of whose copier died with it, but for the positions.
+        """
+        self._found = DiscoveryAnswer(serial=0)
+        self._anew.set()
+
+    async def _rounds(self) -> None:
+        while True:
+            if self._anew.is_set():
+                self._anew.clear()
+                self._watch.service.forget_epochs()
+            discovery = await self._watch.service.step()
+            self._failures = 0
+            self._events.extend(discovery.events)
+            if self._watch.audit is not None:
+                run = new_run(self._watch.flow, self._watch.audit.who)
+                self._watch.audit.add(discovered(run, discovery.events))
+            if self._anew.is_set():
+                continue  # asked for during the look
+            self._found = DiscoveryAnswer(
+                serial=self._found.serial + 1, lanes=discovery.lanes, highest_epoch=discovery.highest_epoch
+            )
+            # A topic that was just made is known to every broker a moment later: look again soon.
+            made = any(isinstance(event, TopicCreated | CopyDeleted) for event in discovery.events)
+            unsettled = not discovery.lanes or made
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(min(self._watch.every_s, SOON_S) if unsettled else self._watch.every_s):
+                    await self._anew.wait()
+
+    async def keep(self, kept: RememberedFlow) -> None:
+        """Write down what is wanted; the groups of a flow that is stopped are left alone. Raises MirrorError."""
+        await self.memory.keep(kept)
+
+    def take(self) -> DiscoveryAnswer:
+        """Give the latest, with the events since the last call."""
+        groups, configs = self._watch.groups, self._watch.configs
+        tellers = [*self._services, *([self._watch.audit] if self._watch.audit is not None else [])]
+        events = tuple(self._events) + tuple(event for one in tellers for event in one.take_events())
+        self._events.clear()
+        memory = self.memory
+        failure = self._found.failure or memory.trouble
+        return msgspec.structs.replace(
+            self._found,
+            events=events,
+            kept=memory.kept,
+            taken=memory.taken,
+            unrenewed_s=memory.unrenewed_s,
+            failure=failure,
+            awaited=memory.awaited,
+            groups=groups.report if groups is not None else None,
+            configs=configs.report if configs is not None else None,
+        )
+
+    def tell(self, events: bytes) -> None:
+        """Have events written down."""
+        self._watch.events.append(unpack(events))
+
+    async def close(self) -> None:
+        """Write down what is owed and give the flow back, within a few seconds."""
+        await self.memory.close()
+        try:
+            async with asyncio.timeout(CLOSE_S):
+                await self._watch.events.flush()
+                if self._watch.audit is not None:
+                    await self._watch.audit.flush()
+        except TimeoutError:
+            return
+        except AuditFailed as failure:
+            _log.error("%s", failure, extra={"flow": str(self._watch.flow)})  # nobody takes events any more
+
+
+def _pause_s(failure: Exception, failures: int) -> float:
+    """Return the seconds until the next try; what a check found wrong takes somebody's hand, and asks brokers much."""
+    return NOT_READY_S if isinstance(failure, NotReady) else RETRY_S[min(failures, len(RETRY_S)) - 1]
+
+
+async def _after(former: asyncio.Task[None] | None, flow: FlowLoops) -> None:
+    """Look after a flow once whoever did so before has ended: the flow stays ours meanwhile."""
+    if former is not None:
+        former.cancel()
+        await asyncio.wait([former])
+    await flow.run()
+
+
+class MetadataActor:
+    """All flows of one mirror."""
+
+    def __init__(self, spec: bytes, make: Callable[[MirrorSpec], tuple[Watch, ...]] = make_watches) -> None:
+        decoded = msgspec.msgpack.decode(spec, type=MirrorSpec)
+        self._logs = setup_logging(decoded.namespace, "metadata")
+        self._make = make
+        self._flows = {watch.flow: FlowLoops(watch) for watch in make(decoded)}
+        self._tasks: dict[FlowName, asyncio.Task[None]] = {}
+        self._group: asyncio.TaskGroup | None = None
+        self._entered = asyncio.Event()
+        self._reloads = 0
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def _run(self) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                for name, flow in self._flows.items():
+                    self._tasks[name] = group.create_task(flow.run())
+                self._entered.set()
+                await asyncio.get_running_loop().create_future()  # flows may be given back, and others come
+        finally:
+            self._group = None
+            self._entered.set()
+
+    async def reload(self, spec: bytes) -> list[tuple[str, str, int]]:
+        """Look after the flows of another configuration: those that are made of the same go on untouched.
+
+        Gives every flow with the number of the reload that made it. A flow that is not in the configuration stays
+        until it is given back. May be said again.
+        """
+        await self._entered.wait()
+        if self._group is None:
+            await join(self._task)
+            raise RuntimeError("the rounds of the metadata actor have ended")  # `join` has raised by what
+        self._reloads += 1
+        for watch in self._make(msgspec.msgpack.decode(spec, type=MirrorSpec)):
+            known = self._flows.get(watch.flow)
+            if known is not None and known.takes(watch):
+                continue
+            flow = self._flows[watch.flow] = FlowLoops(watch)
+            flow.made = self._reloads
+            former = self._tasks.get(watch.flow)
+            self._tasks[watch.flow] = self._group.create_task(_after(former, flow))
+        return [(*name, flow.made) for name, flow in self._flows.items()]
+
+    async def give_back(self, source: str, target: str) -> None:
+        """Write down what is owed of a flow, let others have it, and look after it no more. May be said again."""
+        flow = self._flows.pop(FlowName(source, target), None)
+        task = self._tasks.pop(FlowName(source, target), None)
+        if flow is None or task is None:
+            return
+        try:
+            await flow.close()
+        finally:
+            task.cancel()
+
+    async def found(self, source: str, target: str, events: bytes) -> bytes:
+        """Take events to write down, give the latest discovery of one flow; raises what ended the rounds."""
+        if self._task.done():
+            await join(self._task)
+        flow = self._flows[FlowName(source, target)]
+        flow.tell(events)
+        return msgspec.msgpack.encode(flow.take())
+
+    async def look_anew(self) -> None:
+        """Look at all flows again before anything is told of them: another supervisor has taken this actor over."""
+        for flow in self._flows.values():
+            flow.look_anew()
+
+    async def keep(self, source: str, target: str, kept: bytes) -> None:
+        """Write down what is wanted of one flow; returns when it is durable."""
+        await self._flows[FlowName(source, target)].keep(msgspec.msgpack.decode(kept, type=RememberedFlow))
+
+    async def close(self) -> None:
+        """Give the flows back: the mirror ends."""
+        async with asyncio.TaskGroup() as group:
+            for flow in self._flows.values():
+                group.create_task(flow.close())
+        self._logs.close()

@@ -1,0 +1,288 @@
+"""A mirror seen from the command line's process: started or joined, asked, told, and waited for."""
+
+import contextlib
+import time
+import uuid
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from actors.config.difference import ConfigDifference
+from actors.local.session import PREFIX, MirrorPlace, NoMirror, SeveralMirrors
+from actors.model.events import FailoverOutcome
+from actors.model.messages import ConfigRef, MirrorSpec
+from actors.model.requests import CALL_TIMEOUT_S, ENDED, AnsweringMirror, AnyRequest, AskStatus
+from actors.model.requests import MirrorLost as MirrorLost
+from actors.model.status import MirrorStatus, decode_status
+from actors.ray.connect import RayConnection
+from engine.base.errors import MirrorError
+from engine.jobs.runtime.runner import JobLine
+
+RELOAD_S = 60.0
+"""Spark may end in order in it."""
+START_S = 60.0
+"""A supervisor's process on a busy machine takes its time to begin."""
+OTHERS_S = 5.0
+"""How long other mirrors of the Ray cluster are asked whether they copy a flow."""
+FAILED_S = 15.0
+"""How long a supervisor that does not answer as it should is asked again: Ray starts one that has failed anew."""
+POLL_S = 0.2
+NAME_FREE_S = 15.0
+
+_T = TypeVar("_T")
+
+
+class FlowTaken(MirrorError):
+    """Another mirror on the same Ray cluster copies one of the flows."""
+
+    def __init__(self, flow: str, namespace: str) -> None:
+        super().__init__(flow, namespace)
+        self.flow, self.namespace = flow, namespace
+
+    def __str__(self) -> str:
+        name = self.namespace.removeprefix(PREFIX)
+        return (
+            f"flow {self.flow} is copied by mirror {name} on this Ray cluster already;"
+            f" to change that mirror, run with --name {name}; to end it: raymirror stop --mirror {name}"
+        )
+
+
+class Mirror(AnsweringMirror):
+    """A mirror by its supervisor's Ray handle; whoever looks again and again is a follower with an id of its own."""
+
+    def __init__(self, connection: RayConnection, handle: Any, namespace: str) -> None:
+        self.connection, self.namespace = connection, namespace
+        self._handle = handle
+        self._follower = uuid.uuid4().hex
+
+    def send(self, request: AnyRequest, timeout_s: float = CALL_TIMEOUT_S) -> bytes | None:
+        """Ask through Ray. Raises MirrorLost, and what the supervisor raised."""
+        found: bytes | None = self._get(self._begin(request), timeout_s)
+        return found
+
+    def _begin(self, request: AnyRequest) -> Any:
+        return getattr(self._handle, request.method).remote(*request.arguments)
+
+    def ask(self, *, lanes: bool = False) -> Any:
+        """Ask how everything is, and wait for nothing: `told` takes what this gives."""
+        return self._begin(AskStatus(lanes))
+
+    def told(self, asked: Any, timeout_s: float = CALL_TIMEOUT_S) -> MirrorStatus:
+        """Give the answer to `ask`. Raises as `status` does."""
+        return decode_status(self._get(asked, timeout_s))
+
+    def follow(self) -> MirrorStatus:
+        """Ask how everything is, and be counted as one who follows the mirror. Raises MirrorLost."""
+        return decode_status(self.send(AskStatus(follower=self._follower)) or b"")
+
+    def compare(self, ref: ConfigRef) -> ConfigDifference:
+        """Say what another configuration would change. Raises CannotReload, ConfigMissing, ConfigError, MirrorLost."""
+        data = self._get(self._handle.compare.remote(msgspec.msgpack.encode(ref)))
+        return msgspec.msgpack.decode(data, type=ConfigDifference)
+
+    def reload(self, ref: ConfigRef, running: str) -> None:
+        """Have another configuration taken over instead of the one with the sha256 `running`.
+
+        Raises CannotReload, ReloadBusy: nothing was changed; ReloadFailed, MirrorLost: that is not known.
+        """
+        self._get(self._handle.reload.remote(msgspec.msgpack.encode(ref), running), RELOAD_S)
+
+    def fail_over(self, flow: str, outcome: FailoverOutcome) -> None:
+        """Stop one flow for good and tell what is left. Raises UnknownFlow, MirrorLost."""
+        self._get(self._handle.fail_over.remote(flow, msgspec.msgpack.encode(outcome)))
+
+    def clear_node(self, node: str) -> int:
+        """Have the copiers on a node replaced elsewhere; say how many are there still. Raises MirrorLost."""
+        return int(self._get(self._handle.clear_node.remote(node)))
+
+    def submit_job(self, job: str, options: bytes) -> str:
+        """Have a Spark job run (terms: msgpack); give its id. Raises SparkOff, UnknownJob, MirrorLost."""
+        return str(self._get(self._handle.submit_job.remote(job, options)))
+
+    def job(self, job_id: str) -> JobLine:
+        """Tell of a Spark job. Raises UnknownJobId, MirrorLost."""
+        return msgspec.msgpack.decode(self._get(self._handle.job.remote(job_id)), type=JobLine)
+
+    def job_report(self, job_id: str) -> bytes | None:
+        """Give what a Spark job reported, None while it has not. Raises UnknownJobId, MirrorLost."""
+        found: bytes | None = self._get(self._handle.job_report.remote(job_id))
+        return found
+
+    def cancel_job(self, job_id: str) -> None:
+        """Have a Spark job end soon. Raises UnknownJobId, MirrorLost."""
+        self._get(self._handle.cancel_job.remote(job_id))
+
+    def drain(self) -> None:
+        """Ask for an end in order; the desired state stays."""
+        self._get(self._handle.drain.remote())
+
+    def leave(self) -> bool:
+        """Follow no more: the mirror drains if nobody else does and it is not detached. Say whether it drains."""
+        return bool(self._get(self._handle.leave.remote(self._follower)))
+
+    def wait_stopped(self, timeout_s: float) -> bool:
+        """Wait until every copier is gone; False when it took too long. Raises MirrorLost."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            if self.status().phase == "stopped":
+                return True
+            time.sleep(POLL_S)
+        return False
+
+    def retire(self) -> None:
+        """End the supervisor and leave its copiers to the next one."""
+        with contextlib.suppress(MirrorError):  # one that cannot hand over is ended all the same: copiers follow terms
+            self._get(self._handle.hand_over.remote())
+        self.kill()
+
+    def kill(self) -> None:
+        """End the supervisor."""
+        self.connection.ray.kill(self._handle)
+
+    def end_all(self) -> None:
+        """End every process of the mirror, the supervisor first; positions are durable, nothing is given back."""
+        from actors.calls import find_actor, names_in
+        from actors.ray.fleet import SUPERVISOR
+
+        for name in sorted(names_in(self.namespace), key=lambda name: name != SUPERVISOR):
+            handle = find_actor(name, self.namespace)
+            if handle is not None:
+                self.connection.ray.kill(handle)
+
+    def find_again(self) -> None:
+        """Take the supervisor that has the name now: a changed configuration brings a new one."""
+        from actors.ray.fleet import SUPERVISOR
+
+        try:
+            self._handle = self.connection.ray.get_actor(SUPERVISOR, namespace=self.namespace)
+        except ValueError as error:
+            raise MirrorLost(self.namespace, ENDED) from error
+
+    def _get(self, ref: Any, timeout_s: float = CALL_TIMEOUT_S) -> Any:
+        from ray.exceptions import ActorDiedError, RayError, RayTaskError
+
+        try:
+            return self.connection.ray.get(ref, timeout=timeout_s)
+        except RayTaskError as error:
+            if isinstance(error.cause, MirrorError):
+                raise error.cause from None
+            raise MirrorLost(self.namespace, f"{type(error.cause).__name__}: {error.cause}") from error
+        except ActorDiedError as error:  # Ray starts one again that was not ended on purpose
+            raise MirrorLost(self.namespace, ENDED) from error
+        except RayError as error:
+            raise MirrorLost(self.namespace, type(error).__name__) from error
+
+
+def running(connection: RayConnection) -> dict[str, Mirror]:
+    """Find the mirrors of a Ray cluster, by namespace; one that ends meanwhile is none."""
+    from actors.calls import find_actor
+    from actors.ray.fleet import SUPERVISOR
+
+    named = connection.ray.util.list_named_actors(all_namespaces=True)
+    spaces = sorted(
+        actor["namespace"] for actor in named if actor["name"] == SUPERVISOR and actor["namespace"].startswith(PREFIX)
+    )
+    handles = {space: find_actor(SUPERVISOR, space) for space in spaces}
+    return {space: Mirror(connection, handle, space) for space, handle in handles.items() if handle is not None}
+
+
+def patiently(ask: Callable[[], _T], within_s: float) -> _T:
+    """Ask a supervisor until it answers: one that has failed is started anew by Ray. Raises what it said last."""
+    give_up_at = time.monotonic() + within_s
+    while True:
+        try:
+            return ask()
+        except MirrorError:
+            if time.monotonic() > give_up_at:
+                raise
+        time.sleep(POLL_S)
+
+
+def start(connection: RayConnection, spec: MirrorSpec, flows: tuple[str, ...]) -> tuple[Mirror, str]:
+    """Start a mirror's supervisor, or join the one that runs; say what was done.
+
+    One of the same version and configuration is joined; another one is replaced, and its copiers are taken over: only
+    those change whose settings or code did. So is one that has failed. Raises FlowTaken, MirrorLost, and what the
+    supervisor raised at its start; it is ended then.
+    """
+    from actors.ray.fleet import start_supervisor
+    from actors.ray.supervisor_actor import SupervisorActor
+
+    mirrors = running(connection)
+    known = mirrors.pop(spec.namespace, None)
+    refuse_taken(connection, mirrors, flows)
+    done = "started"
+    if known is not None:
+        try:
+            status = patiently(known.status, FAILED_S)
+        except MirrorError as failure:
+            known.kill()
+            done = f"took over from a supervisor that had failed ({failure})"
+        else:
+            if (status.version, status.config_digest) == (spec.version, spec.config.digest) and _goes_on(status):
+                return known, "joined"
+            spec, done = _end_former(known, status, spec)
+        _wait_name_free(connection, spec.namespace)
+    mirror = Mirror(connection, start_supervisor(SupervisorActor, spec), spec.namespace)
+    try:
+        mirror.status(timeout_s=START_S)
+    except MirrorError:
+        mirror.kill()
+        raise
+    return mirror, done
+
+
+def _goes_on(status: MirrorStatus) -> bool:
+    return status.phase not in ("draining", "stopped")
+
+
+def _end_former(known: Mirror, status: MirrorStatus, spec: MirrorSpec) -> tuple[MirrorSpec, str]:
+    """End the supervisor of the namespace; say as what the next one begins."""
+    if not _goes_on(status):
+        with contextlib.suppress(MirrorError):  # what it could not end in order, the next one finds
+            known.wait_stopped(spec.drain_s)
+        known.kill()
+        return spec, "started"
+    known.retire()
+    done = f"took over from version {status.version}, configuration {status.config_digest[:12]}"
+    return msgspec.structs.replace(spec, instance_id=status.instance_id), done  # it stays the same mirror
+
+
+def _wait_name_free(connection: RayConnection, namespace: str) -> None:
+    """Wait until Ray has forgotten a killed supervisor: until then its name leads to it. Raises MirrorLost."""
+    deadline = time.monotonic() + NAME_FREE_S
+    while namespace in running(connection):
+        if time.monotonic() > deadline:
+            raise MirrorLost(namespace, f"its former supervisor has not ended within {NAME_FREE_S:.0f} s")
+        time.sleep(POLL_S)
+
+
+def refuse_taken(connection: RayConnection, others: dict[str, Mirror], flows: tuple[str, ...]) -> None:
+    """Refuse flows that another mirror of this Ray cluster copies. Raises FlowTaken.
+
+    One that does not answer bars nobody: if it copies all the same, the flow's state topic will tell.
+    """
+    asked = {namespace: other.ask() for namespace, other in others.items()}
+    if asked:
+        connection.ray.wait(list(asked.values()), num_returns=len(asked), timeout=OTHERS_S)
+    for namespace, ref in asked.items():
+        try:
+            status = others[namespace].told(ref, timeout_s=0.1)
+        except (MirrorError, msgspec.DecodeError):
+            continue
+        taken = next((flow.flow for flow in status.flows if flow.flow in flows and status.phase != "stopped"), None)
+        if taken is not None:
+            raise FlowTaken(taken, namespace)
+
+
+def join(connection: RayConnection, place: MirrorPlace) -> Mirror:
+    """Find the supervisor of a running mirror. Raises NoMirror, SeveralMirrors."""
+    mirrors = running(connection)
+    if place.namespace:
+        mirrors = {name: mirror for name, mirror in mirrors.items() if name == place.namespace}
+    if not mirrors:
+        raise NoMirror(f"the Ray cluster at {place.address} has none")
+    if len(mirrors) > 1:
+        raise SeveralMirrors(tuple(name.removeprefix(PREFIX) for name in mirrors))
+    return next(iter(mirrors.values()))

@@ -1,0 +1,118 @@
+"""Taking a changed configuration over in place: what is checked, and what the mirror is from then on.
+
+    compare -> refuse, or keep the new specification (one put: from here it is the new one) -> every part follows it
+
+Nothing is stopped for it. Each part compares what it is made of with what it is to be made of, and leaves alone what is
+the same: copiers by their fingerprint, the metadata actor's services by their settings.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from actors.config import config_ref
+from actors.config.difference import ADDED, CHANGED, REMOVED, ConfigDifference, ConfigSide
+from actors.control.flow_state import FlowPlan
+from actors.control.identity import Identity
+from actors.model.events import Reloaded
+from actors.model.fingerprint import fingerprint_of
+from actors.model.messages import ConfigRef, MirrorSpec
+from engine.base.errors import MirrorError
+from engine.config.settings import MirrorConfig
+from policies.model import FlowName
+from policies.placement.scaling import ScalingLimits
+
+
+class CannotReload(MirrorError):
+    """The new configuration changes what cannot change while the mirror runs; nothing was changed."""
+
+    def __init__(self, reasons: tuple[str, ...]) -> None:
+        super().__init__(reasons)
+        self.reasons = reasons
+
+    def __str__(self) -> str:
+        return "\n".join(["nothing was changed:", *(f"  {reason}" for reason in self.reasons)])
+
+
+class ReloadBusy(MirrorError):
+    """Another reload was faster, or is not over yet."""
+
+    exit_code = 1  # said again in a moment, it may be taken
+
+    def __init__(self, why: str) -> None:
+        super().__init__(why)
+        self.why = why
+
+    def __str__(self) -> str:
+        return f"nothing was changed: {self.why}; run raymirror reload again"
+
+
+class ReloadFailed(MirrorError):
+    """The supervisor failed after the point of no return, or cannot know on which side of it it is: it begins again."""
+
+    exit_code = 1
+
+    def __init__(self, cause: str) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+    def __str__(self) -> str:
+        return (
+            f"the supervisor failed while it took the file over ({self.cause}) and begins again, with the whole old or"
+            " the whole new configuration; which one: raymirror reload --dry-run"
+        )
+
+
+def read_side(ref: ConfigRef) -> ConfigSide:
+    """Read a configuration for a reload. Raises ConfigMissing, ConfigError, CannotReload where it is another file."""
+    if config_ref.is_edited(ref):
+        why = f"{ref.path}: where the supervisor runs, the file is not the one that was checked"
+        raise CannotReload((f"{why}; put the same file there, then run raymirror reload again",))
+    return ConfigSide(config_ref.load(ref), ref.kept, ref.digest)
+
+
+def successor(spec: MirrorSpec, ref: ConfigRef, added: Sequence[str], at_ms: int) -> MirrorSpec:
+    """Give what the mirror is from a reload on: the same mirror with another configuration."""
+    known = {flow: since_ms for flow, since_ms in spec.added_ms.items() if flow not in added}
+    return msgspec.structs.replace(spec, config=ref, added_ms=known | dict.fromkeys(added, at_ms))
+
+
+def identity_of(spec: MirrorSpec) -> Identity:
+    """Say who a mirror is."""
+    return Identity(
+        namespace=spec.namespace,
+        version=spec.version,
+        config_path=spec.config.path,
+        config_digest=spec.config.digest,
+        instance_id=spec.instance_id,
+    )
+
+
+def flow_plans(spec: MirrorSpec, config: MirrorConfig) -> list[FlowPlan]:
+    """Say what the supervisor needs to know of each flow."""
+    return [
+        FlowPlan(
+            name=flow.name,
+            scaling=ScalingLimits(
+                minimum=flow.copiers,
+                maximum=flow.most_copiers,
+                target_drain_s=flow.target_drain_s,
+                shrink_after_s=flow.shrink_after_s,
+            ),
+            fingerprint=fingerprint_of(spec.version, config, flow),
+            started_ms=spec.added_ms.get(str(flow.name), spec.started_ms),
+        )
+        for flow in config.flows
+    ]
+
+
+def reloaded(found: ConfigDifference, path: str, names: Iterable[FlowName]) -> list[Reloaded]:
+    """Tell each flow that the reload touches what became of it."""
+    by_name = {str(name): name for name in names}
+    keys = {name: tuple(row.key for row in found.rows if row.flow == name and row.key) for name in by_name}
+    return [
+        Reloaded(flow=by_name[name], path=path, change=change, keys=keys[name])
+        for change in (ADDED, CHANGED, REMOVED)
+        for name in found.named(change)
+        if name in by_name
+    ]

@@ -1,0 +1,146 @@
+"""The services of each flow that the metadata actor looks after, and how they are made in the actor's own process."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from actors.model.messages import MirrorSpec
+from actors.ray.durable_flow_state import EventServiceLike, StateServiceLike
+from engine.config.settings import FlowConfig
+from engine.core.events.events import AnyEvent
+from engine.core.reports.config_report import ConfigReport
+from engine.core.reports.group_report import GroupsReport
+from engine.flow.config_sync.audit import AuditRow
+from policies.model import FlowName, LaneName
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class DiscoveryLike(Protocol):
+    """The part of `engine.services.runner.Discovery` that the metadata actor reads."""
+
+    @property
+    def lanes(self) -> tuple[LaneName, ...]: ...
+    @property
+    def events(self) -> tuple[AnyEvent, ...]: ...
+    @property
+    def highest_epoch(self) -> int: ...
+
+
+class TopicServiceLike(Protocol):
+    """The part of `engine.services.runner.TopicService` that the metadata actor uses."""
+
+    may_delete: Callable[[], bool]
+
+    async def open(self) -> None: ...
+    async def step(self) -> DiscoveryLike: ...
+    def forget_epochs(self) -> None: ...
+    async def close(self) -> None: ...
+
+
+class LoopServiceLike(Protocol[R_co]):
+    """The part of an `engine.services.loop_service.LoopService` that the metadata actor uses."""
+
+    may_write: Callable[[], bool]
+
+    @property
+    def report(self) -> R_co: ...
+    def take_events(self) -> tuple[AnyEvent, ...]: ...
+    async def run(self) -> None: ...
+    async def close(self) -> None: ...
+
+
+class RunsUntilCancelled(Protocol):
+    """A service that works until it is cancelled."""
+
+    async def run(self) -> None: ...
+
+
+class AuditLike(Protocol):
+    """The part of an `engine.flow.config_sync.audit.AuditTrail` that the metadata actor uses."""
+
+    who: str
+
+    def add(self, rows: Sequence[AuditRow]) -> None: ...
+    def take_events(self) -> tuple[AnyEvent, ...]: ...
+    async def run(self) -> None: ...
+    async def flush(self) -> None: ...
+
+
+class Watch(msgspec.Struct, frozen=True, kw_only=True):
+    """One flow to look after: its services, and the seconds between two rounds of discovery.
+
+    `state` makes a new service for each try, since one can be opened only once. `beats` makes one that reports its
+    events. `groups` is None where no groups are mirrored, `configs` where neither configs nor ACLs are kept in sync.
+    `audit`: the trail of changes on the target.
+    """
+
+    flow: FlowName
+    service: TopicServiceLike
+    state: Callable[[], StateServiceLike]
+    events: EventServiceLike
+    every_s: float
+    groups: LoopServiceLike[GroupsReport] | None = None
+    configs: LoopServiceLike[ConfigReport] | None = None
+    beats: Callable[[Callable[[AnyEvent], None]], RunsUntilCancelled] | None = None
+    audit: AuditLike | None = None
+    late: bool = False
+    """Whether the start could not check the flow: nothing is kept in sync before its clusters are reached."""
+    settings: dict[str, str] = {}
+    """The settings it is made of, as digests by name: a watch with the same digests need not be made again."""
+
+
+def make_watches(spec: MirrorSpec) -> tuple[Watch, ...]:
+    """Read the configuration in this actor's own process and make the services of each flow."""
+    import socket
+    from functools import partial
+
+    from actors.config import config_ref
+    from actors.config.effective import settings_of
+    from actors.model.events import KINDS
+    from engine.checks.late_checks import LateChecks
+    from engine.flow.config_sync.audit import AuditTrail
+    from engine.jobs.audit.store import audit_store
+    from engine.services.config_service import ConfigService
+    from engine.services.event_service import EventService
+    from engine.services.group_service import GroupService
+    from engine.services.heartbeat_service import HeartbeatService
+    from engine.services.runner import TopicService
+    from engine.services.state_service import StateService
+    from engine.state.state import Deployment, StateHolder
+
+    config = config_ref.load(spec.config)
+    holder = StateHolder(
+        deployment_id=spec.deployment_id,
+        instance_id=spec.instance_id,
+        mirror=spec.namespace,
+        version=spec.version,
+        where=socket.gethostname(),
+    )
+
+    def known_dead(owner: Deployment) -> bool:
+        return bool(spec.dead_instance) and owner.instance_id == spec.dead_instance
+
+    unchecked = frozenset(flow.name for flow in config.flows if str(flow.name) in spec.unchecked)
+    checks = LateChecks(config, unchecked)
+    store = audit_store(config)
+    who = f"mirror {spec.namespace} on {holder.where}"
+
+    def watch(flow: FlowConfig) -> Watch:
+        audit = AuditTrail(flow.name, who, store)
+        return Watch(
+            flow=flow.name,
+            service=TopicService(config, flow, checks.admit),
+            state=partial(StateService, config, flow, holder, known_dead),
+            events=EventService(config, flow, KINDS),
+            every_s=flow.refresh_topics_s,
+            beats=partial(HeartbeatService, config, flow),
+            groups=GroupService(config, flow),
+            configs=ConfigService(config, flow, audit=audit),
+            audit=audit,
+            late=flow.name in unchecked,
+            settings=settings_of(config, flow),
+        )
+
+    return tuple(watch(flow) for flow in config.flows)

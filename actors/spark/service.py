@@ -1,0 +1,311 @@
+"""Keeps Spark as it is needed: one host, started when a job first needs it, replaced when it fails, ever later.
+
+No Ray here: a `Hosts` starts hosts. Jobs are idempotent, so those that ran on a host that has ended run again on the
+next. Nothing here raises because of Spark: copying never depends on it.
+"""
+
+import asyncio
+import uuid
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Protocol
+
+from actors.model.spark_status import HostStatus, SparkNews, SparkState, SparkStatus
+from actors.spark.activity import ActivityMonitor
+from actors.spark.job_registry import JobRegistry
+from actors.spark.standing_jobs import lag_job
+from engine.base.errors import MirrorError
+from engine.core.events.event_base import Event
+from engine.core.reports.progress import LaneProgress
+from engine.jobs.runtime.runner import JobLine
+from engine.jobs.runtime.table import entry_of
+from policies.model import FlowName
+
+STEP_S = 0.5
+REST_STEP_S = 4.0
+"""While only what runs all the time runs: nobody waits for its end."""
+START_S = 300.0
+"""How long a host may take to open its session (10-17 s on an idle machine; the first one may fetch jars)."""
+SILENT_S = 60.0
+PAUSES_S = (2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
+"""Between the end of a host and the start of the next, after so many failures in a row."""
+REFUSED_S = 15.0
+"""Between two looks whether what was missing is there."""
+WELL_S = 300.0
+"""A host that was ready for so long had no failure before."""
+NEWS_KEPT = 100
+
+
+class HostGone(Exception):
+    """A host's process has ended."""
+
+
+class HostSilent(Exception):
+    """A host did not answer in time; nobody knows why."""
+
+
+class JobRefused(Exception):
+    """A host does not take a job."""
+
+
+class Host(Protocol):
+    """One host. Every call raises HostGone or HostSilent."""
+
+    async def status(self) -> HostStatus: ...
+    async def submit(self, job_id: str, job: str, options: bytes) -> None:
+        """Raises JobRefused too."""
+
+    async def cancel(self, job_id: str) -> None: ...
+    async def wake(self, job_id: str) -> None: ...
+    async def report(self, job_id: str) -> bytes | None: ...
+    async def events(self, after: int) -> tuple[int, tuple[Event, ...]]: ...
+    async def close(self) -> None: ...
+    def kill(self) -> None: ...
+
+
+class Hosts(Protocol):
+    """Where hosts come from."""
+
+    def clear(self) -> None:
+        """End what an earlier supervisor left."""
+
+    def refusal(self) -> str:
+        """Say why no host can be started now; empty if one can."""
+
+    def start(self, name: str) -> Host:
+        """Begin starting a host, under a name never used before."""
+
+
+class SparkOff(MirrorError):
+    """Spark is switched off."""
+
+    def __str__(self) -> str:
+        return (
+            "this mirror runs without Spark; to have it, set raymirror.spark = on and give the file to: raymirror run"
+        )
+
+
+class SparkService:
+    """Spark in one mirror. `namespace` makes the names of its sessions; `clock_s` is monotonic."""
+
+    def __init__(self, hosts: Hosts, *, on: bool, namespace: str, clock_s: Callable[[], float]) -> None:
+        self._hosts, self._on, self._namespace, self._clock_s = hosts, on, namespace, clock_s
+        self._book = JobRegistry()
+        self._host: Host | None = None
+        self._seen = HostStatus()
+        self._state = SparkState.IDLE if on else SparkState.OFF
+        self._reason = ""
+        self._failures = 0
+        self._again_at_s = self._began_at_s = self._heard_at_s = 0.0
+        self._ready_at_s: float | None = None
+        self._told: SparkNews | None = None
+        self._news: deque[SparkNews] = deque(maxlen=NEWS_KEPT)
+        self._events: deque[Event] = deque(maxlen=NEWS_KEPT)
+        self._heard = 0
+        """Of the events that the host's jobs told."""
+        self._activity, self._to_wake = ActivityMonitor(clock_s), set[str]()
+        self._nudge = asyncio.Event()
+
+    # --- asked by others --------------------------------------------------------------------------------------
+
+    def status(self) -> SparkStatus:
+        """Say how Spark is, at once."""
+        executors = self._seen.executors if self._host is not None else 0
+        return SparkStatus(state=self._state, reason=self._reason, executors=executors, jobs=self._book.lines())
+
+    def take_news(self) -> tuple[SparkNews, ...]:
+        """Give what happened since the last call."""
+        news = tuple(self._news)
+        self._news.clear()
+        return news
+
+    def take_events(self) -> tuple[Event, ...]:
+        """Give what jobs told since the last call."""
+        events = tuple(self._events)
+        self._events.clear()
+        return events
+
+    def note_activity(self, flows: Iterable[tuple[FlowName, Iterable[LaneProgress]]]) -> None:
+        """Wake the lag history of the flows that copy or are behind."""
+        if self._state is SparkState.READY:
+            self._to_wake.update(map(lag_job, self._activity.active_flows(flows)))
+            if self._to_wake:
+                self._nudge.set()
+
+    def submit(self, job: str, options: bytes, job_id: str = "") -> str:
+        """Have a job run once, as soon as Spark is ready; give its id. Raises SparkOff, UnknownJob."""
+        if not self._on:
+            raise SparkOff
+        entry_of(job)
+        job_id = job_id or f"{job}-{uuid.uuid4().hex[:8]}"
+        self._book.add(job_id, job, options)
+        self._nudge.set()
+        return job_id
+
+    def keep(self, name: str, job: str, options: bytes) -> None:
+        """Have a job run all the time, under an id of its own: begun again whenever it has ended, ever later.
+
+        Raises SparkOff, UnknownJob.
+        """
+        self.submit(job, options, name)
+        self._book.keep(name)
+
+    def line(self, job_id: str) -> JobLine:
+        """Tell of a job. Raises UnknownJobId."""
+        return self._book.line(job_id)
+
+    def report(self, job_id: str) -> bytes | None:
+        """Give what a job reported last, msgpack; None while it has not. Raises UnknownJobId."""
+        return self._book.report(job_id)
+
+    def cancel(self, job_id: str) -> None:
+        """Have a job end soon, and not begin again. Raises UnknownJobId."""
+        self._book.cancel(job_id)
+        self._nudge.set()
+
+    def clear_node(self, node: str) -> None:
+        """Have Spark begin anew elsewhere, where its host is on a node that is going away: Ray starts nothing there."""
+        if self._host is not None and self._seen.node == node:
+            self._fail(f"its node {node} is going away")
+
+    # --- its own life -----------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Keep it up for as long as the mirror lives."""
+        try:
+            await self._safely(self._clear)
+            while self._on:
+                await self._safely(self.step)
+                await self._pause()
+        finally:
+            self._drop()
+
+    async def close(self, within_s: float) -> None:
+        """Stop Spark in order, if that is possible within so long."""
+        host, self._host, self._on = self._host, None, False
+        if host is not None:
+            try:
+                async with asyncio.timeout(within_s):
+                    await host.close()
+            except (TimeoutError, HostGone, HostSilent):
+                pass  # it is killed all the same
+            host.kill()
+        self._state, self._reason = SparkState.OFF, "the mirror ends"
+
+    async def step(self) -> None:
+        """Do one round."""
+        host = self._host
+        if host is None:
+            self._begin()
+            return
+        try:
+            seen = await host.status()
+            if host is self._host and self._hear(seen):
+                await self._serve(host)
+        except HostGone as gone:
+            if host is self._host:
+                self._fail(str(gone))
+        except HostSilent as silent:
+            if host is self._host and self._clock_s() - self._heard_at_s > SILENT_S:
+                self._fail(str(silent))
+
+    async def _safely(self, do: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await do()
+        except Exception as error:  # noqa: BLE001 whatever Spark or Ray does here, the supervisor goes on
+            self._fail(f"{type(error).__name__}: {error}")
+
+    async def _clear(self) -> None:
+        self._hosts.clear()
+
+    async def _pause(self) -> None:
+        at_rest = self._host is None and self._book.is_done  # nothing changes by itself
+        try:
+            async with asyncio.timeout(None if at_rest else self._step_s()):
+                await self._nudge.wait()
+        except TimeoutError:
+            return
+        self._nudge.clear()
+
+    def _step_s(self) -> float:
+        return REST_STEP_S if self._state is SparkState.READY and self._book.is_steady else STEP_S
+
+    def _begin(self) -> None:
+        if not self._book.needs_host(self._clock_s()) or self._clock_s() < self._again_at_s:
+            return
+        if why := self._hosts.refusal():
+            self._refuse(why)
+            return
+        self._host = self._hosts.start(f"{self._namespace}-{uuid.uuid4().hex[:8]}")
+        self._seen, self._ready_at_s, self._heard = HostStatus(), None, 0
+        self._began_at_s = self._heard_at_s = self._clock_s()
+        if self._failures == 0 and self._state is not SparkState.REFUSED:
+            self._state, self._reason = SparkState.STARTING, ""
+
+    def _hear(self, seen: HostStatus) -> bool:
+        """Take what a host tells; whether it takes jobs."""
+        now_s = self._clock_s()
+        self._seen, self._heard_at_s = seen, now_s
+        if seen.state == "broken":
+            self._fail(seen.reason, refused=seen.refused)
+        elif seen.state == "ready":
+            if self._state is not SparkState.READY:
+                self._tell(SparkNews("started" if self._told is None else "recovered"))
+            self._state, self._reason = SparkState.READY, seen.reason
+            self._ready_at_s = self._ready_at_s or now_s
+            self._failures = 0 if now_s - self._ready_at_s > WELL_S else self._failures
+        elif seen.reason:
+            self._state, self._reason = SparkState.STARTING, seen.reason
+        elif now_s - self._began_at_s > START_S:
+            self._fail(f"its session did not open within {START_S:.0f} s")
+        return seen.state == "ready"
+
+    async def _serve(self, host: Host) -> None:
+        """Give a host its jobs, and take what they brought."""
+        if self._seen.events > self._heard:
+            self._heard, events = await host.events(self._heard)
+            self._events.extend(events)
+        for line in self._seen.jobs:
+            wants_report = self._book.hear(line, self._clock_s())
+            if wants_report:
+                self._book.take(line, await host.report(line.job_id), self._clock_s())
+        for order in self._book.to_begin(self._clock_s()):
+            try:
+                await host.submit(order.run_id, order.job, order.options)
+            except JobRefused as refused:
+                self._book.refuse(order.run_id, str(refused), self._clock_s())
+            else:
+                self._book.begun(order.run_id, self._clock_s())
+        for run_id in self._book.to_cancel():
+            await host.cancel(run_id)
+        to_wake, self._to_wake = self._to_wake, set()
+        for run_id in self._book.running(to_wake):
+            await host.wake(run_id)
+
+    def _fail(self, reason: str, *, refused: bool = False) -> None:
+        self._drop()
+        self._book.lose_host(reason)
+        if refused:
+            self._refuse(reason)
+            return
+        pause_s = PAUSES_S[min(self._failures, len(PAUSES_S) - 1)]
+        self._failures += 1
+        self._again_at_s = self._clock_s() + pause_s
+        self._state, self._reason = SparkState.RESTARTING, f"{reason}; started again after {pause_s:.0f} s"
+        self._tell(SparkNews("failed", reason))
+
+    def _refuse(self, reason: str) -> None:
+        self._again_at_s = self._clock_s() + REFUSED_S
+        self._state, self._reason = SparkState.REFUSED, reason
+        self._tell(SparkNews("failed", reason))
+
+    def _drop(self) -> None:
+        if self._host is not None:
+            self._host.kill()
+            self._host = None
+
+    def _tell(self, news: SparkNews) -> None:
+        """Say it, unless the same was said last."""
+        if news != self._told:
+            self._told = news
+            self._news.append(news)

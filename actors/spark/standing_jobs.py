@@ -1,0 +1,56 @@
+"""The jobs that a mirror has its Spark do all the time, out of its configuration."""
+
+import msgspec
+
+from engine.config.settings import FlowConfig, MirrorConfig, ProofConfig
+from engine.jobs.history.options import CareJobOptions, LagOptions
+from engine.jobs.proof.state import WatchOptions
+from engine.jobs.runtime.table import entry_of
+from policies.model import FlowName
+
+
+class StandingJob(msgspec.Struct, frozen=True):
+    """A job under a name of its own in this mirror."""
+
+    name: str
+    job: str
+    options: bytes
+
+
+def kept_jobs(config: MirrorConfig) -> tuple[StandingJob, ...]:
+    """Give them, flow by flow; none without Spark, or without a place for what they keep."""
+    if not config.spark.on or config.storage is None:
+        return ()
+    lag = [job for flow in config.flows for job in _of_lag(flow)]
+    proof = [_of_proof(flow.name, config.proof) for flow in config.flows if config.proof.on]
+    return (*lag, *proof)
+
+
+def has_streams(config: MirrorConfig) -> bool:
+    """Whether any of them is a stream."""
+    return any(entry_of(job.job).pool == "stream" for job in kept_jobs(config))
+
+
+def _of_proof(flow: FlowName, proof: ProofConfig) -> StandingJob:
+    options = WatchOptions(flow=flow, interval_s=proof.interval_s)
+    return StandingJob(proof_job(flow), "proof_watch", msgspec.msgpack.encode(options))
+
+
+def proof_job(flow: FlowName) -> str:
+    """Name the job that proves a flow all the time."""
+    return f"proof {flow}"
+
+
+def lag_job(flow: FlowName) -> str:
+    """Name the job that makes the history of a flow's lag."""
+    return f"lag {flow}"
+
+
+def _of_lag(flow: FlowConfig) -> list[StandingJob]:
+    if not flow.progress_s:
+        return []
+    encode = msgspec.msgpack.encode
+    return [
+        StandingJob(lag_job(flow.name), "lag", encode(LagOptions(flow=flow.name, rpo_s=flow.rpo_s))),
+        StandingJob(f"care {flow.name}", "care", encode(CareJobOptions(flow=flow.name))),
+    ]

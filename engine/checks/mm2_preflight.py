@@ -1,0 +1,105 @@
+"""Refuses to begin with a flow that MM2 still copies, or whose positions lie elsewhere. Reads both, writes nothing."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from engine.base.errors import BrokerUnreachable, ConnectionLost, MirrorError, NotReady
+from engine.checks.preflight import CLIENT_ID
+from engine.config.settings import ConfigWarning, FlowConfig, MirrorConfig
+from engine.flow.ownership.stored_positions import PositionsFound, Writer, stored_positions, writer_of
+from engine.flow.surveys.mm2_presence import mm2_presence
+from engine.kafka.gateway import KafkaCluster
+from engine.kafka.groups.groups import KafkaGroups
+from engine.services.clients import client_for
+from policies.model import FlowName
+
+_PATIENCE_S = 5.0
+"""A coordinator that is away longer does not hold a start up: that nobody can tell is a warning."""
+
+
+class Mm2Runs(MirrorError):
+    """MM2 runs a flow that is to be taken over: flow, MM2's group, the cluster of that, whose positions there are."""
+
+    def __init__(self, flow: str, group: str, cluster: str, shown: str) -> None:
+        super().__init__(flow, group, cluster, shown)
+        self.flow, self.group, self.cluster, self.shown = flow, group, cluster, shown
+
+    def __str__(self) -> str:
+        return (
+            f"flow {self.flow}: MM2 still runs it: group {self.group!r} on cluster {self.cluster!r} has members, and"
+            f" {self.shown}; stop MM2, or wait until its session has timed out (10 s by default)"
+        )
+
+
+class OtherConnector(MirrorError):
+    """Positions of a flow are kept under other names: flow, topic, the name that is configured, those found."""
+
+    def __init__(self, flow: str, topic: str, connector: str, others: tuple[str, ...]) -> None:
+        super().__init__(flow, topic, connector, others)
+        self.flow, self.topic, self.connector, self.others = flow, topic, connector, others
+
+    def __str__(self) -> str:
+        names = ", ".join(repr(one) for one in self.others)
+        return (
+            f"flow {self.flow}: topic {self.topic} holds its positions under {names}, none under {self.connector!r}:"
+            f" to go on from there, set {self.flow}.raymirror.connector.name = {self.others[0]}"
+        )
+
+
+async def refuse_running_mm2(config: MirrorConfig, flows: Iterable[FlowName]) -> tuple[ConfigWarning, ...]:
+    """Look for MM2 at some flows of a configuration; return what is to be known before they begin.
+
+    A flow that is ours already only gets a warning. Raises Mm2Runs, OtherConnector, NotReady with several of them,
+    BrokerUnreachable, ConnectionLost, KafkaRefusal.
+    """
+    found: list[ConfigWarning] = []
+    refused: list[Mm2Runs | OtherConnector] = []
+    for flow in flows:
+        try:
+            what = await _look(config, config.flow(flow))
+        except (Mm2Runs, OtherConnector) as one:
+            refused.append(one)
+            continue
+        if what:
+            found.append(ConfigWarning(0, str(flow), what))
+    if len(refused) > 1:
+        raise NotReady(*map(str, refused))
+    if refused:
+        raise refused[0]
+    return tuple(found)
+
+
+async def _look(config: MirrorConfig, flow: FlowConfig) -> str:
+    client = client_for(config.clusters[flow.name.target], CLIENT_ID)
+    target = KafkaCluster(client)
+    positions, unread = PositionsFound(), ""
+    try:
+        await client.open()
+        presence = await mm2_presence(target, KafkaGroups(client, patience_s=_PATIENCE_S), flow.mm2_group)
+        try:
+            positions = await stored_positions(target, flow.positions_topic, flow.position_keys)
+        except (BrokerUnreachable, ConnectionLost) as failure:
+            unread = f"its positions in topic {flow.positions_topic} cannot all be read: {failure}"
+    finally:
+        await target.close()
+    if unread and presence.active:
+        raise Mm2Runs(str(flow.name), flow.mm2_group, flow.name.target, unread)
+    if unread:
+        return f"cannot tell whether MM2 copied it under another name: {unread}"
+    if others := positions.kept_elsewhere(flow.selection.wants):
+        raise OtherConnector(str(flow.name), flow.positions_topic, flow.connector, others)
+    if presence.unknown:
+        return f"cannot tell whether MM2 still runs it: {presence.unknown}"
+    if not presence.active:
+        return ""
+    writers = Counter(writer_of(one) for lane, one in positions.lanes.items() if flow.selection.wants(lane.topic))
+    if writers[Writer.MM2]:
+        shown = f"{writers[Writer.MM2]} positions in topic {flow.positions_topic} are MM2's"
+        raise Mm2Runs(str(flow.name), flow.mm2_group, flow.name.target, shown)
+    if not writers[Writer.OURS]:
+        shown = f"no position in topic {flow.positions_topic} is ours"
+        raise Mm2Runs(str(flow.name), flow.mm2_group, flow.name.target, shown)
+    return (
+        f"MM2's group {flow.mm2_group!r} on cluster {flow.name.target!r} has members, though the"
+        " positions are ours: if it copies this flow too, records arrive twice"
+    )

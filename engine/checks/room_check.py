@@ -1,0 +1,33 @@
+"""Checks that a target has disk space for the copies to be created, as far as brokers report their disks."""
+
+from collections.abc import Mapping
+
+from engine.kafka.admin.log_dirs import room, sizes
+from engine.kafka.client.cluster import ClusterClient
+from policies.model import FlowName
+
+_GIB = 1 << 30
+
+
+async def lack_of_room(
+    flow: FlowName, source: ClusterClient, target: ClusterClient, copies: Mapping[str, int], replicas: int
+) -> str:
+    """Say how much disk the copies need and how much is free; empty if it is enough, or not known.
+
+    `copies`: topics with their numbers of partitions. A lack is no fault by itself: records that retention deletes
+    meanwhile, or that a later start leaves out, need no disk.
+    """
+    if not copies:
+        return ""
+    free = await room(target)
+    if free is None:
+        return ""
+    needed = sum((await sizes(source, copies)).values()) * max(1, replicas)
+    if needed <= free:
+        return ""
+    times = f" {replicas} times" if replicas > 1 else ""
+    return (
+        f"the copies that will be created take about {needed / _GIB:,.1f} GiB (what {flow.source!r} has of these topics"
+        f"{times}), and the brokers of cluster {flow.target!r} have {free / _GIB:,.1f} GiB free: give them more disk,"
+        f" fewer topics, or a later start ({flow}.raymirror.start)"
+    )

@@ -1,0 +1,279 @@
+"""From `mm2.properties` or `mirror.yaml` to a MirrorConfig: MM2's precedence, each key honoured or in a warning."""
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from itertools import pairwise, permutations, starmap
+from pathlib import Path
+
+import msgspec
+
+from engine.base.errors import ANY, ConfigError, ConfigErrors
+from engine.config.config_errors import read_on
+from engine.config.file.config_file import read_file
+from engine.config.file.properties import Properties, Property
+from engine.config.flow_config import HEARTBEATS_KEY, TOPIC_NAME, FlowReader
+from engine.config.flow_keys import FlowKeys
+from engine.config.property_reader import PropertyReader
+from engine.config.secrets import SECURITY_KEYS, check_security, is_secret
+from engine.config.settings import PATTERNS, ClusterConfig, ConfigWarning, FlowConfig, HeartbeatConfig, MirrorConfig
+from engine.config.spark_config import read_proof, read_spark
+from engine.config.storage_config import read_audit_days, read_storage
+from engine.config.telemetry_config import read_telemetry
+from engine.config.unread import judge_unread
+from policies.files.foreign_files import foreign_keys
+from policies.model import FlowName
+from policies.naming import IdentityNaming
+from policies.topology import Loop, colliding_targets, find_loop, keeper_of, named_targets, witnesses
+
+_ADDRESS = re.compile(
+    r"(?:[0-9a-zA-Z._%\-]+://)?(?:(?P<host>[0-9a-zA-Z._%\-]+)|\[(?P<six>[0-9a-zA-Z:.%]+)\]):(?P<port>[0-9]{1,5})"
+)
+"""As Kafka reads one (Utils.HOST_PORT_PATTERN), but with brackets around IPv6."""
+
+
+def load_config(path: Path) -> MirrorConfig:
+    """Read and check a configuration file. Raises ConfigError naming file, line, key and what would be right."""
+    try:
+        properties = read_file(path)
+    except OSError as error:
+        raise ConfigError(str(path), 0, "file", f"cannot be read: {error.strerror}", "give a readable file") from None
+    return read_config(properties)
+
+
+def read_config(properties: Properties) -> MirrorConfig:
+    """Check parsed properties. Raises ConfigError: ConfigErrors where several settings are wrong."""
+    try:
+        return _read_refusing(properties)
+    except ConfigError as first:
+        raise read_on(properties, first, _read_refusing)[0] from None
+
+
+def load_partly(path: Path) -> MirrorConfig | None:
+    """Read a file with mistakes without what is wrong; None where nothing can be read so. To ask clusters with only."""
+    try:
+        properties = read_file(path)
+    except (OSError, ConfigError):
+        return None
+    try:
+        return _read_refusing(properties)
+    except ConfigError as first:
+        return read_on(properties, first, _read_refusing)[1]
+
+
+def _read_refusing(properties: Properties) -> MirrorConfig:
+    return _read(PropertyReader(properties), properties, accepted=False)
+
+
+def reread_config(properties: Properties) -> MirrorConfig:
+    """Read what a mirror was started with: keys that nobody reads are refused at a start only. Raises ConfigError."""
+    return _read(PropertyReader(properties), properties, accepted=True)
+
+
+def plain_settings(properties: Properties) -> dict[str, str]:
+    """Give what is honoured as it stands in the file, placeholders too, but nothing that may hold a password in clear.
+
+    Raises ConfigError.
+    """
+    reader = PropertyReader(properties)
+    _read(reader, properties, accepted=True)
+    unread = set(reader.unread())
+    found = {key: entry.value for key, entry in properties.entries.items()}
+    return {key: value for key, value in found.items() if key not in unread and not is_secret(key)}
+
+
+def read_kept(kept: Mapping[str, str], present: Properties) -> MirrorConfig:
+    """Read settings that `plain_settings` gave, with the passwords of the file as it is now. Raises ConfigError."""
+    entries = {key: Property(key, value, present.line(key)) for key, value in kept.items()}
+    entries |= {key: entry for key, entry in present.entries.items() if is_secret(key)}
+    return reread_config(Properties(present.file, entries, ()))
+
+
+def _read(reader: PropertyReader, properties: Properties, *, accepted: bool) -> MirrorConfig:
+    aliases = _aliases(reader)
+    clusters = {alias: _cluster(reader, alias) for alias in aliases}
+    _check_flow_keys(reader, aliases)
+    flows, keys = _flows(reader, aliases)
+    _check_topology(reader, flows)
+    telemetry = read_telemetry(reader)
+    storage, audit_days = read_storage(reader), read_audit_days(reader)
+    spark = read_spark(reader)
+    proof = read_proof(reader, spark, storage)
+    deployment_id = reader.text("raymirror.deployment.id", "")
+    unread = judge_unread(reader, aliases, [flow.name for flow in flows], keys.asked, accepted=accepted)
+    return MirrorConfig(
+        file=properties.file,
+        clusters=clusters,
+        flows=flows,
+        warnings=(*(ConfigWarning(trap.line, trap.key, trap.what) for trap in reader.traps), *reader.warnings, *unread),
+        notes=tuple(reader.notes),
+        places=_places(reader, flows),
+        digest=_digest(properties),
+        deployment_id=deployment_id,
+        telemetry=telemetry,
+        storage=storage,
+        audit_days=audit_days,
+        spark=spark,
+        proof=proof,
+    )
+
+
+def _aliases(reader: PropertyReader) -> list[str]:
+    foreign = None if reader.has("clusters") else foreign_keys(reader.names())
+    if foreign is not None:
+        raise reader.error("clusters", foreign.what, foreign.right)
+    aliases = list(dict.fromkeys(reader.list("clusters", required="list the cluster aliases, e.g. clusters = A, B")))
+    for alias in aliases:
+        if "->" in alias:
+            raise reader.error("clusters", f"alias {alias!r} holds ->", "-> stands between the clusters of a flow")
+    return aliases
+
+
+def _cluster(reader: PropertyReader, alias: str) -> ClusterConfig:
+    key = reader.first_key(f"{alias}.bootstrap.servers", "bootstrap.servers")
+    if key is None:
+        raise reader.error(
+            f"{alias}.bootstrap.servers",
+            "missing",
+            f"name the brokers of cluster {alias!r}, e.g. host1:9092,host2:9092",
+        )
+    bootstrap = tuple(_address(reader, key, text) for text in reader.list(key))
+    if not bootstrap:
+        raise reader.error(key, "empty", "name at least one broker as host:port")
+    keys = {name: reader.first_key(f"{alias}.{name}", name) for name in SECURITY_KEYS}
+    places = {name: reader.where(found) for name, found in keys.items() if found is not None}
+    security = {name: reader.unresolved(where.key) or "" for name, where in places.items()}
+    places["bootstrap.servers"] = reader.where(key)
+    cluster = ClusterConfig(
+        alias=alias,
+        bootstrap=bootstrap,
+        security=security,
+        places={name: (where.key, where.line) for name, where in places.items()},
+        file=reader.file,
+        providers=reader.providers,
+    )
+    check_security(cluster)
+    return cluster
+
+
+def _address(reader: PropertyReader, key: str, text: str) -> tuple[str, int]:
+    found = _ADDRESS.fullmatch(text)
+    if found is None or not 0 < int(found["port"]) < 65536:
+        raise reader.error(key, f"{text!r} is no address", "write host:port, e.g. kafka-1:9092")
+    return found["host"] or found["six"], int(found["port"])
+
+
+def _check_flow_keys(reader: PropertyReader, aliases: list[str]) -> None:
+    """Refuse `A->B` of clusters that are not there; an alias may hold dots, so the longest that fits is meant."""
+    for key, value in reader.values().items():
+        if key in aliases and value.startswith("->"):
+            errors = [_spaced(reader, key, one.line, one.value) for one in (*reader.lost(key), reader.entry(key))]
+            raise errors[0] if len(errors) == 1 else ConfigErrors(*errors)
+        source, arrow, behind = key.partition("->")
+        target = max((alias for alias in aliases if behind.startswith(f"{alias}.")), key=len, default=None)
+        if arrow and source in aliases and behind in aliases:
+            raise reader.error(key, "a flow alone is no key", f"write a setting of it, e.g. {key}.enabled = true")
+        unknown = source if source not in aliases else behind.partition(".")[0] if target is None else None
+        if arrow and unknown is not None:
+            right = f"add it to clusters, or use one of {', '.join(aliases)}"
+            raise reader.error(key, f"cluster {unknown!r} is not in clusters", right)
+        if arrow and source == target:
+            raise reader.error(key, "a flow from a cluster to itself", "name two clusters, e.g. A->B")
+
+
+def _spaced(reader: PropertyReader, key: str, line: int, value: str) -> ConfigError:
+    """Make the error of one line with a space behind an alias; all such lines of an alias have one key."""
+    right = "remove the space" if "${" in value else f"a space ends a key: write {key}->{value[2:].strip()}"
+    return ConfigError(reader.file, line, key, "an alias alone is no key", right)
+
+
+def _flows(reader: PropertyReader, aliases: list[str]) -> tuple[tuple[FlowConfig, ...], FlowKeys]:
+    """Read the flows that are on; also give the keys of one of them, which know what a flow asks for."""
+    names = [FlowName(*pair) for pair in permutations(aliases, 2)]
+    enabled = [name for name in names if reader.flow_enabled(str(name))]
+    if not enabled:
+        example = f"{aliases[0]}->{aliases[1]}" if len(aliases) > 1 else "A->B"
+        right = f"enable one, e.g. {example}.enabled = true"
+        raise reader.error("clusters", "no flow is enabled", right).dependent("->", "enabled", *aliases)
+    readers = [FlowReader(reader, name) for name in enabled]
+    flows = tuple(flow_reader.read() for flow_reader in readers)
+    for name in names:
+        if name not in enabled:
+            readers[0].keys.count_as_honoured_for(name)
+    for flow in flows:
+        _check_source_alias(reader, flow)
+    return _with_heartbeats(reader, flows, names), readers[0].keys
+
+
+def _places(reader: PropertyReader, flows: Iterable[FlowConfig]) -> dict[str, tuple[str, int]]:
+    names = ((flow.name, name) for flow in flows for name in PATTERNS)
+    found = {f"{flow}.{name}": FlowKeys(reader, flow).flow(name) for flow, name in names}
+    return {name: (key, reader.where(key).line) for name, key in found.items() if reader.is_plain(key)}
+
+
+def _with_heartbeats(
+    reader: PropertyReader, flows: tuple[FlowConfig, ...], pairs: list[FlowName]
+) -> tuple[FlowConfig, ...]:
+    """Give each pair of clusters that is no flow, and has heartbeats all the same as in MM2, to a flow beside it."""
+    names = [flow.name for flow in flows]
+    more: dict[FlowName, list[HeartbeatConfig]] = {name: [] for name in names}
+    places = {flow.name: dict(flow.places) for flow in flows}
+    for pair in pairs:
+        heartbeat = None if pair in names else FlowReader(reader, pair).heartbeat()
+        if heartbeat is not None:
+            keeper = keeper_of(pair, names)
+            more[keeper].append(heartbeat)
+            key = FlowKeys(reader, pair).flow(HEARTBEATS_KEY)
+            places[keeper][f"{pair}.{HEARTBEATS_KEY}"] = key, reader.where(key).line
+    return tuple(
+        msgspec.structs.replace(flow, heartbeats=(*flow.heartbeats, *more[flow.name]), places=places[flow.name])
+        for flow in flows
+    )
+
+
+def _check_source_alias(reader: PropertyReader, flow: FlowConfig) -> None:
+    """The source's alias is in names of topics: of the positions, and of copies with Default naming."""
+    alias, separator = flow.name.source, flow.naming.separator
+    if not TOPIC_NAME.fullmatch(alias):
+        right = "name a source with letters, digits, '.', '_' or '-'"
+        raise reader.error("clusters", f"{alias!r} cannot stand in a topic name", right)
+    if separator in alias and not isinstance(flow.naming, IdentityNaming):
+        reader.warn(
+            "clusters",
+            f"alias {alias!r} holds the separator {separator!r}: a topic's name no longer tells where it came from",
+        )
+
+
+def _check_topology(reader: PropertyReader, flows: tuple[FlowConfig, ...]) -> None:
+    selections = [flow.selection for flow in flows]
+    loop = find_loop(selections, witnesses(selections))
+    if loop is not None:
+        raise _loop_error(reader, flows, loop).dependent(ANY)
+    for alias, topic, one, other in colliding_targets(named_targets(selections)):
+        raise reader.error(
+            FlowKeys(reader, other).flow("topics"),
+            f"{one} and {other} both write topic {topic!r} on cluster {alias!r}",
+            "give one of them DefaultReplicationPolicy or other topics",
+        ).dependent(ANY)
+
+
+def _loop_error(reader: PropertyReader, flows: tuple[FlowConfig, ...], loop: Loop) -> ConfigError:
+    names = list(starmap(FlowName, pairwise(loop.clusters)))
+    identity = [flow.name for flow in flows if flow.name in names and isinstance(flow.naming, IdentityNaming)]
+    if identity:
+        return reader.error(
+            FlowKeys(reader, identity[0]).flow("replication.policy.class"),
+            f"IdentityReplicationPolicy in a loop: {loop}",
+            "use DefaultReplicationPolicy for these flows, disable one, or give them topics that do not overlap",
+        )
+    return reader.error(
+        "clusters",
+        f"separators that aliases hold, or flows do not share, in a loop: {loop}",
+        "set one replication.policy.separator for all flows, that no alias holds",
+    )
+
+
+def _digest(properties: Properties) -> str:
+    """Return the sha256 of everything that the file says: keys and values, whatever their order and comments."""
+    values = {key: entry.value for key, entry in properties.entries.items()}
+    return hashlib.sha256(msgspec.json.encode(values, order="sorted")).hexdigest()

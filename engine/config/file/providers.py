@@ -1,0 +1,80 @@
+"""Placeholders of a configuration, resolved in the process that needs them: Kafka's config providers (KIP-297).
+
+`${file:PATH:KEY}`, `${env:NAME}` and `${directory:PATH:FILE}`, or under the names that `config.providers` gives them.
+"""
+
+import os
+import re
+from pathlib import Path
+
+import msgspec
+
+from engine.base.errors import ConfigError
+from engine.config.file.properties import load_properties
+
+_PLACEHOLDER = re.compile(r"\$\{([^}:]*):(?:([^}:]*):)?([^}]*)\}")
+_CLASSES = {
+    "FileConfigProvider": "file",
+    "EnvVarConfigProvider": "env",
+    "DirectoryConfigProvider": "directory",
+}
+_RIGHT = "use ${file:PATH:KEY}, ${env:NAME} or ${directory:PATH:FILE}"
+
+
+class Where(msgspec.Struct, frozen=True):
+    """The place of a value: what an error about it names."""
+
+    file: str
+    line: int
+    key: str
+
+    def error(self, wrong: str, right: str) -> ConfigError:
+        """Make the error of this place."""
+        return ConfigError(self.file, self.line, self.key, wrong, right)
+
+
+def kind_of(class_name: str, where: Where) -> str:
+    """Return `file`, `env` or `directory` for one of Kafka's provider classes. Raises ConfigError for another."""
+    kind = _CLASSES.get(class_name.rpartition(".")[2])
+    if kind is None:
+        raise where.error(f"unknown config provider {class_name!r}", f"use one of {', '.join(_CLASSES)}")
+    return kind
+
+
+class Providers(msgspec.Struct, frozen=True):
+    """The providers a file may use: name -> kind, beside the three that go by their own names."""
+
+    kinds: dict[str, str] = {}
+
+    def resolve(self, text: str, where: Where) -> str:
+        """Replace placeholders. Raises ConfigError naming the place, never the value."""
+        return _PLACEHOLDER.sub(lambda found: self._value(found[1], found[2] or "", found[3], where), text)
+
+    def _value(self, provider: str, path: str, name: str, where: Where) -> str:
+        match self.kinds.get(provider, provider):
+            case "env":
+                if name not in os.environ:
+                    raise where.error(f"environment variable {name} is not set", "set it for this process")
+                return os.environ[name]
+            case "file" if path:
+                return _from_file(Path(path), name, where)
+            case "directory" if path:
+                return _read(Path(path) / name, where)
+        raise where.error(f"cannot resolve a placeholder of provider {provider!r}", _RIGHT)
+
+
+def _from_file(path: Path, name: str, where: Where) -> str:
+    try:
+        found = load_properties(path).get(name)
+    except OSError as error:
+        raise where.error(f"cannot read {path}: {error.strerror}", "give a readable file") from None
+    if found is None:
+        raise where.error(f"{path} has no key {name}", "name a key of that file")
+    return found
+
+
+def _read(path: Path, where: Where) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise where.error(f"cannot read {path}: {error.strerror}", "give a readable file") from None

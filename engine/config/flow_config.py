@@ -1,0 +1,288 @@
+"""One flow out of the properties: MM2's precedence (mm2-contract 1.2), our defaults where they are better."""
+
+import re
+
+from engine.config.config_sync_config import read_config_sync
+from engine.config.flow_keys import FlowKeys
+from engine.config.group_config import read_groups
+from engine.config.property_reader import PropertyReader
+from engine.config.settings import FlowConfig, HeartbeatConfig, SyncsConfig
+from engine.config.spark_config import is_on
+from engine.config.storage_config import read_storage
+from engine.config.transaction_config import read_commit_s
+from engine.core.lane.pending_batch import Limits
+from engine.core.position.position_keys import CONNECTOR
+from engine.flow.ports.ports import FetchOptions
+from engine.wire.bounded import MAX_INFLATED_BYTES
+from policies.model import FlowName
+from policies.naming import DEFAULT_CLASS, PACKAGE, SHORT_CLASSES, DefaultNaming, naming_for
+from policies.patterns import BadPattern, PatternList
+from policies.selection import DEFAULT_EXCLUDE, DEFAULT_TOPICS, TopicSelection
+from policies.shared_clusters import OneCluster
+from policies.start import Start, StartRules, parse_reset, parse_rules
+from policies.sync.topic_configs import EXCLUDED_CONFIGS
+from policies.sync.topic_faults import FaultRules, OnGap, OnRenewal, TopicRule, parse_choices
+
+TOPIC_NAME = re.compile(r"[a-zA-Z0-9._\-]+")
+_MIB = 1024 * 1024
+_MOST_INT = 2**31 - 1
+_MOST_LONG = 2**63 - 1
+_SYNCS_TOPIC_KEYS = ("offset-syncs.topic.location", "offset-syncs.topic.replication.factor")
+_AS_MANY = 0
+"""MM2's default of 3 replicas, or as many as the cluster has brokers, where it has fewer."""
+HEARTBEATS_KEY = "heartbeats.topic.replication.factor"
+_CREATION_KEYS = (
+    "replication.factor",
+    "checkpoints.topic.replication.factor",
+    HEARTBEATS_KEY,
+    "offset-syncs.topic.replication.factor",
+    "config.properties.exclude",
+    "raymirror.same.cluster",
+    "topics",
+)
+_STORAGE_KEYS = ("offset.storage.replication.factor", "offset.storage.partitions")
+_MOST_COPIERS = 10_000
+_DRAIN_S = 600
+_CALM_S = 900
+_REFRESH_S = 5
+"""New topics are seen within seconds, unless the file asks for MM2's interval."""
+_SAMPLES_S = 5
+_MOST_FETCH_BYTES = 2 * _MIB
+"""A fetch answer lands in one receive buffer, so it stays small whatever MM2's 50 MiB."""
+
+
+class FlowReader:
+    """Reads what holds for one flow; every method raises ConfigError."""
+
+    def __init__(self, reader: PropertyReader, name: FlowName) -> None:
+        self._reader = reader
+        self._name = name
+        self.keys = FlowKeys(reader, name)
+
+    def read(self) -> FlowConfig:
+        """Return the flow's configuration."""
+        keys, topics, exclude = self.keys, self._patterns("topics", DEFAULT_TOPICS), self._patterns("topics.exclude")
+        naming, copiers, heartbeat, fetch = self._naming(), self._copiers(), self.heartbeat(), self._fetch()
+        flush_s = self._number(keys.worker("offset.flush.interval.ms"), 60_000, 100) / 1000
+        self._note_what_is_otherwise_here()
+        return FlowConfig(
+            name=self._name,
+            naming=naming,
+            selection=self._selection(naming, topics, exclude),
+            starts=self._starts(),
+            topics=topics.patterns,
+            topics_exclude=exclude.patterns,
+            replication_factor=self._replicas(keys.flow("replication.factor"), 2),
+            refresh_topics_s=float(self._number(keys.flow("refresh.topics.interval.seconds"), _REFRESH_S, 1)),
+            refresh_topics=self._reader.flag(keys.flow("refresh.topics.enabled"), default=True),
+            fetch=fetch,
+            partition_fetch_bytes=self._number(keys.consumer("max.partition.fetch.bytes"), _MIB // 2, 1),
+            max_in_flight=self._at_most(
+                keys.producer("max.in.flight.requests.per.connection"), Limits().max_in_flight, Limits().max_in_flight
+            ),
+            request_timeout_s=self._number(keys.producer("request.timeout.ms"), 30_000, 100) / 1000,
+            positions_topic=self._reader.text(
+                keys.storage("offset.storage.topic"), f"mm2-offsets.{self._name.source}.internal"
+            ),
+            connector=self._reader.text(keys.flow("raymirror.connector.name"), CONNECTOR),
+            positions_partitions=self._number(keys.storage("offset.storage.partitions"), 25, 1),
+            positions_replication_factor=self._replicas(keys.storage("offset.storage.replication.factor"), 3),
+            flush_s=flush_s,
+            commit_s=read_commit_s(self._reader, keys, flush_s=flush_s, read_committed=fetch.read_committed),
+            copiers=copiers[0],
+            most_copiers=copiers[1],
+            target_drain_s=float(self._number(keys.flow("raymirror.target.drain.seconds"), _DRAIN_S, 1)),
+            shrink_after_s=float(self._number(keys.flow("raymirror.shrink.after.seconds"), _CALM_S, 1)),
+            buffer_budget_bytes=self._reader.number(
+                keys.flow("raymirror.copier.memory.bytes"), 64 * _MIB, 8 * _MIB, 64 * 1024 * _MIB
+            ),
+            inflated_bytes=self._number(keys.flow("raymirror.batch.inflated.bytes"), MAX_INFLATED_BYTES, _MIB),
+            stop_on_foreign_writer=self._choice(keys.flow("raymirror.foreign.writer"), ("stop", "continue")) == "stop",
+            faults=FaultRules(
+                self._choices("raymirror.source.gap", OnGap, "logs.*@continue"),
+                self._choices("raymirror.topic.recreated", OnRenewal, "orders.*@append, tmp.*@re-create"),
+            ),
+            mm2_read_committed=self._mm2_read_committed(),
+            mm2_group=self._reader.text(keys.worker("group.id"), f"{self._name.source}-mm2"),
+            configs_exclude=self._patterns("config.properties.exclude", EXCLUDED_CONFIGS),
+            groups=read_groups(self._reader, keys),
+            syncs=self._syncs(naming),
+            heartbeats=() if heartbeat is None else (heartbeat,),
+            config_sync=read_config_sync(self._reader, keys),
+            progress_s=float(self._number(keys.flow("raymirror.progress.interval.seconds"), self._samples_s(), 0)),
+            rpo_s=float(self._number(keys.flow("raymirror.rpo.seconds"), 0, 0)),
+            same_cluster=OneCluster(
+                self._choice(keys.flow("raymirror.same.cluster"), tuple(one.value for one in OneCluster))
+            ),
+            places=self._places(),
+        )
+
+    def _places(self) -> dict[str, tuple[str, int]]:
+        found = {name: self.keys.flow(name) for name in _CREATION_KEYS}
+        found |= {name: self.keys.storage(name) for name in _STORAGE_KEYS}
+        return {name: (key, self._reader.where(key).line) for name, key in found.items()}
+
+    def _samples_s(self) -> int:
+        """How often samples are written unless the file says so: where Spark makes a history of them, else never."""
+        return _SAMPLES_S if is_on(self._reader) and read_storage(self._reader) is not None else 0
+
+    def heartbeat(self) -> HeartbeatConfig | None:
+        """Return what is written of this pair of clusters, which need not be a flow; None where nothing is."""
+        beats = HeartbeatConfig(
+            pair=self._name,
+            topic=self._naming().heartbeats_topic(),
+            every_s=float(self._number(self.keys.flow("emit.heartbeats.interval.seconds"), 1, 1)),
+            replication_factor=self._replicas(self.keys.flow(HEARTBEATS_KEY), _AS_MANY),
+        )
+        return beats if self._reader.flag(self.keys.flow("emit.heartbeats.enabled"), default=True) else None
+
+    def _syncs(self, naming: DefaultNaming) -> SyncsConfig:
+        keys, reader, (source, target) = self.keys, self._reader, self._name
+        on_source = self._choice(keys.flow("offset-syncs.topic.location"), ("source", "target")) == "source"
+        enabled = reader.flag(keys.flow("emit.offset-syncs.enabled"), default=True)
+        if not enabled:
+            self._refuse_settings_of_syncs()
+        return SyncsConfig(
+            enabled=enabled,
+            cluster=source if on_source else target,
+            topic=naming.offset_syncs_topic(target if on_source else source),
+            lag_max=reader.number(keys.flow("offset.lag.max"), 100, 0, _MOST_LONG),
+            replication_factor=self._replicas(keys.flow("offset-syncs.topic.replication.factor"), _AS_MANY),
+        )
+
+    def _refuse_settings_of_syncs(self) -> None:
+        """MM2 refuses settings of a topic that it is told not to write (MirrorSourceConnector.validate)."""
+        switch = self.keys.flow("emit.offset-syncs.enabled")
+        own = (f"{self._name}.offset-syncs-", f"{self._name}.offset-syncs.topic.")
+        for key in self._reader.names():
+            if key.startswith(own) or key in _SYNCS_TOPIC_KEYS:
+                raise self._reader.error(key, f"set although {switch} is false", "remove one of the two, as for MM2")
+        self._reader.note(
+            switch,
+            "false: MM2's readers of offset syncs find none, and MM2 would write no checkpoints either; here the map"
+            " between offsets is known as late as offset.flush.interval.ms",
+        )
+
+    def _naming(self) -> DefaultNaming:
+        key = self.keys.flow("replication.policy.class")
+        policy = self._reader.text(key, DEFAULT_CLASS)
+        if policy in SHORT_CLASSES and self._reader.has(key):
+            self._reader.warn(key, f"MM2 would not start with this short name; it needs {PACKAGE}{policy}")
+        separator = self._separator()
+        internal = self._reader.flag(
+            self.keys.flow("replication.policy.internal.topic.separator.enabled"), default=True
+        )
+        try:
+            return naming_for(policy, self._name.source, separator, internal_separator=internal)
+        except ValueError as error:
+            raise self._reader.error(key, f"unknown policy {policy!r}", str(error)) from None
+
+    def _separator(self) -> str:
+        """Return the separator, which MM2 does not trim."""
+        key = self.keys.flow("replication.policy.separator")
+        separator = self._reader.raw(key)
+        if separator is None:
+            return "."
+        if not TOPIC_NAME.fullmatch(separator):
+            right = "write letters, digits, '.', '_' or '-', without white space behind them"
+            raise self._reader.error(key, f"{separator!r} cannot stand in a topic name", right)
+        return separator
+
+    def _patterns(self, name: str, default: tuple[str, ...] = DEFAULT_EXCLUDE) -> PatternList:
+        key = self.keys.flow(name)
+        try:
+            return PatternList(self._reader.list(key, default))
+        except BadPattern as bad:
+            raise self._reader.bad_pattern(key, bad) from None
+
+    def _selection(self, naming: DefaultNaming, topics: PatternList, exclude: PatternList) -> TopicSelection:
+        heartbeats = self._reader.flag(self.keys.flow("heartbeats.replication.enabled"), default=True)
+        positions = self._reader.text(self.keys.storage("offset.storage.topic"), "")
+        return TopicSelection(
+            self._name, naming, topics.patterns, exclude.patterns, heartbeats=heartbeats, never=(positions,)
+        )
+
+    def _fetch(self) -> FetchOptions:
+        keys = self.keys
+        levels = ("read_committed", "read_uncommitted")
+        return FetchOptions(
+            max_wait_s=self._number(keys.consumer("fetch.max.wait.ms"), 500, 0) / 1000,
+            min_bytes=self._number(keys.consumer("fetch.min.bytes"), 1, 0),
+            max_bytes=self._at_most(keys.consumer("fetch.max.bytes"), _MOST_FETCH_BYTES, _MOST_FETCH_BYTES),
+            read_committed=self._choice(keys.consumer("isolation.level"), levels) == "read_committed",
+            rack=self._reader.text(keys.consumer("client.rack"), ""),
+        )
+
+    def _mm2_read_committed(self) -> bool:
+        """Return whether an MM2 with this file copies committed records only: its default is otherwise."""
+        return self._reader.text(self.keys.consumer("isolation.level"), "").lower() == "read_committed"
+
+    def _starts(self) -> StartRules:
+        otherwise = self._reset()
+        key = self.keys.flow("raymirror.start")
+        try:
+            return parse_rules(self._reader.list(key), otherwise)
+        except ValueError as bad:
+            raise self._reader.error(key, str(bad), "write pattern@start, ..., e.g. orders.*@-PT6H") from None
+
+    def _choices(self, name: str, choices: type[OnGap] | type[OnRenewal], example: str) -> tuple[TopicRule, ...]:
+        key = self.keys.flow(name)
+        try:
+            return parse_choices(self._reader.list(key), choices)
+        except ValueError as bad:
+            right = f"write pattern@choice, ..., e.g. {example}; a choice alone is for all topics"
+            raise self._reader.error(key, str(bad), right) from None
+
+    def _reset(self) -> Start:
+        key = self.keys.consumer("auto.offset.reset")
+        try:
+            return parse_reset(self._reader.text(key, "earliest"))
+        except ValueError as bad:
+            raise self._reader.error(key, str(bad), "MM2's default is earliest") from None
+
+    def _copiers(self) -> tuple[int, int]:
+        """Return the fewest and the most copiers: one to `tasks.max` of them, as the lag asks."""
+        tasks = self._reader.number(self.keys.flow("tasks.max"), 1, 1, _MOST_COPIERS)
+        fewest = self._reader.number(self.keys.flow("raymirror.copiers"), 1, 1, _MOST_COPIERS)
+        key = self.keys.flow("raymirror.copiers.max")
+        most = self._reader.number(key, max(fewest, tasks), 1, _MOST_COPIERS)
+        if most < fewest:
+            wrong = f"{most} is less than raymirror.copiers, {fewest}"
+            raise self._reader.error(key, wrong, f"give {fewest} or more").dependent("raymirror.copiers", "tasks.max")
+        return fewest, most
+
+    def _note_what_is_otherwise_here(self) -> None:
+        isolation = self.keys.consumer("isolation.level")
+        if not self._reader.has(isolation):
+            self._reader.note(
+                isolation,
+                "not set: only committed records are copied; MM2 copies open and aborted transactions too"
+                " (its default is read_uncommitted)",
+            )
+        acks = self.keys.producer("acks")
+        if self._reader.text(acks, "all") not in ("all", "-1"):
+            self._reader.warn(acks, "every append waits for all in-sync replicas here (acks=all)")
+
+    # --- kinds of values -------------------------------------------------------------------------------------
+
+    def _number(self, key: str, default: int, least: int) -> int:
+        return self._reader.number(key, default, least, _MOST_INT)
+
+    def _replicas(self, key: str, default: int) -> int:
+        found = self._reader.number(key, default, -1, 32767)
+        if found == 0 and self._reader.has(key):
+            raise self._reader.error(key, "0 is out of range", "give a number from 1 to 32767, or -1: broker's default")
+        return found
+
+    def _at_most(self, key: str, default: int, most: int) -> int:
+        found = self._number(key, default, 1)
+        if found > most:
+            self._reader.warn(key, f"{found} is more than is used here: {most}")
+        return min(found, most)
+
+    def _choice(self, key: str, choices: tuple[str, ...]) -> str:
+        """Return one of some words; the first is the default."""
+        found = self._reader.text(key, choices[0]).lower()
+        if found not in choices:
+            raise self._reader.error(key, f"{found!r} is unknown", f"write {' or '.join(choices)}")
+        return found

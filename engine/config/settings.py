@@ -1,0 +1,256 @@
+"""The configuration as the engine uses it: typed, frozen, without a secret in its text."""
+
+from typing import Any
+
+import msgspec
+
+from engine.config.file.providers import Providers
+from engine.config.storage import Storage
+from engine.core.position.position_keys import CONNECTOR, PositionKeys
+from engine.flow.ports.ports import FetchOptions
+from policies.groups import DEFAULT_GROUPS, DEFAULT_GROUPS_EXCLUDE, GroupSelection
+from policies.model import FlowName
+from policies.naming import DefaultNaming
+from policies.patterns import PatternList
+from policies.selection import TopicSelection
+from policies.shared_clusters import OneCluster
+from policies.start import StartRules
+from policies.sync.acl_sync import AclRules
+from policies.sync.topic_configs import ConfigRules
+from policies.sync.topic_faults import FaultRules
+
+AUDIT_DAYS = 365
+"""How long the audit trail is kept where the file says nothing."""
+
+
+PATTERNS = ("topics", "topics.exclude", "groups", "groups.exclude")
+"""The keys whose patterns are held against the source before a start."""
+
+
+class ConfigWarning(msgspec.Struct, frozen=True):
+    """Something to know before running: where, and what."""
+
+    line: int
+    key: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"line {self.line}: {self.key}: {self.what}" if self.line else f"{self.key}: {self.what}"
+
+
+class ClusterConfig(msgspec.Struct, frozen=True):
+    """One cluster: alias, addresses, and how to shake hands.
+
+    `security` holds Kafka's keys with placeholders not resolved; `places` tells where each of them stands (key, line).
+    """
+
+    alias: str
+    bootstrap: tuple[tuple[str, int], ...]
+    security: dict[str, str] = {}
+    places: dict[str, tuple[str, int]] = {}
+    file: str = ""
+    providers: Providers = Providers()
+
+    def bootstrap_place(self) -> str:
+        """Say where the addresses are set: file, line, key; empty where that is not known."""
+        key, line = self.places.get("bootstrap.servers", ("", 0))
+        return f"{self.file}:{line}: {key}" if key else ""
+
+    def __repr__(self) -> str:
+        return f"ClusterConfig({self.alias!r}, {self.bootstrap!r})"
+
+    def __rich_repr__(self) -> Any:
+        yield "alias", self.alias
+        yield "bootstrap", self.bootstrap
+
+
+class GroupConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Which groups are mirrored, and how often: seconds between two looks, two rounds of checkpoints, of commits."""
+
+    include: tuple[str, ...] = DEFAULT_GROUPS
+    exclude: tuple[str, ...] = DEFAULT_GROUPS_EXCLUDE
+    refresh: bool = True
+    refresh_s: float = 5.0
+    checkpoints: bool = True
+    checkpoints_s: float = 5.0
+    checkpoints_replication_factor: int = 0
+    """As of heartbeats."""
+    on_commit: bool = True
+    """Whether commits are read from `__consumer_offsets` as they are made, where we may."""
+    commits: bool = False
+    commits_s: float = 5.0
+
+    @property
+    def selection(self) -> GroupSelection:
+        """Return the filter."""
+        return GroupSelection(self.include, self.exclude)
+
+
+class HeartbeatConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """The heartbeats of one ordered pair of clusters: written to its target, whether it is a flow or not."""
+
+    pair: FlowName
+    topic: str
+    every_s: float
+    replication_factor: int
+    """Of the topic when it is made; -1: the broker's default, 0: three, or as many as there are brokers."""
+
+
+class SyncsConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """The offset syncs of a flow: on which cluster, in which topic, how far apart; `enabled` says whether at all."""
+
+    enabled: bool
+    cluster: str
+    topic: str
+    lag_max: int
+    replication_factor: int
+    """As of heartbeats."""
+
+
+class ConfigSyncConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether and how often (seconds) configs and ACLs of copies are kept in step, and by which rules of ours."""
+
+    configs: bool = True
+    configs_s: float = 600.0
+    acls: bool = True
+    acls_s: float = 600.0
+    source_defaults: bool = False
+    remove_foreign: bool = False
+    acls_prefixed: bool = False
+    acls_groups: bool = False
+
+
+class FlowConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """One direction of copying and everything that is set for it."""
+
+    name: FlowName
+    naming: DefaultNaming
+    selection: TopicSelection
+    starts: StartRules
+    topics: tuple[str, ...]
+    topics_exclude: tuple[str, ...]
+    replication_factor: int
+    refresh_topics_s: float
+    refresh_topics: bool
+    fetch: FetchOptions
+    partition_fetch_bytes: int
+    max_in_flight: int
+    request_timeout_s: float
+    positions_topic: str
+    connector: str = CONNECTOR
+    """The name that positions are kept under: MM2's own, or that of a connector in a Connect cluster."""
+    positions_partitions: int
+    positions_replication_factor: int
+    flush_s: float
+    copiers: int
+    most_copiers: int
+    target_drain_s: float
+    shrink_after_s: float
+    buffer_budget_bytes: int
+    inflated_bytes: int
+    """What a batch may inflate to that has to be written anew."""
+    stop_on_foreign_writer: bool
+    faults: FaultRules = FaultRules()
+    mm2_read_committed: bool
+    mm2_group: str
+    """Group of the Connect workers that MM2 runs this flow with, on the target."""
+    configs_exclude: PatternList
+    groups: GroupConfig = GroupConfig()
+    syncs: SyncsConfig
+    commit_s: float = 0.0
+    """How long a transaction of a busy partition stays open; 0: it is copied without."""
+    heartbeats: tuple[HeartbeatConfig, ...] = ()
+    """Of this flow, and of pairs of clusters that are no flow and are looked after here."""
+    config_sync: ConfigSyncConfig = ConfigSyncConfig()
+    progress_s: float = 0.0
+    """How often copiers write progress samples; 0: never."""
+    rpo_s: float = 0.0
+    """How many seconds of records a loss of the source may cost, as the history is judged by; 0: not said."""
+    same_cluster: OneCluster = OneCluster.REFUSE
+    places: dict[str, tuple[str, int]] = {}
+    """Key and line (0: not set) of settings that clusters may refuse, by the setting's name."""
+
+    @property
+    def config_rules(self) -> ConfigRules:
+        """Return which configs a copy gets."""
+        sync = self.config_sync
+        return ConfigRules(
+            exclude=self.configs_exclude, source_defaults=sync.source_defaults, remove_foreign=sync.remove_foreign
+        )
+
+    @property
+    def acl_rules(self) -> AclRules:
+        """Return which ACLs hold on copies."""
+        sync = self.config_sync
+        groups = self.groups.selection if sync.acls_groups else None
+        return AclRules(selection=self.selection, prefixed=sync.acls_prefixed, groups=groups)
+
+    @property
+    def position_keys(self) -> PositionKeys:
+        """Return the keys that positions have."""
+        return PositionKeys(self.name.source, self.connector)
+
+
+class TelemetryConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a mirror's metrics and traces go; port 0 and an empty endpoint: nowhere."""
+
+    port: int = 0
+    bind: str = "127.0.0.1"
+    per_partition: bool = False
+    most_series: int = 20_000
+    """Of one metric; where partitions would be more, topics are told, and where these would be more, flows."""
+    otlp_endpoint: str = ""
+    otlp_every_s: float = 15.0
+
+
+class SparkConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a mirror runs Spark, and how large."""
+
+    on: bool = False
+    executors: int = 1
+    cores: int = 2
+    """Of one executor, and so its Ray CPUs: two, so that a proof leaves the history of lag one of them."""
+    memory_bytes: int = 1024 * 1024 * 1024
+    """The heap of one executor, and so its Ray memory."""
+    jars: tuple[str, ...] = ()
+    shared: bool = False
+    """Whether all nodes see the folder of the mirror's `file:` storage."""
+
+
+class ProofConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether copies are proven all the time, and how often what was copied is looked at."""
+
+    on: bool = False
+    interval_s: float = 300.0
+
+
+class MirrorConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole configuration file."""
+
+    file: str
+    clusters: dict[str, ClusterConfig]
+    flows: tuple[FlowConfig, ...]
+    warnings: tuple[ConfigWarning, ...]
+    digest: str
+    deployment_id: str
+    notes: tuple[ConfigWarning, ...] = ()
+    places: dict[str, tuple[str, int]] = {}
+    """Where the patterns of a flow are set, in plain text: `A->B.topics` -> (key, line); see PATTERNS."""
+    telemetry: TelemetryConfig = TelemetryConfig()
+    storage: Storage | None = None
+    """Where the audit trail is kept, and what Spark's jobs keep."""
+    audit_days: int = AUDIT_DAYS
+    """How long the trail is kept, 0: for ever."""
+    spark: SparkConfig = SparkConfig()
+    proof: ProofConfig = ProofConfig()
+
+    def flow(self, name: FlowName) -> FlowConfig:
+        """Return the flow of a name. Raises KeyError."""
+        for flow in self.flows:
+            if flow.name == name:
+                return flow
+        raise KeyError(str(name))
+
+    def __rich_repr__(self) -> Any:
+        yield "file", self.file
+        yield "flows", [str(flow.name) for flow in self.flows]

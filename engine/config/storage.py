@@ -1,0 +1,116 @@
+"""The one home of everything that Spark keeps: `raymirror.storage`, a folder that every node sees.
+
+<storage>/checkpoints   of streaming queries; what is lost here is rebuilt from the progress topics
+<storage>/history       of lag
+<storage>/audit         of configs and ACLs: plans and outcomes
+<storage>/proofs        of copies, and what is proven already
+"""
+
+import re
+from pathlib import Path
+from typing import Literal
+from urllib.parse import quote
+
+import msgspec
+
+from engine.base.errors import MirrorError
+
+KEY = "raymirror.storage"
+"""The setting that names it."""
+Area = Literal["checkpoints", "history", "audit", "proofs"]
+SCHEMES = ("file", "s3a", "gs")
+_URI = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.\-]*):(?P<rest>.*)", re.DOTALL)
+_GLOBBED = re.compile(r"[*?\[\]{}#%]")
+"""What Spark takes for a pattern in a path, and what a URI does not mean as it stands."""
+_BUCKET = re.compile(r"//(?P<bucket>[^/:]+)(?P<path>/.*)?", re.DOTALL)
+_FILE = re.compile(r"(?://(?:localhost)?)?(?P<path>/[^/].*)", re.DOTALL)
+_EXAMPLES = "file:/var/lib/raymirror, s3a://bucket/raymirror or gs://bucket/raymirror"
+
+
+class BadStorage(MirrorError):
+    """A text that names no storage: what is wrong with it, and what would be right."""
+
+    def __init__(self, wrong: str, right: str) -> None:
+        super().__init__(wrong, right)
+        self.wrong, self.right = wrong, right
+
+    def __str__(self) -> str:
+        return f"raymirror.storage: {self.wrong}; {self.right}"
+
+
+class NoStorage(MirrorError):
+    """There is no storage, and something is to be kept."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+
+    def __str__(self) -> str:
+        return f"raymirror.storage is not set, and {self.what} is kept there; write {_EXAMPLES}"
+
+
+class Storage(msgspec.Struct, frozen=True):
+    """Where checkpoints, history, audit and proofs are: a URI without a slash at its end, as Spark takes it."""
+
+    uri: str
+
+    @classmethod
+    def parse(cls, text: str) -> "Storage":
+        """Read what a user wrote. Raises BadStorage, which does not repeat what may hold a password."""
+        found = _URI.fullmatch(text)
+        if found is None:
+            right = f"write file:{text}" if text.startswith("/") else f"write {_EXAMPLES}"
+            raise BadStorage(f"{text!r} does not say what kind of storage it is", right)
+        scheme, rest = found["scheme"].lower(), found["rest"]
+        if scheme not in SCHEMES:
+            raise BadStorage(f"storage of kind {scheme!r} is not supported", _instead(scheme))
+        if scheme != "file" and "@" in rest:
+            right = "leave them out: give the nodes a role, or the store's own settings"
+            raise BadStorage(f"the {scheme} address holds a user name or a password", right)
+        if odd := _GLOBBED.search(rest):
+            raise BadStorage(f"its path holds {odd[0]!r}, which Spark would not take as it stands", "use another name")
+        return cls(_file_uri(rest) if scheme == "file" else _bucket_uri(scheme, rest))
+
+    @classmethod
+    def of_folder(cls, folder: Path) -> "Storage":
+        """Give the storage in a folder of this machine; its path must be absolute. Raises BadStorage."""
+        return cls.parse(f"file:{folder}")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a path, which other nodes may or may not see."""
+        return self.uri.startswith("file:")
+
+    def path(self, area: Area, *parts: str) -> str:
+        """Give the URI of something in an area; parts are names, whatever characters they hold, of one level each."""
+        return "/".join([self.uri, area, *(quote(part, safe="=") for part in parts)])
+
+    def folder(self, area: Area, *parts: str) -> Path | None:
+        """Give the same as a path of this machine; None where the storage is none."""
+        return Path(self.path(area, *parts).removeprefix("file:")) if self.is_local else None
+
+
+def needed(storage: Storage | None, what: str) -> Storage:
+    """Give the storage in which something is kept. Raises NoStorage."""
+    if storage is None:
+        raise NoStorage(what)
+    return storage
+
+
+def _file_uri(rest: str) -> str:
+    found = _FILE.fullmatch(rest)
+    if found is None:
+        raise BadStorage(f"'file:{rest}' is no absolute path", "write e.g. file:/var/lib/raymirror")
+    return "file:" + found["path"].rstrip("/")
+
+
+def _bucket_uri(scheme: str, rest: str) -> str:
+    found = _BUCKET.fullmatch(rest)
+    if found is None:
+        raise BadStorage(f"'{scheme}:{rest}' names no bucket", f"write e.g. {scheme}://bucket/raymirror")
+    return f"{scheme}://{found['bucket']}{(found['path'] or '').rstrip('/')}"
+
+
+def _instead(scheme: str) -> str:
+    meant = {"s3": "s3a", "s3n": "s3a", "gcs": "gs"}.get(scheme)
+    return f"write {meant}:" if meant else f"write {_EXAMPLES}"

@@ -1,0 +1,38 @@
+"""Events of a flow's start."""
+
+from typing import ClassVar
+
+from engine.core.events.event_base import Event
+
+
+class Mm2Active(Event, frozen=True, kw_only=True, tag="mm2_active"):
+    """MM2's consumer group on the target has members while we start the flow."""
+
+    severity: ClassVar[str] = "warning"
+    group: str
+
+    @property
+    def about(self) -> str:
+        """Name the group."""
+        return self.group
+
+    def text(self) -> str:
+        return (
+            f"{self.group}: MM2's group has members on {self.flow.target}: if it copies this flow too, records arrive"
+            " twice; stop MM2, or this flow"
+        )
+
+
+class StartDoubt(Event, frozen=True, kw_only=True, tag="start_doubt"):
+    """A warning about a flow that was checked late, because one of its clusters was away when the mirror started."""
+
+    severity: ClassVar[str] = "warning"
+    what: str
+
+    @property
+    def about(self) -> str:
+        """Return the warning itself, so that two warnings differ."""
+        return self.what
+
+    def text(self) -> str:
+        return self.what

@@ -1,0 +1,58 @@
+"""The size limit of a lane's batches: the target topic's limit, or a smaller one for a while after a refusal.
+
+The broker of a target topic with a `compression.type` of its own compresses each batch again. It then checks the size
+of the result (Kafka's `UnifiedLog.append` checks again after `LogValidator`), which nobody knows in advance. So a
+refused batch that is below the limit halves the limit, and batches that fit let it grow again. One odd batch lowers
+the limit for some batches only. Where nearly every batch is refused, more and more batches must fit before the lane
+tries a larger one.
+"""
+
+from collections.abc import Mapping
+
+DEFAULT_BYTES = 1_048_588
+"""Kafka's default of `max.message.bytes`, in bytes."""
+SIZE_CONFIGS = ("max.message.bytes", "segment.bytes")
+"""A batch above the first limit is refused with error 10, a batch above the second with error 18."""
+_FIRST_NEEDED, _MOST_NEEDED = 32, 4096
+
+
+def most_bytes(configs: Mapping[str, str]) -> int | None:
+    """Return the largest batch in bytes that a topic's configs allow; None if they could not be read."""
+    return min((int(configs[name]) for name in SIZE_CONFIGS if configs.get(name)), default=None)
+
+
+class BatchLimit:
+    """The limit of one lane, in bytes of a whole batch as it is sent; `told` is the limit in the topic's configs."""
+
+    def __init__(self, told: int = DEFAULT_BYTES) -> None:
+        self.told = self.bytes = told
+        self._fitted, self._needed = 0, _FIRST_NEEDED
+        self._widened = False
+
+    def learn(self, told: int) -> None:
+        """Take the limit from the topic's configs; if it has not changed, what was learned about it stays."""
+        if told != self.told:
+            self.told = self.bytes = told
+            self._fitted, self._needed, self._widened = 0, _FIRST_NEEDED, False
+
+    def refused(self, size_bytes: int) -> None:
+        """Note a batch that was too large: lower the limit to `told`, or to half of a batch within `told`."""
+        if size_bytes > self.told:
+            self.bytes = min(self.bytes, self.told)
+            return
+        self.bytes = max(1, min(self.bytes, size_bytes // 2))
+        self._needed = min(2 * self._needed, _MOST_NEEDED) if self._widened else self._needed
+        self._fitted, self._widened = 0, False
+
+    def fitted(self, size_bytes: int) -> None:
+        """Note a batch that was appended; after enough batches of about the limit's size, double the limit."""
+        if not (self._widened or self.bytes < self.told) or 2 * size_bytes < self.bytes:
+            return
+        self._fitted += 1
+        if self._fitted < self._needed:
+            return
+        self._fitted = 0
+        if self.bytes < self.told:
+            self.bytes, self._widened = min(2 * self.bytes, self.told), True
+        else:  # the limit of the topic's configs holds again
+            self._needed, self._widened = _FIRST_NEEDED, False

@@ -1,0 +1,420 @@
+"""The state machine of one partition on its way: events in, actions out.
+
+A lane knows three places in the source log and the two in the target log they belong to:
+
+    source   |== acknowledged ==|-- in flight --|-- waiting --|.. to fetch ..
+             position.source_next                             fetch_offset
+    target   |== acknowledged ==|-- in flight --|
+             position.target_next
+
+It never skips, repeats or reorders: appends leave in order, one at a time until the broker has shown that it knows our
+producer (first acknowledgement, or a completed barrier), then up to `max_in_flight`; the first failed append stops the
+window, and what happens next is decided only when every batch in flight has its outcome
+(`engine/core/lane/outcome.py`). Batches of unknown outcome go out again byte for byte, in order, one at a time. The
+driver calls `next_append` when it has room in a request, tells outcomes by `on_outcome` in the order of the appends,
+and performs the returned actions.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from engine.core.events.events import RecordRefused, TargetGap
+from engine.core.lane import actions, states
+from engine.core.lane.actions import (
+    NOTHING,
+    Action,
+    Actions,
+    Fail,
+    Inspect,
+    Reacquire,
+    ReadTail,
+    Retry,
+    RetryRefused,
+    Split,
+)
+from engine.core.lane.batch_queue import BatchQueue
+from engine.core.lane.outcome import Outcome, OutcomeKind, RecoveryAction, recovery_action
+from engine.core.lane.pending_batch import (
+    BufferShare,
+    Limits,
+    Payload,
+    PendingBatch,
+    encoded_piece,
+    passing_piece,
+    split_piece,
+)
+from engine.core.lane.sequence_map import SequenceMap
+from engine.core.lane.states import State
+from engine.core.offset_map.map_runs import MapTail
+from engine.core.position.position import Position
+from engine.core.position.resume import REGRESSION, ResumePoint, Tail, Unknown, read_tail
+from engine.core.position.vacancy import RequestTrail
+from engine.wire.batch import BatchHeader
+from engine.wire.records import Encoded
+from policies.model import FlowName, LaneName
+
+_TODAY_MS = 2**62
+
+
+class Lane:
+    """One source partition on its way to one target partition."""
+
+    def __init__(self, flow: FlowName, name: LaneName, limits: Limits | None = None) -> None:
+        self.flow = flow
+        self.name = name
+        self.limits = limits or Limits()
+        self.state = State.ACQUIRING
+        self.paused = False
+        self.draining = False
+        self.fetch_offset = -1
+        self.records = self.wire_bytes = self.offsets = 0
+        self.reencoded = self.skipped = self.fetched = 0
+        self.newest_ms = -1
+        self.position_version = self.markers = 0
+        """Of ours, behind `target_next`: one for each transaction that was committed there since."""
+        self.source_leader_epoch = -1
+        self.forgets_before_ms = -(2**63)
+        self.pieces, self.trail = BatchQueue(), RequestTrail()
+        self.map: MapTail | None = None
+        """What was copied of the source, and where to; None while the lane has no owner."""
+        self._outcomes: list[Outcome] = []
+        self._window = 1
+        self.announced = False
+        """Whether a position of this ownership is durable."""
+        self._attempt, self._last_ms = 0, _TODAY_MS
+        self._line: SequenceMap | None = None
+        self._base: Position | None = None
+        self._source_next = self._target_next = self._sequence = -1
+
+    def own(self, position: Position, *, barrier_done: bool, alone: bool = False) -> None:
+        """Start from a position of our producer epoch; a barrier opens the window, `alone`: none was needed."""
+        self.discard()
+        self.state = states.step(self.state, states.LaneTrigger.OWNED)
+        self._base = position.rooted()
+        self._source_next, self._target_next = position.source_next, position.target_next
+        self._sequence = position.sequence
+        self._line = SequenceMap(position)
+        self.map = MapTail(position.map_generation, position.map_start, position.map_blocks, position.map_tail)
+        self.announced, self.markers = False, 0
+        self.source_leader_epoch = position.source_leader_epoch
+        self._window = self.limits.max_in_flight if barrier_done else 1
+        self.trail.begin(fenced=(barrier_done or alone) and not position.atomic, alone=alone)
+        self._attempt, self._last_ms = 0, _TODAY_MS  # a barrier is young
+        self.fetch_offset = position.source_next
+        self.position_version += 1
+
+    def watch(self, position: Position) -> None:
+        """Stand at a stored position without an owner: whatever is fetched there only says that it is time for one."""
+        self.state = states.step(self.state, states.LaneTrigger.RESTED)
+        self._source_next = self.fetch_offset = position.source_next
+        self._target_next = position.target_next
+        self.source_leader_epoch = position.source_leader_epoch
+
+    def wake(self) -> None:
+        """There is something to copy."""
+        self.state = states.step(self.state, states.LaneTrigger.AWOKEN)
+
+    def adopt_epoch(self, assignment_epoch: int) -> None:
+        """Hold the lane at another assignment epoch from the next position on: the owner stays, its order is newer."""
+        self._base = msgspec.structs.replace(self._owned(), assignment_epoch=assignment_epoch)
+        self.position_version += 1
+
+    def disown(self) -> None:
+        """Forget everything unacknowledged: the next owner (perhaps we) resumes by arithmetic."""
+        self.state = states.step(self.state, states.LaneTrigger.OWNERSHIP_LOST)
+        self.discard()
+
+    def fail(self) -> None:
+        """Stop for good, for a reason found outside (source gap, corrupt batch, changed topic)."""
+        self.state = states.step(self.state, states.LaneTrigger.FATAL)
+        self.discard()
+
+    def stop(self) -> None:
+        """Stop for good, by request."""
+        self.state = states.step(self.state, states.LaneTrigger.STOP)
+        self.discard()
+
+    def drain(self) -> None:
+        """Take nothing more from the source, forget what was not sent, let what is in flight finish."""
+        self.draining = True
+        self.rewind()
+
+    def rewind(self) -> None:
+        """Forget what was never sent, releasing its receive buffers; it will be fetched again."""
+        if self._line is None:
+            return
+        self.pieces.drop_unsent()
+        self._continue_behind()
+
+    def _continue_behind(self) -> None:
+        """Fetch and count on from the last piece, or from the position where there is none."""
+        last = self.pieces.last
+        self.fetch_offset = last.source_next if last else self._source_next
+        self._runs.cut(last.sequence + last.record_count if last else self._sequence)
+
+    def discard(self) -> None:
+        """Drop all batches, releasing their receive buffers."""
+        self.pieces.drop_all()
+        self._outcomes.clear()
+
+    @property
+    def producer(self) -> tuple[int, int]:
+        """The producer id and epoch that the lane appends with."""
+        base = self._owned()
+        return base.producer_id, base.producer_epoch
+
+    @property
+    def position(self) -> Position:
+        """What is acknowledged now, with the runs from there on."""
+        return msgspec.structs.replace(
+            self._owned(),
+            **self._map.fields,
+            source_next=self._source_next,
+            target_next=self._target_next,
+            sequence=self._sequence,
+            source_leader_epoch=self.source_leader_epoch,
+            runs=self._runs.runs_from(self._sequence),
+        )
+
+    @property
+    def source_next(self) -> int:
+        """The next source offset to be acknowledged; -1 before the lane is owned or watches."""
+        return self._source_next
+
+    @property
+    def target_next(self) -> int:
+        """The target offset behind the last acknowledged record; -1 before the lane is owned or watches."""
+        return self._target_next
+
+    @property
+    def in_flight(self) -> int:
+        """Batches sent and not yet answered for."""
+        return len(self.pieces.in_flight)
+
+    @property
+    def queued_bytes(self) -> int:
+        """Bytes fetched and not acknowledged."""
+        return self.pieces.queued_bytes
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits and nothing is in flight."""
+        return self.pieces.last is None
+
+    # --- source side -----------------------------------------------------------------------------------------
+
+    @property
+    def wants_fetch(self) -> bool:
+        """Whether there is room for more of the source."""
+        if self.paused or self.draining:
+            return False
+        if self.state is State.WATCHING:
+            return True
+        return (
+            self.state is State.COPYING
+            and self.announced
+            and self.pieces.queued_bytes < self.limits.queue_bytes
+            and self._runs.pending < self.limits.max_runs
+            and self._map.pending < self.limits.max_map_runs
+        )
+
+    @property
+    def listens(self) -> bool:
+        """Whether the answer of a fetch from `fetch_offset` means anything to the lane."""
+        return (self.state is State.COPYING or self.state is State.WATCHING) and not (self.paused or self.draining)
+
+    @property
+    def plan_needed(self) -> bool:
+        """Whether appends wait for a position with new runs to be durable."""
+        return self._line is not None and self._line.undurable_from is not None
+
+    @property
+    def plan_version(self) -> int:
+        """The version of the runs known now; `on_position_durable` takes it when a position written now is durable."""
+        return self._runs.version
+
+    def add_batch(self, header: BatchHeader, payload: Payload, lease: BufferShare) -> None:
+        """Queue a batch that passes unopened; `payload` is its bytes inside the leased receive buffer."""
+        self._runs.extend(header.base_offset, header.record_count)
+        self._queue(passing_piece(self._runs.sequence - header.record_count, header, payload, lease))
+
+    def add_encoded(self, pieces: Sequence[Encoded], lease: BufferShare) -> None:
+        """Queue what re-encoding one source batch gave; `lease`: of the buffer that the batch lies in."""
+        self.reencoded += 1
+        for piece in pieces:
+            for (index, source), (end, _) in zip(piece.runs, (*piece.runs[1:], (piece.record_count, 0)), strict=True):
+                self._runs.extend(source, end - index)
+            self._queue(encoded_piece(self._runs.sequence - piece.record_count, piece, lease))
+
+    def _queue(self, piece: PendingBatch) -> None:
+        self.pieces.add(piece)
+        self.fetched += piece.record_count
+        self.fetch_offset = piece.source_next
+
+    def skip_to(self, source_next: int) -> None:
+        """Move past source offsets that are not copied: markers, aborted and emptied batches."""
+        self.skipped += 1
+        self.fetch_offset = source_next
+        last = self.pieces.last
+        if last is not None:
+            last.source_next = source_next
+        else:
+            self.offsets += source_next - self._source_next
+            self._source_next = source_next
+            self.position_version += 1
+
+    # --- target side -----------------------------------------------------------------------------------------
+
+    def next_append(self) -> PendingBatch | None:
+        """Hand out the next batch to send, or None where the window, a plan or trouble holds it back."""
+        pieces = self.pieces
+        if not pieces.in_flight and self._last_ms < self.forgets_before_ms:
+            self._window = 1  # the broker may have forgotten us: it would take a second batch after refusing this one
+        if self.state is not State.COPYING or not pieces.waiting or len(pieces.in_flight) >= self._window:
+            return None
+        first = pieces.waiting[0]
+        held = self.trail.left or self._runs.holds_back(first.sequence + first.record_count)
+        return None if held else pieces.send_first()
+
+    def on_outcome(self, piece: PendingBatch, outcome: Outcome) -> Actions:
+        """Take the answer for the oldest unanswered append.
+
+        An answer for a piece that is not it came after the lane was disowned: resume reads the log, it is ignored.
+        """
+        answered, in_flight = len(self._outcomes), self.pieces.in_flight
+        if answered >= len(in_flight) or in_flight[answered] is not piece:
+            return NOTHING
+        if self.state is State.COPYING:
+            if outcome.kind is OutcomeKind.APPENDED:
+                return self._acknowledge(in_flight.popleft(), outcome.base_offset)
+            self.state = states.step(self.state, states.LaneTrigger.APPEND_FAILED)
+        self.trail.failed()
+        self._outcomes.append(outcome)
+        if len(self._outcomes) < len(in_flight):
+            return NOTHING
+        return (self._conclude(),)
+
+    def _acknowledge(self, piece: PendingBatch, base_offset: int) -> Actions:
+        known, end, markers = self.map, self._target_next, self.markers
+        if base_offset < end:
+            self.pieces.in_flight.appendleft(piece)
+            return (Reacquire(f"the target appended at {base_offset}, below the acknowledged end {end}"),)
+        self._take(piece)
+        self._target_next, self.markers = base_offset + piece.record_count, 0
+        if known is not None and piece.header is not None:  # it passed unopened: nothing is between its records
+            known.append(piece.source_base, base_offset, piece.record_count)
+        else:
+            self._map.append_all(self._runs.stretches(piece.sequence, piece.record_count), base_offset)
+        self._window = self.limits.max_in_flight
+        self._attempt = 0
+        return actions.between(end, markers, base_offset)
+
+    def _take(self, piece: PendingBatch) -> None:
+        """Count a piece as copied and let its buffer go."""
+        self.offsets += piece.source_next - self._source_next
+        self.newest_ms = self._last_ms = piece.max_timestamp
+        self.trail.appended(is_old=self._last_ms < self.forgets_before_ms)
+        self._source_next = piece.source_next
+        self._sequence = piece.sequence + piece.record_count
+        self.records += piece.record_count
+        self.wire_bytes += len(piece.payload)
+        self.position_version += 1
+        self.pieces.settled(piece)
+
+    def _conclude(self) -> Action:
+        outcomes, self._outcomes = self._outcomes, []
+        self._window, self._attempt = 1, self._attempt + 1
+        unsure = self.pieces.shed(outcomes)
+        self._continue_behind()
+        first = outcomes[0]
+        match recovery_action(outcomes, forgotten=self.pieces.older_than(self.forgets_before_ms), unsure=unsure):
+            case RecoveryAction.RESEND:
+                self.state = states.step(self.state, states.LaneTrigger.RESEND)
+                return Retry(self._attempt)
+            case RecoveryAction.SETTLE if self._attempt <= self.limits.settlements:
+                self.state = states.step(self.state, states.LaneTrigger.SETTLE)
+                return ReadTail(self._target_next)
+            case RecoveryAction.REFUSE:
+                self.state = states.step(self.state, states.LaneTrigger.REFUSE)
+                return self._refuse(first)
+            case RecoveryAction.SPLIT:
+                self.state = states.step(self.state, states.LaneTrigger.REFUSE)
+                return Split(self.pieces.waiting[0], self._refuse(first))
+            case one:  # REACQUIRE, or neither the log nor the broker can be believed: a new epoch ends the argument
+                reason, fenced = first.message or f"error {first.error_code}", first.kind is OutcomeKind.FENCED
+                return Reacquire(reason, fenced=fenced, settles=one is RecoveryAction.REACQUIRE and not fenced)
+
+    def _refuse(self, first: Outcome) -> RetryRefused:
+        piece = self.pieces.waiting[0]
+        offset = self._runs.source_of(piece.sequence + first.record_index)
+        event = RecordRefused(
+            flow=self.flow,
+            lane=self.name.source,
+            source_offset=piece.source_base if offset is None else offset,
+            error_code=first.error_code,
+            reason=first.message or first.kind.value,
+        )
+        return RetryRefused(self._attempt, event)
+
+    def on_split(self, whole: PendingBatch, parts: Sequence[Encoded]) -> None:
+        """Put smaller batches, same sequences, in the place of the refused one; ignored if the lane forgot that."""
+        waiting = self.pieces.waiting
+        if waiting and waiting[0] is whole:
+            self.pieces.split_first(split_piece(whole, parts, self._source_at))
+
+    def on_retry(self) -> None:
+        """Send again after a back-off; a lane that was disowned or stopped meanwhile stays as it is."""
+        if self.state in (State.WAITING, State.REFUSED):
+            self.state = states.step(self.state, states.LaneTrigger.RETRY)
+
+    def on_tail(self, tail: Tail) -> Actions:
+        """Settle unknown outcomes by the log itself: what it holds is acknowledged, the rest goes out again."""
+        if self.state is not State.SETTLING:
+            return NOTHING
+        found = read_tail(self.position, tail)
+        if tail.end < self._target_next or (isinstance(found, ResumePoint) and found.how == REGRESSION):
+            return (Reacquire("the target lost records that it had acknowledged"),)
+        if isinstance(found, Unknown):
+            return (self._no_end(found.expected, found.found, found.cause),)
+        waiting = self.pieces.waiting
+        while waiting and waiting[0].sequence + waiting[0].record_count <= found.sequence:
+            self._take(waiting.popleft())
+        if found.sequence > self._sequence:
+            return (self._no_end(self._sequence, found.sequence, "the log holds a part of a batch of ours"),)
+        self.pieces.sought()
+        for run in found.copied:
+            self._map.append(*run)
+        self._target_next, self.markers = found.target_next, 0
+        self.position_version += 1
+        self.state = states.step(self.state, states.LaneTrigger.SETTLED)
+        retry = Retry(self._attempt)
+        return (retry, Inspect(found.foreign[0][0], found.foreign[-1][1])) if found.foreign else (retry,)
+
+    def on_position_durable(self, plan_version: int) -> None:
+        """A position written at `plan_version` is durable: appends behind its runs may go."""
+        self.announced = True
+        self._runs.on_durable(plan_version)
+
+    def _no_end(self, expected: int, found: int, cause: str) -> Fail:
+        self.fail()
+        return Fail(TargetGap(flow=self.flow, lane=self.name.source, expected=expected, found=found, cause=cause))
+
+    def _source_at(self, sequence: int) -> int:
+        source = self._runs.source_of(sequence)
+        assert source is not None, f"{self.name}: sequence {sequence} is behind the position"
+        return source
+
+    @property
+    def _runs(self) -> SequenceMap:
+        assert self._line is not None, f"{self.name}: not owned yet"
+        return self._line
+
+    @property
+    def _map(self) -> MapTail:
+        assert self.map is not None, f"{self.name}: not owned yet"
+        return self.map
+
+    def _owned(self) -> Position:
+        assert self._base is not None, f"{self.name}: not owned yet"
+        return self._base

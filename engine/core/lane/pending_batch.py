@@ -1,0 +1,141 @@
+"""One target batch on its way, and the share of the receive buffer it lies in."""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from engine.wire.batch import BatchHeader, read_header
+from engine.wire.records import Encoded
+
+Payload = bytearray | memoryview
+
+
+class BufferShare(Protocol):
+    """A share of a receive buffer; released exactly once, when nothing of ours points into the buffer any more."""
+
+    def own(self, size: int, *, stuck: bool) -> "BufferShare":
+        """Count `size` bytes of a batch's own memory in the budget that this buffer is of; a lease of its own.
+
+        `stuck`: the batch was sent and has to be kept until it is known to be appended, or known not to be.
+        """
+
+    def retain(self) -> "BufferShare":
+        """Take another share."""
+
+    def release(self) -> None:
+        """Give the share back."""
+
+
+class PendingBatch(msgspec.Struct, kw_only=True):
+    """One target batch in waiting or in flight; `sequence` is its first, not wrapped.
+
+    `pinned`: its sequences have been on the wire, so they belong to these very records until the lane is owned anew.
+    `unknown`: it has been on the wire, and the log may hold it. `sought`: the log was read since, and did not hold it.
+    `detached`: it has memory of its own, counted as stuck.
+    """
+
+    sequence: int
+    record_count: int
+    source_base: int
+    source_next: int
+    payload: Payload
+    header: BatchHeader | None
+    lease: BufferShare | None
+    stamped: bool = False
+    pinned: bool = False
+    unknown: bool = False
+    sought: bool = False
+    detached: bool = False
+
+    @property
+    def max_timestamp(self) -> int:
+        """The newest timestamp in the batch, -1 where records carry none."""
+        return (self.header or read_header(self.payload, 0)).max_timestamp
+
+    @property
+    def first_timestamp(self) -> int:
+        """The timestamp of the batch's first record, as far as its header tells it."""
+        return (self.header or read_header(self.payload, 0)).first_timestamp
+
+    def detach(self) -> None:
+        """Copy the bytes out of the receive buffer, so that a lane in trouble pins none."""
+        if self.lease is None or self.detached:
+            return
+        if not isinstance(self.payload, bytearray):  # a view into the buffer; what was re-encoded has its own bytes
+            self.payload = bytearray(self.payload)
+        own = self.lease.own(len(self.payload), stuck=True)
+        self.drop()
+        self.lease, self.detached = own, True
+
+    def drop(self) -> None:
+        """Release the receive buffer."""
+        if self.lease is not None:
+            self.lease.release()
+            self.lease = None
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Bounds of one lane: appends in flight, bytes waiting, runs of one position, looks at the log in a row.
+
+    `max_map_runs`: of the offset map, acknowledged and not yet in a durable block.
+    """
+
+    max_in_flight: int = 5
+    queue_bytes: int = 1024 * 1024
+    max_runs: int = 10_000
+    settlements: int = 5
+    max_map_runs: int = 4096
+
+
+def passing_piece(sequence: int, header: BatchHeader, payload: Payload, lease: BufferShare) -> PendingBatch:
+    """Make the piece of a batch that passes unopened."""
+    return PendingBatch(
+        sequence=sequence,
+        record_count=header.record_count,
+        source_base=header.base_offset,
+        source_next=header.next_offset,
+        payload=payload,
+        header=header,
+        lease=lease,
+    )
+
+
+def encoded_piece(sequence: int, encoded: Encoded, lease: BufferShare) -> PendingBatch:
+    """Make the piece of a batch of our own making; its bytes count in the budget that `lease` is of."""
+    return PendingBatch(
+        sequence=sequence,
+        record_count=encoded.record_count,
+        source_base=encoded.runs[0][1],
+        source_next=encoded.next_offset,
+        payload=encoded.payload,
+        header=None,
+        lease=lease.own(len(encoded.payload), stuck=False),
+    )
+
+
+def split_piece(whole: PendingBatch, parts: Sequence[Encoded], source_at: Callable[[int], int]) -> list[PendingBatch]:
+    """Cut a batch into smaller ones; `source_at` tells the source offset of a sequence."""
+    split: list[PendingBatch] = []
+    sequence, lease = whole.sequence, whole.lease
+    assert lease is not None, "a batch that waits has a share of the budget"
+    for part in parts:
+        last = sequence + part.record_count - 1
+        split.append(
+            PendingBatch(
+                sequence=sequence,
+                record_count=part.record_count,
+                source_base=source_at(sequence),
+                source_next=source_at(last) + 1,
+                payload=part.payload,
+                header=None,
+                lease=lease.own(len(part.payload), stuck=True),
+                pinned=True,
+                unknown=whole.unknown,
+                sought=whole.sought,
+                detached=True,
+            )
+        )
+        sequence = last + 1
+    split[-1].source_next = whole.source_next
+    return split

@@ -1,0 +1,185 @@
+"""The offset map as bytes: a block's record, the tail behind an offset sync, the tail in a position.
+
+    runs    varints: number of runs, first source, first target, count; per further run: source gap, target gap, count
+    block   key   ["raymirror-map",{"block":n,"cluster":A,"partition":p,"topic":t}]
+            value format, generation, runs
+    tail    format, generation, blocks, runs, what lies between the last run's ends and the lane's (source, target)
+
+Varints are Kafka's (zigzag). A gap is what lies between the end of one run and the begin of the next. Blocks lie on the
+partition that the lane's position key hashes to, all of a lane's on one. The format is one byte; `core/formats.py` has
+the rule of versions. MM2 reads the first fields of a sync and ignores what follows (its `Schema.read`).
+"""
+
+from base64 import b64decode, b64encode
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from engine.core.formats import check_format
+from engine.core.offset_map.map_runs import MapBlock, MapHead, MapRun, check_runs
+from engine.wire.varint import read_varint, write_varint
+from policies.model import TopicPartition
+
+FORMAT_VERSION = 1
+_KIND = "raymirror-map"
+_BEFORE_NUMBER = b'["raymirror-map",{"block":'
+"""How the key of every block begins: the members of a key and their order never change."""
+
+
+class BlockPlace(NamedTuple):
+    """Where a block's first record lies on source and target, and the offset that the block itself has in its log."""
+
+    source: int
+    target: int
+    at: int
+
+
+def map_topic(source: str) -> str:
+    """Name the topic that holds the map's blocks of flows from a source, on their target."""
+    return f"raymirror-map.{source}.internal"
+
+
+def encode_runs(runs: Sequence[MapRun]) -> bytes:
+    """Encode runs, gaps instead of offsets: three bytes for most."""
+    out = [write_varint(len(runs))]
+    source = target = 0
+    for run in runs:
+        out += (write_varint(run.source - source), write_varint(run.target - target), write_varint(run.count))
+        source, target = run.source + run.count, run.target + run.count
+    return b"".join(out)
+
+
+def _decode_runs(data: bytes, at: int) -> tuple[tuple[MapRun, ...], int]:
+    """Return the runs at `at` and the index behind them. Raises ValueError, IndexError."""
+    number, at = read_varint(data, at)
+    runs: list[MapRun] = []
+    source = target = 0
+    for _ in range(number):
+        gap, at = read_varint(data, at)
+        other, at = read_varint(data, at)
+        count, at = read_varint(data, at)
+        runs.append(MapRun(source + gap, target + other, count))
+        source, target = source + gap + count, target + other + count
+    check_runs(runs)
+    return tuple(runs), at
+
+
+def runs_text(runs: Sequence[MapRun]) -> str:
+    """Encode runs for a JSON field; empty for none."""
+    return b64encode(encode_runs(runs)).decode() if runs else ""
+
+
+def read_runs_text(text: str) -> tuple[MapRun, ...]:
+    """Decode what `runs_text` made. Raises ValueError for anything else."""
+    try:
+        return _decode_runs(b64decode(text, validate=True), 0)[0] if text else ()
+    except IndexError:
+        raise ValueError("runs end early") from None
+
+
+def block_key(source_alias: str, lane: TopicPartition, number: int) -> bytes:
+    """Encode the key of a block: members and their order never change."""
+    where = {"block": number, "cluster": source_alias, "partition": lane.partition, "topic": lane.topic}
+    return msgspec.json.encode([_KIND, where])
+
+
+def lane_key(source_alias: str, lane: TopicPartition) -> bytes:
+    """Return what all keys of a lane's blocks end with; `split_key` finds it."""
+    return block_key(source_alias, lane, 0)[len(_BEFORE_NUMBER) + 1 :]
+
+
+def split_key(key: bytes | None) -> tuple[bytes, int] | None:
+    """Return (what `lane_key` names, number) of a block's key by its bytes alone; None for any other key.
+
+    Most blocks that a lane meets are of other lanes: nothing of those is decoded.
+    """
+    if key is None or not key.startswith(_BEFORE_NUMBER):
+        return None
+    end = key.find(b",", len(_BEFORE_NUMBER))
+    number = key[len(_BEFORE_NUMBER) : end]
+    return (key[end:], int(number)) if number.isdigit() else None
+
+
+class _Where(msgspec.Struct):
+    block: int
+    cluster: str
+    partition: int
+    topic: str
+
+
+def read_block_key(key: bytes | None) -> tuple[str, TopicPartition, int] | None:
+    """Return (source alias, lane, number) of a block's key, None for any other."""
+    try:
+        kind, where = msgspec.json.decode(key or b"", type=tuple[str, _Where])
+    except msgspec.DecodeError:
+        return None
+    if kind != _KIND or where.block < 0:
+        return None
+    return where.cluster, TopicPartition(where.topic, where.partition), where.block
+
+
+def encode_block(block: MapBlock) -> bytes:
+    """Encode the value of a block's record."""
+    return bytes((FORMAT_VERSION,)) + write_varint(block.generation) + encode_runs(block.runs)
+
+
+def decode_block(number: int, value: bytes, where: str = "") -> MapBlock:
+    """Decode a block's record. Raises NewerFormat naming `where`; ValueError for one that is not ours."""
+    try:
+        check_format(value[0], FORMAT_VERSION, where)
+        generation, at = read_varint(value, 1)
+        runs, _ = _decode_runs(value, at)
+    except IndexError:
+        raise ValueError("the block ends early") from None
+    return MapBlock(number, generation, runs)
+
+
+def read_place(value: bytes, at: int, where: str = "") -> BlockPlace:
+    """Read where a block begins, and none of its further runs; `at` is its own offset. Raises as `decode_block`."""
+    try:
+        check_format(value[0], FORMAT_VERSION, where)
+        _generation, index = read_varint(value, 1)
+        runs, index = read_varint(value, index)
+        source, index = read_varint(value, index)
+        target, _ = read_varint(value, index)
+    except IndexError:
+        raise ValueError("the block ends early") from None
+    if runs <= 0 or source < 0 or target < 0:
+        raise ValueError("a block without runs, or at a negative offset")
+    return BlockPlace(source, target, at)
+
+
+def encode_tail(head: MapHead) -> bytes:
+    """Encode what follows the fields of MM2 in an offset sync: with the blocks it counts it is the whole map."""
+    source, target, count = head.runs[-1] if head.runs else (0, 0, 0)
+    return b"".join(
+        (
+            bytes((FORMAT_VERSION,)),
+            write_varint(head.generation),
+            write_varint(head.blocks),
+            encode_runs(head.runs),
+            write_varint(head.source_next - source - count),
+            write_varint(head.target_next - target - count),
+        )
+    )
+
+
+def decode_tail(data: bytes, where: str = "") -> MapHead | None:
+    """Decode what follows the fields of MM2 in an offset sync; None where nothing does: MM2 wrote it.
+
+    Raises NewerFormat naming `where`; ValueError for bytes that are not ours.
+    """
+    if not data:
+        return None
+    try:
+        check_format(data[0], FORMAT_VERSION, where)
+        generation, at = read_varint(data, 1)
+        blocks, at = read_varint(data, at)
+        runs, at = _decode_runs(data, at)
+        source_more, at = read_varint(data, at)
+        target_more, at = read_varint(data, at)
+    except IndexError:
+        raise ValueError("the tail ends early") from None
+    source, target, count = runs[-1] if runs else (0, 0, 0)
+    return MapHead(generation, blocks, source + count + source_more, target + count + target_more, runs)

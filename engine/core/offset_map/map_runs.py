@@ -1,0 +1,166 @@
+"""The parts of a lane's offset map: runs, full blocks of runs, and the tail after them, which grows with every append.
+
+`engine/core/offset_map/offset_map.py` has the picture and the invariants.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import msgspec
+
+RUNS_PER_BLOCK = 128
+"""Runs. Enough that a block costs few bytes per run, few enough that the tail in every position stays small."""
+
+
+class MapRun(NamedTuple):
+    """`count` records, consecutive from `source` on one side and from `target` on the other."""
+
+    source: int
+    target: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
+
+
+class MapStart(msgspec.Struct, frozen=True, gc=False):
+    """The begin of a lane's map; `first`: nobody copied anything before it."""
+
+    source: int
+    target: int
+    first: bool
+
+
+class MapHead(msgspec.Struct, frozen=True):
+    """The end of a map: together with the blocks numbered below `blocks` it is the whole map.
+
+    Everything below `source_next` was copied or knowingly skipped; none of our records is at `target_next` or above.
+    """
+
+    generation: int
+    blocks: int
+    source_next: int
+    target_next: int
+    runs: tuple[MapRun, ...]
+
+
+class MapBlock(msgspec.Struct, frozen=True):
+    """One full block of a lane's map."""
+
+    number: int
+    generation: int
+    runs: tuple[MapRun, ...]
+
+
+def check_runs(runs: Sequence[MapRun]) -> None:
+    """Raise ValueError unless the runs ascend on both sides without overlap and each has records (invariant 1)."""
+    if any(run.count <= 0 or run.source < 0 or run.target < 0 for run in runs):
+        raise ValueError("a run without records, or at a negative offset")
+    for last, run in pairwise(runs):
+        if run.source < last.source + last.count or run.target < last.target + last.count:
+            raise ValueError(f"run {tuple(run)} behind {tuple(last)}")
+
+
+def cut_runs(runs: Iterable[MapRun], source_next: int) -> tuple[MapRun, ...]:
+    """Return the runs, cut to the records below a source offset."""
+    return tuple(
+        run if run.source + run.count <= source_next else MapRun(run.source, run.target, source_next - run.source)
+        for run in runs
+        if run.source < source_next
+    )
+
+
+def source_at(runs: Sequence[MapRun], target_offset: int) -> int | None:
+    """Return the source offset of the record at a target offset; None if the runs have no record there."""
+    at = bisect_right(runs, target_offset, key=lambda run: run.target) - 1
+    if at < 0 or target_offset >= runs[at].target + runs[at].count:
+        return None
+    return runs[at].source + target_offset - runs[at].target
+
+
+def cut_at_target(runs: Iterable[MapRun], target_next: int) -> tuple[MapRun, ...]:
+    """Return the runs, cut to the records below a target offset."""
+    return tuple(
+        run if run.target + run.count <= target_next else MapRun(run.source, run.target, target_next - run.target)
+        for run in runs
+        if run.target < target_next
+    )
+
+
+def join_runs(runs: Iterable[MapRun]) -> tuple[MapRun, ...]:
+    """Join ascending runs that follow each other on both sides."""
+    tail = MapTail(0, MapStart(0, 0, first=True), 0, ())
+    for run in runs:
+        tail.append(*run)
+    return tail.runs
+
+
+class MapTail:
+    """The runs of a lane after its last durable block; they grow with every acknowledgement."""
+
+    def __init__(self, generation: int, start: MapStart, blocks: int, runs: Sequence[MapRun]) -> None:
+        check_runs(runs)
+        self.generation = generation
+        self.start = start
+        self.blocks = blocks
+        self._closed = list(runs[:-1])
+        self._source, self._target, self._count = runs[-1] if runs else (-1, -1, 0)
+        self.eaten: list[int] = []
+        """Blocks to remove: a position that no longer needs them is durable."""
+
+    @property
+    def pending(self) -> int:
+        """The number of runs that are in no durable block."""
+        return len(self._closed) + (self._count > 0)
+
+    @property
+    def runs(self) -> tuple[MapRun, ...]:
+        """All runs after the last durable block; the last one still grows."""
+        if not self._count:
+            return ()
+        return (*self._closed, MapRun(self._source, self._target, self._count))
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of a position that describe the map."""
+        source, target, first = self.start.source, self.start.target, self.start.first
+        place = {"map_source": source, "map_target": target, "map_first": first}
+        return {**place, "map_blocks": self.blocks, "map_tail": self.runs}
+
+    def append(self, source: int, target: int, count: int) -> None:
+        """Add consecutive records that the target acknowledged, right after the present end or with a gap between."""
+        if source - self._source == self._count == target - self._target:
+            self._count += count
+            return
+        ends = self._source + self._count, self._target + self._count
+        if source < ends[0] or target < ends[1]:
+            raise AssertionError(f"{source} -> {target} behind {ends[0]} -> {ends[1]}")
+        if self._count:
+            self._closed.append(MapRun(self._source, self._target, self._count))
+        self._source, self._target, self._count = source, target, count
+
+    def append_all(self, stretches: Iterable[tuple[int, int]], target: int) -> None:
+        """Add (source offset, records) stretches that follow each other on the target without a gap."""
+        for source, count in stretches:
+            self.append(source, target, count)
+            target += count
+
+    def head(self, source_next: int, target_next: int) -> MapHead:
+        """Return a snapshot of the map for a lane with these end offsets."""
+        return MapHead(self.generation, self.blocks, source_next, target_next, self.runs)
+
+    @property
+    def has_sealed(self) -> bool:
+        """Whether there is a full block that is not durable yet."""
+        return len(self._closed) >= RUNS_PER_BLOCK
+
+    def sealed(self) -> Iterator[MapBlock]:
+        """Yield the full blocks that are not durable yet: none of their runs can grow any more."""
+        full = len(self._closed) - len(self._closed) % RUNS_PER_BLOCK
+        for at in range(0, full, RUNS_PER_BLOCK):
+            number = self.blocks + at // RUNS_PER_BLOCK
+            yield MapBlock(number, self.generation, tuple(self._closed[at : at + RUNS_PER_BLOCK]))
+
+    def on_durable(self, blocks: int) -> None:
+        """Forget the runs of durable blocks; `blocks`: how many are durable now, counted from the map's beginning."""
+        del self._closed[: (blocks - self.blocks) * RUNS_PER_BLOCK]
+        self.blocks = blocks

@@ -1,0 +1,175 @@
+"""The position of a lane, and its place in MM2's own offsets topic.
+
+    source log   ... 40 41 42 [43 = marker] 44 45 46 ...
+    sequences         7  8  9               10 11 12        run (7 -> 40), run (10 -> 44)
+    target log   ... 90 91 92               93 94 95 ...
+
+A producer sequence counts the records of one (producer id, epoch) on one target partition. Inside a straight *run*,
+source offset = run's source offset + (sequence - run's sequence). Whatever breaks the line (a hole left by compaction,
+a control or aborted batch, a filter) starts another run, and a run must be durable before the first append behind it:
+then the target's own batch headers tell exactly which source record the tail ends with. Sequences here never wrap;
+on the wire they do, at 2^31 - 1.
+
+The record is Connect's: its key is in `core/position/position_keys.py`, its value is `{"offset":n}`, n the last copied
+source offset; our extra fields are flat because Connect refuses nested ones. MM2 ignores them, so it can take over; a
+record without them was written by somebody else. The field `raymirror` is the version of the format; `core/formats.py`
+has the rule of versions. Format 2 adds the head of the lane's offset map (`map_...`, see
+`core/offset_map/offset_map.py`): without it, the map begins at the position. The field `left` came within format 2: a
+version that does not know it ignores it, writes its own positions without it, and puts up a barrier at each start
+(`core/position/vacancy.py`).
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from engine.core.formats import check_format
+from engine.core.offset_map.map_blocks import read_runs_text, runs_text
+from engine.core.offset_map.map_runs import MapHead, MapRun, MapStart
+
+FORMAT_VERSION = 2
+SEQUENCE_SPAN = 2**31
+"""Sequences on the wire are 0 .. 2^31 - 1 and then 0 again (Kafka: DefaultRecordBatch.incrementSequence)."""
+
+Run = tuple[int, int]
+"""(first sequence, its source offset) of one straight run."""
+_LAST = 2**63
+
+
+def stretches(runs: Sequence[Run], sequence: int, count: int) -> Iterator[tuple[int, int]]:
+    """Yield (source offset, records) of the straight stretches that so many records from a sequence on lie in.
+
+    Nothing below the first run.
+    """
+    end = sequence + count
+    at = max(0, bisect_right(runs, (sequence, _LAST)) - 1)
+    for index in range(at, len(runs)):
+        first, source = runs[index]
+        begin = max(sequence, first)
+        until = min(end, runs[index + 1][0]) if index + 1 < len(runs) else end
+        if begin >= end:
+            return
+        yield source + (begin - first), until - begin
+
+
+class Position(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a lane stands: everything acknowledged, and the runs that name what may lie behind it."""
+
+    source_next: int
+    target_next: int
+    sequence: int
+    producer_id: int
+    producer_epoch: int
+    runs: tuple[Run, ...]
+    assignment_epoch: int
+    deployment_id: str
+    source_leader_epoch: int = -1
+    source_topic_id: str = ""
+    target_topic_id: str = ""
+    source_cluster_id: str = ""
+    target_cluster_id: str = ""
+    map_generation: int = 0
+    map_blocks: int = 0
+    map_source: int = -1
+    map_target: int = -1
+    map_first: bool = False
+    map_tail: tuple[MapRun, ...] = ()
+    atomic: bool = False
+    """Whether its lane copies in transactions: what this position does not tell of was never committed."""
+    left: bool = False
+    """Whether its owner ended with it: every request of it was answered, and it sends none any more."""
+
+    @property
+    def map_start(self) -> MapStart:
+        """Where the lane's offset map begins: here, where nobody kept one."""
+        if self.map_source < 0:
+            return MapStart(self.source_next, self.target_next, first=False)
+        return MapStart(self.map_source, self.map_target, self.map_first)
+
+    def rooted(self) -> "Position":
+        """Return it with the begin of its map written down."""
+        start = self.map_start
+        return msgspec.structs.replace(self, map_source=start.source, map_target=start.target, map_first=start.first)
+
+    @property
+    def map_head(self) -> MapHead:
+        """The end of the lane's offset map."""
+        return MapHead(self.map_generation, self.map_blocks, self.source_next, self.target_next, self.map_tail)
+
+    def source_of(self, sequence: int) -> int | None:
+        """Return the source offset of a sequence, or None where it lies before the first known run."""
+        found = None
+        for first, source in self.runs:
+            if first > sequence:
+                break
+            found = source + (sequence - first)
+        return found
+
+
+class ForeignPosition(msgspec.Struct, frozen=True, kw_only=True):
+    """A position that MM2 (or another tool) wrote: only the last copied source offset; -1 = nothing yet."""
+
+    offset: int
+
+
+class _PositionValue(msgspec.Struct, omit_defaults=True):
+    offset: int | None = None
+    raymirror: int = 0
+    source_next: int = -1
+    target_next: int = -1
+    sequence: int = -1
+    producer_id: int = -1
+    producer_epoch: int = -1
+    runs: str = ""
+    assignment_epoch: int = -1
+    deployment_id: str = ""
+    source_leader_epoch: int = -1
+    source_topic_id: str = ""
+    target_topic_id: str = ""
+    source_cluster_id: str = ""
+    target_cluster_id: str = ""
+    map_generation: int = 0
+    map_blocks: int = 0
+    map_source: int = -1
+    map_target: int = -1
+    map_first: bool = False
+    map_tail: str = ""
+    atomic: bool = False
+    left: bool = False
+
+
+def encode_value(position: Position) -> bytes:
+    """Encode a position as Connect's JSON with our flat fields beside MM2's `offset`."""
+    fields = msgspec.structs.asdict(position)
+    fields["runs"] = ",".join(f"{sequence}:{source}" for sequence, source in position.runs)
+    fields["map_tail"] = runs_text(position.map_tail)
+    return msgspec.json.encode(_PositionValue(offset=position.source_next - 1, raymirror=FORMAT_VERSION, **fields))
+
+
+def decode_value(value: bytes | None) -> Position | ForeignPosition | None:
+    """Decode a stored position; None for a tombstone or a value that means "uncommitted" to MM2.
+
+    Raises NewerFormat for a value of a format of ours that is too new, ValueError for one that is not Connect's JSON.
+    """
+    if value is None:
+        return None
+    try:
+        stored = msgspec.json.decode(value, type=_PositionValue)
+    except msgspec.DecodeError as error:
+        raise ValueError(f"not a Connect source offset: {error}") from error
+    check_format(stored.raymirror, FORMAT_VERSION)
+    if stored.raymirror == 0:
+        return None if stored.offset is None or stored.offset < 0 else ForeignPosition(offset=stored.offset)
+    fields = msgspec.structs.asdict(stored)
+    del fields["offset"], fields["raymirror"]
+    fields["runs"] = tuple(_run(text) for text in stored.runs.split(",") if text)
+    tail = fields["map_tail"] = read_runs_text(stored.map_tail)
+    if tail and (stored.source_next < sum(tail[-1][::2]) or stored.target_next < sum(tail[-1][1:])):
+        raise ValueError("the offset map goes beyond the position")
+    return Position(**fields)
+
+
+def _run(text: str) -> Run:
+    sequence, _, source = text.partition(":")
+    return int(sequence), int(source)

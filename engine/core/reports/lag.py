@@ -1,0 +1,66 @@
+"""Measures how far a lane is behind, in seconds and in bytes, from what its driver sees anyway.
+
+Lag in seconds is the age of the oldest record that the source holds and the target does not. Nobody knows that age
+directly. These facts bound it:
+
+- the record at the head of the lane's queue has a timestamp. If nothing is queued, the last copied record has one, and
+  the next record came after it. For a lane that has copied nothing yet and is not fetched, the source is asked for the
+  timestamp of the next record (`engine/flow/io/ends.py`);
+- at the instant when the lane last had everything, nothing was uncopied: so nothing uncopied is older. That corrects
+  records written late with old timestamps, and the first record after a quiet day;
+- the lane has been behind since its last acknowledgement, or since it came to this copier: so it is behind at least
+  that long. That corrects timestamps from the future, and serves where no timestamp is known.
+"""
+
+_FADING = 0.9
+"""The share of the old measurements that remains at each new one: about ten snapshots count."""
+
+
+class LagWatch:
+    """The notes of a lane's driver from which its lag is computed; times are Unix ms, -1: never."""
+
+    def __init__(self, began_ms: int) -> None:
+        self.began_ms = began_ms
+        self.caught_up_ms = -1
+        self.appended_at_ms = -1
+        self._dated = (-1, -1)
+        self._seen = (0, 0)
+        self._bytes = 0.0
+        self._offsets = 0.0
+
+    def date(self, offset: int, timestamp_ms: int) -> None:
+        """Take the source's answer: the timestamp of the first record at or after a source offset."""
+        self._dated = offset, timestamp_ms
+
+    def is_dated(self, offset: int) -> bool:
+        """Whether the source was asked about the first record at or after this offset."""
+        return self._dated[0] == offset
+
+    def date_of(self, offset: int) -> int:
+        """Return the timestamp that the source answered; -1 if it was not asked, or has no such record."""
+        return self._dated[1] if self.is_dated(offset) else -1
+
+    def behind_since_ms(self, head_ms: int, newest_ms: int) -> int:
+        """Return since when (Unix ms) the source holds records that are not copied, for a lane that is behind.
+
+        `head_ms`: timestamp of the oldest queued record; `newest_ms`: of the last copied record; -1 if not known.
+        """
+        moved_ms = max(self.appended_at_ms, self.caught_up_ms, self.began_ms)
+        by_records_ms = head_ms if head_ms >= 0 else newest_ms
+        if by_records_ms < 0:
+            return moved_ms
+        return min(max(by_records_ms, self.caught_up_ms), moved_ms)
+
+    def weigh(self, wire_bytes: int, offsets: int) -> None:
+        """Take the lane's totals so far: bytes copied on the wire, and the source offsets passed with them."""
+        more_bytes, more_offsets = wire_bytes - self._seen[0], offsets - self._seen[1]
+        self._seen = (wire_bytes, offsets)
+        if more_offsets > 0:
+            self._bytes = self._bytes * _FADING + more_bytes
+            self._offsets = self._offsets * _FADING + more_offsets
+
+    def bytes_of(self, offsets: int) -> int:
+        """Estimate the wire bytes of a number of source offsets; -1 while nothing is measured."""
+        if offsets == 0:
+            return 0
+        return round(offsets * self._bytes / self._offsets) if self._offsets else -1

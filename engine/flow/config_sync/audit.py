@@ -1,0 +1,266 @@
+"""The audit trail of configs, topics and ACLs: one row for each change that was tried, kept until it is written down.
+
+    rounds, discovery --rows--> AuditTrail --batches, again and again until it works--> AuditStore (Parquet)
+
+Rows wait in memory while the store is away, up to a bound; what is lost beyond it is counted and told.
+"""
+
+import asyncio
+import uuid
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+import msgspec
+
+from engine.base.clock import backoff_s, pause, wall_ms
+from engine.base.errors import MirrorError
+from engine.core.events.config_events import AuditLost, AuditRests, AuditUntidy, AuditUnwritten
+from engine.core.events.events import AnyEvent, TopicCreated, TopicFailed
+from engine.flow.config_sync.sync import ChangeOutcome
+from policies.model import FlowName
+from policies.sync.acl_sync import AddAcl, Operation, Permission
+from policies.sync.config_sync import Change, Conflict, CreateTopic, DropConfig, GrowTopic, SetConfig, why_of
+from policies.words import counted
+
+DONE, FAILED, LEFT = "done", "failed", "left"
+"""Outcomes: `left` is a conflict, which nobody mends here."""
+MOST_ROWS = 20_000
+_MOST_S = 60.0
+_COLLECT_S = 0.5
+"""What happens together is written together."""
+
+
+class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One change of a copy: when (Unix time), in which run, by whom, of what, from what to what, why, how it ended.
+
+    `topic` is the source's name of it, `target` the target's; `detail` the broker's words where it failed, or what
+    differs where it was left.
+    """
+
+    at_ms: int
+    run: str
+    flow: str
+    who: str
+    topic: str
+    target: str
+    change: str
+    name: str = ""
+    before: str = ""
+    after: str = ""
+    why: str = ""
+    outcome: str = DONE
+    detail: str = ""
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """What the rows of one look have in common."""
+
+    id: str
+    at_ms: int
+    flow: FlowName
+    who: str
+
+    def row(self, **fields: str) -> AuditRow:
+        """Make a row of this run."""
+        return AuditRow(at_ms=self.at_ms, run=self.id, flow=str(self.flow), who=self.who, **fields)
+
+
+def new_run(flow: FlowName, who: str) -> Run:
+    """Begin a run now."""
+    at_ms = wall_ms()
+    return Run(id=f"{at_ms}-{uuid.uuid4().hex[:6]}", at_ms=at_ms, flow=flow, who=who)
+
+
+class AuditFailed(MirrorError):
+    """Rows that were not written, or not read: where, and why."""
+
+    def __init__(self, where: str, why: str) -> None:
+        super().__init__(where, why)
+        self.where, self.why = where, why
+
+    def __str__(self) -> str:
+        return f"audit trail at {self.where}: {self.why}"
+
+
+class AuditStore(Protocol):
+    """Where rows are kept; `where` names the place."""
+
+    where: str
+
+    async def write(self, rows: Sequence[AuditRow]) -> None:
+        """Keep rows; they are there once it returns. Raises AuditFailed."""
+
+    async def care(self, now_ms: int) -> None:
+        """Tidy up what was kept, now and then; called whenever something was written. Raises AuditFailed."""
+
+
+def rows_of(run: Run, outcomes: Iterable[ChangeOutcome], conflicts: Iterable[Conflict] = ()) -> list[AuditRow]:
+    """Say what a run did, and what it left."""
+    rows = [
+        msgspec.structs.replace(
+            _row(run, one.change), outcome=FAILED if one.failure else DONE, detail=one.failure, why=why_of(one.change)
+        )
+        for one in outcomes
+    ]
+    return rows + [
+        run.row(
+            topic=one.topic,
+            target=one.target,
+            change="conflict",
+            name=one.kind.value,
+            why="nothing is lowered, shrunk or moved by itself",
+            outcome=LEFT,
+            detail=one.what,
+        )
+        for one in conflicts
+    ]
+
+
+def _row(run: Run, change: Change) -> AuditRow:
+    topic, target, kind, name, before, after = _of(change)
+    return run.row(topic=topic, target=target, change=kind, name=name, before=before, after=after)
+
+
+def _of(change: Change) -> tuple[str, str, str, str, str, str]:
+    """Return source's and target's name, kind of change, what is changed, from what, to what."""
+    match change:
+        case CreateTopic():
+            configs = "".join(f" {name}={value}" for name, value in sorted(change.configs.items()))
+            made = (
+                f"{counted(change.partitions, 'partition')}, {counted(change.replication_factor, 'replica')}{configs}"
+            )
+            return change.topic, change.target, "create_topic", "", "", made
+        case GrowTopic():
+            return change.topic, change.target, "grow_topic", "partitions", str(change.before), str(change.partitions)
+        case SetConfig():
+            return change.topic, change.target, "set_config", change.name, change.before, change.value
+        case DropConfig():
+            return change.topic, change.target, "drop_config", change.name, change.before, ""
+        case AddAcl():
+            name = f"{_word(Permission, change.binding.permission)} {_word(Operation, change.binding.operation)}"
+            return change.because.name, change.binding.name, "add_acl", name, "", str(change.binding)
+
+
+def _word(kind: type[Operation] | type[Permission], code: int) -> str:
+    try:
+        return kind(code).name
+    except ValueError:
+        return str(code)
+
+
+def discovered(run: Run, events: Iterable[AnyEvent]) -> list[AuditRow]:
+    """Say what discovery did: it makes topics, and gives them partitions, as soon as it sees them."""
+    rows = []
+    for event in events:
+        match event:
+            case TopicCreated():
+                row = run.row(
+                    topic=event.topic,
+                    target=event.target,
+                    change="grow_topic" if event.before else "create_topic",
+                    name="partitions",
+                    before=str(event.before or ""),
+                    after=str(event.partitions),
+                    why="the source topic has so many partitions" if event.before else "the flow copies this topic",
+                )
+            case TopicFailed():
+                row = run.row(
+                    topic=event.topic,
+                    target="",
+                    change="prepare_topic",
+                    why="the flow copies this topic",
+                    outcome=FAILED,
+                    detail=event.what,
+                )
+            case _:
+                continue
+        rows.append(row)
+    return rows
+
+
+class AuditTrail:
+    """The trail of one flow; without a store it says so once, when there is something to keep."""
+
+    def __init__(self, flow: FlowName, who: str, store: AuditStore | None) -> None:
+        self.flow, self.who = flow, who
+        self._store = store
+        self._rows: deque[AuditRow] = deque()
+        self._some = asyncio.Event()
+        self._writing = asyncio.Lock()
+        self._events: list[AnyEvent] = []
+        self._lost = 0
+        self._told = False
+
+    @property
+    def waiting(self) -> int:
+        """How many rows are not written yet."""
+        return len(self._rows)
+
+    def take_events(self) -> tuple[AnyEvent, ...]:
+        """Hand over what happened since the last call."""
+        events = tuple(self._events)
+        self._events.clear()
+        return events
+
+    def add(self, rows: Sequence[AuditRow]) -> None:
+        """Have rows written; the oldest are lost where too many wait."""
+        if not rows:
+            return
+        if self._store is None:
+            if not self._told:
+                self._told = True
+                self._events.append(AuditRests(flow=self.flow, key="raymirror.storage"))
+            return
+        self._rows.extend(rows)
+        self._trim()
+        self._some.set()
+
+    async def run(self) -> None:
+        """Write until cancelled; a store that fails is told of once, and tried again ever less often."""
+        failures = 0
+        while True:
+            await self._some.wait()
+            await pause(_COLLECT_S if not failures else backoff_s(failures, 1.0, _MOST_S))
+            try:
+                await self.flush()
+                await self._care()
+                failures = 0
+            except AuditFailed as failure:
+                failures += 1
+                if failures == 1:
+                    self._events.append(
+                        AuditUnwritten(flow=self.flow, where=failure.where, count=len(self._rows), why=failure.why)
+                    )
+
+    async def _care(self) -> None:
+        """Have the store tidy up; rows are written whether that goes well or not."""
+        if self._store is None:
+            return
+        try:
+            await self._store.care(wall_ms())
+        except AuditFailed as failure:
+            self._events.append(AuditUntidy(flow=self.flow, where=failure.where, why=failure.why))
+
+    async def flush(self) -> None:
+        """Write what waits, now. Raises AuditFailed; the rows are kept then."""
+        async with self._writing:
+            if self._store is None or not self._rows:
+                return
+            batch, self._rows = self._rows, deque()
+            self._some.clear()
+            try:
+                await self._store.write(tuple(batch))
+            except BaseException:
+                self._rows.extendleft(reversed(batch))
+                self._trim()
+                self._some.set()
+                raise
+            if self._lost:
+                self._events.append(AuditLost(flow=self.flow, where=self._store.where, count=self._lost))
+                self._lost = 0
+
+    def _trim(self) -> None:
+        while len(self._rows) > MOST_ROWS:
+            self._rows.popleft()
+            self._lost += 1

@@ -1,0 +1,247 @@
+"""Config sync in a running mirror: a round of configs and one of ACLs now and then, each as often as its key says.
+
+Nothing is written while the flow is not ours: `may_write` is asked before a round, and between looking and applying.
+Topics are created, and get their partitions, by discovery; here they are left alone. The first round may come before
+discovery has created them, so configs are compared again soon while topics have no copy, each time after twice as long:
+a topic that cannot be created costs no more than a few rounds.
+"""
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Sequence
+
+import msgspec
+
+from engine.base.clock import now_s, pause, wall_ms
+from engine.base.errors import MirrorError
+from engine.core.events.config_events import (
+    AclsAdded,
+    AclsRest,
+    ConfigConflicts,
+    ConfigSyncFailed,
+    ManyChanged,
+    TopicConfigsChanged,
+)
+from engine.core.events.events import AnyEvent
+from engine.core.events.recovery_events import WorksAgain
+from engine.core.reports.config_report import ConfigReport
+from engine.flow.config_sync.audit import AuditTrail, new_run, rows_of
+from engine.flow.config_sync.sync import ChangeOutcome, ConfigSync, Scope, SyncPlan
+from policies.model import FlowName
+from policies.sync.acl_sync import AddAcl
+from policies.sync.config_sync import Conflict, DropConfig, SetConfig
+
+_EVENTS = 1_000
+_TOLD_EACH = 200
+"""Topics, and names of ACLs, that one round tells one by one; the rest is counted."""
+_LOOK_S = 0.25
+"""How often it is asked whether the flow is ours, once something is due."""
+_BOTH = "both clusters"
+_TOLD_AFTER = 3
+"""Failed rounds in a row: brokers that restart take a few seconds."""
+CONFIGS, ACLS = "configs", "ACLs"
+
+
+class ConfigLoopOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How often, in seconds, configs and ACLs are looked at; None: never.
+
+    `retry_s`: after a round that failed, and for configs at first after one that found topics without a copy.
+    """
+
+    flow: FlowName
+    configs_s: float | None = 600.0
+    acls_s: float | None = 600.0
+    retry_s: float = 10.0
+
+
+class ConfigSyncLoop:
+    """The rounds of one flow; the first is made at once."""
+
+    def __init__(
+        self,
+        options: ConfigLoopOptions,
+        sync: ConfigSync,
+        may_write: Callable[[], bool] = lambda: True,
+        audit: AuditTrail | None = None,
+    ) -> None:
+        self.options = options
+        self.may_write = may_write
+        self._audit = audit
+        self._audited: dict[str, set[ChangeOutcome | Conflict]] = {}
+        self.report = ConfigReport()
+        self._sync = sync
+        self._events: deque[AnyEvent] = deque(maxlen=_EVENTS)
+        self._due_s = {name: 0.0 for name, every_s in self._every.items() if every_s is not None}
+        self._told: dict[tuple[str, str], str] = {}
+        self._failures_in_row = 0
+        self._uncopied_in_row = 0
+        """Rounds of configs, one after the other, that found topics without a copy."""
+
+    @property
+    def _every(self) -> dict[str, float | None]:
+        return {CONFIGS: self.options.configs_s, ACLS: self.options.acls_s}
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is asked for."""
+        return not self._due_s
+
+    def take_events(self) -> tuple[AnyEvent, ...]:
+        """Hand over what happened since the last call."""
+        events = tuple(self._events)
+        self._events.clear()
+        return events
+
+    async def run(self) -> None:
+        """Make rounds until cancelled; one that fails is told as trouble and made again."""
+        while not self.idle:
+            await self.tick()
+            await pause(max(_LOOK_S, min(self._due_s.values()) - now_s()))
+
+    async def tick(self) -> None:
+        """Make a round of what is due, if the flow is ours."""
+        due = [name for name, at_s in self._due_s.items() if now_s() >= at_s]
+        if not due or not self.may_write():
+            return
+        began_s = now_s()
+        try:
+            if not await self.round(Scope(configs=CONFIGS in due, acls=ACLS in due, shapes=False)):
+                return
+        except (MirrorError, OSError, TimeoutError) as failure:
+            self.trouble(str(failure))
+            for name in due:
+                self._due_s[name] = began_s + min(self._every[name] or 0.0, self.options.retry_s)
+            return
+        for name in due:
+            self._due_s[name] = began_s + self._wait_s(name)
+
+    def _wait_s(self, name: str) -> float:
+        every_s, rounds = self._every[name] or 0.0, self._uncopied_in_row
+        return (
+            min(every_s, self.options.retry_s * 2.0 ** min(rounds - 1, 16)) if name == CONFIGS and rounds else every_s
+        )
+
+    async def round(self, scope: Scope) -> bool:
+        """Look, and apply what is to be done; False where the flow was taken from us meanwhile.
+
+        Raises MirrorError where a cluster does not answer.
+        """
+        began_s = now_s()
+        looked = await self._sync.look(scope)
+        if looked.changes and not self.may_write():
+            return False
+        outcomes = await self._sync.apply(looked.changes)
+        if self._failures_in_row >= _TOLD_AFTER:
+            what = "configs and ACLs are kept in step again"
+            self._events.append(WorksAgain(flow=self.options.flow, subject=_BOTH, what=what))
+        self._failures_in_row = 0
+        if scope.configs:
+            self._uncopied_in_row = self._uncopied_in_row + 1 if looked.uncopied else 0
+        self._tell(scope, looked, outcomes)
+        if self._audit is not None:
+            self._keep(self._audit, scope, looked, outcomes)
+        failed = sum(1 for outcome in outcomes if outcome.failure)
+        before = self.report
+        self.report = ConfigReport(
+            at_ms=wall_ms(),
+            round_s=now_s() - began_s,
+            topics=looked.topics if scope.configs else before.topics,
+            changes=before.changes + len(outcomes) - failed,
+            failures=before.failures + failed + len(looked.unread),
+            conflicts=len(looked.conflicts) if scope.configs else before.conflicts,
+        )
+        return True
+
+    def trouble(self, what: str) -> None:
+        """Tell that no round was made, and why; an event when it lasts, one for each stretch of it."""
+        self.report = msgspec.structs.replace(self.report, trouble=what)
+        self._failures_in_row += 1
+        if self._failures_in_row == _TOLD_AFTER:
+            self._events.append(ConfigSyncFailed(flow=self.options.flow, part=_BOTH, count=1, first=what))
+
+    def _keep(self, audit: AuditTrail, scope: Scope, looked: SyncPlan, outcomes: Sequence[ChangeOutcome]) -> None:
+        """Have the round written down; what fails, or is left, as it was in the round before is there already."""
+        acls = {one for one in outcomes if one.failure and isinstance(one.change, AddAcl)}
+        configs = {one for one in outcomes if one.failure} - acls
+        known = set[ChangeOutcome | Conflict]().union(*self._audited.values())
+        if scope.configs:
+            self._audited[CONFIGS] = configs | set(looked.conflicts)
+        if scope.acls:
+            self._audited[ACLS] = set(acls)
+        new = [one for one in outcomes if one not in known]
+        conflicts = [one for one in looked.conflicts if one not in known]
+        audit.add(rows_of(new_run(self.options.flow, audit.who), new, conflicts))
+
+    # --- what is told ----------------------------------------------------------------------------------------
+
+    def _tell(self, scope: Scope, looked: SyncPlan, outcomes: Sequence[ChangeOutcome]) -> None:
+        done = [outcome for outcome in outcomes if not outcome.failure]
+        self._tell_each(CONFIGS, list(self._changed(done)))
+        self._tell_each(ACLS, list(self._added(done)))
+        if scope.configs:
+            refused = _failures(outcomes, SetConfig, DropConfig)
+            self._once_failed(CONFIGS, [*(why for what, why in looked.unread.items() if what != ACLS), *refused])
+            self._tell_conflicts(looked)
+        if scope.acls:
+            unread = [looked.unread[ACLS]] if ACLS in looked.unread else []
+            self._once_failed(ACLS, [*unread, *_failures(outcomes, AddAcl)])
+            for cluster in looked.no_authorizer:
+                self._once("rests", cluster, cluster, lambda name: AclsRest(flow=self.options.flow, cluster=name))
+
+    def _tell_each(self, part: str, events: Sequence[AnyEvent]) -> None:
+        self._events.extend(events[:_TOLD_EACH])
+        if more := len(events[_TOLD_EACH:]):
+            self._events.append(ManyChanged(flow=self.options.flow, part=part, count=more))
+
+    def _changed(self, done: Iterable[ChangeOutcome]) -> Iterable[AnyEvent]:
+        changed: defaultdict[tuple[str, str], list[SetConfig | DropConfig]] = defaultdict(list)
+        for outcome in done:
+            if isinstance(outcome.change, SetConfig | DropConfig):
+                changed[outcome.change.topic, outcome.change.target].append(outcome.change)
+        for (topic, target), changes in changed.items():
+            yield TopicConfigsChanged(
+                flow=self.options.flow,
+                topic=topic,
+                target=target,
+                changed={one.name: one.value for one in changes if isinstance(one, SetConfig)},
+                dropped=tuple(one.name for one in changes if isinstance(one, DropConfig)),
+            )
+
+    def _added(self, done: Iterable[ChangeOutcome]) -> Iterable[AnyEvent]:
+        added: defaultdict[str, list[str]] = defaultdict(list)
+        for outcome in done:
+            if isinstance(outcome.change, AddAcl):
+                added[outcome.change.binding.name].append(str(outcome.change.binding))
+        for name, bindings in added.items():
+            yield AclsAdded(flow=self.options.flow, name=name, bindings=tuple(bindings))
+
+    def _tell_conflicts(self, looked: SyncPlan) -> None:
+        counts = Counter(conflict.kind for conflict in looked.conflicts)
+        for name in {name for key, name in self._told if key == "conflict"} - {kind.value for kind in counts}:
+            del self._told["conflict", name]
+        for kind, count in counts.items():
+            first = next(one for one in looked.conflicts if one.kind is kind)
+            self._once(
+                "conflict",
+                kind.value,
+                f"{count} {first}",
+                lambda name, count=count, first=first: ConfigConflicts(  # type: ignore[misc]
+                    flow=self.options.flow, kind=name, count=count, first=f"{first.topic}: {first.what}"
+                ),
+            )
+
+    def _once_failed(self, part: str, reasons: Sequence[str]) -> None:
+        if not reasons:
+            self._told.pop(("failed", part), None)
+            return
+        event = ConfigSyncFailed(flow=self.options.flow, part=part, count=len(reasons), first=reasons[0])
+        self._once("failed", part, event.text(), lambda _: event)
+
+    def _once(self, kind: str, about: str, what: str, make: Callable[[str], AnyEvent]) -> None:
+        """Tell what is not told already."""
+        if self._told.get((kind, about)) != what:
+            self._told[kind, about] = what
+            self._events.append(make(about))
+
+
+def _failures(outcomes: Iterable[ChangeOutcome], *kinds: type) -> list[str]:
+    return [one.failure for one in outcomes if one.failure and isinstance(one.change, kinds)]

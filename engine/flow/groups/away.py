@@ -1,0 +1,95 @@
+"""Brokers that cannot be asked about groups: which groups wait for them, told once for each stretch that lasts.
+
+A broker that is away knows groups that nobody else does: those that it coordinates. They are neither gone nor failed;
+they wait until the broker answers, or another one coordinates them.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+
+from engine.core.events.group_events import GroupBrokerAway
+from engine.core.events.recovery_events import WorksAgain
+from policies.model import FlowName
+from policies.words import counted
+
+_TOLD_AFTER_S = 10.0
+"""A broker that restarts is away for a few seconds, and not worth an event."""
+
+_Broker = tuple[str, int]
+"""A cluster's alias and a broker of it."""
+
+
+class AwayBrokers:
+    """The brokers of both clusters of a flow that are away; `now_s` is the keeper's clock."""
+
+    def __init__(self, flow: FlowName, now_s: Callable[[], float]) -> None:
+        self._flow = flow
+        self._now_s = now_s
+        self._unheard: dict[_Broker, str] = {}
+        self._waits: dict[str, tuple[_Broker, str]] = {}
+        self._since_s: dict[_Broker, float] = {}
+        self._told: set[_Broker] = set()
+
+    def listed(self, cluster: str, unheard: Mapping[int, str]) -> None:
+        """Note which brokers did not answer a question about all groups, in place of those of that cluster before."""
+        others = {broker: why for broker, why in self._unheard.items() if broker[0] != cluster}
+        self._unheard = others | {(cluster, node): why for node, why in unheard.items()}
+
+    def looked(self, groups: Iterable[str], away: Mapping[str, tuple[str, int]], why: Mapping[str, str]) -> None:
+        """Note what a look at some groups found: cluster and broker of those that wait, and why."""
+        for group in groups:
+            self._waits.pop(group, None)
+        self._waits.update({group: (broker, why[group]) for group, broker in away.items()})
+
+    def gone(self, group: str) -> None:
+        """Forget a group."""
+        self._waits.pop(group, None)
+
+    def waits(self, group: str) -> bool:
+        """Whether a group waits for a broker."""
+        return group in self._waits
+
+    @property
+    def waiting(self) -> int:
+        """How many groups wait; those that were never listed are not among them."""
+        return len(self._waits)
+
+    def lines(self) -> dict[str, str]:
+        """Say of each broker that is away why, and how many groups wait for it."""
+        counts = Counter(broker for broker, _ in self._waits.values())
+        return {
+            _name(broker): f"{why} ({counted(counts[broker], 'group')})" for broker, why in sorted(self._why().items())
+        }
+
+    def take_events(self) -> list[GroupBrokerAway | WorksAgain]:
+        """Return an event for each broker that has been away for a while, once, and one when it answers again."""
+        why, now_s = self._why(), self._now_s()
+        self._since_s = {broker: self._since_s.get(broker, now_s) for broker in why}
+        back = sorted(self._told - why.keys())
+        self._told &= why.keys()
+        due = [broker for broker, since_s in self._since_s.items() if now_s - since_s >= _TOLD_AFTER_S]
+        counts = Counter(broker for broker, _ in self._waits.values())
+        answers = "it answers again; the groups that it coordinates are mirrored"
+        events: list[GroupBrokerAway | WorksAgain] = [
+            WorksAgain(flow=self._flow, subject=_name(broker), what=answers) for broker in back
+        ]
+        events += [
+            GroupBrokerAway(
+                flow=self._flow,
+                group=_name(broker),
+                groups=counts[broker],
+                why=why[broker],
+            )
+            for broker in sorted(due)
+            if broker not in self._told
+        ]
+        self._told.update(due)
+        return events
+
+    def _why(self) -> dict[_Broker, str]:
+        return dict(self._waits.values()) | self._unheard
+
+
+def _name(broker: _Broker) -> str:
+    cluster, node = broker
+    return f"broker {node} of cluster {cluster!r}"

@@ -1,0 +1,180 @@
+"""Commits offsets for consumer groups on the target, or leaves them, by the table in `policies/groups.py`.
+
+For some groups at a time: ask whether they have members, read their stored offsets, then commit. If a consumer came
+and left in between, its commits are among the stored offsets. If a consumer is still there, the broker protects it: it
+refuses our commit.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from engine.base.clock import now_s, pause
+from engine.base.errors import BrokerUnreachable, ConnectionLost, GroupActive, KafkaRefusal
+from engine.base.parts import parts
+from engine.core.events.events import AnyEvent, GroupWentBack
+from engine.flow.groups.translations import TranslatedOffset, Translations
+from engine.flow.ports.ports import Groups, Offsets, Stored
+from policies.groups import BACKWARDS, Ours, Told, Why, barred, renew_after_s, wanted
+from policies.model import FlowName, TopicPartition
+
+_AT_ONCE = 200
+"""Groups whose members are asked for before their commits: few, so that the commits come soon after."""
+_COMMITS_AT_ONCE = 100
+_BREATH = 100
+"""Groups handled in a row, which takes some milliseconds; then other tasks of this event loop get their turn."""
+
+Wish = tuple[TranslatedOffset, Why]
+
+
+class GroupCommits:
+    """Commits for the groups of one flow; asks `may_write` before each, and reports commits that go back to `say`.
+
+    `renews`: an equal offset of unknown age is committed again; else it is left.
+    """
+
+    def __init__(
+        self,
+        flow: FlowName,
+        target: Groups,
+        translations: Translations,
+        may_write: Callable[[], bool] = lambda: True,
+        say: Callable[[AnyEvent], object] = lambda _event: None,
+        *,
+        backwards: bool = False,
+        renews: bool = True,
+    ) -> None:
+        self._flow = flow
+        self._target = target
+        self._translations = translations
+        self._may_write = may_write
+        self._say = say
+        self._backwards = backwards
+        self._unknown_age_s = None if renews else 0.0
+        self._ours: dict[str, dict[TopicPartition, Ours]] = {}
+        self.retention_s: float | None = None
+        """Seconds until the target forgets commits; None where it does not say."""
+        self.active: set[str] = set()
+        """Groups with members on the target, for which something would be committed."""
+        self.ahead: dict[str, int] = {}
+        """By group, how many partitions are further on the target, and are left there."""
+        self.away: dict[str, int] = {}
+        """Groups that failed at the last commit because their coordinator, this broker, cannot be reached."""
+        self.made = 0
+        """Commits of partitions."""
+
+    async def open(self) -> None:
+        """Ask how long the target keeps commits. Raises ConnectionLost, BrokerUnreachable."""
+        self.retention_s = await self._target.retention_s()
+
+    def remember(self, told: Mapping[str, Mapping[TopicPartition, Told]]) -> None:
+        """Take the checkpoints of a former owner as its commits."""
+        for group, rows in told.items():
+            self._ours[group] = {where: Ours(one.source, one.target) for where, one in rows.items()}
+
+    def forget(self, group: str) -> None:
+        """Forget a group that is gone."""
+        self._ours.pop(group, None)
+        self.active.discard(group)
+        self.ahead.pop(group, None)
+
+    async def commit(self, places: Mapping[str, Sequence[TranslatedOffset]]) -> dict[str, str]:
+        """Commit what some groups need; return the groups that failed, and why. Raises what `Groups` raises."""
+        stored = await self._target.offsets([group for group, rows in places.items() if rows])
+        failed, self.away = dict(stored.failed), dict(stored.away)
+        self.active.difference_update(places)
+        due: list[str] = []
+        for number, (group, there) in enumerate(stored.found.items()):
+            if number % _BREATH == 0:
+                await pause(0.0)
+            if self._wishes(group, places[group], there):
+                due.append(group)
+        for part in parts(due, _AT_ONCE):
+            if not self._may_write():
+                break
+            failed |= await self._commit_some(part, places)
+        return failed
+
+    async def _commit_some(
+        self, groups: Sequence[str], places: Mapping[str, Sequence[TranslatedOffset]]
+    ) -> dict[str, str]:
+        states = await self._target.states(groups)
+        free = [group for group, state in states.found.items() if barred(state) is None]
+        self.active.update(states.found.keys() - set(free))
+        stored = await self._target.offsets(free)
+        failed = states.failed | stored.failed
+        self.away |= states.away | stored.away
+        at_once = asyncio.Semaphore(_COMMITS_AT_ONCE)
+
+        async def one(group: str, wishes: dict[TopicPartition, Wish]) -> None:
+            async with at_once:
+                why = await self._commit_one(group, wishes)
+                if why:
+                    failed[group] = why
+
+        async with asyncio.TaskGroup() as tasks:
+            for group, there in stored.found.items():
+                if wishes := self._wishes(group, places[group], there):
+                    tasks.create_task(one(group, wishes))
+        return failed
+
+    def _wishes(self, group: str, rows: Iterable[TranslatedOffset], stored: Offsets) -> dict[TopicPartition, Wish]:
+        """Return what to commit for a group, by target partition; count the partitions that are ahead there."""
+        ahead = 0
+        wishes: dict[TopicPartition, Wish] = {}
+        ours = self._ours.get(group, {})
+        renew_s, at_s = renew_after_s(self.retention_s), now_s()
+        for place in rows:
+            there, mine = stored.get(place.target), ours.get(place.target)
+            source, offset = place.source_offset, place.offset
+            if offset < 0:
+                head = self._translations.lost(place.lane, there[0]) if there is not None else None
+                if head is None or mine is None:
+                    continue
+                source, offset = mine.source, head.target_next
+                place = place._replace(offset=offset)
+            age_s = self._unknown_age_s if mine is None or mine.at_s is None else at_s - mine.at_s
+            why = wanted(
+                None if there is None else there[0],
+                source,
+                offset,
+                mine,
+                age_s=age_s,
+                renew_after_s=renew_s,
+                backwards=self._backwards,
+                exact=place.exact,
+            )
+            if why.commits:
+                wishes[place.target] = place, why
+            elif why is Why.TARGET_AHEAD:
+                ahead += 1
+        if ahead:
+            self.ahead[group] = ahead
+        else:
+            self.ahead.pop(group, None)
+        return wishes
+
+    async def _commit_one(self, group: str, wishes: Mapping[TopicPartition, Wish]) -> str:
+        """Commit for one group; return why it failed, or an empty string."""
+        if not self._may_write():
+            return ""
+        rows: dict[TopicPartition, Stored] = {
+            where: (place.offset, place.metadata) for where, (place, _) in wishes.items()
+        }
+        try:
+            refused = await self._target.commit(group, rows)
+        except GroupActive:
+            self.active.add(group)
+            return ""
+        except (KafkaRefusal, ConnectionLost, BrokerUnreachable) as failure:
+            return str(failure)
+        ours, at_s = self._ours.setdefault(group, {}), now_s()
+        back: Counter[Why] = Counter()
+        for where, (place, why) in wishes.items():
+            if where not in refused:
+                ours[where] = Ours(place.source_offset, place.offset, at_s)
+                self.made += 1
+                back[why] += why in BACKWARDS
+        for why, count in (+back).items():
+            self._say(GroupWentBack(flow=self._flow, group=group, partitions=count, why=why.value))
+        return "; ".join(f"commit of {where} on the target: {why}" for where, why in list(refused.items())[:3])

@@ -1,0 +1,253 @@
+"""Compares the consumer groups of a flow on both clusters, all at once: a failover waits until they are equal.
+
+A group is equal where its commit on the target is exactly the translation of its source offset. Where the source does
+not answer, its groups are judged by their last checkpoints, and nobody knows what they committed since.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+
+import msgspec
+
+from engine.base.errors import BrokerUnreachable, ConnectionLost, GroupActive, KafkaRefusal
+from engine.flow.groups.translations import TranslatedOffset, Translations
+from engine.flow.lane.bisection import log_spans
+from engine.flow.ports.ports import Cluster, Groups, Offsets, Stored
+from engine.flow.topic_logs.checkpoints import CheckpointLog
+from policies.groups import GroupSelection, GroupState, Ours, Told, Why, unsupported, wanted
+from policies.model import TopicPartition
+
+LAST_CHECKPOINT = "as its last checkpoint says; the source does not answer, so what it committed since is not known"
+Commit = Callable[[Mapping[str, Sequence[TranslatedOffset]]], Awaitable[dict[str, str]]]
+Spans = Mapping[TopicPartition, tuple[int, int]]
+"""Log start and high watermark of the target's partitions, as far as their leaders answered."""
+_FAILURES = (BrokerUnreachable, ConnectionLost, KafkaRefusal)
+
+
+class GroupPartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """One partition of a group; an offset is -1 where there is none; `why` says why it is not equal.
+
+    `as_of_ms`: when its checkpoint was written (Unix ms), where it is judged by that; -1 where the source was asked.
+    """
+
+    group: str
+    topic: str
+    partition: int
+    source_offset: int
+    target_offset: int
+    stored: int
+    why: str = ""
+    as_of_ms: int = -1
+
+
+class GroupStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """All groups at one moment; `failed`: groups that could not be read or committed for, and why.
+
+    `missing`: brokers of the source, and partitions of its commits, whose groups are not known, and why.
+    """
+
+    groups: int
+    stands: tuple[GroupPartitionStatus, ...]
+    failed: dict[str, str] = {}
+    not_synced: dict[str, str] = {}
+    missing: dict[str, str] = {}
+
+    @property
+    def unequal(self) -> tuple[GroupPartitionStatus, ...]:
+        """The partitions that are not equal."""
+        return tuple(stand for stand in self.stands if stand.why)
+
+    @property
+    def equal(self) -> bool:
+        """Whether every group that can be mirrored is on the target exactly where it is on the source."""
+        return not self.failed and not self.unequal and not self.missing
+
+    def may_become_equal(self, undrained: Collection[TopicPartition]) -> bool:
+        """Whether waiting may help: it does not where a group lacks an offset in a partition that is not drained."""
+        stuck = [one for one in self.unequal if one.target_offset < 0 and _lane(one) in undrained]
+        return bool(self.failed or self.missing or len(stuck) < len(self.unequal))
+
+    def held_against(self, undrained: Mapping[TopicPartition, str]) -> "GroupStatus":
+        """Return it with nothing equal in partitions that are not drained: a consumer would miss records there."""
+        return msgspec.structs.replace(
+            self,
+            stands=tuple(
+                msgspec.structs.replace(one, why=f"its partition is not drained: {undrained[_lane(one)]}")
+                if not one.why and _lane(one) in undrained
+                else one
+                for one in self.stands
+            ),
+        )
+
+    def completed(self, others: "GroupStatus") -> "GroupStatus":
+        """Add the groups of another status; what this one knows of a group goes first."""
+        known = {one.group for one in self.stands}
+        more = tuple(one for one in others.stands if one.group not in known)
+        return msgspec.structs.replace(
+            self,
+            groups=self.groups + len({one.group for one in more}),
+            stands=self.stands + more,
+            failed=others.failed | self.failed,
+        )
+
+
+def _lane(stand: GroupPartitionStatus) -> TopicPartition:
+    return TopicPartition(stand.topic, stand.partition)
+
+
+class GroupStatusReader:
+    """Compares the groups of a source that answers; `commit` commits translated offsets (None: nothing is written)."""
+
+    def __init__(
+        self,
+        selection: GroupSelection,
+        source: Groups,
+        target: Groups,
+        translations: Translations,
+        commit: Commit | None,
+    ) -> None:
+        self._selection = selection
+        self._source, self._target = source, target
+        self._translations = translations
+        self._commit = commit
+        self.answered: frozenset[str] = frozenset()
+        self.unanswered: frozenset[str] = frozenset()
+        """The groups whose commits the source answered at the last look (`answered`), and those it did not."""
+
+    async def look(self) -> GroupStatus:
+        """Read, commit if `commit` is set, and compare. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""
+        groups, left, unheard = await selected(self._source, self._selection)
+        commits = await self._source.offsets(groups, stable=True)
+        self.answered, self.unanswered = frozenset(commits.found), frozenset(commits.failed)
+        places = await self._translations.places(commits.found)
+        failed = unheard | commits.failed
+        if self._commit is not None:
+            failed |= await self._commit(places)
+        names = [group for group, rows in places.items() if rows]
+        states, stored = await self._target.states(names), await self._target.offsets(names)
+        failed |= states.failed | stored.failed
+        stands = [
+            _stand(group, place, stored.found[group], states.found[group])
+            for group in names
+            if group in stored.found and group in states.found
+            for place in places[group]
+        ]
+        return GroupStatus(groups=len(names), stands=tuple(stands), failed=failed, not_synced=left)
+
+
+async def selected(cluster: Groups, selection: GroupSelection) -> tuple[list[str], dict[str, str], dict[str, str]]:
+    """Return the groups of a flow on a cluster, the groups that cannot be mirrored and why, and the silent brokers.
+
+    The last has one line for each broker that listed no groups: the groups that it coordinates are in no list.
+    """
+    groups: list[str] = []
+    left: dict[str, str] = {}
+    listed = await cluster.list_groups()
+    for listing in listed.groups:
+        if selection.why_not(listing.group) is not None:
+            continue
+        why = unsupported(listing.protocol_type, listing.kind)
+        if why is None:
+            groups.append(listing.group)
+        else:
+            left[listing.group] = why
+    unheard = {f"all groups that broker {node} coordinates": why for node, why in listed.unheard.items()}
+    return groups, left, unheard
+
+
+def _stand(group: str, place: TranslatedOffset, there: Offsets, state: GroupState) -> GroupPartitionStatus:
+    stored = there[place.target][0] if place.target in there else -1
+    return GroupPartitionStatus(
+        group=group,
+        topic=place.lane.topic,
+        partition=place.lane.partition,
+        source_offset=place.source_offset,
+        target_offset=place.offset,
+        stored=stored,
+        why=_why(place.offset, place.how, stored, state),
+    )
+
+
+def _why(target: int, how: str, stored: int, state: GroupState) -> str:
+    if target < 0:
+        return f"no target offset: {how}"
+    if stored == target:
+        return ""
+    if state is GroupState.ACTIVE:
+        return Why.ACTIVE.value
+    return Why.TARGET_AHEAD.value if stored > target else "not committed on the target"
+
+
+async def stand_by_checkpoints(
+    selection: GroupSelection,
+    log: CheckpointLog,
+    cluster: Cluster,
+    target: Groups,
+    *,
+    commit: bool,
+    of: Callable[[str], bool] = lambda _group: True,
+) -> GroupStatus:
+    """Judge the groups of a source that does not answer by their last checkpoints; no group is equal for certain.
+
+    No group is left above the end of the target's log, which may have lost records since, nor below its start. `of`
+    says for which groups the source does not answer. `cluster` and `target` are both the target cluster. Raises its
+    ConnectionLost, BrokerUnreachable, KafkaRefusal.
+    """
+    await log.read_stamped()
+    told = {group: rows for group, rows in log.told.items() if of(group) and selection.why_not(group) is None}
+    spans = await log_spans(cluster, {where for rows in told.values() for where in rows})
+    states, stored = await target.states(list(told)), await target.offsets(list(told))
+    failed = states.failed | stored.failed
+    free = [group for group, state in states.found.items() if state is not GroupState.ACTIVE and group in stored.found]
+    for group in free if commit else []:
+        why = await _commit_checkpoints(target, group, told[group], spans, stored.found[group])
+        if why:
+            failed[group] = why
+    there = await target.offsets(list(told))
+    failed |= there.failed
+    stands = [
+        _last(group, where, one, spans, there.found[group], states.found[group], log.stamps.get((group, where), -1))
+        for group, rows in told.items()
+        if group in there.found and group in states.found
+        for where, one in sorted(rows.items())
+    ]
+    return GroupStatus(groups=len(told), stands=tuple(stands), failed=failed)
+
+
+async def _commit_checkpoints(
+    target: Groups, group: str, told: Mapping[TopicPartition, Told], spans: Spans, there: Offsets
+) -> str:
+    rows: dict[TopicPartition, Stored] = {}
+    for where, one in told.items():
+        stored, at = there[where][0] if where in there else None, one.within(spans.get(where)).target
+        ours = Ours(one.source, one.target)  # a checkpoint was committed too, so only that commit may be taken back
+        if wanted(stored, one.source, at, ours, age_s=0.0, renew_after_s=float("inf")).commits:
+            rows[where] = at, one.metadata
+    if not rows:
+        return ""
+    try:
+        refused = await target.commit(group, rows)
+    except GroupActive:
+        return Why.ACTIVE.value
+    except _FAILURES as failure:
+        return str(failure)
+    return "; ".join(f"commit of {where}: {why}" for where, why in list(refused.items())[:3])
+
+
+def _last(
+    group: str, where: TopicPartition, told: Told, spans: Spans, there: Offsets, state: GroupState, at_ms: int
+) -> GroupPartitionStatus:
+    stored, at = there[where][0] if where in there else -1, told.within(spans.get(where)).target
+    moved = ""
+    if at != told.target:
+        start, end = spans[where]
+        moved = f"; it says {told.target}, and the target's log is from {start} to {end} now"
+    return GroupPartitionStatus(
+        group=group,
+        topic=where.topic,
+        partition=where.partition,
+        source_offset=told.source,
+        target_offset=at,
+        stored=stored,
+        why=_why(at, "", stored, state) or f"{LAST_CHECKPOINT}{moved}",
+        as_of_ms=at_ms,
+    )

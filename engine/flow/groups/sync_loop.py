@@ -1,0 +1,355 @@
+"""The consumer groups of one flow, mirrored: found, read, translated, told as checkpoints, committed for.
+
+    look for groups -> read their commits on the source -> follow the maps -> look at the target's ends -> translate
+      -> checkpoints that are news -> commits on the target, where the table of `policies/groups.py` says so
+
+A round takes all groups through this. Where commits are read as they are made (`flow/topic_logs/commit_reader.py`), a
+turn takes those that have just committed, and those that something is owed to (`flow/groups/retry_queue.py`); a round
+then comes once a minute, and at once where something may have been missed. Without that, every turn is a round.
+
+One keeper writes for all groups of a flow, and only while `may_write` says that the flow is ours: it is asked before
+each write.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from engine.base.clock import cpu_s, now_s, pause, wall_ms
+from engine.base.errors import MirrorError
+from engine.base.tasks import run_all
+from engine.core.events.events import AnyEvent
+from engine.core.mm2.commit_records import UNTOLD
+from engine.core.reports.group_report import GroupsReport
+from engine.flow.groups.group_commits import GroupCommits
+from engine.flow.groups.group_notes import GroupNotes
+from engine.flow.groups.retry_queue import RetryQueue
+from engine.flow.groups.translations import TranslatedOffset, Translations
+from engine.flow.ports.ports import Groups, Offsets
+from engine.flow.topic_logs.checkpoints import CheckpointLog, News
+from engine.flow.topic_logs.commit_reader import Hints
+from policies.groups import GroupSelection, Told, sync_every_s, tells, unsupported
+from policies.model import FlowName, TopicPartition
+
+_BREATH = 100
+"""Groups in a row, some milliseconds: others live on this loop too."""
+_GATHER_S = 0.5
+"""Between two turns at least, and twice the CPU time of the last one: a third of a core at most."""
+_STRANGERS_S = 1.0
+"""Between two looks for groups that commit and are not known yet."""
+_OWED_S = 5.0
+_NONE = (UNTOLD, "")
+_NO_HINTS = Hints({}, missed=False, since_ms=-1)
+
+
+class GroupOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of one flow's groups; seconds between two looks, two rounds of checkpoints, two of commits.
+
+    `sweep_s`: between two rounds while commits are read as they are made.
+    """
+
+    flow: FlowName
+    selection: GroupSelection
+    refresh: bool = True
+    refresh_s: float = 5.0
+    checkpoints: bool = True
+    checkpoints_s: float = 5.0
+    commits: bool = False
+    commits_s: float = 5.0
+    sweep_s: float = 60.0
+    retry_s: float = 2.0
+    backwards: bool = False
+
+
+class HintsOfCommits(Protocol):
+    """What is needed of `engine.flow.topic_logs.commit_reader.CommitReader`."""
+
+    why_not: str
+    not_there: bool
+
+    def take(self) -> Hints: ...
+    async def wait(self, most_s: float) -> None: ...
+    async def run(self) -> None: ...
+
+
+class GroupSyncLoop:
+    """The rounds and turns of one flow's groups; `reader` tells commits as they are made, None where that is off."""
+
+    def __init__(
+        self,
+        options: GroupOptions,
+        source: Groups,
+        target: Groups,
+        translations: Translations,
+        log: CheckpointLog,
+        may_write: Callable[[], bool] = lambda: True,
+        reader: HintsOfCommits | None = None,
+    ) -> None:
+        self.options = options
+        self.report = GroupsReport()
+        self.may_write = may_write
+        self._source = source
+        self._translations = translations
+        self._log = log
+        self._reader = reader
+        self._notes = GroupNotes(options.flow, lambda: now_s())
+        self._commits = GroupCommits(
+            options.flow,
+            target,
+            translations,
+            lambda: self.may_write(),
+            self._notes.say,
+            backwards=options.backwards,
+        )
+        self._groups: dict[str, None] = {}
+        self._strangers = False
+        self._retries = RetryQueue()
+        self._all_retries = False
+        self._generations = 0
+        self._looked_at_s = self._committed_at_s = self._swept_at_s = float("-inf")
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing is asked for: neither checkpoints nor commits."""
+        return not (self.options.checkpoints or self.options.commits)
+
+    def take_events(self) -> tuple[AnyEvent, ...]:
+        """Hand over what happened since the last call."""
+        return self._notes.take_events()
+
+    async def open(self) -> None:
+        """Read the checkpoints that are there: what a former keeper told, and committed. Raises MirrorError."""
+        if self.options.checkpoints:
+            await self._log.read()
+            self._commits.remember(self._log.told)
+        if self.options.commits:
+            await self._commits.open()
+
+    async def run(self) -> None:
+        """Mirror until cancelled, once opened; what fails is told as trouble and made again."""
+        if self.idle:
+            return
+        if self._reader is None:
+            await self._turns()
+        else:
+            await run_all(self._reader.run(), self._turns())
+
+    async def _turns(self) -> None:
+        while True:
+            started_s, spent_s = now_s(), cpu_s()
+            every_s = self._every_s
+            if self.may_write():
+                try:
+                    await self.turn()
+                except (MirrorError, OSError, TimeoutError) as failure:
+                    self._all_retries = True  # what was taken as hints is lost with it
+                    self.trouble(str(failure))
+                    every_s = min(every_s, self.options.retry_s)
+                    await pause(max(0.0, started_s + every_s - now_s()))
+                    continue
+            else:
+                self._all_retries = True
+            await self._rest(cpu_s() - spent_s, started_s + every_s)
+
+    async def _rest(self, spent_s: float, until_s: float) -> None:
+        """Wait for the next turn: the next round of a keeper that polls, else the next thing to do.
+
+        `spent_s`: the CPU time of the last one.
+        """
+        reader = self._reader
+        if reader is None:
+            await pause(max(0.0, until_s - now_s()))
+            return
+        await pause(max(_GATHER_S, 2.0 * spent_s))
+        if self._reads:
+            until_s = min(until_s, self._retries.next_at_s())
+        left_s = until_s - now_s()
+        if left_s > 0.0 and self.may_write():
+            await reader.wait(left_s)
+
+    def trouble(self, what: str) -> None:
+        """Tell that no round was made, and why; an event when it lasts, one for each stretch of it."""
+        self.report = msgspec.structs.replace(self.report, trouble=what)
+        self._notes.trouble(what)
+
+    @property
+    def _reads(self) -> bool:
+        """Whether commits are read as they are made."""
+        return self._reader is not None and not self._reader.why_not
+
+    @property
+    def _polled_because(self) -> str:
+        """Say why commits are not read; a topic that nobody has committed to yet is no reason to say anything."""
+        reader = self._reader
+        return "" if reader is None or (reader.not_there and not self._groups) else reader.why_not
+
+    @property
+    def _every_s(self) -> float:
+        """Return the seconds from the begin of one round to the next, where they are polled."""
+        options = self.options
+        asked = [options.checkpoints_s] if options.checkpoints else []
+        return min([*asked, self._commits_every_s] if options.commits else asked)
+
+    @property
+    def _commits_every_s(self) -> float:
+        return sync_every_s(self.options.commits_s, self._commits.retention_s)
+
+    @property
+    def _sweep_s(self) -> float:
+        return sync_every_s(max(self.options.sweep_s, self._every_s), self._commits.retention_s)
+
+    # --- rounds and turns ----------------------------------------------------------------------------------
+
+    async def turn(self) -> None:
+        """Make a round where one is due, else look at the groups that have something new. Raises as `step` does."""
+        hints = _NO_HINTS if self._reader is None else self._reader.take()
+        self._all_retries |= hints.missed
+        if self._reader is not None:
+            self._notes.reads(self._polled_because, self._every_s, self.options.sweep_s / 2)
+        for group in hints.seen:
+            self._retries.moved(group, hints.since_ms)
+        passed_s = now_s() - self._swept_at_s
+        due_s = (self._every_s * 0.9 if self._all_retries else self._sweep_s) if self._reads else 0.0
+        if passed_s >= due_s:
+            await self.step(hints)
+        else:
+            await self._some(hints)
+
+    async def step(self, hints: Hints = _NO_HINTS) -> None:
+        """Make one round. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal; single groups fail alone."""
+        started_s, at_ms = now_s(), wall_ms()
+        if started_s - self._looked_at_s >= (self.options.refresh_s if self.options.refresh else float("inf")):
+            await self._look()
+        commit = self._reads or started_s - self._committed_at_s >= self._commits_every_s * 0.9
+        if commit:
+            self._committed_at_s = started_s
+        await self._mirror(list(self._groups), hints, started_s, at_ms, commit=commit)
+        self._swept_at_s, self._all_retries = started_s, False
+
+    async def _some(self, hints: Hints) -> None:
+        """Take the groups that committed through a round, and those that something is owed to. Raises as `step`."""
+        started_s, at_ms = now_s(), wall_ms()
+        self._strangers |= any(one not in self._groups and one not in self._notes.not_synced for one in hints.seen)
+        new: set[str] = set()
+        since_s = started_s - self._looked_at_s
+        if self.options.refresh and since_s >= (_STRANGERS_S if self._strangers else self.options.refresh_s):
+            new = await self._look()
+        due = hints.seen.keys() | self._retries.due(started_s)
+        for gone in () if self._strangers else due - self._groups.keys():
+            self._retries.settle(gone)
+        await self._mirror(sorted((due & self._groups.keys()) | new), hints, started_s, at_ms, commit=True)
+
+    async def _mirror(self, groups: list[str], hints: Hints, started_s: float, at_ms: int, *, commit: bool) -> None:
+        answers = await self._source.offsets(groups)
+        failed = dict(answers.failed)
+        away = {group: (self.options.flow.source, node) for group, node in answers.away.items()}
+        places = await self._translations.places(answers.found)
+        self._notes.clamped(places)
+        self._notes.away.listed(self.options.flow.target, self._translations.away)
+        if self.options.checkpoints and self.may_write():
+            told = await self._log.tell(await self._news(places), at_ms)
+            self._notes.told += told
+            self._notes.latency.add((now_s() - started_s) * 1000, told)
+        if self.options.commits and commit:
+            failed |= await self._commits.commit(places)
+            away |= {group: (self.options.flow.target, node) for group, node in self._commits.away.items()}
+        self._notes.looked(groups, places, failed, away)
+        self._note_owed(groups, answers.found, hints)
+        if self._translations.generations != self._generations:
+            self._generations = self._translations.generations
+            self._all_retries = True  # a lane has a new owner, who may have found that the target lost records
+        self.report = self._reported(at_ms, now_s() - started_s)
+        self._notes.well()
+
+    # --- which groups --------------------------------------------------------------------------------------
+
+    async def _look(self) -> set[str]:
+        """Look for groups; return those that are new.
+
+        A group that no broker lists is gone only where all of them did list: who is away may coordinate it.
+        """
+        at_s = now_s()
+        groups: dict[str, None] = {}
+        left: dict[str, str] = {}
+        listed = await self._source.list_groups()
+        self._notes.away.listed(self.options.flow.source, listed.unheard)
+        for listing in listed.groups:
+            if self.options.selection.why_not(listing.group) is not None:
+                continue
+            why = unsupported(listing.protocol_type, listing.kind)
+            if why is None:
+                groups[listing.group] = None
+            else:
+                left[listing.group] = why
+        if listed.unheard:
+            left = {group: why for group, why in self._notes.not_synced.items() if group not in groups} | left
+            groups |= {group: None for group in self._groups if group not in left}
+        for gone in self._groups.keys() - groups.keys():
+            self._commits.forget(gone)
+            self._retries.settle(gone)
+            self._notes.gone(gone)
+        new = groups.keys() - self._groups.keys()
+        self._notes.left(left)
+        self._groups, self._strangers = groups, False
+        self._looked_at_s = at_s
+        return new
+
+    # --- checkpoints ---------------------------------------------------------------------------------------
+
+    async def _news(self, places: Mapping[str, Sequence[TranslatedOffset]]) -> list[News]:
+        """Return what is not told yet."""
+        news: list[News] = []
+        nothing: dict[TopicPartition, Told] = {}
+        for number, (group, rows) in enumerate(places.items()):
+            if number % _BREATH == 0:
+                await pause(0.0)
+            told = self._log.told.get(group, nothing)
+            for place in rows:
+                known = told.get(place.target)
+                if known is not None and known[1] == place.offset and known[2] == place.metadata:
+                    continue  # nearly all of them
+                new = self._new(place, known)
+                if new is not None and tells(known, new, exact=place.exact):
+                    news.append((group, place.target, new))
+        return news
+
+    def _new(self, place: TranslatedOffset, known: Told | None) -> Told | None:
+        """Return what may be told of a partition: without an answer, only that an offset told before is too high."""
+        if place.offset >= 0:
+            return Told(place.source_offset, place.offset, place.metadata)
+        head = self._translations.lost(place.lane, known.target) if known is not None else None
+        return None if head is None else Told(head.source_next, head.target_next, place.metadata)
+
+    # --- what is owed and told ----------------------------------------------------------------------------
+
+    def _note_owed(self, groups: Sequence[str], found: Mapping[str, Offsets], hints: Hints) -> None:
+        """Keep the groups that are not where they should be: an answer may come, members may leave, brokers come back.
+
+        So too those whose coordinator did not yet tell what their log did.
+        """
+        at_s, most_s, notes = now_s(), min(self._every_s, _OWED_S), self._notes
+        for group in groups:
+            wait = notes.waits(group) or notes.away.waits(group)
+            kept = wait or group in notes.failed or group in self._commits.active or self._log.trouble
+            seen = {} if kept else hints.seen.get(group, {})
+            if kept or any(offset not in (UNTOLD, found[group].get(lane, _NONE)[0]) for lane, offset in seen.items()):
+                self._retries.again(group, at_s, most_s)
+            elif (since_ms := self._retries.settle(group)) is not None:
+                notes.commit_latency.add(wall_ms() - since_ms)
+
+    def _reported(self, at_ms: int, round_s: float) -> GroupsReport:
+        return msgspec.structs.replace(
+            self._notes.report(at_ms, round_s, len(self._groups)),
+            active=len(self._commits.active),
+            ahead=sum(self._commits.ahead.values()),
+            commits=self._commits.made,
+            trouble=self._log.trouble,
+            on_commit=self._reads,
+            polled_because=self._polled_because,
+            map_bytes=self._translations.map_bytes,
+        )
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await self._log.close()

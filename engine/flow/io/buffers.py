@@ -1,0 +1,193 @@
+"""The memory budget of a copier: receive buffers, leased to fetch answers until every batch in them is settled.
+
+The budget is the only bound on data in a copier: a fetch is not sent before its answer fits, so the slowest target
+holds back the source. One batch larger than a whole fetch may exceed it (KIP-74: a broker always returns one batch).
+
+Batches in memory of their own count too: those that were re-encoded, and those of lanes in trouble, copied out of
+their receive buffer (`BufferLease.own`). The latter are stuck: they were sent and may have been appended, so they
+cannot be dropped and fetched again. However many there are, a part of the budget is left to receive what other lanes
+can send.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import TypeVar
+
+from engine.base.tasks import in_thread
+
+T = TypeVar("T")
+
+BUFFER_BYTES = 2 * 1024 * 1024
+"""One fetch answer: large enough for a distant source, small enough to stay near the processor's cache."""
+_SMALL_BYTES = 256 * 1024
+"""Answers below this get memory of their own size: a trickle must not hold a whole buffer per fetch."""
+_LEFT_TO_RECEIVE = 4
+"""One part in so many of the budget is not taken by stuck batches; without it enough of them would end all copying."""
+
+
+class BufferLease:
+    """Memory for one fetch answer, shared by the batches in it; goes back when the last share is released."""
+
+    __slots__ = ("_buffer", "_bytes", "_pool", "_shares", "_stuck")
+
+    def __init__(self, pool: "BufferPool", reserved_bytes: int, *, stuck: bool = False) -> None:
+        self._pool = pool
+        self._bytes = reserved_bytes
+        self._stuck = stuck
+        self._shares = 1
+        self._buffer: bytearray | None = None
+
+    def room(self, size: int) -> memoryview:
+        """Return writable memory of `size` bytes; called once, when the answer's size is known."""
+        self._buffer, taken = self._pool.take(size)
+        self._pool.account(taken - self._bytes)
+        self._bytes = taken
+        return memoryview(self._buffer)[:size]
+
+    def own(self, size: int, *, stuck: bool) -> "BufferLease":
+        """Count `size` bytes that a batch has for itself; `stuck`: it has to be kept until it is known to be there."""
+        return self._pool.own(size, stuck=stuck)
+
+    def retain(self) -> "BufferLease":
+        """Take another share."""
+        self._shares += 1
+        return self
+
+    def release(self) -> None:
+        """Give one share back; with the last one the memory returns to the pool."""
+        self._shares -= 1
+        if self._shares == 0:
+            buffer, self._buffer = self._buffer, None
+            self._pool.give_back(buffer, self._bytes, stuck=self._stuck)
+
+
+class BufferPool:
+    """At most `budget_bytes` of leased memory; large buffers are used again."""
+
+    def __init__(self, budget_bytes: int, buffer_bytes: int = BUFFER_BYTES) -> None:
+        self.budget_bytes = max(budget_bytes, buffer_bytes)
+        self.buffer_bytes = buffer_bytes
+        self.used_bytes = 0
+        self.stuck_bytes = 0
+        """Of those in use: batches of lanes in trouble, which have to be kept."""
+        self.beside = asyncio.Lock()
+        """Held by whoever inflates much."""
+        self.short = asyncio.Event()
+        """Set when somebody has to wait for memory; whoever waits for that clears it."""
+        self._free: list[bytearray] = []
+        self._unneeded = 0
+        """The fewest buffers that were free at once since `shed` was called last."""
+        self._waiters: deque[asyncio.Future[None]] = deque()
+
+    @property
+    def is_short(self) -> bool:
+        """Whether a fetch waits for memory."""
+        return bool(self._waiters)
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether no fetch would be let in beside those that hold a lease by now."""
+        return bool(self._waiters) or not self._fits()
+
+    @property
+    def is_half_used(self) -> bool:
+        """Whether more than half of the budget is in use."""
+        return 2 * self.used_bytes > self.budget_bytes
+
+    @property
+    def free_buffers(self) -> int:
+        """How many large buffers are kept for use again."""
+        return len(self._free)
+
+    async def lease(self) -> BufferLease:
+        """Wait until a whole buffer fits into the budget, first come first served."""
+        if not self._waiters and self._fits():
+            self.used_bytes += self.buffer_bytes
+            return BufferLease(self, self.buffer_bytes)
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        self.short.set()
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            self._forget(waiter)
+            raise
+        return BufferLease(self, self.buffer_bytes)  # its bytes were taken for it when it was woken
+
+    def _fits(self) -> bool:
+        least = max(self.buffer_bytes, self.budget_bytes // _LEFT_TO_RECEIVE)
+        room = max(self.budget_bytes - self.stuck_bytes, least)
+        return self.used_bytes - self.stuck_bytes + self.buffer_bytes <= room
+
+    def _forget(self, waiter: "asyncio.Future[None]") -> None:
+        if waiter in self._waiters:
+            self._waiters.remove(waiter)
+        else:
+            self.give_back(None, self.buffer_bytes)
+
+    def take(self, size: int) -> tuple[bytearray, int]:
+        """Return memory for `size` bytes and how much of the budget it uses."""
+        if size < _SMALL_BYTES or size > self.buffer_bytes:
+            return bytearray(size), size
+        buffer = self._free.pop() if self._free else bytearray(self.buffer_bytes)
+        self._unneeded = min(self._unneeded, len(self._free))
+        return buffer, self.buffer_bytes
+
+    async def work_beside(self, work: Callable[[], T], lease: BufferLease | None = None) -> T:
+        """Do work that inflates much in a thread, one batch's at a time: that memory is not counted.
+
+        The thread keeps its turn and its share of `lease`, whose bytes it reads, to its end, whoever waits for it.
+        """
+        await self.beside.acquire()
+        if lease is not None:
+            lease.retain()
+
+        def ended() -> None:
+            if lease is not None:
+                lease.release()
+            self.beside.release()
+
+        return await in_thread(work, ended)
+
+    def own(self, size: int, *, stuck: bool) -> BufferLease:
+        """Count a batch in memory of its own: it is there already, so it may exceed the budget until fetches wait."""
+        self.used_bytes += size
+        self.stuck_bytes += size if stuck else 0
+        self._trim()
+        return BufferLease(self, size, stuck=stuck)
+
+    def _trim(self) -> None:
+        """Let go of free buffers that do not fit the budget beside what is in use."""
+        most = max(0, (self.budget_bytes - self.used_bytes) // self.buffer_bytes)
+        if len(self._free) > most:
+            del self._free[most:]
+            self._unneeded = min(self._unneeded, most)
+
+    def account(self, more_bytes: int) -> None:
+        """Correct what a lease uses, now that its size is known."""
+        self.used_bytes += more_bytes
+        if more_bytes < 0:
+            self._wake()
+
+    def give_back(self, buffer: bytearray | None, used_bytes: int, *, stuck: bool = False) -> None:
+        """Take back a lease's memory."""
+        self.used_bytes -= used_bytes
+        self.stuck_bytes -= used_bytes if stuck else 0
+        keep = (self.budget_bytes - self.used_bytes) // self.buffer_bytes
+        if buffer is not None and len(buffer) == self.buffer_bytes and len(self._free) < keep:
+            self._free.append(buffer)
+        self._wake()
+
+    def shed(self) -> None:
+        """Let go of the buffers that nobody has needed since the last call."""
+        del self._free[: self._unneeded]
+        self._unneeded = len(self._free)
+
+    def _wake(self) -> None:
+        """Let in as many waiters as fit, in their order; a newcomer finds the room taken."""
+        while self._waiters and self._fits():
+            waiter = self._waiters.popleft()
+            if not waiter.done():
+                self.used_bytes += self.buffer_bytes
+                waiter.set_result(None)

@@ -1,0 +1,94 @@
+"""Keeps the source ends of lanes that are not fetched, so that the lag of a lane that stands still is right.
+
+It asks for their ends every second. A lane that has copied nothing since it came to this copier (one of a paused topic,
+for example) does not know how old its next record is; the source is asked for that once.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from engine.base.clock import pause, wall_ms
+from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, WireError
+from engine.base.tasks import run_all
+from engine.flow.lane.bisection import offsets_bisecting
+from engine.flow.lane.lane_driver import LaneDriver
+from engine.flow.ports.ports import LATEST, Cluster
+from policies.model import TopicPartition
+
+STALE_MS = 4000
+"""A lane that is fetched learns its end more often than this: a fetch at the log's end waits 0.5 s by default."""
+_EVERY_S = 1.0
+_DATED_AT_ONCE = 500
+"""Most lanes of one leader that are dated in one look: one after the other they take a second or two.
+
+More would delay the leader's next ends.
+"""
+
+
+class SourceEnds:
+    """Asks the source for the ends that no fetch has brought lately, each leader by itself."""
+
+    def __init__(self, source: Cluster, drivers: Mapping[TopicPartition, LaneDriver]) -> None:
+        self._source = source
+        self._drivers = drivers
+        self._asked: set[int] = set()
+        """Brokers that have not answered yet."""
+
+    async def run(self) -> None:
+        """Look every second, until cancelled; the next look does not wait for brokers that are silent."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                await pause(_EVERY_S)
+                group.create_task(self.look())
+
+    async def look(self) -> None:
+        """Bring stale ends up to date; a broker that does not answer delays only what it leads."""
+        stale: dict[int, list[LaneDriver]] = defaultdict(list)
+        now_ms = wall_ms()
+        for driver in self._drivers.values():
+            node = driver.source_leader.node
+            if node in self._asked or driver.lane.source_next < 0 or not driver.end.is_stale(now_ms, STALE_MS):
+                continue
+            if node < 0:
+                driver.end.miss()
+            else:
+                stale[node].append(driver)
+        await run_all(*(self._ask(node, drivers) for node, drivers in stale.items()))
+
+    async def _ask(self, node: int, drivers: Sequence[LaneDriver]) -> None:
+        self._asked.add(node)
+        try:
+            await self._hear(drivers)
+        finally:
+            self._asked.discard(node)
+
+    async def _hear(self, drivers: Sequence[LaneDriver]) -> None:
+        told_at_ms = [driver.end.at_ms for driver in drivers]
+        # An end without an answer keeps its last value for a while, and is asked for again at the next look.
+        ends = await offsets_bisecting(self._source, [driver.name.source for driver in drivers], LATEST)
+        now_ms = wall_ms()
+        for driver, told_at in zip(drivers, told_at_ms, strict=True):
+            end = ends.get(driver.name.source)
+            if driver.end.at_ms != told_at:
+                continue  # a fetch was faster, and knows better
+            if end is None:
+                driver.end.miss()
+            else:
+                driver.end.told(end, now_ms)
+        for driver in list(filter(_is_undated, drivers))[:_DATED_AT_ONCE]:
+            await self._date(driver)
+
+    async def _date(self, driver: LaneDriver) -> None:
+        offset = driver.lane.source_next
+        try:
+            driver.watch.date(offset, await self._source.read_time(driver.name.source, offset))
+        except (BrokerUnreachable, ConnectionLost, KafkaRefusal, WireError):
+            return  # asked again with the next question for its end
+
+
+def _is_undated(driver: LaneDriver) -> bool:
+    """Whether the age of the first record that the lane has not copied is unknown."""
+    lane = driver.lane
+    knows = lane.newest_ms >= 0 or lane.pieces.head_ms >= 0 or driver.watch.is_dated(lane.source_next)
+    return not knows and 0 <= lane.source_next < driver.end.offset

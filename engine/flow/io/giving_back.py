@@ -1,0 +1,129 @@
+"""Frees receive buffers when memory is short: lanes that cannot send give theirs back, and fetch again when they can.
+
+A lane may wait for the leader of its partition, for a position (whose partition many lanes share), for the coordinator
+of its transaction, or for a broker that does not answer. The batches it has fetched stay in receive buffers. Enough
+such lanes would hold all buffers, and lanes that could send would not be fetched any more. So while a fetch waits for
+memory, and some lane could be fetched and sent, lanes that have stood still give back:
+
+- batches that were never sent are dropped, and fetched again later;
+- batches that were sent must be kept as they are: they are copied out of the receive buffers, which other lanes share.
+
+A batch that is fetched again needs a position again. A lane whose positions take longer than its patience would never
+send, so its patience doubles each time that it gives back.
+
+While there is enough memory nothing is given back, so a lane sends at once when its obstacle ends.
+"""
+
+from collections.abc import Callable, Mapping
+
+from engine.base.clock import now_s, pause
+from engine.core.lane.states import State
+from engine.flow.io.buffers import BufferPool
+from engine.flow.lane.lane_driver import LaneDriver
+from policies.model import TopicPartition
+
+_TICK_S = 0.2
+STILL_S = 0.8
+"""A lane stands still when none of its batches was sent or acknowledged for so long; a healthy one moves sooner."""
+MOST_STILL_S = 30.0
+"""The longest patience of a lane that gave back several times: a request is given up after as long (30 s)."""
+_FORGIVEN_S = 120.0
+"""A lane that gave back nothing for so long begins again with `STILL_S`. Longer than a request plus a patience."""
+_SENDING = (State.COPYING, State.TROUBLED)
+"""States in which a lane may hold a receive buffer."""
+
+_Mark = tuple[int, int]
+
+
+class GivingBack:
+    """Watches the lanes of one copier while memory is short.
+
+    `can_send`: whether no known obstacle keeps the lane's batches from being sent. `wake`: the lane may be fetched.
+    `copy_out`: copy the batches that target brokers have not answered for so many seconds out of receive buffers.
+    """
+
+    def __init__(
+        self,
+        pool: BufferPool,
+        drivers: Mapping[TopicPartition, LaneDriver],
+        can_send: Callable[[LaneDriver], bool],
+        wake: Callable[[LaneDriver], None],
+        copy_out: Callable[[float], None],
+    ) -> None:
+        self._pool = pool
+        self._drivers = drivers
+        self._can_send = can_send
+        self._wake = wake
+        self._copy_out = copy_out
+        self._held: dict[LaneDriver, None] = {}
+        self._marks: dict[LaneDriver, tuple[_Mark, float]] = {}
+        self._patience: dict[LaneDriver, tuple[float, float]] = {}
+        """Seconds that a lane that gave back may stand still the next time, and when it gave back."""
+
+    async def run(self) -> None:
+        """Look every 0.2 s while memory is short or some lane is held, until cancelled."""
+        while True:
+            if not self._held and not self._pool.is_short:
+                self._marks.clear()
+                self._pool.short.clear()
+                await self._pool.short.wait()
+            await pause(_TICK_S)
+            self.look(now_s())
+
+    def holds(self, driver: LaneDriver) -> bool:
+        """Whether the lane gave back its buffers and still cannot send; such a lane is not fetched."""
+        if driver not in self._held:
+            return False
+        if self._can_send(driver):
+            del self._held[driver]
+            return False
+        return True
+
+    def forget(self, driver: LaneDriver) -> None:
+        """Forget a lane that has ended."""
+        self._held.pop(driver, None)
+        self._marks.pop(driver, None)
+        self._patience.pop(driver, None)
+
+    def look(self, now: float) -> None:
+        """Release lanes that can send again; if memory is short, make lanes that stand still give back buffers."""
+        for driver in list(self._held):
+            if not self.holds(driver):
+                self._wake(driver)
+        if not self._pool.is_short:
+            return self._marks.clear()  # a mark from before says nothing of the time between
+        still = self._stand_still(now)
+        if not still or not any(self._could_use_it(driver) for driver in self._drivers.values()):
+            return None
+        for driver in still:
+            driver.lane.rewind()
+            self._marks.pop(driver, None)
+            self._held[driver] = None
+            self._patience[driver] = min(2 * self._patience_of(driver, now), MOST_STILL_S), now
+        return self._copy_out(STILL_S)
+
+    def _patience_of(self, driver: LaneDriver, now: float) -> float:
+        """Return how many seconds the lane may stand still before it gives back."""
+        patience, gave_back_at = self._patience.get(driver, (STILL_S, now))
+        return patience if now - gave_back_at < _FORGIVEN_S else STILL_S
+
+    def _stand_still(self, now: float) -> list[LaneDriver]:
+        """Return the lanes that hold memory, have not moved for a while, and cannot send."""
+        before, self._marks = self._marks, {}
+        still: list[LaneDriver] = []
+        for driver in self._drivers.values():
+            lane = driver.lane
+            if lane.idle or lane.state not in _SENDING:
+                continue
+            in_flight = lane.pieces.in_flight
+            mark = lane.source_next, in_flight[-1].sequence if in_flight else -1
+            known = before.get(driver)
+            since = known[1] if known is not None and known[0] == mark else now
+            self._marks[driver] = mark, since
+            stands = now - since >= self._patience_of(driver, now)
+            if stands and driver not in self._held and not self._can_send(driver):
+                still.append(driver)
+        return still
+
+    def _could_use_it(self, driver: LaneDriver) -> bool:
+        return driver not in self._held and driver.lane.wants_fetch and self._can_send(driver)

@@ -1,0 +1,288 @@
+"""One source broker: one fetch ahead over the lanes it leads that have room."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import msgspec
+
+from engine.base.clock import now_s, pause
+from engine.base.errors import BrokerUnreachable, ConnectionLost, WireError
+from engine.core.lane.intake import LongWork, Work, queue, sift_all, take_in, work_for
+from engine.core.lane.states import State
+from engine.flow.io.buffers import BufferLease, BufferPool
+from engine.flow.lane.copier_metrics import CopierMetrics
+from engine.flow.lane.lane_driver import LaneDriver
+from engine.flow.ports.ports import FetchAnswer, FetchOptions, PartitionFetch, Slice, SourceBroker
+from engine.wire.bounded import MAX_INFLATED_BYTES
+from policies.model import TopicPartition
+
+SILENT_S = 2.0
+"""A broker whose answer is so much later than the fetch may wait there may lead nothing any more."""
+_SHORT_WAIT_S = 0.02
+"""How long a fetch may wait at the broker while another lane is only waiting for room to clear, or for its owner."""
+_SOON_S = 3.0
+"""A lane without an owner is soon there; one that takes longer may wait for a fetch to end."""
+
+
+class InboxEvents(msgspec.Struct, frozen=True):
+    """Whom the inbox tells what it finds."""
+
+    taken: Callable[[list[LaneDriver]], None]
+    fault: Callable[[LaneDriver, Slice], None]
+    corrupt: Callable[[LaneDriver, WireError], None]
+    idle: Callable[[LaneDriver, Slice], None]
+    awake: Callable[[LaneDriver], None]
+    lost: Callable[[], None]
+    silent: Callable[[], None] = lambda: None
+
+
+class Inbox:
+    """The inbox of one broker; `drivers` tells which lanes it serves now."""
+
+    def __init__(
+        self,
+        connect: Callable[[], Awaitable[SourceBroker]],
+        drivers: Callable[[], Iterable[LaneDriver]],
+        may_send: Callable[[LaneDriver], bool],
+        pool: BufferPool,
+        options: FetchOptions,
+        partition_bytes: int,
+        pause: Callable[[int], Awaitable[None]],
+        events: InboxEvents,
+        meter: CopierMetrics | None = None,
+        inflated_bytes: int = MAX_INFLATED_BYTES,
+    ) -> None:
+        self._connect = connect
+        self._drivers = drivers
+        self._may_send = may_send
+        self._pool = pool
+        self._options = options
+        self._partition_bytes = partition_bytes
+        self._pause = pause
+        self._events = events
+        self._meter = meter or CopierMetrics()
+        self.connected = False
+        self.throttled = False
+        """Whether the broker's quota keeps us from asking it."""
+        self._inflated_bytes = inflated_bytes
+        self._long_work: asyncio.TaskGroup | None = None
+        self._busy: dict[LaneDriver, None] = {}
+        """Lanes whose last fetch a thread is at work on."""
+        self._wake = asyncio.Event()
+        self._turn = 0
+        self._open: dict[TopicPartition, Slice] = {}
+        """The last slice of each partition with an open transaction, until its lane was told of the end of it."""
+
+    def wake(self) -> None:
+        """A lane may have room now."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Fetch until cancelled; a lost connection is opened anew."""
+        attempt = 0
+        async with asyncio.TaskGroup() as self._long_work:
+            while True:
+                try:
+                    broker = await self._connect()
+                    attempt = 0
+                    self.connected = True
+                    self._open.clear()  # a new connection's first fetch tells of every partition
+                    try:
+                        await self._fetch(broker)
+                    finally:
+                        self.connected = self.throttled = False
+                        await broker.close()
+                except (BrokerUnreachable, ConnectionLost):
+                    attempt += 1
+                    self._events.lost()
+                    await self._pause(attempt)
+
+    async def _fetch(self, broker: SourceBroker) -> None:
+        while True:
+            lease = await self._pool.lease()
+            try:
+                self._wake.clear()
+                wanted, patient = self._wanted()
+                if wanted:
+                    wait_s = self._options.max_wait_s if patient else _SHORT_WAIT_S
+                    options = msgspec.structs.replace(self._options, max_wait_s=wait_s)
+                    with self._watched(wait_s + SILENT_S):
+                        answer = await broker.fetch(list(wanted), options, lease)
+                    self._deliver(answer, lease, wanted)
+            finally:
+                lease.release()
+            if not wanted:
+                await self._wake.wait()
+            elif answer.throttle_s:
+                self.throttled = True
+                await pause(answer.throttle_s)  # the broker's quota (KIP-219: it mutes the connection that long anyway)
+                self.throttled = False
+
+    @contextmanager
+    def _watched(self, every_s: float) -> Iterator[None]:
+        """Say again and again that the broker is silent, for as long as this lasts."""
+        loop = asyncio.get_running_loop()
+        timers: list[asyncio.TimerHandle] = []
+
+        def say() -> None:
+            timers[:] = [loop.call_later(every_s, say)]
+            self._events.silent()
+
+        timers.append(loop.call_later(every_s, say))
+        try:
+            yield
+        finally:
+            timers[0].cancel()
+
+    def _wanted(self) -> tuple[dict[PartitionFetch, LaneDriver], bool]:
+        """Choose the partitions of the next fetch, in a rotated order (a broker fills an answer in request order).
+
+        The last buffer is for lanes that have nothing to send: a few with much to make up, in batches so small that a
+        buffer takes them seconds to send, would hold all of them, and lanes in health would stand.
+        """
+        wanted: dict[PartitionFetch, LaneDriver] = {}
+        patient = True
+        is_last = self._pool.is_spent
+        for driver in self._drivers():
+            lane = driver.lane
+            if driver in self._busy or not self._may_send(driver):
+                continue
+            if lane.wants_fetch and not (is_last and lane.queued_bytes):
+                wanted[self._want(driver)] = driver
+            elif _is_soon_ready(driver):
+                patient = False
+        if len(wanted) > 1:
+            self._turn = (self._turn + 1) % len(wanted)
+            rows = list(wanted.items())
+            wanted = dict(rows[self._turn :] + rows[: self._turn])
+        return wanted, patient
+
+    def _want(self, driver: LaneDriver) -> PartitionFetch:
+        """Say where the lane stands; the same words again where it stands still, which most lanes do."""
+        lane, said = driver.lane, driver.want
+        if (
+            said is None
+            or said.offset != lane.fetch_offset
+            or said.leader_epoch != driver.source_leader.epoch
+            or said.last_epoch != lane.source_leader_epoch
+        ):
+            said = driver.want = PartitionFetch(
+                lane.name.source,
+                lane.fetch_offset,
+                driver.source_leader.epoch,
+                lane.source_leader_epoch,
+                self._partition_bytes,
+            )
+        return said
+
+    def _deliver(self, answer: FetchAnswer, lease: BufferLease, wanted: dict[PartitionFetch, LaneDriver]) -> None:
+        told = {found.partition for found in answer.slices}.union(self._open)
+        asked = {want.partition: (want.offset, driver) for want, driver in wanted.items() if want.partition in told}
+        touched: list[LaneDriver] = []
+        now_ms = self._meter.fetch_answered()
+        if answer.slices or not answer.throttle_s:  # else a quota is used up, and nothing is said of any
+            self._note_unchanged(answer, wanted, now_ms)
+        for found in answer.slices:
+            offset, driver = asked[found.partition]
+            lane = driver.lane
+            self._note(driver, found, now_ms)
+            if not lane.listens or lane.fetch_offset != offset:
+                continue  # the lane went another way meanwhile, and will fetch again from there
+            if found.fault is not None or found.diverging is not None or found.preferred_replica >= 0:
+                self._events.fault(driver, found)
+            elif found.start < found.end and lane.state is State.WATCHING:
+                self._events.awake(driver)
+            elif found.start < found.end:
+                self._take_in(driver, answer.buffer, found, lease)
+                touched.append(driver)
+            elif found.partition not in self._open:
+                self._events.idle(driver, found)
+        if self._open:
+            self._look_at_open({partition: driver for partition, (_, driver) in asked.items()})
+        self._events.taken(touched)
+
+    @staticmethod
+    def _note_unchanged(answer: FetchAnswer, wanted: dict[PartitionFetch, LaneDriver], now_ms: int) -> None:
+        """Note of partitions that the answer leaves out that they end where they ended."""
+        failed = {found.partition for found in answer.slices if not _tells_end(found)}
+        for want, driver in wanted.items():
+            if want.partition not in failed:
+                driver.end.stands(now_ms)
+
+    def _note(self, driver: LaneDriver, found: Slice, now_ms: int) -> None:
+        """Keep what a broker tells once, wherever the lane went meanwhile."""
+        if not _tells_end(found):
+            driver.end.doubt()
+        else:
+            driver.end.told(found.high_watermark, now_ms)
+            driver.log_start = found.log_start
+            if found.last_stable_offset < found.high_watermark or found.partition in self._open:
+                self._open[found.partition] = found
+
+    def _look_at_open(self, asked: dict[TopicPartition, LaneDriver]) -> None:
+        """An open transaction is no news to a broker after the first time: the lane is reminded of it here."""
+        for partition, found in list(self._open.items()):
+            driver = asked.get(partition)
+            if driver is None:
+                del self._open[partition]  # not asked for, so its next fetch tells all again
+            elif driver.lane.listens:
+                self._events.idle(driver, found)
+                if found.last_stable_offset >= found.high_watermark:
+                    del self._open[partition]
+
+    def _take_in(self, driver: LaneDriver, buffer: memoryview, found: Slice, lease: BufferLease) -> None:
+        lane = driver.lane
+        work = work_for(
+            lane,
+            buffer,
+            found.start,
+            found.end,
+            aborted=found.aborted,
+            max_batch_bytes=driver.limit.bytes,
+            inflated_bytes=self._inflated_bytes,
+        )
+        before = lane.fetched
+        try:
+            take_in(lane, work, lease)
+        except WireError as error:
+            self._events.corrupt(driver, error)
+        except LongWork as long:
+            assert self._long_work is not None, "nothing is fetched before `run`"
+            rest = work.behind(long.at, lane.fetch_offset)
+            self._busy[driver] = None
+            self._long_work.create_task(self._at_length(driver, rest, lease.retain()))
+        self._meter.fetched(lane.pieces.tail_ms, lane.fetched - before)
+
+    async def _at_length(self, driver: LaneDriver, work: Work, lease: BufferLease) -> None:
+        """Have a thread write batches anew that would keep the loop from others; the lane is not fetched meanwhile.
+
+        One at a time in a copier: what is inflated is beside the memory budget.
+        """
+        lane, producer = driver.lane, driver.producer
+        try:
+            sifted = await self._pool.work_beside(partial(sift_all, work), lease)
+            if lane.listens and lane.fetch_offset == work.wanted and driver.producer is producer:
+                before = lane.fetched
+                queue(lane, work, sifted.steps, lease)
+                self._meter.fetched(lane.pieces.tail_ms, lane.fetched - before)
+                if sifted.error is not None:
+                    self._events.corrupt(driver, sifted.error)
+                self._events.taken([driver])
+        finally:
+            del self._busy[driver]
+            lease.release()
+            self.wake()
+
+
+def _tells_end(found: Slice) -> bool:
+    """Whether a broker says where the partition ends."""
+    return found.fault is None and found.high_watermark >= 0
+
+
+def _is_soon_ready(driver: LaneDriver) -> bool:
+    """Whether a lane that cannot be fetched now will want to be in a moment."""
+    if driver.lane.state is State.ACQUIRING:
+        return now_s() - driver.given_at_s < _SOON_S
+    return driver.lane.state is State.COPYING and not driver.lane.paused

@@ -1,0 +1,108 @@
+"""Verifies that a target's new leader still holds every acknowledged record; until then its lanes append nothing.
+
+A leader that lost records (unclean election, lost disk) may have lost its state of our producer with them. It would
+accept the next batch behind the hole. So when the leader or the connection of a lane is not the one that acknowledged
+its batches, the lane asks where the log ends. If the end is below the acknowledged offset, the lane is acquired again,
+which rewinds it.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+
+from engine.base.clock import backoff_s, pause
+from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.core.lane.states import State
+from engine.flow.lane.lane_driver import LaneDriver
+from engine.flow.ports.ports import LATEST, Cluster, Leader
+
+_OWNED = (State.COPYING, State.TROUBLED, State.WAITING, State.SETTLING, State.REFUSED)
+_PATIENCE_S = 1.0
+_ANSWER_S = 3.0
+"""Timeout of the first question; a leader that needs longer gets more time at each attempt."""
+
+
+class LeaderEndVerifier:
+    """Asks for many lanes at once; `schedule_send` lets a lane go on, `lost` says where its log ends instead."""
+
+    def __init__(
+        self,
+        target: Cluster,
+        spawn: Callable[..., None],
+        schedule_send: Callable[[list[LaneDriver]], None],
+        lost: Callable[[LaneDriver, int], None],
+    ) -> None:
+        self._target = target
+        self._spawn = spawn
+        self._kick = schedule_send
+        self._lost = lost
+        self._asking: dict[LaneDriver, Leader] = {}
+        """The leader that is being asked about a lane."""
+
+    def doubt(self, driver: LaneDriver) -> None:
+        """Note that the connection to the lane's target leader is lost: the next leader must be verified."""
+        driver.doubted = driver.lane.state in _OWNED
+
+    def settle(self, drivers: Sequence[LaneDriver]) -> None:
+        """Ask the new leaders of some lanes, whose leaders were just looked up."""
+        new: dict[LaneDriver, Leader] = {}
+        for driver in drivers:
+            leader = driver.target_leader
+            if driver.lane.state not in _OWNED or leader.node < 0:
+                continue
+            if leader == driver.verified_leader and (leader.epoch >= 0 or not driver.doubted):
+                self._trust(driver)
+                continue
+            driver.doubted = True
+            if self._asking.get(driver) != leader:
+                new[driver] = self._asking[driver] = leader
+        self._ask_each(new, 1)
+
+    def _ask_each(self, asked: Mapping[LaneDriver, Leader], attempt: int) -> None:
+        """Ask every leader on its own: a silent one delays only what it leads."""
+        led: defaultdict[int, dict[LaneDriver, Leader]] = defaultdict(dict)
+        for driver, leader in asked.items():
+            led[leader.node][driver] = leader
+        for lanes in led.values():
+            self._spawn(self._ask(lanes, attempt))
+
+    def _trust(self, driver: LaneDriver) -> None:
+        driver.verified_leader = driver.target_leader
+        if driver.doubted:
+            driver.doubted = False
+            self._kick([driver])
+
+    async def _ask(self, lanes: Mapping[LaneDriver, Leader], attempt: int) -> None:
+        asked = {driver: leader for driver, leader in lanes.items() if self._is_open(driver, leader)}
+        if not asked:
+            return
+        try:
+            async with asyncio.timeout(_ANSWER_S * attempt):
+                ends = await self._target.offsets([driver.name.target for driver in asked], LATEST)
+        except (TimeoutError, ConnectionLost, BrokerUnreachable, KafkaRefusal):
+            await self._ask_again(asked, attempt)
+            return
+        for driver, leader in asked.items():
+            if not self._is_open(driver, leader):
+                continue
+            self._asking.pop(driver, None)
+            end = ends[driver.name.target]
+            if end < driver.lane.target_next:
+                self._lost(driver, end)
+            else:
+                self._trust(driver)
+
+    def _is_open(self, driver: LaneDriver, leader: Leader) -> bool:
+        """Whether this leader's answer still matters; else another is being asked, or the lane is acquired again."""
+        if driver.doubted and driver.lane.state in _OWNED and driver.target_leader == leader:
+            return True
+        if self._asking.get(driver) == leader:
+            del self._asking[driver]
+        return False
+
+    async def _ask_again(self, asked: Mapping[LaneDriver, Leader], attempt: int) -> None:
+        """Ask again in two halves, so that a partition that cannot be asked about delays no other."""
+        await pause(backoff_s(attempt, most_s=_PATIENCE_S))
+        rows, middle = list(asked.items()), (len(asked) + 1) // 2
+        self._ask_each(dict(rows[:middle]), attempt + 1)
+        self._ask_each(dict(rows[middle:]), attempt + 1)

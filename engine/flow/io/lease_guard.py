@@ -1,0 +1,86 @@
+"""The gate of a copier: open while its lease lasts; nothing is started at a broker through a shut gate.
+
+The broker refuses a stale owner anyway (its epoch is old). The gate keeps a copier that knows, or could know, that it
+may have been replaced from trying: it is asked where requests are made, as late as Python can.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from math import inf
+from typing import Any, TypeVar
+
+from engine.base.clock import now_s
+
+T = TypeVar("T")
+
+
+class LeaseGuard:
+    """Open while nobody has `shut` it and the lease lasts; `on_open` is called when it has opened again.
+
+    `lease_until_s` is an instant of `engine.base.clock.now_s`. Any thread may set it: whoever keeps the gate calls
+    `notice` now and then.
+    """
+
+    def __init__(self, on_open: Callable[[], None]) -> None:
+        self.lease_until_s = inf
+        self.times_shut = 0
+        self._on_open = on_open
+        self._is_shut = False
+        self._noticed = False
+        self._turned_away = False
+        self._opened = asyncio.Event()
+        self._running: set[asyncio.Timeout] = set()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether anything may be started now; asks the clock, because a thawed process runs its timers last."""
+        if not self._is_shut and now_s() < self.lease_until_s:
+            return True
+        self._turned_away = True
+        return False
+
+    def shut(self) -> None:
+        """Let nothing be started from now on, whatever the lease says."""
+        self._is_shut = True
+        self.notice()
+
+    def open(self) -> None:
+        """Let things be started while the lease lasts."""
+        self._is_shut = False
+        self.notice()
+
+    def notice(self) -> None:
+        """Do what follows from the gate's opening or shutting, which may have come by time alone."""
+        if not self.is_open:
+            self._notice_shut()
+        elif self._turned_away:
+            self._noticed = self._turned_away = False
+            self._opened.set()
+            self._on_open()
+
+    def _notice_shut(self) -> None:
+        if self._noticed:
+            return
+        self._noticed = True
+        self.times_shut += 1
+        self._opened.clear()
+        running, self._running = self._running, set()
+        for deadline in running:
+            deadline.reschedule(0.0)
+
+    async def while_open(self, begin: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Run what `begin` gives while the gate is open: cancelled when it shuts, begun anew when it opens."""
+        while True:
+            while not self.is_open:
+                self._notice_shut()
+                await self._opened.wait()
+            deadline = asyncio.timeout(None)
+            try:
+                async with deadline:
+                    self._running.add(deadline)
+                    return await begin()
+            except TimeoutError:
+                if not deadline.expired():
+                    raise
+            finally:
+                self._running.discard(deadline)

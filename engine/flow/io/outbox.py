@@ -1,0 +1,248 @@
+"""One target broker: gathers batches of many lanes into produce requests, keeps the order of each."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from engine.base.clock import now_s
+from engine.base.errors import BrokerUnreachable, ConnectionLost
+from engine.core.lane.outcome import Outcome
+from engine.core.lane.pending_batch import BufferShare
+from engine.flow.io.lease_guard import LeaseGuard
+from engine.flow.lane.appender import Appender, Parcel
+from engine.flow.lane.copier_metrics import CopierMetrics
+from engine.flow.lane.in_flight import InFlightTracker
+from engine.flow.ports.ports import Append, TargetBroker
+from policies.model import TopicPartition
+
+MAX_REQUESTS = 5
+"""Requests in flight per leader: Kafka's bound for idempotent producers (max.in.flight.requests.per.connection)."""
+REQUEST_BYTES = 1024 * 1024
+"""Batches of one request together, unless one alone is larger: Kafka's own default of max.request.size."""
+
+SILENT_S = 2.0
+"""A broker that answers nothing for so long may lead nothing any more: the others are asked."""
+_LOOK_S = 0.5
+_MOVING_S = 0.5
+"""A broker that has answered so lately handles one request after the other: what waits for it goes in its turn."""
+
+_Sent = list[tuple[Appender, Parcel, BufferShare | None]]
+
+
+class Outbox:
+    """The outbox of one broker. `schedule_send` names an appender that may have something to send."""
+
+    def __init__(
+        self,
+        connect: Callable[[], Awaitable[TargetBroker]],
+        pause: Callable[[int], Awaitable[None]],
+        on_lost: Callable[[], None],
+        on_open: Callable[[], None],
+        request_timeout_s: float,
+        lease_guard: LeaseGuard,
+        meter: CopierMetrics | None = None,
+        tracker: InFlightTracker | None = None,
+        on_silent: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._connect = connect
+        self._pause = pause
+        self._on_lost = on_lost
+        self._on_open = on_open
+        self._request_timeout_s = request_timeout_s
+        self._lease_guard = lease_guard
+        self._meter = meter or CopierMetrics()
+        self._tracker = tracker or InFlightTracker()
+        self._on_silent = on_silent
+        self._silent_since_s = 0.0
+        self._broker: TargetBroker | None = None
+        self._ready: dict[Appender, None] = {}
+        self._gone: set[Appender] = set()
+        self._requests = 0
+        self._unanswered: dict[int, tuple[float, _Sent]] = {}
+        self._pumping = False
+        self._soon = False
+
+    @property
+    def open(self) -> bool:
+        """Whether there is a connection to send on."""
+        return self._broker is not None
+
+    @property
+    def throttled(self) -> bool:
+        """Whether the broker's quota holds answers back."""
+        return self._broker is not None and self._broker.throttled
+
+    @property
+    def answers(self) -> bool:
+        """Whether there is a connection, and nothing sent on it has waited long for an answer; a quota may hold it."""
+        return self._is_heard_within(SILENT_S)
+
+    @property
+    def moves(self) -> bool:
+        """Whether what is sent now is soon answered, as far as one can see; a quota only makes it slower."""
+        return self._is_heard_within(_MOVING_S)
+
+    def _is_heard_within(self, most_s: float) -> bool:
+        if self._broker is None:
+            return False
+        return not self._requests or self._broker.throttled or now_s() - self._silent_since_s < most_s
+
+    async def run(self) -> None:
+        """Keep a connection open until cancelled; requests in flight on a lost one have unknown outcomes."""
+        attempt = 0
+        while True:
+            try:
+                broker = await self._connect()
+            except (BrokerUnreachable, ConnectionLost):
+                attempt += 1
+                self._on_lost()
+                await self._pause(attempt)
+                continue
+            attempt = 0
+            self._broker, self._requests = broker, 0
+            self._on_open()
+            try:
+                self.pump()
+                await self._watch(broker)
+            finally:
+                self._broker = None
+                await broker.close()
+            self._on_lost()
+
+    async def _watch(self, broker: TargetBroker) -> None:
+        """Return when the connection is lost, or has been silent for too long.
+
+        While requests wait in silence leaders are looked up; an appender that has another one by then, and waits for
+        its answers here, has waited long enough.
+        """
+        looked_s = 0.0
+        while True:
+            # a request that is sent during the long look is silent for SILENT_S after its end at the earliest
+            look_s = _LOOK_S if self._requests else SILENT_S
+            try:
+                async with asyncio.timeout(min(look_s, self._request_timeout_s)):
+                    return await broker.wait_lost()
+            except TimeoutError:
+                pass
+            now = now_s()
+            silent_s = now - self._silent_since_s if self._requests and not broker.throttled else 0.0
+            if silent_s >= self._request_timeout_s or (silent_s >= SILENT_S and self._owes_strays):
+                return None
+            if silent_s >= SILENT_S and now - looked_s >= SILENT_S:
+                looked_s = now
+                self._on_silent()
+
+    @property
+    def _owes_strays(self) -> bool:
+        """Whether an appender that has gone to another broker waits for answers of this one."""
+        return any(self._tracker.holds(appender, self) for appender in self._gone)
+
+    def schedule_send(self, appender: Appender) -> None:
+        """Remember that an appender may have something to send; one request soon gathers all of them."""
+        self._gone.discard(appender)
+        self._ready[appender] = None
+        if not self._soon:
+            self._soon = True
+            asyncio.get_running_loop().call_soon(self._pump_soon)
+
+    def _pump_soon(self) -> None:
+        self._soon = False
+        self.pump()
+
+    def forget(self, appender: Appender) -> None:
+        """An appender has left for another broker: answers that are still to come must not bring it back."""
+        self._ready.pop(appender, None)
+        self._gone.add(appender)
+        self._tracker.forget(appender)
+
+    def drop(self, appender: Appender) -> None:
+        """An appender has ended; nothing is remembered of it."""
+        self._ready.pop(appender, None)
+        self._gone.discard(appender)
+        self._tracker.forget(appender)
+
+    def copy_out(self, after_s: float) -> None:
+        """Copy batches out of their receive buffers that were sent so long ago and are not answered.
+
+        The system has their bytes by then, unless the broker has stopped reading; then they have to stay.
+        """
+        if self._broker is None or not self._broker.flushed:
+            return
+        before = now_s() - after_s
+        for sent_s, sent in self._unanswered.values():
+            for index, (appender, parcel, lease) in enumerate(sent):
+                if lease is not None and sent_s <= before:
+                    parcel.detach()
+                    lease.release()
+                    sent[index] = appender, parcel, None
+
+    def pump(self) -> None:
+        """Send as many requests as may be in flight, none through a shut gate."""
+        if self._pumping:
+            return  # an outcome delivered while sending: the loop below goes on
+        self._pumping = True
+        try:
+            while (
+                self._broker is not None and self._requests < MAX_REQUESTS and self._ready and self._lease_guard.is_open
+            ):
+                sent = self._gather()
+                if not sent:
+                    break
+                self._send(self._broker, sent)
+        finally:
+            self._pumping = False
+
+    def _gather(self) -> _Sent:
+        """Take one batch of each ready appender, in turn, until the request is full.
+
+        Lanes share positions partitions, and a broker keeps only one of two batches for one partition: the other
+        waits for the next request. So does a batch of another transaction than the first: a request is of one.
+        """
+        sent: _Sent = []
+        taken: set[TopicPartition] = set()
+        size, transaction = 0, ""
+        for appender in list(self._ready):
+            if appender.partition in taken or (transaction and appender.transactional_id not in ("", transaction)):
+                continue
+            if self._tracker.refuses(appender, self):
+                del self._ready[appender]
+                continue
+            del self._ready[appender]
+            parcel = appender.next_parcel()
+            if parcel is None:
+                continue
+            taken.add(appender.partition)
+            transaction = transaction or appender.transactional_id
+            self._ready[appender] = None  # to the end of the turn: it may have more
+            # A share of the request's own: the bytes must stay until the answer, whatever the lane decides meanwhile.
+            lease = parcel.lease.retain() if parcel.lease is not None else None
+            sent.append((appender, parcel, lease))
+            self._tracker.sent(appender, self)
+            size += len(parcel.payload)
+            if size >= REQUEST_BYTES:
+                break
+        return sent
+
+    def _send(self, broker: TargetBroker, sent: _Sent) -> None:
+        if not self._requests:
+            self._silent_since_s = now_s()
+        self._requests += 1
+        sent_s = self._meter.sent()
+        self._unanswered[id(sent)] = sent_s, sent
+
+        def on_outcomes(outcomes: list[Outcome]) -> None:
+            self._meter.answered(sent_s, outcomes)
+            del self._unanswered[id(sent)]
+            if broker is self._broker:
+                self._requests -= 1
+                self._silent_since_s = now_s()
+            for (appender, parcel, lease), outcome in zip(sent, outcomes, strict=True):
+                appender.on_outcome(parcel, outcome)
+                self._tracker.answered(appender)
+                if lease is not None:
+                    lease.release()
+                if appender not in self._gone:
+                    self._ready.setdefault(appender, None)
+            self.pump()
+
+        appends = [Append(one.partition, parcel.payload, one.transactional_id) for one, parcel, _ in sent]
+        broker.append(appends, on_outcomes)

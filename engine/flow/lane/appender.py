@@ -1,0 +1,32 @@
+"""Protocols of anything that appends to a target partition in order, as an outbox needs them."""
+
+from typing import Any, Protocol
+
+from engine.core.lane.outcome import Outcome
+from engine.core.lane.pending_batch import BufferShare
+from engine.flow.ports.ports import Payload
+from policies.model import TopicPartition
+
+
+class Parcel(Protocol):
+    """One batch, ready to be sent."""
+
+    payload: Payload
+    lease: BufferShare | None
+
+    def detach(self) -> None:
+        """Copy the bytes out of the receive buffer, if they are in one."""
+
+
+class Appender(Protocol):
+    """A stream of batches for one target partition: a lane's records, or a lane's positions."""
+
+    partition: TopicPartition
+    transactional_id: str
+    """The transactional id of the transaction that its batches are in; empty: in none."""
+
+    def next_parcel(self) -> Parcel | None:
+        """Hand out the next stamped batch; None while nothing may be sent."""
+
+    def on_outcome(self, parcel: Any, outcome: Outcome) -> None:
+        """Take the outcome of one batch; `parcel` is the same object that `next_parcel` handed out."""

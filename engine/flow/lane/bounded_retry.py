@@ -1,0 +1,55 @@
+"""Asking again while brokers cannot be reached, mostly for a bounded time."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from engine.base.clock import backoff_s, pause
+from engine.base.errors import BrokerUnreachable, ConnectionLost
+
+T = TypeVar("T")
+_UNREACHABLE = (ConnectionLost, BrokerUnreachable)
+
+
+async def until_answered(ask: Callable[[], Awaitable[T]], failed: Callable[[str], None] = lambda _why: None) -> T:
+    """Ask until there is an answer, however long that takes; `failed` is told why there was none each time."""
+    attempt = 0
+    while True:
+        try:
+            return await ask()
+        except _UNREACHABLE as error:
+            failed(str(error))
+            attempt += 1
+            await pause(backoff_s(attempt))
+
+
+class BoundedRetry:
+    """The patience for one place, which is named in the error when it ends."""
+
+    def __init__(self, where: str, patience_s: float, why: Callable[[], str]) -> None:
+        self._where = where
+        self._patience_s = patience_s
+        self._why = why
+        self._last = ""
+
+    async def persist(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask until there is an answer. Raises BrokerUnreachable when patience ends."""
+        return await self.bounded(lambda: self.retrying(ask))
+
+    async def bounded(self, do: Callable[[], Awaitable[T]]) -> T:
+        """Do it once, for as long as patience lasts. Raises BrokerUnreachable."""
+        try:
+            async with asyncio.timeout(self._patience_s) as deadline:
+                return await do()
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            why = self._why() or self._last or "no answer"
+            raise BrokerUnreachable(self._where, f"nothing within {self._patience_s:g} s: {why}") from None
+
+    async def retrying(self, ask: Callable[[], Awaitable[T]]) -> T:
+        """Ask until there is an answer, however long that takes."""
+        return await until_answered(ask, self._failed)
+
+    def _failed(self, why: str) -> None:
+        self._last = why

@@ -1,0 +1,82 @@
+"""Keeps what ACLs deny a lane for now: each denial is reported once, tried again, and reported when it ends.
+
+An ACL may be removed and granted again at any time, so no lane stops because of one.
+"""
+
+from collections.abc import Callable
+
+from engine.base.errors import KafkaRefusal
+from engine.core.events.events import AccessDenied, AnyEvent, LaneRefused, LaneReleased
+from engine.core.lane.actions import WriteDenied
+from engine.core.lane.outcome import UNAUTHORIZED
+from engine.flow.lane.lane_driver import LaneDriver
+from engine.flow.ports.ports import FetchFault
+from policies.model import FlowName
+
+_FETCH, _OWN, _FENCE = "fetch", "own", "fence"
+
+
+class Denials:
+    """Keeps what each lane is denied; `fail` stops a lane after a refusal that no ACL would change."""
+
+    def __init__(
+        self, flow: FlowName, tell: Callable[[AnyEvent], None], fail: Callable[[LaneDriver, AnyEvent], None]
+    ) -> None:
+        self._flow = flow
+        self._tell = tell
+        self._fail = fail
+
+    def refused(self, driver: LaneDriver, refusal: KafkaRefusal) -> bool:
+        """Take a refusal to the lane's owner; return whether it may ask again. If not, the lane has stopped.
+
+        Authorization errors (Kafka: `Errors` 29, 30, 31, 53) end when somebody grants the right.
+        """
+        if refusal.code in UNAUTHORIZED:
+            self._deny(driver, _OWN, str(refusal))
+            return True
+        self._fail(driver, LaneRefused(flow=self._flow, lane=driver.name.source, what=str(refusal)))
+        return False
+
+    def fetch_denied(self, driver: LaneDriver, fault: FetchFault) -> None:
+        """Note that the source does not let the lane fetch."""
+        topic = driver.name.source.topic
+        self._deny(driver, _FETCH, f"fetch: {fault.name} ({fault.code}); grant Read on topic {topic} on the source")
+
+    def fetched(self, driver: LaneDriver) -> None:
+        """Note that the source has answered a fetch of the lane."""
+        self._allow(driver, _FETCH)
+
+    def allowed(self, driver: LaneDriver) -> None:
+        """Note that the lane has an owner, or that its owner's request was answered."""
+        self._allow(driver, _OWN)
+
+    def write_denied(self, driver: LaneDriver, denied: WriteDenied, topic: str) -> None:
+        """Note that the target does not let the lane write to `topic`, which does not hold its records."""
+        why = f"{denied.what}: {denied.reason} (error {denied.error_code})"
+        right = f"grant Write on topic {topic}, and on the transactional id, on {self._flow.target}"
+        self._deny(driver, denied.what, f"{why}; {right}")
+
+    def write_allowed(self, driver: LaneDriver, what: str) -> None:
+        """Note that what was denied is written now."""
+        self._allow(driver, what)
+
+    def keep_alive_denied(self, driver: LaneDriver, refusal: KafkaRefusal) -> None:
+        """Note that the target does not let the lane keep its fence from expiring; the lane copies on meanwhile."""
+        self._deny(driver, _FENCE, f"keeping its transactional id alive: {refusal}")
+
+    def kept_alive(self, driver: LaneDriver) -> None:
+        """Note that the fence was kept alive."""
+        self._allow(driver, _FENCE)
+
+    def _deny(self, driver: LaneDriver, what_for: str, why: str) -> None:
+        event = AccessDenied(flow=self._flow, lane=driver.name.source, what=why)
+        driver.reason = event.text()
+        if what_for not in driver.denied:
+            self._tell(event)
+        driver.denied[what_for] = driver.reason
+
+    def _allow(self, driver: LaneDriver, what_for: str) -> None:
+        if what_for in driver.denied:
+            del driver.denied[what_for]
+            driver.reason = next(iter(driver.denied.values()), "")
+            self._tell(LaneReleased(flow=self._flow, lane=driver.name.source))

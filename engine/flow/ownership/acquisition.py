@@ -1,0 +1,405 @@
+"""Acquires lanes: barrier, then the positions to their end, then the tail, then a position of this owner.
+
+The order is the proof: behind the barrier no request of a former owner can append any more, so what is read then is
+final. A lane whose position carries a higher assignment epoch stands down. `before` and `behind` serve many lanes at
+once, `fence` serves one. An error of one lane is raised only after all the other lanes have been served.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+from engine.base.clock import wall_ms
+from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, OffsetGone, WireError
+from engine.base.tasks import run_all
+from engine.core.events.commit_events import CommitUndone
+from engine.core.events.events import (
+    AnyEvent,
+    CopiedAgain,
+    ForeignWriter,
+    LaneRefused,
+    OwnershipLost,
+    ProducerChanged,
+    Resumed,
+    TargetCut,
+    TargetGap,
+    UnfencedOwnership,
+)
+from engine.core.lane.states import State
+from engine.core.mm2.sync_emitter import last_pair
+from engine.core.position.map_resume import resumed_map
+from engine.core.position.position import Position
+from engine.core.position.resume import REGRESSION, RENEWED, ResumePoint
+from engine.core.position.stored_tail import UNDONE
+from engine.flow.io.lease_guard import LeaseGuard
+from engine.flow.lane.corruption import corrupt_log
+from engine.flow.lane.lane_driver import LaneDriver
+from engine.flow.ownership.position_recovery import FencedLane, LogOffsets, PositionRecovery, PreFenceState
+from engine.flow.ownership.recovery_rules import Recovered, RecoveryRules
+from engine.flow.ownership.stored_positions import Stored, Unreadable
+from engine.flow.ownership.vacancies import Vacancies
+from engine.flow.ports.options import FlowOptions
+from engine.flow.ports.ports import Cluster, Producer
+from policies.model import TopicPartition
+
+_AT_ONCE = 32
+"""Barriers, and reads of a tail, in progress at once: enough to hide latency, few enough for a broker's queue."""
+_SLOT_S = 2.0
+"""A barrier that takes longer waits for something, so another one may begin beside it."""
+
+_OVERTAKEN = 5
+"""Times in a row that retention may pass a read before the whole acquisition begins again."""
+
+_NO_RIGHT = 53
+_NO_TRANSACTIONS = (
+    "exactly.once.source.support is enabled, but the target does not allow us transactions: grant Write and Describe"
+    " on the transactional ids that begin with 'raymirror', or disable it"
+)
+
+Tell = Callable[[AnyEvent], None]
+
+
+class Acquisition:
+    """Acquires lanes of one flow, stage by stage."""
+
+    def __init__(
+        self, options: FlowOptions, target: Cluster, recovery: PositionRecovery, rules: RecoveryRules, lease: LeaseGuard
+    ) -> None:
+        self._options = options
+        self._target = target
+        self._recovery = recovery
+        self._rules = rules
+        self._lease = lease
+        self._vacancies = Vacancies(options, target, recovery)
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+
+    # --- without a barrier -----------------------------------------------------------------------------------
+
+    async def rest(self, drivers: Sequence[LaneDriver], tell: Tell) -> None:
+        """Let lanes with nothing to copy watch their source from the stored position, without an owner.
+
+        Nothing is written for them, so nothing needs a fence: a former owner that still lives continues the same
+        position that they watch from. A lane that finds something to copy is acquired, and everything is read again
+        behind the barrier. A lane that has a newer owner is given up before it disturbs that owner.
+        """
+        stored = await self._recovery.stored(drivers)
+        ours: list[LaneDriver] = []
+        for driver in drivers:
+            position = stored.get(driver.name.source)
+            if isinstance(position, Position) and self._lost_to(position, driver):
+                tell(self._stand_down(driver, position))
+            elif isinstance(position, Position):
+                driver.position_read, driver.left_at = True, position if position.left else None
+                ours.append(driver)
+        # After the positions: a former owner may move on meanwhile. Then the ends do not fit, and the lane is acquired.
+        world = await self._recovery.look(ours, stored=stored) if ours else LogOffsets()
+        await run_all(*(self._watch(driver, stored[driver.name.source], world) for driver in ours))
+
+    async def _watch(self, driver: LaneDriver, stored: Stored, world: LogOffsets) -> None:
+        assert isinstance(stored, Position), "whoever has no position of ours is not at rest"
+        lane, target = driver.name
+        at_end = world.source_starts[lane] <= stored.source_next == world.source_ends[lane]
+        # No tail, no other writer, nothing lost; behind an atomic one lies the marker of what it was committed with.
+        whole = 0 <= world.target_ends[target] - stored.target_next <= stored.atomic
+        if not (at_end and whole and self._recovery.changed_identity(driver, stored, world) is None):
+            return
+        async with self._slots:
+            kept = not stored.atomic or await self._recovery.is_kept(driver, stored, world)
+        if kept and driver.lane.state is State.ACQUIRING:
+            driver.source_topic_id, driver.target_topic_id = stored.source_topic_id, stored.target_topic_id
+            driver.end.told(world.source_ends[lane], world.asked_ms)
+            driver.resumed_by, driver.reason = "position", ""
+            driver.lane.watch(stored)
+
+    # --- before the barrier ----------------------------------------------------------------------------------
+
+    async def before(
+        self, drivers: Sequence[LaneDriver], tell: Tell, *, suspicious: bool
+    ) -> dict[TopicPartition, PreFenceState]:
+        """Read what the brokers know before anything changes; give up lanes that a newer owner has taken.
+
+        Only lanes that somebody may have taken are checked for that; `suspicious`: all of them are. Lanes that were
+        given up are not in the answer.
+        """
+        suspects = [driver for driver in drivers if suspicious or driver.reacquired]
+        stored = await self._recovery.stored(suspects) if suspects else {}
+        left: list[LaneDriver] = []
+        for driver in drivers:
+            position = stored.get(driver.name.source)
+            if isinstance(position, Position) and self._lost_to(position, driver):
+                tell(self._stand_down(driver, position))
+            else:
+                left.append(driver)
+        vacant = await self._vacancies.candidates(left)
+        return await self._recovery.before(left, vacant) if left else {}
+
+    def _lost_to(self, position: Position, driver: LaneDriver) -> bool:
+        """Whether another owner wrote this since we had the lane; at the same epoch the later deployment wins."""
+        other = driver.reacquired > 0 and position.deployment_id != self._options.deployment_id
+        return position.assignment_epoch > driver.assignment_epoch - other
+
+    # --- the barrier -----------------------------------------------------------------------------------------
+
+    async def fence(self, driver: LaneDriver, before: PreFenceState) -> FencedLane:
+        """Put up one lane's barrier, unless it needs none; without a lease, wait for one first."""
+
+        async def take() -> FencedLane:
+            times_shut = self._lease.times_shut
+            producer, vacant = await self._vacancies.take(driver, before)
+            return FencedLane(producer, before, times_shut, vacant)
+
+        async with self._slot():
+            return await self._lease.while_open(take)
+
+    @asynccontextmanager
+    async def _slot(self) -> AsyncIterator[None]:
+        await self._slots.acquire()
+        held = [self._slots]
+
+        def give_back() -> None:
+            while held:
+                held.pop().release()
+
+        timer = asyncio.get_running_loop().call_later(_SLOT_S, give_back)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            give_back()
+
+    # --- behind the barrier ----------------------------------------------------------------------------------
+
+    async def behind(
+        self, fenced: Mapping[LaneDriver, FencedLane], tell: Tell, *, waited: bool
+    ) -> dict[LaneDriver, FencedLane]:
+        """Own every lane or fail it. Return the lanes that must first wait for their former owners' last requests.
+
+        A lane that was stopped meanwhile stays as it is.
+        """
+        drivers = list(fenced)
+        final = all(one.producer.fenced for one in fenced.values())
+        stored = None if final else await self._recovery.stored(drivers)
+        world = await self._recovery.look(drivers, stored=stored)
+        late: dict[LaneDriver, FencedLane] = {}
+        for driver in drivers if not waited else ():
+            if self._must_wait(driver, fenced[driver].producer, world.stored.get(driver.name.source), tell):
+                late[driver] = fenced[driver]
+        ready = [driver for driver in drivers if driver not in late]
+        if ready:
+            await self._own_all(ready, fenced, world, tell)
+        return late
+
+    def _must_wait(self, driver: LaneDriver, producer: Producer, stored: Stored, tell: Tell) -> bool:
+        """Return whether a lane must wait, and report why its barrier fences no former owner.
+
+        A new producer id fences nobody, and without permission there is no barrier.
+        """
+        lane = driver.name.source
+        if not producer.fenced and self._options.commit_s:
+            return False  # `_judge` refuses it
+        if not producer.fenced:
+            reason = "not authorised for transactional ids"
+            tell(UnfencedOwnership(flow=self._options.flow, lane=lane, reason=reason))
+        elif isinstance(stored, Position) and producer.producer_id != stored.producer_id:
+            expected, found = stored.producer_id, producer.producer_id
+            tell(ProducerChanged(flow=self._options.flow, lane=lane, expected=expected, found=found))
+        else:
+            return False
+        return isinstance(stored, Position)
+
+    async def _own_all(
+        self,
+        drivers: Sequence[LaneDriver],
+        fenced: Mapping[LaneDriver, FencedLane],
+        world: LogOffsets,
+        tell: Tell,
+    ) -> None:
+        judged: dict[LaneDriver, ResumePoint | Recovered | AnyEvent] = {}
+        errors: list[ConnectionLost | BrokerUnreachable | KafkaRefusal] = []
+        at_once = asyncio.Semaphore(_AT_ONCE)
+
+        async def judge(driver: LaneDriver) -> None:
+            try:
+                async with at_once:
+                    found = await self._judge_again(driver, fenced[driver], world)
+                self._vacancies.confirm(driver, fenced[driver], world, found)
+                judged[driver] = found
+            except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as error:
+                errors.append(error)
+            except WireError as error:
+                judged[driver] = corrupt_log(self._options, driver.name, error)
+
+        await run_all(*(judge(driver) for driver in drivers))
+        for driver, found in judged.items():
+            if not self._lease.is_open or fenced[driver].times_shut != self._lease.times_shut:
+                errors.append(ConnectionLost("the lease ran out meanwhile"))  # what was read may be outdated
+            elif driver.lane.state is State.ACQUIRING:
+                self._own(driver, found, fenced[driver], world, tell)
+        if errors:
+            raise errors[0]
+
+    async def _judge_again(
+        self, driver: LaneDriver, fenced: FencedLane, world: LogOffsets
+    ) -> ResumePoint | Recovered | AnyEvent:
+        """Judge a lane; where retention passed the offsets being read, judge again by the new log starts.
+
+        This stays behind the same barrier. The leader's memory from before the barrier, which may be all that is left,
+        can be read only once.
+        """
+        for _ in range(_OVERTAKEN):
+            try:
+                return await self._judge(driver, fenced, world)
+            except OffsetGone:
+                await self._recovery.look_again(driver, world)
+        return await self._judge(driver, fenced, world)
+
+    async def _judge(
+        self, driver: LaneDriver, fenced: FencedLane, world: LogOffsets
+    ) -> ResumePoint | Recovered | AnyEvent:
+        """Return the offset where the lane resumes, or the event that says why there is none."""
+        stored = world.stored.get(driver.name.source)
+        if self._options.commit_s and not fenced.producer.fenced:
+            raise KafkaRefusal(
+                "the lane's transactions", _NO_RIGHT, "TransactionalIdAuthorizationFailed", _NO_TRANSACTIONS
+            )
+        if isinstance(stored, Unreadable):
+            what = f"its position in {self._options.positions_topic}: {stored.reason}"
+            return LaneRefused(flow=self._options.flow, lane=driver.name.source, what=what)
+        if isinstance(stored, Position):
+            if stored.assignment_epoch > driver.assignment_epoch:
+                return self._ownership_lost(driver, stored)
+            changed = await self._rules.renewed(driver, stored, fenced, world)
+            if changed is not None:
+                return changed
+            earlier = await self._recovery.earlier_source(driver, stored)
+            if earlier is not None:
+                return earlier
+        found = await self._recovery.find(driver, fenced, world)
+        if isinstance(found, TargetGap):
+            return found
+        return await self._rules.source_gap(driver, found, world) or found
+
+    def _own(
+        self,
+        driver: LaneDriver,
+        found: ResumePoint | Recovered | AnyEvent,
+        fenced: FencedLane,
+        world: LogOffsets,
+        tell: Tell,
+    ) -> None:
+        mended = found.event if isinstance(found, Recovered) else None
+        if isinstance(found, Recovered):
+            found = found.found
+        if not isinstance(found, ResumePoint):
+            return tell(self._fail(driver, found))
+        if found.foreign:
+            foreign = self._foreign(driver, found)
+            tell(self._fail(driver, foreign) if foreign.stopped else foreign)
+            if foreign.stopped:
+                return None
+        if mended is not None:
+            tell(mended)
+        stored = world.stored.get(driver.name.source)
+        if found.twice:
+            first, last = found.twice
+            tell(CopiedAgain(flow=self._options.flow, lane=driver.name.source, first=first, last=last))
+        if found.how == REGRESSION and isinstance(stored, Position):
+            tell(self._cut(driver, found, stored))
+        if found.how == UNDONE and isinstance(stored, Position):
+            tell(self._undone(driver, found, stored))
+        self._start(driver, fenced, found, world)
+        return tell(self._resumed(driver, found))
+
+    def _start(self, driver: LaneDriver, fenced: FencedLane, found: ResumePoint, world: LogOffsets) -> None:
+        producer, driver.alone = fenced.producer, fenced.vacant
+        stored = world.stored.get(driver.name.source)
+        # The epoch of the last copied batch: known where nothing lies behind the position.
+        known_epoch = isinstance(stored, Position) and not found.tail_records and found.how != RENEWED and found.cut < 0
+        epoch = stored.source_leader_epoch if known_epoch and isinstance(stored, Position) else -1
+        assert not isinstance(stored, Unreadable), "a lane whose position is unreadable has no place"
+        known = resumed_map(stored, found, wall_ms())
+        source, target = driver.source_leader, driver.target_leader
+        driver.begin(producer, found.how, source.topic_id, target.topic_id, last_pair(known.runs))
+        driver.lane.own(
+            Position(
+                source_next=found.source_next,
+                target_next=found.target_next,
+                sequence=producer.first_sequence,
+                producer_id=producer.producer_id,
+                producer_epoch=producer.epoch,
+                runs=((producer.first_sequence, found.source_next),),
+                assignment_epoch=driver.assignment_epoch,
+                deployment_id=self._options.deployment_id,
+                source_leader_epoch=epoch,
+                source_topic_id=source.topic_id,
+                target_topic_id=target.topic_id,
+                source_cluster_id=world.source_cluster_id,
+                target_cluster_id=world.target_cluster_id,
+                map_generation=known.generation,
+                map_blocks=known.blocks,
+                map_source=known.start.source,
+                map_target=known.start.target,
+                map_first=known.start.first,
+                map_tail=known.runs,
+                atomic=self._options.commit_s > 0,
+            ),
+            barrier_done=fenced.marked,
+            alone=fenced.vacant,
+        )
+        driver.end.told(world.source_ends[driver.name.source], world.asked_ms)
+
+    # --- events ----------------------------------------------------------------------------------------------
+
+    def _foreign(self, driver: LaneDriver, found: ResumePoint) -> ForeignWriter:
+        return ForeignWriter(
+            flow=self._options.flow,
+            lane=driver.name.source,
+            target=driver.name.target,
+            first=found.foreign[0][0],
+            last=found.foreign[-1][1],
+            stopped=self._options.stop_on_foreign_writer,
+        )
+
+    def _cut(self, driver: LaneDriver, found: ResumePoint, stored: Position) -> TargetCut:
+        return TargetCut(
+            flow=self._options.flow,
+            lane=driver.name.source,
+            expected=stored.target_next,
+            found=found.target_next,
+            source_offset=found.source_next,
+        )
+
+    def _undone(self, driver: LaneDriver, found: ResumePoint, stored: Position) -> CommitUndone:
+        return CommitUndone(
+            flow=self._options.flow,
+            lane=driver.name.source,
+            first=found.target_end,
+            last=stored.target_next - 1,
+            source_offset=found.source_next,
+        )
+
+    def _ownership_lost(self, driver: LaneDriver, stored: Position) -> OwnershipLost:
+        return OwnershipLost(
+            flow=self._options.flow,
+            lane=driver.name.source,
+            assignment_epoch=driver.assignment_epoch,
+            other_epoch=stored.assignment_epoch,
+            other_deployment=stored.deployment_id,
+        )
+
+    def _stand_down(self, driver: LaneDriver, stored: Position) -> AnyEvent:
+        return self._fail(driver, self._ownership_lost(driver, stored))
+
+    def _resumed(self, driver: LaneDriver, found: ResumePoint) -> Resumed:
+        return Resumed(
+            flow=self._options.flow,
+            lane=driver.name.source,
+            how=found.how,
+            source_offset=found.source_next,
+            target_offset=found.target_next,
+            tail_records=found.tail_records,
+        )
+
+    def _fail(self, driver: LaneDriver, event: AnyEvent) -> AnyEvent:
+        driver.fail(event)
+        return event

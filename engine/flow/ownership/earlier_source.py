@@ -1,0 +1,81 @@
+"""A source that was restored from an earlier state of itself: all its brokers say that it is led at a lower epoch.
+
+Leader epochs of one topic id never fall (KIP-101), so what was copied at a higher one is not what the source has now.
+One broker with old metadata says the same of itself: only all of them together are believed.
+"""
+
+from collections.abc import Callable
+
+from engine.base.clock import pause
+from engine.base.errors import BrokerUnreachable, ConnectionLost
+from engine.core.events.events import AnyEvent, LaneRefused
+from engine.core.lane.states import State
+from engine.flow.io.router import Spawn
+from engine.flow.lane.lane_driver import LaneDriver
+from engine.flow.ports.ports import Cluster
+from policies.model import FlowName
+
+_FAULTS = 5
+"""All brokers are asked at every fifth fault in a row of a lane: after some two seconds, then every five."""
+_GATHER_S = 0.2
+_STANDING = (State.COPYING, State.WATCHING)
+
+
+async def refusal(
+    flow: FlowName, source: Cluster, driver: LaneDriver, *, topic_id: str, copied_epoch: int, source_next: int
+) -> LaneRefused | None:
+    """Say that a source, whose brokers were all asked just now, is led at a lower epoch than was copied.
+
+    Raises ConnectionLost, BrokerUnreachable.
+    """
+    lane = driver.name.source
+    found = (await source.leaders([lane])).get(lane)
+    if found is None or found.topic_id != topic_id or not 0 <= found.epoch < copied_epoch:
+        return None
+    what = (
+        f"every broker of the source says that it is led at leader epoch {found.epoch}, and records of leader epoch"
+        f" {copied_epoch} were copied: the source was restored from an earlier state, perhaps, and may have other"
+        f" records before offset {source_next}; if it is to be copied all the same, delete topic"
+        f" {driver.name.target.topic} on {flow.target}, with raymirror.topic.recreated = append or re-create"
+    )
+    return LaneRefused(flow=flow, lane=lane, what=what)
+
+
+class EarlierSource:
+    """Finds running lanes whose source was restored; `fail` stops one and says why."""
+
+    def __init__(
+        self, flow: FlowName, source: Cluster, spawn: Spawn, fail: Callable[[LaneDriver, AnyEvent], None]
+    ) -> None:
+        self._flow = flow
+        self._source = source
+        self._spawn = spawn
+        self._fail = fail
+        self._doubted: dict[LaneDriver, None] = {}
+
+    def faulted(self, driver: LaneDriver) -> None:
+        """A lane has no leader to fetch from; lanes that have none at the same time are looked at together."""
+        if driver.faults == 0 or driver.faults % _FAULTS or driver.lane.source_leader_epoch < 0:
+            return
+        if not self._doubted:
+            self._spawn(self._look())
+        self._doubted[driver] = None
+
+    async def _look(self) -> None:
+        await pause(_GATHER_S)
+        drivers, self._doubted = list(self._doubted), {}
+        try:
+            if await self._source.survey([driver.name.source for driver in drivers]):
+                for driver in drivers:
+                    await self._judge(driver)
+        except (ConnectionLost, BrokerUnreachable):
+            return  # the next faults ask again
+
+    async def _judge(self, driver: LaneDriver) -> None:
+        lane, topic_id = driver.lane, driver.source_topic_id
+        copied_epoch, source_next = lane.source_leader_epoch, lane.source_next
+        found = await refusal(
+            self._flow, self._source, driver, topic_id=topic_id, copied_epoch=copied_epoch, source_next=source_next
+        )
+        if found is not None and lane.state in _STANDING and driver.source_topic_id == topic_id:
+            self._fail(driver, found)

@@ -1,0 +1,382 @@
+"""Handles lanes that need more than the next append: retry, split, settle, inspect, acquire again, give up."""
+
+from collections.abc import Callable
+from functools import partial
+
+from engine.base.clock import backoff_s, now_s, pause
+from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, WireError
+from engine.core.events.commit_events import CommitUnmarked
+from engine.core.events.events import (
+    AnyEvent,
+    HeldByTransaction,
+    IdentityChanged,
+    LaneRefused,
+    LaneReleased,
+    OwnershipLost,
+    RecordRefused,
+    SourceGap,
+    TargetEaten,
+)
+from engine.core.lane.actions import (
+    Action,
+    Fail,
+    Inspect,
+    Reacquire,
+    ReadTail,
+    Retry,
+    RetryRefused,
+    Split,
+    Unmarked,
+    WriteAllowed,
+    WriteDenied,
+)
+from engine.core.lane.batch_limit import SIZE_CONFIGS, most_bytes
+from engine.core.lane.pending_batch import Payload
+from engine.core.lane.states import State
+from engine.core.position.resume import Tail
+from engine.flow.io.router import BrokerRouter, Spawn
+from engine.flow.lane.corruption import corrupt_source
+from engine.flow.lane.denials import Denials
+from engine.flow.lane.lane_driver import LaneDriver
+from engine.flow.ownership.earlier_source import EarlierSource
+from engine.flow.ownership.gap_inspector import GapInspector
+from engine.flow.ports.options import FlowOptions
+from engine.flow.ports.ports import EARLIEST, LATEST, Cluster, Slice
+from engine.wire.batch import read_header
+from engine.wire.records import Encoded, reencode
+from policies.model import TopicPartition
+from policies.sync.topic_faults import OnGap, OnRenewal
+
+_REACQUISITIONS = 5
+"""Acquisitions in a row without one acknowledged record before a lane gives up."""
+_FLAPS = 20
+"""Acquisitions in a row that somebody else soon ended, whatever was copied between them: about a minute."""
+_STEADY_S = 30.0
+"""A lane that was owned for so long is stable: the count of its acquisitions begins again."""
+_JOIN_S = 5.0
+
+
+class FailureHandler:
+    """Performs the actions of the lanes; `join` hands a lane back to the acquisition."""
+
+    def __init__(
+        self,
+        options: FlowOptions,
+        source: Cluster,
+        target: Cluster,
+        router: Callable[[], BrokerRouter],
+        spawn: Spawn,
+        tell: Callable[[AnyEvent], None],
+        join: Callable[[LaneDriver], None],
+    ) -> None:
+        self._options = options
+        self._source = source
+        self._target = target
+        self._router = router
+        self._spawn = spawn
+        self._tell = tell
+        self._join = join
+        self.denials = Denials(options.flow, tell, self.fail)
+        self._earlier = EarlierSource(options.flow, source, spawn, self.fail)
+        self._gaps = GapInspector(options, target, spawn, tell, self.fail, self.denials)
+
+    def perform(self, driver: LaneDriver, action: Action) -> None:
+        """Start the action that the lane asks for; no action blocks the data path."""
+        match action:
+            case Retry():
+                self._router().leaders.look_up([driver])
+                self._spawn(self._retry(driver, backoff_s(action.attempt)))
+            case RetryRefused():
+                self._refused(driver, action.event, action.attempt)
+            case Split():
+                self._spawn(self._split(driver, action))
+            case ReadTail():
+                self._spawn(self._settle(driver, action.target_offset))
+            case Inspect():
+                self._gaps.found(driver, action.first, action.last)
+            case Unmarked():
+                self._tell(
+                    CommitUnmarked(flow=self._options.flow, lane=driver.name.source, target_offset=action.target_offset)
+                )
+            case Reacquire():
+                self.reacquire(driver, action.reason, fenced=action.fenced, settles=action.settles)
+            case WriteDenied():
+                self._spawn(self._ask_again(driver, action))
+            case WriteAllowed():
+                self.denials.write_allowed(driver, action.what)
+            case Fail():
+                self.fail(driver, action.event)
+
+    def fail(self, driver: LaneDriver, event: AnyEvent) -> None:
+        """Stop one lane and report why; the other lanes continue."""
+        driver.fail(event)
+        self._tell(event)
+
+    # --- target side -----------------------------------------------------------------------------------------
+
+    def retry_now(self, driver: LaneDriver) -> None:
+        """Retry a refused lane at once: somebody says that the cause is fixed."""
+        self._spawn(self._retry(driver, 0.0))
+
+    async def _retry(self, driver: LaneDriver, after_s: float) -> None:
+        await pause(after_s)
+        driver.lane.on_retry()
+        driver.positions.on_retry()
+        driver.blocks.on_retry()
+        self._router().schedule_send([driver])
+        self._router().wake(driver)
+
+    def _refused(self, driver: LaneDriver, event: RecordRefused, attempt: int) -> None:
+        if not driver.refused_told:
+            self._tell(event)
+        driver.refused_told = True
+        driver.reason = event.text()
+        self._spawn(
+            self._retry(driver, backoff_s(attempt, self._options.refused_retry_s, 12 * self._options.refused_retry_s))
+        )
+
+    def released(self, driver: LaneDriver) -> None:
+        """Report that a refused lane has appended again."""
+        driver.refused_told = False
+        driver.reason = ""
+        self._tell(LaneReleased(flow=self._options.flow, lane=driver.name.source))
+
+    async def _ask_again(self, driver: LaneDriver, denied: WriteDenied) -> None:
+        """Report a lost right to write a topic beside the records, and retry later; the lane waits where it must."""
+        appender = driver.writer_of(denied.what)
+        self.denials.write_denied(driver, denied, appender.partition.topic)
+        await pause(backoff_s(1, self._options.refused_retry_s, self._options.refused_retry_s))
+        appender.stream.ask_again(denied.attempt)
+        self._router().schedule_send([driver])
+
+    async def _split(self, driver: LaneDriver, action: Split) -> None:
+        """Cut a batch to the target's present size limit, or in halves if it is below the limit: it grows there.
+
+        Only a batch of a single record is refused as too large.
+        """
+        piece, topic = action.piece, driver.name.target.topic
+        try:
+            configs = (await self._target.topic_configs([topic], SIZE_CONFIGS)).get(topic, {})
+        except (ConnectionLost, BrokerUnreachable, KafkaRefusal):
+            configs = {}  # cut by the known limit, and by half, again and again
+        if not _stands_refused(driver):
+            return None
+        driver.limit.learn(most_bytes(configs) or driver.limit.told)
+        if piece.record_count == 1:
+            return self._refused(driver, action.refused.event, action.refused.attempt)
+        driver.limit.refused(len(piece.payload))
+        try:
+            # It may be large, and is not in flight: nothing writes to it while a thread reads it.
+            parts = await self._router().pool.work_beside(
+                partial(_cut, piece.payload, driver.name.target, driver.limit.bytes, self._options.inflated_bytes)
+            )
+        except WireError as error:
+            error.offset = piece.source_base
+            return self.corrupt(driver, error) if _stands_refused(driver) else None
+        if not _stands_refused(driver):
+            return None
+        driver.lane.on_split(piece, parts)
+        return await self._retry(driver, 0.0)
+
+    async def _settle(self, driver: LaneDriver, first: int) -> None:
+        target, producer = driver.name.target, driver.producer
+        try:
+            start = (await self._target.offsets([target], EARLIEST))[target]
+            end = (await self._target.offsets([target], LATEST))[target]
+            batches = await self._target.read_headers(target, max(first, start), end)
+        except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as error:
+            is_worth_it = await self._waits_out(driver, error)
+            if is_worth_it and driver.producer is producer and driver.lane.state is State.SETTLING:
+                self._spawn(self._settle(driver, first))
+            return
+        self.denials.allowed(driver)
+        if driver.producer is not producer:
+            return  # acquired again while we read
+        for action in driver.lane.on_tail(Tail(log_start=start, end=end, batches=tuple(batches))):
+            self.perform(driver, action)
+
+    async def _waits_out(self, driver: LaneDriver, error: Exception) -> bool:
+        """Wait a while after a failed read of the target; return whether it may be tried again."""
+        if isinstance(error, KafkaRefusal) and not self.denials.refused(driver, error):
+            return False
+        await pause(self._options.refused_retry_s if isinstance(error, KafkaRefusal) else backoff_s(1))
+        return True
+
+    def reacquire(self, driver: LaneDriver, reason: str, *, fenced: bool, settles: bool = False) -> None:
+        """Stop the lane and acquire it again: the first time at once, then with a back-off, a bounded number of times.
+
+        `fenced`: somebody else may own it now. `settles`: it is acquired only to learn what the log holds, which may
+        happen as often as leaders move; such times do not count. A lane that is already being acquired stays as it is.
+        """
+        if driver.lane.state not in (State.FAILED, State.STOPPED, State.ACQUIRING):
+            if now_s() - driver.owned_at_s >= _STEADY_S:
+                driver.flaps = 0
+            driver.lane.disown()
+            self.lose_again(driver, reason, fenced=fenced, settles=settles)
+
+    def lose_again(self, driver: LaneDriver, reason: str, *, fenced: bool, settles: bool = False) -> None:
+        """Count that a lane was lost, perhaps while it was being acquired; let it join again, or give it up."""
+        driver.reason = reason
+        driver.reacquired += not settles
+        driver.flaps += 1
+        if fenced:
+            driver.given_at_s = now_s()
+        if driver.reacquired > _REACQUISITIONS or (fenced and driver.flaps > _FLAPS):
+            event = OwnershipLost(
+                flow=self._options.flow,
+                lane=driver.name.source,
+                assignment_epoch=driver.assignment_epoch,
+                other_epoch=-1,
+                other_deployment=f"unknown, acquired {driver.flaps} times in a row: {reason}",
+            )
+            self.fail(driver, event)
+        else:
+            driver.join_at_s = now_s() + (backoff_s(driver.flaps - 1, most_s=_JOIN_S) if driver.flaps > 1 else 0.0)
+            self._join(driver)
+
+    def cut_off(self, driver: LaneDriver, end: int) -> None:
+        """Acquire a lane again whose target ends below what it had acknowledged; this rewinds it to what is left."""
+        below = f"the target ends at {end}, below the acknowledged end {driver.lane.target_next}: it lost records"
+        self.reacquire(driver, below, fenced=False)
+
+    def rejoin(self, driver: LaneDriver) -> None:
+        """Acquire a lane again on a request from outside: its counts begin again at 0."""
+        if driver.lane.state is State.STOPPED:
+            return
+        driver.lane.disown()
+        driver.given_at_s = now_s()
+        driver.reacquired = driver.flaps = 0
+        driver.join_at_s = 0.0
+        self._join(driver)
+
+    # --- source side -----------------------------------------------------------------------------------------
+
+    def source_fault(self, driver: LaneDriver, found: Slice) -> None:
+        """Handle a fetch that failed for one partition, or that names another replica."""
+        lane, fault = driver.lane, found.fault
+        if fault is None and found.preferred_replica >= 0:
+            self._router().read_from(driver, found.preferred_replica)
+        elif driver.source_is_old:
+            self._router().lose_source(driver)  # a fault that a stale leader reports may not be real
+            self._earlier.faulted(driver)
+        elif fault is None and found.diverging is not None:
+            epoch, end = found.diverging
+            cause = f"the source's history parts from what was copied at epoch {epoch}, offset {end}"
+            first = min(end, lane.fetch_offset)
+            self._gap(driver, first, max(end, lane.fetch_offset) - 1, cause, divergence_offset=first)
+        elif fault is not None and driver.replica >= 0:
+            self._router().lose_source(driver)  # ask the leader before the follower's fault is believed
+        elif fault is not None and fault.out_of_range:
+            self._router().lose_source(driver)
+            self._spawn(self._out_of_range(driver))
+        elif fault is not None and fault.denied:
+            self.denials.fetch_denied(driver, fault)
+            self._router().lose_source(driver)
+        elif fault is not None and fault.retry:
+            self._router().lose_source(driver)
+            self._earlier.faulted(driver)
+        elif fault is not None:
+            self.fail(
+                driver, LaneRefused(flow=self._options.flow, lane=driver.name.source, what=f"fetch: {fault.name}")
+            )
+
+    def corrupt(self, driver: LaneDriver, error: WireError) -> None:
+        """Stop a lane whose source batch breaks the record format, or is larger inside than it may be."""
+        self.fail(driver, corrupt_source(self._options, driver.name.source, error))
+
+    async def _out_of_range(self, driver: LaneDriver) -> None:
+        source, wanted = driver.name.source, driver.lane.fetch_offset
+        await self._source.survey([source])  # a stale leader has a stale end
+        try:
+            start = (await self._source.offsets([source], EARLIEST))[source]
+            end = (await self._source.offsets([source], LATEST))[source]
+        except (ConnectionLost, BrokerUnreachable, KafkaRefusal):
+            return  # the next fetch will report it again
+        if not driver.lane.listens or driver.lane.fetch_offset != wanted:
+            return
+        if wanted < start:
+            self._gap(
+                driver, wanted, start - 1, "the source's log start passed the position: retention or deleted records"
+            )
+        elif wanted > end:
+            self._gap(driver, end, wanted - 1, "the source ends before the position: it was truncated")
+
+    def _gap(self, driver: LaneDriver, first: int, last: int, cause: str, divergence_offset: int = -1) -> None:
+        """Stop the lane, or acquire it again if it shall continue; the acquisition then reports the exact loss."""
+        if self._options.faults.on_gap(driver.name.source.topic) is not OnGap.FAIL:
+            driver.divergence_offset, driver.divergence_cause = divergence_offset, cause
+            return self.reacquire(driver, cause, fenced=False)
+        event = SourceGap(flow=self._options.flow, lane=driver.name.source, first=first, last=last, cause=cause)
+        return self.fail(driver, event)
+
+    def changed_topic(self, driver: LaneDriver, side: str, topic: str, expected: str, found: str) -> None:
+        """Handle a topic whose id is not the one the lane began with: it was deleted and created again."""
+        what = f"the id of {side} topic {topic}"
+        if self._options.faults.on_renewal(driver.name.source.topic) is not OnRenewal.FAIL:
+            self.reacquire(driver, f"{what} changed from {expected} to {found}", fenced=False)
+        elif driver.lane.state is not State.FAILED:
+            event = IdentityChanged(
+                flow=self._options.flow, lane=driver.name.source, what=what, expected=expected, found=found
+            )
+            self.fail(driver, event)
+
+    def eaten(self, driver: LaneDriver, log_start: int) -> None:
+        """Report that the target's retention has passed the end of the copy: all that was copied is deleted there."""
+        self._tell(
+            TargetEaten(
+                flow=self._options.flow,
+                lane=driver.name.source,
+                target=driver.name.target,
+                log_start=log_start,
+                target_next=driver.lane.target_next,
+            )
+        )
+
+    def idle(self, driver: LaneDriver, found: Slice) -> None:
+        """Handle an empty fetch: at the log's end, or held at the last stable offset by an open transaction."""
+        self.denials.fetched(driver)
+        held = found.last_stable_offset < found.high_watermark and driver.lane.fetch_offset >= found.last_stable_offset
+        if not held or not self._options.fetch.read_committed:
+            driver.held_since = None
+            if driver.held_told:
+                driver.held_told = False
+                driver.reason = ""
+                self._tell(LaneReleased(flow=self._options.flow, lane=driver.name.source))
+            return
+        now = now_s()
+        driver.held_since = driver.held_since if driver.held_since is not None else now
+        if not driver.held_told and now - driver.held_since >= self._options.held_after_s:
+            driver.held_told = True
+            self._spawn(self._name_holder(driver, found))
+
+    async def _name_holder(self, driver: LaneDriver, found: Slice) -> None:
+        source = driver.name.source
+        try:
+            producers = (await self._source.producers([source])).get(source, [])
+        except (ConnectionLost, BrokerUnreachable, KafkaRefusal):
+            producers = []  # the event still says that the lane is held, and since when
+        open_ones = sorted((p for p in producers if p.open_since_offset >= 0), key=lambda p: p.open_since_offset)
+        event = HeldByTransaction(
+            flow=self._options.flow,
+            lane=source,
+            last_stable_offset=found.last_stable_offset,
+            high_watermark=found.high_watermark,
+            producer_id=open_ones[0].producer_id if open_ones else -1,
+            age_s=now_s() - (driver.held_since or now_s()),
+        )
+        driver.reason = event.text()
+        self._tell(event)
+
+
+def _stands_refused(driver: LaneDriver) -> bool:
+    """Whether the lane still waits for the handling of a refusal; this may change at each await."""
+    return driver.lane.state is State.REFUSED
+
+
+def _cut(payload: Payload, target: TopicPartition, max_batch_bytes: int, inflated_bytes: int) -> list[Encoded]:
+    """Rewrite a batch of several records as several batches, even if our codec makes it small enough for one."""
+    cut = partial(
+        reencode, payload, 0, read_header(payload, 0), *target, wanted_offset=0, inflated_bytes=inflated_bytes
+    )
+    parts = cut(max_batch_bytes=max_batch_bytes)
+    return cut(max_batch_bytes=len(parts[0].payload) // 2) if len(parts) == 1 else parts

@@ -1,0 +1,169 @@
+"""Looks whether target offsets between records of ours hold another writer's records, or only markers of ours."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from engine.base.clock import backoff_s, pause
+from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.core.events.events import AnyEvent, ForeignWriter
+from engine.core.lane.states import State
+from engine.core.position.resume import TailBatch
+from engine.flow.io.router import Spawn
+from engine.flow.lane.denials import Denials
+from engine.flow.lane.lane_driver import LaneDriver
+from engine.flow.ports.options import FlowOptions
+from engine.flow.ports.ports import EARLIEST, LATEST, Cluster, Producer
+from policies.model import TopicPartition
+
+QUIET_S = 60.0
+"""Between two events about one lane that goes on beside another writer."""
+_MOST_READS = 64
+"""Answers of about 1 MiB in which the end of another writer's records is looked for; the event ends with the last."""
+_MOST_ENDS = 5
+_END_WAIT_S = 0.5
+"""How often a log that ends too early is asked, and how long after the first time: an old leader may have answered."""
+_ENDED = (State.FAILED, State.STOPPED)
+
+
+class _Gap(msgspec.Struct, frozen=True, kw_only=True):
+    """Target offsets `first` to `last`, in which `count` gaps of one owner lie; between them are records of ours."""
+
+    producer: Producer | None
+    first: int
+    last: int
+    count: int = 1
+
+
+class _Lane:
+    """What gathered of one lane while it was being looked at: two offsets, however many gaps there are."""
+
+    def __init__(self) -> None:
+        self._gap: _Gap | None = None
+        self.attempt = 0
+
+    def gather(self, gap: _Gap) -> None:
+        """Add a gap; those of a former owner go, because the next one has read the log up to its barrier."""
+        held = self._gap
+        if held is not None and held.producer is gap.producer:
+            first, last = min(held.first, gap.first), max(held.last, gap.last)
+            gap = _Gap(producer=gap.producer, first=first, last=last, count=held.count + gap.count)
+        self._gap = gap
+
+    def take(self, producer: Producer | None) -> _Gap | None:
+        """Give what gathered, and begin again; None where there is nothing of this owner's."""
+        gap, self._gap = self._gap, None
+        return gap if gap is not None and gap.producer is producer else None
+
+
+class GapInspector:
+    """Looks into one gap of a lane at a time and tells of another writer once a minute at most.
+
+    What comes up meanwhile is gathered as one range. It is read from its first offset on, in answers of bounded size,
+    and no further than the first records that are not ours: beside a busy writer that is one read.
+    """
+
+    def __init__(
+        self,
+        options: FlowOptions,
+        target: Cluster,
+        spawn: Spawn,
+        tell: Callable[[AnyEvent], None],
+        fail: Callable[[LaneDriver, AnyEvent], None],
+        denials: Denials,
+    ) -> None:
+        self._options = options
+        self._target = target
+        self._spawn = spawn
+        self._tell = tell
+        self._fail = fail
+        self._denials = denials
+        self._lanes: dict[LaneDriver, _Lane] = {}
+
+    def found(self, driver: LaneDriver, first: int, last: int) -> None:
+        """Note target offsets, both inclusive, that are not ours; a lane has one look under way at a time."""
+        gap = _Gap(producer=driver.producer, first=first, last=last)
+        looked_at = self._lanes.get(driver)
+        if looked_at is not None:
+            looked_at.gather(gap)
+            return
+        lane = self._lanes[driver] = _Lane()
+        lane.gather(gap)
+        self._spawn(self._look(driver, lane))
+
+    async def _look(self, driver: LaneDriver, lane: _Lane) -> None:
+        try:
+            while driver.lane.state not in _ENDED and (gap := lane.take(driver.producer)) is not None:
+                await self._look_into(driver, lane, gap)
+        finally:
+            del self._lanes[driver]
+
+    async def _look_into(self, driver: LaneDriver, lane: _Lane, gap: _Gap) -> None:
+        try:
+            foreign = await self._foreign(driver.name.target, gap)
+        except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as error:
+            if isinstance(error, KafkaRefusal) and not self._denials.refused(driver, error):
+                return
+            lane.attempt += 1
+            await pause(self._options.refused_retry_s if isinstance(error, KafkaRefusal) else backoff_s(lane.attempt))
+            if driver.producer is gap.producer:
+                lane.gather(gap)
+            return
+        lane.attempt = 0
+        self._denials.allowed(driver)
+        if foreign is None or driver.producer is not gap.producer or driver.lane.state in _ENDED:
+            return
+        event = ForeignWriter(
+            flow=self._options.flow,
+            lane=driver.name.source,
+            target=driver.name.target,
+            first=foreign[0],
+            last=foreign[1],
+            stopped=self._options.stop_on_foreign_writer,
+            gaps=gap.count,
+        )
+        if event.stopped:
+            self._fail(driver, event)
+        else:
+            self._tell(event)
+            await pause(QUIET_S)
+
+    async def _foreign(self, target: TopicPartition, gap: _Gap) -> tuple[int, int] | None:
+        """Find the first records in a gap that are not ours: the first offset of theirs and the last before ours."""
+        start = (await self._target.offsets([target], EARLIEST))[target]
+        end = await self._end(target, gap.last)
+        at, reads, found = max(gap.first, start), 0, list[TailBatch]()
+        while at <= gap.last and at < end and reads < _MOST_READS:
+            batches = await self._target.read_headers(target, at, at + 1)  # one answer
+            if not batches:
+                break
+            for batch in batches:
+                if batch.base_offset > gap.last or (found and self._is_ours(batch, gap)):
+                    return _span(found)
+                if not batch.is_control and not self._is_ours(batch, gap):
+                    found = [*found[:1], batch]
+            at = batches[-1].next_offset
+            reads += bool(found)
+        return _span(found)
+
+    async def _end(self, target: TopicPartition, last: int) -> int:
+        """Return the log's end once it is behind offset `last`, or after a few tries: the log has lost records then.
+
+        What is lost is no matter of a look: the lane itself is acquired anew when it finds that out.
+        """
+        end = (await self._target.offsets([target], LATEST))[target]
+        for attempt in range(1, _MOST_ENDS):
+            if end > last:
+                break
+            await pause(backoff_s(attempt, _END_WAIT_S))
+            end = (await self._target.offsets([target], LATEST))[target]
+        return end
+
+    @staticmethod
+    def _is_ours(batch: TailBatch, gap: _Gap) -> bool:
+        ours = gap.producer.producer_id if gap.producer is not None else -1
+        return not batch.is_control and batch.producer_id == ours
+
+
+def _span(found: list[TailBatch]) -> tuple[int, int] | None:
+    return (found[0].base_offset, found[-1].next_offset - 1) if found else None

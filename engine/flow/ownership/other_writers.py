@@ -1,0 +1,99 @@
+"""Records that another writer has put behind the last copied one: what a lane finds when it is taken up again.
+
+    target   |... copied ...|- marker -|- ours, not written down yet -|- another writer's -| end
+                         position
+
+Everything of ours behind a position was written by the producer that it names (`core/position/resume.py`). Nothing here
+writes. Contents are not compared: a lane that is taken up again knows copies of an MM2 that went on from our position,
+and goes on behind them.
+"""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.base.tasks import run_all
+from engine.core.position.position import Position
+from engine.core.position.resume import TailBatch, ranges_of
+from engine.flow.lane.bisection import log_spans
+from engine.flow.ports.ports import Cluster
+from policies.model import LaneName
+
+MOST_OFFSETS = 100_000
+"""Offsets of one partition that are looked at: whoever asks waits, and the headers are read with their records."""
+_AT_ONCE = 8
+_NOT_TOLD = "its leader does not tell where its log begins and ends"
+
+
+class OtherWriter(msgspec.Struct, frozen=True, kw_only=True):
+    """Records of another writer in one target partition, at offsets `first` to `last` (inclusive).
+
+    `whole`: whether all of the log was looked at; else there may be more behind them.
+    """
+
+    topic: str
+    partition: int
+    target_topic: str
+    first: int
+    last: int
+    records: int
+    whole: bool = True
+
+
+class OtherWriters(msgspec.Struct, frozen=True, kw_only=True):
+    """What was found; `unknown`: target partitions that could not be looked at, and why.
+
+    `stops`: whether lanes that find such records stop (`raymirror.foreign.writer`).
+    """
+
+    found: tuple[OtherWriter, ...] = ()
+    unknown: dict[str, str] = {}
+    stops: bool = True
+
+
+async def other_writers(target: Cluster, positions: Mapping[LaneName, Position], *, stops: bool) -> OtherWriters:
+    """Look behind the positions of lanes. Raises ConnectionLost, BrokerUnreachable where nobody tells who leads."""
+    spans = await log_spans(target, {lane.target for lane in positions})
+    found: dict[LaneName, OtherWriter] = {}
+    unknown = {str(lane.target): _NOT_TOLD for lane in positions if lane.target not in spans}
+    at_once = asyncio.Semaphore(_AT_ONCE)
+
+    async def look(lane: LaneName) -> None:
+        async with at_once:
+            try:
+                one = await _look(target, lane, positions[lane], spans[lane.target])
+            except (BrokerUnreachable, ConnectionLost, KafkaRefusal) as failure:
+                unknown[str(lane.target)] = str(failure)
+                return
+        if one is not None:
+            found[lane] = one
+
+    await run_all(*(look(lane) for lane in positions if lane.target in spans))
+    return OtherWriters(found=tuple(found[lane] for lane in sorted(found)), unknown=unknown, stops=stops)
+
+
+async def _look(target: Cluster, lane: LaneName, position: Position, span: tuple[int, int]) -> OtherWriter | None:
+    first = max(position.target_next, span[0])
+    end = min(span[1], first + MOST_OFFSETS)
+    if first >= end:
+        return None
+    ranges = _ranges(await target.read_headers(lane.target, first, end), position.producer_id, first)
+    if not ranges:
+        return None
+    return OtherWriter(
+        topic=lane.source.topic,
+        partition=lane.source.partition,
+        target_topic=lane.target.topic,
+        first=ranges[0][0],
+        last=ranges[-1][1],
+        records=sum(last - at + 1 for at, last in ranges),
+        whole=end == span[1],
+    )
+
+
+def _ranges(batches: Sequence[TailBatch], producer_id: int, first: int) -> list[tuple[int, int]]:
+    """Return the inclusive offset ranges of another producer, from an offset on: a batch may begin before it."""
+    others = [one for one in batches if one.producer_id != producer_id and one.next_offset > first]
+    return [(max(at, first), last) for at, last in ranges_of(others)]

@@ -1,0 +1,374 @@
+"""Finds where a lane resumes, behind its barrier: from its stored position and the target's own batch headers."""
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from engine.base.clock import wall_ms
+from engine.base.errors import ConnectionLost
+from engine.base.tasks import run_all
+from engine.core.events.events import IdentityChanged, LaneRefused, SourceGap, TargetGap
+from engine.core.position.map_resume import map_reaches, needed_blocks, unfolded
+from engine.core.position.position import ForeignPosition, Position
+from engine.core.position.resume import ResumePoint, Tail, TailBatch, Unknown, doubtful
+from engine.core.position.stored_tail import read_stored_tail
+from engine.core.position.vacancy import may_be_vacant
+from engine.flow.lane.lane_driver import LaneDriver
+from engine.flow.ownership.block_scan import find_blocks, read_blocks
+from engine.flow.ownership.earlier_source import refusal
+from engine.flow.ownership.starts import StartResolver
+from engine.flow.ownership.stored_positions import Stored, decode_positions
+from engine.flow.ownership.tail import is_kept, tail_headers
+from engine.flow.ownership.takeover import Reach, Takeover
+from engine.flow.ports.options import FlowOptions
+from engine.flow.ports.ports import EARLIEST, LATEST, Cluster, Producer, ProducerState
+from policies.model import TopicPartition
+
+_REGRESSION_WINDOW = 100_000
+"""Target offsets read back to find our last batch after the target lost records."""
+
+
+class PreFenceState(msgspec.Struct, frozen=True):
+    """State of one target partition, and of the partition with its position, as brokers told it before the barrier."""
+
+    end: int
+    producers: list[ProducerState]
+    positions_end: int
+    may_be_vacant: bool = False
+    """Whether to ask for an epoch without a barrier first (`core/position/vacancy.py`); all brokers agree who leads."""
+    stored: Position | None = None
+    """The lane's position, where the lane may be vacant."""
+
+
+class FencedLane(msgspec.Struct, frozen=True):
+    """A lane whose barrier is up: its producer, what was known before, and how often the lease had run out by then.
+
+    `vacant`: no barrier was put up, because no request of a former owner can arrive.
+    """
+
+    producer: Producer
+    before: PreFenceState
+    times_shut: int
+    vacant: bool = False
+
+    @property
+    def marked(self) -> bool:
+        """Whether the barrier left its markers."""
+        return self.producer.fenced and not self.vacant
+
+
+class LogOffsets(msgspec.Struct, kw_only=True):
+    """Positions and log offsets of several lanes, read behind their barriers where they have one."""
+
+    stored: dict[TopicPartition, Stored] = {}
+    source_starts: dict[TopicPartition, int] = {}
+    source_ends: dict[TopicPartition, int] = {}
+    target_starts: dict[TopicPartition, int] = {}
+    target_ends: dict[TopicPartition, int] = {}
+    source_cluster_id: str = ""
+    target_cluster_id: str = ""
+    asked_ms: int = -1
+    """When the clusters were asked (Unix ms): nothing is known of what came later."""
+
+
+class PositionRecovery:
+    """Reads both clusters, and finds where one lane resumes."""
+
+    def __init__(self, options: FlowOptions, source: Cluster, target: Cluster, starts: StartResolver) -> None:
+        self._options = options
+        self._source = source
+        self._target = target
+        self._starts = starts
+        self._takeover = Takeover(source, target, read_committed=options.mm2_read_committed)
+
+    # --- reads for many lanes --------------------------------------------------------------------------------
+
+    async def stored(self, drivers: Sequence[LaneDriver]) -> dict[TopicPartition, Stored]:
+        """Read the positions of this flow from the partitions that hold those of these lanes; the last one wins."""
+        partitions = {driver.position_appender.partition.partition for driver in drivers}
+        records = await self._target.read_records(self._options.positions_topic, partitions)
+        return decode_positions(records, self._options.position_keys)
+
+    async def agreed(self, drivers: Sequence[LaneDriver]) -> bool:
+        """Whether every broker of the target says who leads these lanes' copies and positions: none can know better.
+
+        A broker that is silent for 1 s counts as one that does not say it: a barrier takes less time.
+        """
+        return bool(drivers) and await self._target.survey(_with_positions(drivers), hurry=True)
+
+    async def before(
+        self, drivers: Sequence[LaneDriver], vacant: Mapping[TopicPartition, Position | None]
+    ) -> dict[TopicPartition, PreFenceState]:
+        """Ask what the leaders remember, before any barrier changes it; by source partition.
+
+        `vacant`: the positions of the lanes that may be vacant.
+        """
+        targets = [driver.name.target for driver in drivers]
+        producers: dict[TopicPartition, list[ProducerState]] = {}
+        ends: dict[TopicPartition, int] = {}
+
+        async def ask_producers() -> None:
+            producers.update(await self._target.producers(targets))
+
+        async def ask_ends() -> None:
+            ends.update(await self._target.offsets(_with_positions(drivers), LATEST))
+
+        await run_all(ask_producers(), ask_ends())
+        return {
+            driver.name.source: PreFenceState(
+                ends[driver.name.target],
+                producers.get(driver.name.target, []),
+                ends[driver.position_appender.partition],
+                driver.name.source in vacant and may_be_vacant(vacant[driver.name.source], ends[driver.name.target]),
+                vacant.get(driver.name.source),
+            )
+            for driver in drivers
+        }
+
+    async def look(self, drivers: Sequence[LaneDriver], *, stored: dict[TopicPartition, Stored] | None) -> LogOffsets:
+        """Ask both clusters for the offsets and ids that lanes are judged by, all at once; unless given, positions too.
+
+        To ask at once is right behind a barrier, where they no longer change. Without a barrier, read positions first.
+        """
+        sources = [driver.name.source for driver in drivers]
+        targets = [driver.name.target for driver in drivers]
+        world = LogOffsets(stored=stored or {}, asked_ms=wall_ms())
+
+        async def positions() -> None:
+            world.stored = await self.stored(drivers) if stored is None else stored
+
+        async def offsets(
+            into: dict[TopicPartition, int], cluster: Cluster, partitions: list[TopicPartition], at: int
+        ) -> None:
+            into.update(await cluster.offsets(partitions, at))
+
+        async def ids() -> None:
+            world.source_cluster_id = await self._source.cluster_id()
+            world.target_cluster_id = await self._target.cluster_id()
+
+        await run_all(
+            offsets(world.source_starts, self._source, sources, EARLIEST),
+            offsets(world.source_ends, self._source, sources, LATEST),
+            offsets(world.target_starts, self._target, targets, EARLIEST),
+            offsets(world.target_ends, self._target, _with_positions(drivers), LATEST),
+            ids(),
+            positions(),
+        )
+        return world
+
+    async def look_again(self, driver: LaneDriver, world: LogOffsets) -> None:
+        """Ask again where the logs of one lane begin and end."""
+        fresh = await self.look([driver], stored=world.stored)
+        world.source_starts |= fresh.source_starts
+        world.source_ends |= fresh.source_ends
+        world.target_starts |= fresh.target_starts
+        world.target_ends |= fresh.target_ends
+
+    # --- one lane --------------------------------------------------------------------------------------------
+
+    async def find(
+        self, driver: LaneDriver, fenced: FencedLane, world: LogOffsets, *, same_source: bool = True
+    ) -> ResumePoint | TargetGap:
+        """Find where the copy ended. Raises ConnectionLost where the reads were not behind the barrier.
+
+        `same_source`: whether this is the source that the position was written for, so that contents can be compared.
+        """
+        target, stored = driver.name.target, world.stored.get(driver.name.source)
+        start, end = world.target_starts[target], world.target_ends[target]
+        self.check_behind(driver, fenced, world)
+        if isinstance(stored, Position):
+            tail = await self._tail(driver, stored, fenced, start, end)
+            found = read_stored_tail(stored, tail)
+            if found.target_end >= 0 and not map_reaches(stored, found.target_end):
+                world.stored[driver.name.source] = stored = await self._unfolded(driver, stored, found.target_end)
+                found = read_stored_tail(stored, tail)
+            if isinstance(found, Unknown):
+                return TargetGap(
+                    flow=self._options.flow,
+                    lane=driver.name.source,
+                    expected=found.expected,
+                    found=found.found,
+                    cause=found.cause,
+                )
+            if found.foreign and same_source:
+                # Perhaps of an MM2 that continued from our position, and was killed before it wrote its own.
+                start = world.source_starts[driver.name.source]
+                taken = await self._taken_over(driver, world, stored.source_next, start)
+                return taken if taken.tail_records else found
+            return found
+        if isinstance(stored, ForeignPosition):
+            return await self._taken_over(driver, world, stored.offset + 1, world.source_starts[driver.name.source])
+        source_next = await self._starts.resolve(driver.name.source)
+        foreign = await self.strangers(target, world)
+        if foreign:  # perhaps of an MM2 that was killed before its first position
+            taken = await self._taken_over(driver, world, source_next, source_next)
+            if taken.tail_records:
+                return taken
+        return ResumePoint(
+            source_next=source_next,
+            target_next=end,
+            sequence=0,
+            how="start",
+            tail_records=0,
+            foreign=foreign,
+        )
+
+    async def is_kept(self, driver: LaneDriver, stored: Position, world: LogOffsets) -> bool:
+        """Whether the records that an atomic position counts were committed, so that readers see them."""
+        target = driver.name.target
+        return await is_kept(self._target, target, stored, world.target_starts[target], world.target_ends[target])
+
+    async def strangers(self, target: TopicPartition, world: LogOffsets) -> tuple[tuple[int, int], ...]:
+        """Return the offset range of a log's records that no copier of ours wrote: all of it, or nothing."""
+        end = world.target_ends[target]
+        first = await self._first_data(target, world.target_starts[target], end)
+        return () if first is None else ((first, end - 1),)
+
+    @staticmethod
+    def check_behind(driver: LaneDriver, fenced: FencedLane, world: LogOffsets) -> None:
+        """Raise ConnectionLost where a stale leader answered for the ends.
+
+        The barrier wrote a marker to each log. An end that has not grown since came from a stale leader.
+        """
+        positions = driver.position_appender.partition
+        for where, end in ((driver.name.target, fenced.before.end), (positions, fenced.before.positions_end)):
+            if fenced.marked and world.target_ends[where] <= end:
+                raise _not_behind(where)
+
+    async def _taken_over(
+        self, driver: LaneDriver, world: LogOffsets, source_next: int, source_start: int
+    ) -> ResumePoint:
+        source, target = driver.name
+        reach = Reach(
+            source_start=source_start,
+            source_next=source_next,
+            source_end=world.source_ends[source],
+            target_start=world.target_starts[target],
+            target_end=world.target_ends[target],
+        )
+        taken = await self._takeover.find(driver.name, reach)
+        return ResumePoint(
+            source_next=taken.source_next,
+            target_next=reach.target_end,
+            sequence=0,
+            how="MM2's position",
+            tail_records=taken.records,
+            twice=taken.twice,
+            copied=taken.copied,
+        )
+
+    async def _tail(self, driver: LaneDriver, stored: Position, fenced: FencedLane, start: int, end: int) -> Tail:
+        target, before = driver.name.target, fenced.before
+        successor = (fenced.producer.producer_id, fenced.producer.epoch - 1) == (
+            stored.producer_id,
+            stored.producer_epoch,
+        )
+        # Markers may fill the place of lost records: our own, or those of owners that never wrote a position.
+        look_before = before.end < stored.target_next or not successor
+        batches: Sequence[TailBatch] = ()
+        if end >= stored.target_next:
+            batches = await tail_headers(self._target, target, stored, start, end, before=look_before)
+        if doubtful(stored, Tail(log_start=start, end=end, batches=tuple(batches))):
+            batches = await self._target.read_headers(target, max(start, end - _REGRESSION_WINDOW), end)
+        mark = (fenced.producer.producer_id, fenced.producer.epoch)
+        if any(batch.producer_id == mark[0] and batch.producer_epoch > mark[1] for batch in batches):
+            raise ConnectionLost(f"{target}: another owner's barrier stands behind ours")
+        marked = any(batch.is_control and (batch.producer_id, batch.producer_epoch) == mark for batch in batches)
+        if fenced.marked and not marked and start <= before.end:
+            raise _not_behind(target)
+        markers = sum(1 for batch in batches if batch.is_control and batch.base_offset >= before.end)
+        untouched = before.end + markers >= end
+        ours = (stored.producer_id, stored.producer_epoch)
+        state = [p for p in before.producers if (p.producer_id, p.epoch) == ours]
+        last = state[0].last_sequence if untouched and state and state[0].last_sequence >= 0 else None
+        return Tail(log_start=start, end=end, batches=tuple(batches), last_sequence=last)
+
+    async def _unfolded(self, driver: LaneDriver, stored: Position, target_end: int) -> Position:
+        """Read the map's blocks back from the block that holds a target offset, and put their runs into the map's tail.
+
+        If a block is lost, the part of the map before it is lost too.
+        """
+        lane, partition = driver.name.source, driver.block_appender.partition
+        found = await find_blocks(self._target, partition, self._options.flow.source, [lane])
+        needed = needed_blocks(stored, found[lane], target_end)
+        return unfolded(stored, await read_blocks(self._target, partition, needed), target_end)
+
+    async def _first_data(self, target: TopicPartition, start: int, end: int) -> int | None:
+        """Return the first offset that holds records and not a marker; None where there is none."""
+        while start < end:
+            batches = await self._target.read_headers(target, start, start + 1)  # one read; the log may be long
+            for batch in batches:
+                if not batch.is_control:
+                    return batch.base_offset
+            if not batches:
+                break
+            start = batches[-1].next_offset
+        return None
+
+    # --- reasons not to resume -------------------------------------------------------------------------------
+
+    def changed_identity(self, driver: LaneDriver, stored: Position, world: LogOffsets) -> IdentityChanged | None:
+        """Compare topics and clusters with those the position was written for."""
+        source, target = driver.name
+        checks = (  # clusters first: on another cluster every topic id differs, and no rule for topics covers that
+            ("the source cluster's id", stored.source_cluster_id, world.source_cluster_id),
+            ("the target cluster's id", stored.target_cluster_id, world.target_cluster_id),
+            (f"the id of source topic {source.topic}", stored.source_topic_id, driver.source_leader.topic_id),
+            (f"the id of target topic {target.topic}", stored.target_topic_id, driver.target_leader.topic_id),
+        )
+        for what, expected, found in checks:
+            if expected and found and expected != found:
+                return IdentityChanged(flow=self._options.flow, lane=source, what=what, expected=expected, found=found)
+        return None
+
+    async def earlier_source(self, driver: LaneDriver, stored: Position) -> LaneRefused | None:
+        """Refuse a source that is an earlier state of its cluster: led at a lower epoch than was copied (KIP-101).
+
+        A broker that did not answer may know a newer leader; then this returns None. Raises ConnectionLost,
+        BrokerUnreachable.
+        """
+        lane, copied = driver.name.source, stored.source_leader_epoch
+        if not driver.is_older(copied) or not await self._source.survey([lane]):
+            return None
+        return await refusal(
+            self._options.flow,
+            self._source,
+            driver,
+            topic_id=stored.source_topic_id,
+            copied_epoch=copied,
+            source_next=stored.source_next,
+        )
+
+    async def source_gap(self, driver: LaneDriver, source_next: int, world: LogOffsets) -> SourceGap | None:
+        """Return the gap where the source no longer has the offsets that would be copied next.
+
+        Raises ConnectionLost, BrokerUnreachable. A stale leader has a stale end: before that is believed, every broker
+        is asked who leads.
+        """
+        lane, stored = driver.name.source, world.stored.get(driver.name.source)
+        if source_next > world.source_ends[lane]:
+            await self._source.survey([lane])
+            world.source_ends |= await self._source.offsets([lane], LATEST)
+            if isinstance(stored, Position) and driver.is_older(stored.source_leader_epoch):
+                raise ConnectionLost(f"{lane}: copied up to epoch {stored.source_leader_epoch}, an older one leads")
+        start, end = world.source_starts[lane], world.source_ends[lane]
+        if source_next < start:
+            first, last = source_next, start - 1
+            cause = "the source's log start passed the position: retention or deleted records"
+        elif source_next > end:
+            first, last = end, source_next - 1
+            cause = "the source ends before the position: it was truncated"
+        else:
+            return None
+        return SourceGap(flow=self._options.flow, lane=lane, first=first, last=last, cause=cause)
+
+
+def _with_positions(drivers: Sequence[LaneDriver]) -> list[TopicPartition]:
+    """Return the target partitions of some lanes, and those with their positions, each once."""
+    positions = {driver.position_appender.partition for driver in drivers}
+    return [*(driver.name.target for driver in drivers), *sorted(positions)]
+
+
+def _not_behind(target: TopicPartition) -> ConnectionLost:
+    """Make the error for a stale leader (thawed, or cut off from its controller), whose log lacks our own marker."""
+    return ConnectionLost(f"{target}: the broker that was asked does not have the marker of our barrier yet")

@@ -1,0 +1,159 @@
+"""Lanes whose source or topics are not what their position was written for: stopped, or gone on with where asked.
+
+Decided behind the barrier only, where nothing of a former owner can change the ground any more. What is found while a
+lane copies makes it acquire anew, and is judged there like what is found at a start.
+"""
+
+import msgspec
+
+from engine.base.errors import ConnectionLost
+from engine.core.events.events import AnyEvent, IdentityChanged, SourceGap, TargetGap, TopicRenewed
+from engine.core.position.position import Position
+from engine.core.position.resume import RENEWED, ResumePoint
+from engine.flow.lane.lane_driver import LaneDriver
+from engine.flow.ownership.position_recovery import FencedLane, LogOffsets, PositionRecovery
+from engine.flow.ports.options import FlowOptions
+from engine.flow.ports.ports import EARLIEST, Cluster
+from policies.sync.topic_faults import GoOn, OnGap, Renewed, go_on
+
+
+class Recovered(msgspec.Struct, frozen=True):
+    """Where a lane goes on all the same, and the event that says what is not on the target."""
+
+    found: ResumePoint
+    event: AnyEvent
+
+
+class RecoveryRules:
+    """Judges what a lane meets that its position did not expect, by the rules of its topic."""
+
+    def __init__(self, options: FlowOptions, source: Cluster, target: Cluster, recovery: PositionRecovery) -> None:
+        self._options = options
+        self._source = source
+        self._target = target
+        self._recovery = recovery
+
+    # --- topics that were made anew --------------------------------------------------------------------------
+
+    async def renewed(
+        self, driver: LaneDriver, stored: Position, fenced: FencedLane, world: LogOffsets
+    ) -> Recovered | AnyEvent | None:
+        """Say what becomes of a lane whose topics or clusters are others than its position names; None: none is.
+
+        Raises ConnectionLost where that is not certain yet, or waited for.
+        """
+        changed = self._recovery.changed_identity(driver, stored, world)
+        which = _renewed(driver, stored)
+        if changed is None or which is None or _other_cluster(stored, world):
+            return changed
+        choice = self._options.faults.on_renewal(driver.name.source.topic)
+        place = go_on(choice, which)
+        if place is GoOn.NOWHERE:
+            return changed
+        await self._be_certain(driver)
+        if place is GoOn.BEHIND_TARGET:
+            raise ConnectionLost(f"waits until {driver.name.target.topic} was deleted and made anew")
+        return await self._go_on(driver, stored, fenced, world, which, place, changed)
+
+    async def _be_certain(self, driver: LaneDriver) -> None:
+        """A broker of the past names the topic that was there before: all that answer must name the one we found."""
+        for cluster, partition, leader in (
+            (self._source, driver.name.source, driver.source_leader),
+            (self._target, driver.name.target, driver.target_leader),
+        ):
+            if leader.topic_id and await cluster.settled_id(partition.topic) != leader.topic_id:
+                raise ConnectionLost(f"topic {partition.topic} is another one again: its leaders are looked up anew")
+
+    async def _go_on(
+        self,
+        driver: LaneDriver,
+        stored: Position,
+        fenced: FencedLane,
+        world: LogOffsets,
+        which: Renewed,
+        place: GoOn,
+        changed: IdentityChanged,
+    ) -> Recovered | AnyEvent:
+        source, target = driver.name
+        copied, foreign = stored.source_next, tuple[tuple[int, int], ...]()
+        if which is Renewed.SOURCE:  # the copy is the one we know: its tail says how far the former topic came
+            found = await self._recovery.find(driver, fenced, world, same_source=False)
+            if isinstance(found, TargetGap):
+                return found
+            if found.target_end >= 0:  # what the target lost besides is on neither side: nobody asked for that
+                return changed
+            copied, foreign = found.source_next, found.foreign
+        else:
+            self._recovery.check_behind(driver, fenced, world)
+            foreign = await self._recovery.strangers(target, world)
+        self._source.forget_topic(source.topic)  # the next look at the leaders names the topics that are there now
+        self._target.forget_topic(target.topic)
+        await self._source.leaders([source])
+        await self._target.leaders([target])
+        first = (await self._source.offsets([source], EARLIEST))[source]
+        found = ResumePoint(
+            source_next=first if place is GoOn.FIRST else stored.source_next,
+            target_next=world.target_ends[target],
+            sequence=0,
+            how=RENEWED,
+            tail_records=0,
+            foreign=foreign,
+            whole=place is GoOn.FIRST,
+        )
+        event = TopicRenewed(
+            flow=self._options.flow,
+            lane=source,
+            source_renewed=which is not Renewed.TARGET,
+            target_renewed=which is not Renewed.SOURCE,
+            choice=self._options.faults.on_renewal(source.topic).value,
+            copied=copied,
+            source_offset=found.source_next,
+            target_offset=found.target_next,
+        )
+        return Recovered(found, event)
+
+    # --- gaps ------------------------------------------------------------------------------------------------
+
+    async def source_gap(
+        self, driver: LaneDriver, found: ResumePoint, world: LogOffsets
+    ) -> Recovered | SourceGap | None:
+        """Say what becomes of a lane whose source no longer has what would be copied next; None: it has.
+
+        Raises ConnectionLost, BrokerUnreachable.
+        """
+        divergence_offset = driver.divergence_offset if 0 <= driver.divergence_offset < found.source_next else -1
+        if divergence_offset >= 0:
+            gap: SourceGap | None = SourceGap(
+                flow=self._options.flow,
+                lane=driver.name.source,
+                first=divergence_offset,
+                last=found.source_next - 1,
+                cause=driver.divergence_cause,
+            )
+        else:
+            gap = await self._recovery.source_gap(driver, found.source_next, world)
+        if gap is None or self._options.faults.on_gap(driver.name.source.topic) is OnGap.FAIL:
+            return gap
+        # Ahead of a hole behind it; where the source ends before, or parted, where it did: all from there on is new.
+        ahead = gap.first >= found.source_next
+        goes_on_at = gap.last + 1 if ahead else gap.first
+        moved = msgspec.structs.replace(found, source_next=goes_on_at, cut=min(found.source_next, goes_on_at))
+        return Recovered(moved, msgspec.structs.replace(gap, goes_on_at=goes_on_at))
+
+
+def _renewed(driver: LaneDriver, stored: Position) -> Renewed | None:
+    source = _differ(stored.source_topic_id, driver.source_leader.topic_id)
+    target = _differ(stored.target_topic_id, driver.target_leader.topic_id)
+    if source and target:
+        return Renewed.BOTH
+    return Renewed.SOURCE if source else Renewed.TARGET if target else None
+
+
+def _other_cluster(stored: Position, world: LogOffsets) -> bool:
+    return _differ(stored.source_cluster_id, world.source_cluster_id) or _differ(
+        stored.target_cluster_id, world.target_cluster_id
+    )
+
+
+def _differ(expected: str, found: str) -> bool:
+    return bool(expected) and bool(found) and expected != found

@@ -1,0 +1,242 @@
+"""Schedules the acquisition of lanes: many together; a lane in trouble ends up alone, and retries at longer intervals.
+
+look -> _acquire: leaders, limits, what the leaders remember    many lanes; in halves where that fails
+          |                                                     lanes with nothing to copy watch, until woken
+          -> _fence: one barrier each                           a slow one delays no other lane
+               -> _behind: wave by wave, positions and tails    owned, or failed with an event
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+
+from engine.base.clock import backoff_s, now_s, pause
+from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, WireError
+from engine.base.tasks import run_all
+from engine.core.events.events import AnyEvent
+from engine.core.lane.batch_limit import DEFAULT_BYTES, SIZE_CONFIGS, most_bytes
+from engine.core.lane.states import State
+from engine.flow.io.router import BrokerRouter, Spawn
+from engine.flow.lane.lane_driver import LaneDriver
+from engine.flow.ownership.acquisition import Acquisition
+from engine.flow.ownership.failure_handler import FailureHandler
+from engine.flow.ownership.position_recovery import FencedLane, PreFenceState
+from engine.flow.ports.options import FlowOptions
+from engine.flow.ports.ports import FENCED, Cluster
+from policies.model import TopicPartition
+
+_WAVE_S = 0.15
+"""How long lanes behind their barrier wait for the other lanes that are fenced with them."""
+_PATIENCE_S = 5.0
+_FEW = 32
+"""Up to so many lanes are owned at once, needed or not: to ask which of them could wait would take as long."""
+
+_Failure = ConnectionLost | BrokerUnreachable | KafkaRefusal | WireError
+
+
+class _FencedTogether:
+    """Lanes fenced together: those on their way to the barrier (`left`), and those behind it."""
+
+    def __init__(self, left: int) -> None:
+        self.left = left
+        self.fenced: dict[LaneDriver, FencedLane] = {}
+        self.done = asyncio.Event()
+
+    def through(self) -> None:
+        """Count one lane that has passed its barrier, or will not."""
+        self.left -= 1
+        if not self.left:
+            self.done.set()
+
+
+class AcquisitionScheduler:
+    """Brings lanes without an owner through the acquisition, however often that takes."""
+
+    def __init__(
+        self,
+        options: FlowOptions,
+        target: Cluster,
+        drivers: dict[TopicPartition, LaneDriver],
+        acquisition: Acquisition,
+        router: BrokerRouter,
+        failure_handler: FailureHandler,
+        spawn: Spawn,
+        tell: Callable[[AnyEvent], None],
+        owned: Callable[[Sequence[LaneDriver]], None],
+    ) -> None:
+        self._options = options
+        self._target = target
+        self._drivers = drivers
+        self._acquisition = acquisition
+        self._router = router
+        self._failure_handler = failure_handler
+        self._spawn = spawn
+        self._tell = tell
+        self._owned = owned
+        self._joined = asyncio.Event()
+
+    def look(self) -> None:
+        """Wake the scheduler: some lane may have no owner."""
+        self._joined.set()
+
+    async def run(self) -> None:
+        """Acquire the lanes that join, until cancelled."""
+        while True:
+            await self._joined.wait()
+            self._joined.clear()
+            now = now_s()
+            joined = [d for d in self._drivers.values() if d.lane.state is State.ACQUIRING and not d.acquiring]
+            due = [driver for driver in joined if driver.join_at_s <= now]
+            for driver in due:
+                driver.acquiring = True
+            if due:
+                self._spawn(self._acquire(due, 1))
+            if len(due) < len(joined):
+                self._spawn(self._look_in(min(d.join_at_s for d in joined if d.join_at_s > now) - now))
+
+    async def _look_in(self, after_s: float) -> None:
+        await pause(after_s)
+        self.look()
+
+    # --- stages ----------------------------------------------------------------------------------------------
+
+    async def _acquire(self, drivers: Sequence[LaneDriver], attempt: int) -> None:
+        left = self._still_to_acquire(drivers)
+        if not left:
+            return
+        try:
+            await self._router.leaders.refresh(left)
+            left = await self._within_reach(left, attempt)
+            fresh = [driver for driver in left if driver.producer is None and not driver.woken]
+            if len(fresh) > _FEW:
+                await self._acquisition.rest(fresh, self._tell)
+                left = self._still_to_acquire(left)
+            before = await self._look_before(left, attempt)
+        except (ConnectionLost, BrokerUnreachable, KafkaRefusal, WireError) as error:
+            await self._failed(left, attempt, error)
+            return
+        # A lane that was released meanwhile is not fenced: the fence would hit the lane's next owner.
+        left = self._still_to_acquire(left)
+        batch = _FencedTogether(len(left))
+        for driver in left:
+            self._spawn(self._fence(driver, before[driver.name.source], batch, attempt))
+        while batch.left or batch.fenced:
+            try:
+                async with asyncio.timeout(_WAVE_S):
+                    await batch.done.wait()
+            except TimeoutError:
+                pass
+            wave, batch.fenced = batch.fenced, {}
+            if wave:
+                self._spawn(self._behind(wave, attempt))
+
+    async def _within_reach(self, drivers: Sequence[LaneDriver], attempt: int) -> list[LaneDriver]:
+        """Split off the lanes whose leaders cannot be reached: the others would wait for them, and fail with them.
+
+        At the first attempt lanes with slow leaders are split off too; later they get the time they need.
+        """
+        far = await self._router.beyond_reach(drivers, hurry=attempt == 1)
+        if far:
+            self._spawn(self._try_again(list(far), attempt, far))
+        return self._still_to_acquire([driver for driver in drivers if driver not in far])
+
+    async def _look_before(self, drivers: Sequence[LaneDriver], attempt: int) -> dict[TopicPartition, PreFenceState]:
+        before: dict[TopicPartition, PreFenceState] = {}
+
+        async def look() -> None:
+            before.update(await self._acquisition.before(drivers, self._tell, suspicious=attempt > 1))
+
+        if drivers:
+            await run_all(self._learn_limits(drivers), look())
+        return before
+
+    async def _fence(self, driver: LaneDriver, before: PreFenceState, batch: _FencedTogether, attempt: int) -> None:
+        try:
+            batch.fenced[driver] = await self._acquisition.fence(driver, before)
+        except (ConnectionLost, BrokerUnreachable, KafkaRefusal, WireError) as error:
+            self._spawn(self._failed([driver], attempt, error))
+        finally:
+            batch.through()
+
+    async def _behind(self, wave: Mapping[LaneDriver, FencedLane], attempt: int, *, waited: bool = False) -> None:
+        left = self._still_to_acquire(list(wave))
+        if not left:
+            return
+        try:
+            late = await self._acquisition.behind({d: wave[d] for d in left}, self._tell, waited=waited)
+        except (ConnectionLost, BrokerUnreachable, KafkaRefusal, WireError) as error:
+            await self._failed(left, attempt, error)
+            return
+        for driver in self._still_to_acquire(left):
+            if driver not in late:
+                driver.acquiring = False  # owned, and lost again meanwhile
+                self.look()
+        if late:
+            await pause(self._left_to_wait_s(list(late)))
+            await self._behind(late, attempt, waited=True)
+
+    def _left_to_wait_s(self, late: Sequence[LaneDriver]) -> float:
+        """Return the seconds until no request of a former owner can arrive any more.
+
+        Former owners had lost their leases when we were given the lanes, so their last requests are as old as that.
+        """
+        return max(0.0, max(driver.given_at_s for driver in late) + self._options.takeover_wait_s - now_s())
+
+    def _still_to_acquire(self, drivers: Sequence[LaneDriver]) -> list[LaneDriver]:
+        """Return the lanes that have no owner yet; take the others, whatever their state is, out of the acquisition."""
+        done = [d for d in drivers if d.lane.state is not State.ACQUIRING or self._drivers.get(d.name.source) is not d]
+        for driver in done:
+            driver.acquiring = False
+        self._owned(done)
+        return [d for d in drivers if d.acquiring]
+
+    # --- trouble ---------------------------------------------------------------------------------------------
+
+    async def _failed(self, drivers: Sequence[LaneDriver], attempt: int, error: _Failure) -> None:
+        """Try again the lanes that are still without an owner.
+
+        A refusal to a single lane is final, unless it is for a missing right, which may be granted again.
+        """
+        left = self._still_to_acquire(drivers)
+        refused = isinstance(error, KafkaRefusal) and len(left) == 1
+        if refused and isinstance(error, KafkaRefusal) and error.code in FENCED:
+            left[0].acquiring = False
+            self._failure_handler.lose_again(left[0], str(error), fenced=True)
+        elif refused and isinstance(error, KafkaRefusal) and not self._failure_handler.denials.refused(left[0], error):
+            left[0].acquiring = False
+        elif left:
+            reason = left[0].reason if refused else str(error)
+            await self._try_again(left, attempt, dict.fromkeys(left, reason))
+
+    async def _try_again(self, drivers: Sequence[LaneDriver], attempt: int, reasons: Mapping[LaneDriver, str]) -> None:
+        for driver in drivers:
+            driver.reason = reasons[driver]
+        await pause(backoff_s(attempt, most_s=_PATIENCE_S))
+        for part in await self._parts(drivers):
+            if part:
+                self._spawn(self._acquire(part, attempt + 1))
+
+    async def _parts(self, drivers: Sequence[LaneDriver]) -> tuple[Sequence[LaneDriver], ...]:
+        """Split lanes that failed together: those with unreachable leaders from the rest, else into two halves.
+
+        Lanes that all wait for a broker stay together: none of them makes the others fail.
+        """
+        try:
+            await self._router.leaders.refresh(drivers)
+            far = await self._router.beyond_reach(drivers)
+        except (ConnectionLost, BrokerUnreachable):
+            far = {}
+        for driver, reason in far.items():
+            driver.reason = reason
+        if far:
+            return [driver for driver in drivers if driver not in far], list(far)
+        middle = (len(drivers) + 1) // 2
+        return drivers[:middle], drivers[middle:]
+
+    async def _learn_limits(self, drivers: Sequence[LaneDriver]) -> None:
+        topics = sorted({driver.name.target.topic for driver in drivers})
+        try:
+            configs = await self._target.topic_configs(topics, SIZE_CONFIGS)
+        except KafkaRefusal:
+            configs = {}
+        for driver in drivers:
+            driver.limit.learn(most_bytes(configs.get(driver.name.target.topic, {})) or DEFAULT_BYTES)

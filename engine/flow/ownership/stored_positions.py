@@ -1,0 +1,86 @@
+"""Positions as they are stored, whoever wrote them."""
+
+from collections.abc import Callable, Iterable
+from enum import Enum
+
+import msgspec
+
+from engine.core.position.position import ForeignPosition, Position, decode_value
+from engine.core.position.position_keys import PositionKeys
+from engine.flow.ports.ports import Cluster
+from policies.model import TopicPartition
+
+
+class Unreadable(msgspec.Struct, frozen=True):
+    """A stored position that we must not touch."""
+
+    reason: str
+
+
+Stored = Position | ForeignPosition | Unreadable | None
+
+
+class Writer(Enum):
+    """Who wrote a position."""
+
+    OURS = "raymirror"
+    MM2 = "MM2"
+    NONE = "none"
+    UNREADABLE = "unreadable"
+
+
+def writer_of(stored: Stored) -> Writer:
+    """Name who wrote a position."""
+    match stored:
+        case Position():
+            return Writer.OURS
+        case ForeignPosition():
+            return Writer.MM2
+        case Unreadable():
+            return Writer.UNREADABLE
+        case None:
+            return Writer.NONE
+
+
+class PositionsFound(msgspec.Struct, frozen=True):
+    """What a positions topic holds of a source: under our name, and which lanes under other connectors' names."""
+
+    lanes: dict[TopicPartition, Stored] = {}
+    others: dict[str, set[TopicPartition]] = {}
+
+    def kept_elsewhere(self, wanted: Callable[[str], bool]) -> tuple[str, ...]:
+        """Return the connectors that have positions of wanted topics where none is kept under our name."""
+        if any(wanted(lane.topic) for lane in self.lanes):
+            return ()
+        return tuple(sorted(name for name, lanes in self.others.items() if any(wanted(lane.topic) for lane in lanes)))
+
+
+async def stored_positions(target: Cluster, topic: str, keys: PositionKeys) -> PositionsFound:
+    """Read every position of a source; nothing where the topic is not there yet.
+
+    Raises ConnectionLost, BrokerUnreachable, KafkaRefusal.
+    """
+    if not await target.leaders([TopicPartition(topic, 0)]):
+        return PositionsFound()
+    records = await target.read_records(topic)
+    return PositionsFound(decode_positions(records, keys), keys.others(key for key, _ in records))
+
+
+def decode_positions(
+    records: Iterable[tuple[bytes | None, bytes | None]], keys: PositionKeys
+) -> dict[TopicPartition, Stored]:
+    """Decode a source's positions among the records (key, value) of their topic; the last one of a lane wins."""
+    lanes: dict[bytes | None, TopicPartition | None] = {}  # a key is there once a minute, until it is compacted away
+    last: dict[TopicPartition, bytes | None] = {}
+    for key, value in records:
+        lane = lanes[key] if key in lanes else lanes.setdefault(key, keys.decode(key))
+        if lane is not None:
+            last[lane] = value
+    return {lane: _decoded(value) for lane, value in last.items()}
+
+
+def _decoded(value: bytes | None) -> Stored:
+    try:
+        return decode_value(value)
+    except ValueError as error:
+        return Unreadable(reason=str(error))

@@ -1,0 +1,65 @@
+"""The batch headers behind a position, as few of them read as tell the rest."""
+
+from collections.abc import Sequence
+
+from engine.core.position.position import Position
+from engine.core.position.resume import TailBatch
+from engine.core.position.stored_tail import last_counted, reaches_begin, undone_from
+from engine.core.position.tail_end import from_end
+from engine.flow.ports.ports import Cluster
+from policies.model import TopicPartition
+
+_STEPS = 4
+"""Markers passed on the way back to the last records: one is our own barrier's, more are of owners that did nothing."""
+_WINDOW, _WIDER = 10_000, 10
+"""Offsets read back for the begin of a transaction, and how much wider each time."""
+
+
+async def tail_headers(
+    cluster: Cluster, partition: TopicPartition, position: Position, start: int, end: int, *, before: bool = False
+) -> Sequence[TailBatch]:
+    """Return the headers from the position up to `end`; `start` is the log's. `before`: from one offset before it.
+
+    The last batch of ours mostly tells the rest, however long (`core/position/tail_end.py`); only where it does not,
+    all is read. Behind an atomic position nothing counts, but whether its own records are still there has to be seen:
+    they are read, all of that transaction where they were rolled back. Raises as `Cluster.read_headers` does.
+    """
+    if position.atomic:
+        return await _atomic(cluster, partition, position, start, end)
+    first = max(start, position.target_next - before)
+    at = end - 2  # the barrier's marker, and what lies before it
+    for _ in range(_STEPS):
+        if at <= max(first, position.target_next):
+            break
+        last = await cluster.read_headers(partition, at, end)
+        if last and last[0].is_control:
+            at = last[0].base_offset - 1
+            continue
+        whole = from_end(position, last)
+        if whole is None:
+            break
+        earlier = await cluster.read_headers(partition, first, first + 1) if first < position.target_next else ()
+        return *(batch for batch in earlier if batch.base_offset < position.target_next), *whole
+    return await cluster.read_headers(partition, first, end)
+
+
+async def _atomic(
+    cluster: Cluster, partition: TopicPartition, position: Position, start: int, end: int
+) -> Sequence[TailBatch]:
+    first = max(start, last_counted(position))
+    batches = await cluster.read_headers(partition, first, end)
+    back = _WINDOW
+    while undone_from(position, batches) is not None and first > start and not reaches_begin(position, batches):
+        first = max(start, position.target_next - back)
+        batches = await cluster.read_headers(partition, first, end)
+        back *= _WIDER
+    return batches
+
+
+async def is_kept(cluster: Cluster, partition: TopicPartition, position: Position, start: int, end: int) -> bool:
+    """Whether the records that an atomic position counts were committed. Raises as `Cluster.read_headers` does."""
+    if not start < position.target_next <= end:
+        return True
+    last = await cluster.read_headers(partition, max(start, last_counted(position)), end)
+    pending = any(batch.is_open and batch.producer_id == position.producer_id for batch in last)
+    return not pending and undone_from(position, last) is None

@@ -1,0 +1,88 @@
+"""A lane whose last position is MM2's: what MM2 copied behind it is looked for on the target, by content."""
+
+import asyncio
+from array import array
+
+import msgspec
+
+from engine.core.offset_map.map_runs import MapRun, join_runs
+from engine.core.position.takeover import BehindPosition, copied_behind, fingerprint
+from engine.flow.ports.ports import Cluster
+from policies.model import LaneName, TopicPartition
+
+_BEFORE = 256
+"""Source offsets looked at before the position."""
+_WINDOWS = (4_096, 65_536, 1_000_000)
+"""Records looked at behind it, more and more until the answer is certain: MM2 writes positions once a minute."""
+_STAMP = "message.timestamp.type"
+
+
+class TakenOver(msgspec.Struct, frozen=True, kw_only=True):
+    """Where to go on: behind the last record that is on the target already, and what may be there twice (inclusive)."""
+
+    source_next: int
+    records: int
+    twice: tuple[int, int] | None = None
+    copied: tuple[MapRun, ...] = ()
+    """Where on the target each of these records is."""
+
+
+class Reach(msgspec.Struct, frozen=True, kw_only=True):
+    """The offsets of both logs around a position of MM2's: log starts and ends, the position's next offset."""
+
+    source_start: int
+    source_next: int
+    source_end: int
+    target_start: int
+    target_end: int
+
+
+class Takeover:
+    """Reads of both logs; `read_committed` is the isolation level that MM2 copied with."""
+
+    def __init__(self, source: Cluster, target: Cluster, *, read_committed: bool) -> None:
+        self._source = source
+        self._target = target
+        self._read_committed = read_committed
+
+    async def find(self, name: LaneName, reach: Reach) -> TakenOver:
+        """Find what MM2 copied behind its position; raises as the reads of `Cluster` do."""
+        most = min(reach.source_end - reach.source_next, reach.target_end - reach.target_start)
+        if most <= 0 or reach.source_next < reach.source_start:
+            return TakenOver(source_next=reach.source_next, records=0)
+        configs = await self._target.topic_configs([name.target.topic], [_STAMP])
+        timed = configs[name.target.topic].get(_STAMP) != "LogAppendTime"
+        earliest = max(reach.source_start, reach.source_next - _BEFORE)
+        _, before = await self._prints(self._source, name.source, earliest, reach.source_next, timed=timed)
+        for window in _WINDOWS:
+            end = min(reach.source_end, reach.source_next + window)
+            offsets, source = await self._prints(self._source, name.source, reach.source_next, end, timed=timed)
+            first = max(reach.target_start, reach.target_end - window - _BEFORE)
+            places, target = await self._prints(self._target, name.target, first, reach.target_end, timed=timed)
+            whole = earliest == first == 0
+            behind = await asyncio.to_thread(copied_behind, before, source, target, whole=whole, timed=timed)
+            if behind.proven or window >= most:
+                break
+        return _taken(reach.source_next, offsets, places, behind)
+
+    async def _prints(
+        self, cluster: Cluster, partition: TopicPartition, first: int, end: int, *, timed: bool
+    ) -> tuple["array[int]", "array[int]"]:
+        """Return offsets and fingerprints of the records from `first` up to `end`."""
+        offsets, prints = array("q"), array("q")
+        async for records in cluster.read_log(partition, first, end, committed=self._read_committed):
+            offsets.extend(record.offset for record in records)
+            prints.extend(fingerprint(record, timed=timed) for record in records)
+        return offsets, prints
+
+
+def _taken(source_next: int, offsets: "array[int]", places: "array[int]", behind: BehindPosition) -> TakenOver:
+    if behind.records is None:
+        last = min(behind.doubtful, len(offsets))
+        twice = (source_next, offsets[last - 1]) if last else None
+        return TakenOver(source_next=source_next, records=0, twice=twice)
+    records = behind.records
+    if not records:
+        return TakenOver(source_next=source_next, records=0)
+    copied = join_runs(MapRun(*pair, 1) for pair in zip(offsets[:records], places[-records:], strict=True))
+    return TakenOver(source_next=offsets[records - 1] + 1, records=records, copied=copied)

@@ -1,0 +1,77 @@
+"""Lanes that need no barrier: found before an epoch is asked for, confirmed by what is read behind it.
+
+The rules, and why they hold, are in `core/position/vacancy.py`. Here is what they need of brokers: the position, an
+epoch without a barrier, and the agreement of all brokers of the target on who leads. A barrier shows by its own markers
+that no leader of the past was asked; without one, every broker must have answered, and the newest leader epoch counts.
+"""
+
+from collections.abc import Sequence
+
+from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.core.position.position import ForeignPosition, Position
+from engine.core.position.resume import ResumePoint
+from engine.core.position.vacancy import is_vacant, stands_as_left
+from engine.flow.lane.lane_driver import LaneDriver
+from engine.flow.ownership.position_recovery import FencedLane, LogOffsets, PositionRecovery, PreFenceState
+from engine.flow.ownership.stored_positions import Stored, Unreadable
+from engine.flow.ports.options import FlowOptions
+from engine.flow.ports.ports import Cluster, Producer
+from policies.model import TopicPartition
+
+_NOT_AS_LEFT = "it was taken without a barrier, and its logs are not as its position says: it is taken again behind one"
+
+
+class Vacancies:
+    """Decides for one flow which lanes are taken without a barrier."""
+
+    def __init__(self, options: FlowOptions, target: Cluster, recovery: PositionRecovery) -> None:
+        self._options = options
+        self._target = target
+        self._recovery = recovery
+
+    async def candidates(self, drivers: Sequence[LaneDriver]) -> dict[TopicPartition, Position | None]:
+        """Return the lanes, with their positions, that nobody may have; none where some broker does not answer.
+
+        Lanes that this process has had are left out: they were lost, and never left.
+        """
+        if self._options.commit_s:
+            return {}  # each commit leaves a marker anyway
+        try:
+            return await self._found([driver for driver in drivers if driver.producer is None])
+        except (ConnectionLost, BrokerUnreachable, KafkaRefusal):
+            return {}  # a barrier asks less, and whoever is away shall hold back only what it leads
+
+    async def _found(self, fresh: Sequence[LaneDriver]) -> dict[TopicPartition, Position | None]:
+        unread = [driver for driver in fresh if not driver.position_read]
+        stored = await self._recovery.stored(unread) if unread else {}
+        found: dict[TopicPartition, Position | None] = {}
+        for driver in fresh:
+            lane = driver.name.source
+            position: Stored = driver.left_at if driver.position_read else stored.get(lane)
+            if (position is None and not driver.position_read) or (isinstance(position, Position) and position.left):
+                found[lane] = position
+        agreed = await self._recovery.agreed([driver for driver in fresh if driver.name.source in found])
+        return found if agreed else {}
+
+    async def take(self, driver: LaneDriver, before: PreFenceState) -> tuple[Producer, bool]:
+        """Take a lane's producer, and tell whether that was without a barrier."""
+        transactional_id = self._options.transactional_id(*driver.name.source)
+        if before.may_be_vacant:
+            producer = await self._target.enter(transactional_id)
+            if producer.fenced and is_vacant(before.stored, producer.producer_id, producer.epoch, before.end):
+                return producer, True
+        return await self._target.acquire(transactional_id, driver.fenced_partitions), False
+
+    def confirm(self, driver: LaneDriver, fenced: FencedLane, world: LogOffsets, found: object) -> None:
+        """Raise ConnectionLost where a lane was taken without a barrier, and should not have been."""
+        if not fenced.vacant:
+            return
+        stored, end = world.stored.get(driver.name.source), world.target_ends[driver.name.target]
+        producer = fenced.producer
+        if (
+            isinstance(stored, ForeignPosition | Unreadable)
+            or not is_vacant(stored, producer.producer_id, producer.epoch, end)
+            or not isinstance(found, ResumePoint)
+            or not stands_as_left(stored, found, end)
+        ):
+            raise ConnectionLost(f"{driver.name.source}: {_NOT_AS_LEFT}")

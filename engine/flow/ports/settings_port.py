@@ -1,0 +1,58 @@
+"""Port to a cluster's topics, configs and ACLs for config sync: `engine/kafka` has real brokers, the tests fakes.
+
+Every method that asks raises ConnectionLost or BrokerUnreachable where no broker answers. Methods that change many
+topics or bindings raise nothing: each topic or binding fails alone with the broker's reason, or with its request.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from engine.base.errors import MirrorError
+from engine.flow.ports.ports import Answers
+from policies.sync.acl_sync import Binding, Resource
+from policies.sync.config_sync import CreateTopic, GrowTopic, TopicState
+from policies.sync.topic_configs import ConfigEntry
+
+TOPICS_AT_ONCE = 250
+"""Topics whose configs one request asks for: an answer of some 300 KB, if it asks for all entries."""
+REQUESTS_AT_ONCE = 4
+"""Such requests in flight together."""
+
+
+class NoAuthorizer(MirrorError):
+    """The cluster has no authorizer, so it has no ACLs."""
+
+    def __init__(self, cluster: str) -> None:
+        super().__init__(cluster)
+        self.cluster = cluster
+
+    def __str__(self) -> str:
+        return f"cluster {self.cluster!r} has no authorizer"
+
+
+class Settings(Protocol):
+    """Topics, configs and ACLs of one cluster."""
+
+    async def topics(self, names: Sequence[str] | None) -> dict[str, TopicState]:
+        """Return those of the topics that exist (None: all but internal ones), without configs."""
+
+    async def configs(self, topics: Mapping[str, tuple[str, ...] | None]) -> Answers[dict[str, ConfigEntry]]:
+        """Describe configs of topics: all (None), or the named ones, at least one.
+
+        It may be called again before it has answered.
+        """
+
+    async def acls(self, resource: Resource) -> set[Binding]:
+        """Return all bindings of one type of resource. Raises NoAuthorizer, KafkaRefusal."""
+
+    async def alter(self, topics: Mapping[str, Mapping[str, str | None]]) -> dict[str, str]:
+        """Set configs (None: remove) and leave all others; return the refused topics, and why."""
+
+    async def add_acls(self, bindings: Sequence[Binding]) -> dict[Binding, str]:
+        """Add bindings; return the refused ones, and why."""
+
+    async def create(self, change: CreateTopic) -> None:
+        """Create a topic; do nothing if it exists already. Raises KafkaRefusal."""
+
+    async def grow(self, change: GrowTopic) -> None:
+        """Give a topic more partitions. Raises KafkaRefusal."""

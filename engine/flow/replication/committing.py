@@ -1,0 +1,155 @@
+"""Begins and ends the transactions of a copier's lanes: one each, by the lane's own transactional id.
+
+`core/streams/transaction.py` decides when; what is asked of coordinators is asked here, through the gate, until it is
+answered. A lane whose coordinator does not answer waits alone. An answer that was lost is asked for again: to commit
+twice is to commit once, and an owner that was replaced meanwhile is told so by the broker.
+"""
+
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from typing import Any
+
+from engine.base.clock import backoff_s, now_s, pause
+from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.core.events.events import AnyEvent
+from engine.core.streams.transaction import OWNED, CommittedPositions, TransactionStage, TransactionStep
+from engine.flow.io.lease_guard import LeaseGuard
+from engine.flow.lane.denials import Denials
+from engine.flow.lane.lane_driver import LaneDriver
+from engine.flow.ports.ports import Cluster, Producer
+from engine.flow.replication.marker_watch import MarkerWatch
+from policies.model import FlowName, TopicPartition
+
+_TICK_S = 0.02
+_DENIED_S = 5.0
+"""A right that was taken away is asked for no more often than that."""
+_ENDED = frozenset({47, 48, 49, 90})
+"""Codes that say: the transaction is not ours (any more), so whoever owns the lane begins anew at another epoch."""
+
+
+class Commits:
+    """Carries the transactions of one copier on. `schedule_send` lets a lane write, `lost` acquires it anew."""
+
+    def __init__(
+        self,
+        flow: FlowName,
+        target: Cluster,
+        lease_guard: LeaseGuard,
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        schedule_send: Callable[[Iterable[LaneDriver]], None],
+        lost: Callable[[LaneDriver, str], None],
+        denials: Denials,
+        tell: Callable[[AnyEvent], None],
+    ) -> None:
+        self._target = target
+        self._lease_guard = lease_guard
+        self._spawn = spawn
+        self._kick = schedule_send
+        self._lost = lost
+        self._denials = denials
+        self._open: dict[LaneDriver, None] = {}
+        self._markers = MarkerWatch(flow, target, tell, self._again)
+        self._looking = False
+
+    async def run(self) -> None:
+        """Look at open transactions until cancelled: they end by time, too."""
+        while True:
+            await pause(_TICK_S)
+            for driver in list(self._open):
+                transaction = driver.transaction
+                if (
+                    transaction is None
+                    or transaction.stage is TransactionStage.CLOSED
+                    or driver.lane.state not in OWNED
+                ):
+                    del self._open[driver]
+                self.look(driver)
+            self._look_at_markers()
+
+    def _look_at_markers(self) -> None:
+        drivers = [] if self._looking else self._markers.due()
+        if drivers:
+            self._looking = True
+            self._spawn(self._marked(drivers))
+
+    async def _marked(self, drivers: Sequence[LaneDriver]) -> None:
+        try:
+            await self._markers.look(drivers)
+        finally:
+            self._looking = False
+
+    def _again(self, driver: LaneDriver) -> None:
+        if driver.transaction is not None:
+            driver.transaction.refresh()
+            self.look(driver)
+
+    def look(self, driver: LaneDriver) -> None:
+        """Something changed in a lane: go on with its transaction as far as it goes."""
+        transaction, producer = driver.transaction, driver.producer
+        if transaction is None or producer is None:
+            return
+        caught_up = driver.lane.source_next >= driver.source_end
+        match transaction.step(now_s(), caught_up=caught_up):
+            case TransactionStep.BEGIN:
+                self._open[driver] = None
+                self._spawn(self._begin(driver, transaction, producer))
+            case TransactionStep.WRITE:
+                self._kick([driver])
+            case TransactionStep.COMMIT:
+                self._spawn(self._commit(driver, transaction, producer))
+
+    async def _begin(self, driver: LaneDriver, transaction: CommittedPositions, producer: Producer) -> None:
+        partitions = _partitions(driver, transaction)
+        name = driver.transactional_id
+        if await self._ask(driver, producer, lambda: self._target.add_to_transaction(name, producer, partitions)):
+            transaction.begun(now_s())
+            self._kick([driver])
+            self.look(driver)
+
+    async def _commit(self, driver: LaneDriver, transaction: CommittedPositions, producer: Producer) -> None:
+        name = driver.transactional_id
+        if await self._ask(driver, producer, lambda: self._target.commit(name, producer)):
+            transaction.committed(now_s())
+            self._markers.committed(driver)
+            driver.on_written()
+
+    async def _ask(self, driver: LaneDriver, producer: Producer, ask: Callable[[], Awaitable[None]]) -> bool:
+        """Ask until there is an answer; False where it is no matter of this owner any more."""
+
+        async def asked() -> None:
+            await ask()
+
+        attempt = 0
+        while _owns(driver, producer):
+            try:
+                await self._lease_guard.while_open(asked)
+            except (ConnectionLost, BrokerUnreachable) as error:
+                attempt += 1
+                driver.fault = str(error)
+                await pause(backoff_s(attempt))
+            except KafkaRefusal as refusal:
+                attempt += 1
+                if not (_owns(driver, producer) and self._may_pass(driver, refusal)):
+                    return False
+                await pause(backoff_s(attempt, most_s=_DENIED_S))
+            else:
+                self._denials.allowed(driver)
+                return _owns(driver, producer)
+        return False
+
+    def _may_pass(self, driver: LaneDriver, refusal: KafkaRefusal) -> bool:
+        if refusal.code in _ENDED:
+            self._lost(driver, str(refusal))
+            return False
+        return self._denials.refused(driver, refusal)
+
+
+def _owns(driver: LaneDriver, producer: Producer) -> bool:
+    return driver.producer is producer and driver.lane.state in OWNED
+
+
+def _partitions(driver: LaneDriver, transaction: CommittedPositions) -> list[TopicPartition]:
+    """Return what takes part: blocks of the map never do, for those that no committed position counts are ignored."""
+    if transaction.whole:
+        return driver.fenced_partitions
+    records = [driver.partition] if transaction.with_records else []
+    return [*records, driver.position_appender.partition]

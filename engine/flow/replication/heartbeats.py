@@ -1,0 +1,83 @@
+"""Heartbeats of one pair of clusters: one small record at a time, to a topic that its source's readers know.
+
+A heartbeat that is lost is followed by the next: none is sent again, none is kept. What is behind one that waits too
+long for its answer is left out, not made up for.
+"""
+
+from collections.abc import Awaitable, Callable
+
+from engine.base.clock import now_s, pause, wall_ms
+from engine.base.errors import MirrorError
+from engine.core.events.events import AnyEvent, Mm2TopicFailed
+from engine.core.events.recovery_events import WRITTEN_AGAIN, WorksAgain
+from engine.core.lane.outcome import OutcomeKind
+from engine.core.mm2.mm2_records import Heartbeat, encode_heartbeat
+from engine.flow.lane.partition_writer import PartitionWriter
+from engine.flow.ports.ports import Cluster
+from engine.wire.codecs import NONE
+from engine.wire.record import Record
+from engine.wire.records import encode_batch
+from policies.model import FlowName, TopicPartition
+
+_TOLD_AFTER_S = 30.0
+"""A leader that is elected, or a broker that restarts, is not worth an event."""
+_REQUEST_S = 10.0
+
+
+class Heartbeats:
+    """Writes heartbeats of `pair` to partition 0 of `topic`; `flow` is whose event it is where that fails."""
+
+    def __init__(
+        self,
+        pair: FlowName,
+        topic: str,
+        every_s: float,
+        cluster: Cluster,
+        ready: Callable[[], Awaitable[None]],
+        flow: FlowName,
+        tell: Callable[[AnyEvent], None],
+    ) -> None:
+        self.trouble = ""
+        """Why nothing is written at the moment, empty when all is well."""
+        self._pair, self._topic, self._every_s = pair, topic, every_s
+        self._ready = ready
+        self._flow, self._tell = flow, tell
+        self._writer = PartitionWriter(cluster, TopicPartition(topic, 0), _REQUEST_S, by_name=True)
+        self._is_ready = False
+        self._well_at_s = now_s()
+        self._told = False
+
+    async def run(self) -> None:
+        """Beat until cancelled; no broker's failure ends it."""
+        try:
+            while True:
+                began_s = now_s()
+                await self._beat()
+                await pause(max(0.0, self._every_s - (now_s() - began_s)))
+        finally:
+            await self._writer.close()
+
+    async def _beat(self) -> None:
+        try:
+            if not self._is_ready:
+                await self._ready()
+                self._is_ready = True
+            refused = await self._write()
+        except MirrorError as error:
+            self.trouble, refused = str(error), False
+        if not self.trouble:
+            if self._told:
+                self._tell(WorksAgain(flow=self._flow, subject=self._topic, what=WRITTEN_AGAIN))
+            self._well_at_s, self._told = now_s(), False
+        elif not self._told and (refused or now_s() - self._well_at_s >= _TOLD_AFTER_S):
+            self._told = True
+            self._tell(Mm2TopicFailed(flow=self._flow, topic=self._topic, cluster=self._pair.target, what=self.trouble))
+
+    async def _write(self) -> bool:
+        """Write one; return whether it was refused, which waiting does not mend."""
+        at_ms = wall_ms()
+        key, value = encode_heartbeat(Heartbeat(*self._pair, at_ms))
+        outcome = await self._writer.send(encode_batch([Record(0, at_ms, key, value)], NONE))
+        appended = outcome.kind is OutcomeKind.APPENDED
+        self.trouble = "" if appended else outcome.message or outcome.kind.value
+        return not appended and outcome.kind not in (OutcomeKind.RETRY, OutcomeKind.UNKNOWN)

@@ -1,0 +1,166 @@
+"""Periodic work of a copier: flushes positions, keeps ids alive, marks old records, finds copies retention took."""
+
+from collections.abc import Callable
+
+from engine.base.clock import now_s, pause
+from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.core.lane.outcome import UNAUTHORIZED
+from engine.core.lane.states import State
+from engine.flow.io.lease_guard import LeaseGuard
+from engine.flow.io.router import BrokerRouter, Spawn
+from engine.flow.lane.bisection import offsets_by_leaders
+from engine.flow.lane.lane_driver import LaneDriver
+from engine.flow.ownership.failure_handler import FailureHandler
+from engine.flow.ports.options import FlowOptions
+from engine.flow.ports.ports import EARLIEST, Cluster
+from policies.model import TopicPartition
+
+_TICK_S = 0.2
+_CALM_TICK_S = 1.0
+"""Tick while nothing is copied: each pass wakes a process that has nothing else to do."""
+_SHUT_TICK_S = 0.02
+"""Tick without a lease: another thread renews it, and does not wake this loop."""
+_OWNERLESS = (State.ACQUIRING, State.WATCHING, State.STOPPED, State.FAILED)
+
+
+class MaintenanceLoop:
+    """The tick loop of one copier; `beat` grows with every pass."""
+
+    def __init__(
+        self,
+        options: FlowOptions,
+        target: Cluster,
+        drivers: dict[TopicPartition, LaneDriver],
+        router: BrokerRouter,
+        failure_handler: FailureHandler,
+        lease_guard: LeaseGuard,
+        spawn: Spawn,
+        no_syncs: Callable[[], bool],
+    ) -> None:
+        self.beat = 0
+        self._options = options
+        self._target = target
+        self._drivers = drivers
+        self._router = router
+        self._failure_handler = failure_handler
+        self._lease_guard = lease_guard
+        self._spawn = spawn
+        self._no_syncs = no_syncs
+        self._keep_alive_s = options.keep_alive_s
+        self._look_s = min(options.flush_s, options.untold_s)
+        self._looking = False
+        self._copied_bytes = 0
+
+    def tick(self) -> None:
+        """Show that the loop goes round."""
+        self.beat += 1
+
+    def producers_expire(self, after_s: float) -> None:
+        """Keep ids alive well before `after_s` seconds, after which the target forgets idle ids and producers."""
+        self._keep_alive_s = min(self._options.keep_alive_s, after_s / 4)
+
+    async def run(self) -> None:
+        """Tick until cancelled."""
+        flushed_at = looked_at = now_s()
+        while True:
+            await pause(self._tick_s())
+            self.tick()
+            now = now_s()
+            self._lease_guard.notice()
+            self._router.expiry.mark(self._drivers.values())
+            flush, look = now - flushed_at >= self._options.flush_s, now - looked_at >= self._look_s
+            flushed_at = now if flush else flushed_at
+            self._flush(everything=flush, untold=look)
+            if look:
+                looked_at = now
+                self._spawn(self._look_for_eaten())
+                self._router.close_unused()
+            self._keep_all_alive(now)
+
+    def _tick_s(self) -> float:
+        """Return the seconds to the next pass, which comes no later than the end of the lease."""
+        if not self._lease_guard.is_open:
+            return _SHUT_TICK_S
+        copied_bytes = sum(driver.lane.wire_bytes for driver in self._drivers.values())
+        calm = copied_bytes == self._copied_bytes
+        self._copied_bytes = copied_bytes
+        tick_s = min(_CALM_TICK_S, max(_TICK_S, self._look_s)) if calm else _TICK_S
+        return max(_SHUT_TICK_S, min(tick_s, self._lease_guard.lease_until_s - now_s()))
+
+    def _flush(self, *, everything: bool, untold: bool) -> None:
+        all_untold = untold and self._no_syncs()
+        dirty = [
+            driver
+            for driver in self._drivers.values()
+            if everything or all_untold or self._much_copied(driver) or (untold and self._copied_nothing(driver))
+        ]
+        for driver in dirty:
+            driver.positions.flush_asked = True
+            driver.flushed_bytes = driver.lane.wire_bytes
+        self._router.schedule_send(dirty)
+
+    def _much_copied(self, driver: LaneDriver) -> bool:
+        return driver.lane.wire_bytes - driver.flushed_bytes >= self._options.flush_bytes
+
+    def _copied_nothing(self, driver: LaneDriver) -> bool:
+        """Whether the map has no record that an offset sync could name: all records that came were skipped."""
+        return driver.lane.map is not None and not driver.lane.map.pending
+
+    async def _look_for_eaten(self) -> None:
+        """Compare the target's log starts with the positions, once per lane until it recovers."""
+        if self._looking:
+            return  # the last look still waits for a broker
+        self._looking = True
+        try:
+            drivers = [d for d in self._drivers.values() if d.lane.state is State.COPYING and d.lane.records]
+            led = {driver.name.target: driver.target_leader for driver in drivers}
+            starts = await offsets_by_leaders(self._target, led, EARLIEST)
+        finally:
+            self._looking = False
+        for driver in drivers:
+            start = starts.get(driver.name.target)
+            if start is None:
+                continue  # asked again at the next look
+            eaten = start >= driver.lane.target_next
+            if eaten and not driver.eaten_told:
+                self._failure_handler.eaten(driver, start)
+            driver.eaten_told = eaten
+
+    def _keep_all_alive(self, now: float) -> None:
+        for driver in self._drivers.values():
+            if (
+                driver.producer is not None
+                and now - driver.kept_alive_at >= self._keep_alive_s
+                and self._lease_guard.is_open
+            ):
+                driver.kept_alive_at = now
+                self._spawn(self._keep_alive(driver))
+
+    async def _keep_alive(self, driver: LaneDriver) -> None:
+        """Repeat the empty transaction, so that the transactional id, and with it the fence, does not expire."""
+        producer = driver.producer
+        if producer is None or not producer.fenced or driver.lane.state in _OWNERLESS:
+            return
+        if not self._lease_guard.is_open or driver.doubted:  # a marker could take the offset of a lost record
+            driver.kept_alive_at = 0.0
+            return
+        if driver.transaction is not None:  # an empty one would roll back what is open
+            driver.transaction.refresh()
+            self._router.schedule_send([driver])
+            return
+        partitions = driver.kept_alive_partitions
+        transactional_id = self._options.transactional_id(*driver.name.source)
+        try:
+            await self._target.keep_alive(transactional_id, producer, partitions)
+        except (ConnectionLost, BrokerUnreachable):
+            driver.kept_alive_at = 0.0  # again at the next tick
+        except KafkaRefusal as refusal:
+            if driver.producer is not producer or driver.lane.state in _OWNERLESS:
+                return
+            if refusal.code not in UNAUTHORIZED:
+                self._failure_handler.reacquire(driver, str(refusal), fenced=True)
+            else:  # nobody has taken the lane, and a new acquisition would be refused for the same reason
+                self._failure_handler.denials.keep_alive_denied(driver, refusal)
+                driver.kept_alive_at = now_s() - self._keep_alive_s + self._options.refused_retry_s
+        else:
+            self._failure_handler.denials.kept_alive(driver)

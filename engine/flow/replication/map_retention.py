@@ -1,0 +1,101 @@
+"""Removes blocks of the offset map whose records the target's retention has eaten, at a slow pace.
+
+First the position says that the map begins later, then the lane's own fenced producer writes the tombstones: a reader
+never misses a block that it should count on, and an owner that was replaced removes nothing.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from engine.base.clock import now_s, pause
+from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.core.lane.states import State
+from engine.core.offset_map.map_retention import eaten
+from engine.core.offset_map.map_runs import MapTail
+from engine.flow.lane.bisection import offsets_by_leaders
+from engine.flow.lane.lane_driver import LaneDriver
+from engine.flow.ownership.block_scan import find_blocks
+from engine.flow.ports.options import FlowOptions
+from engine.flow.ports.ports import EARLIEST, Cluster
+from policies.model import TopicPartition
+
+_DURABLE_S = 30.0
+_LOOK_S = 0.1
+_REST_S = 0.005
+"""After every few blocks of any lane, which take a millisecond or two: nobody waits for a look once an hour."""
+
+
+class MapRetention:
+    """Looks after the blocks of one copier's lanes."""
+
+    def __init__(
+        self,
+        options: FlowOptions,
+        target: Cluster,
+        drivers: dict[TopicPartition, LaneDriver],
+        schedule_send: Callable[[Sequence[LaneDriver]], None],
+    ) -> None:
+        self._options = options
+        self._target = target
+        self._drivers = drivers
+        self._kick = schedule_send
+        self._seen: dict[TopicPartition, int] = {}
+
+    async def run(self) -> None:
+        """Look now and then, until cancelled."""
+        while True:
+            await pause(self._options.map_retention_s)
+            await self.look()
+
+    async def look(self) -> None:
+        """Look once at all lanes; what fails is looked at again the next time."""
+        drivers = {lane: driver for lane, driver in self._drivers.items() if _known(driver) is not None}
+        self._seen = {lane: start for lane, start in self._seen.items() if lane in drivers}
+        try:
+            led = {driver.name.target: driver.target_leader for driver in drivers.values()}
+            starts = await offsets_by_leaders(self._target, led, EARLIEST)
+            grouped: defaultdict[TopicPartition, dict[LaneDriver, int]] = defaultdict(dict)
+            for lane, driver in drivers.items():
+                start, known = starts.get(driver.name.target, -1), _known(driver)
+                if known is not None and start >= known.start.target and self._seen.get(lane) != start:
+                    grouped[driver.block_appender.partition][driver] = start
+            for partition, group in grouped.items():
+                await self._clean(partition, group)
+        except (ConnectionLost, BrokerUnreachable, KafkaRefusal):
+            return
+
+    async def _clean(self, partition: TopicPartition, group: dict[LaneDriver, int]) -> None:
+        """Let the lanes that have their blocks on one partition begin their maps later, then remove the blocks."""
+        maps = {driver: _known(driver) for driver in group}
+        lanes = [driver.name.source for driver in group]
+        blocks = await find_blocks(self._target, partition, self._options.flow.source, lanes, rest_s=_REST_S)
+        begun: dict[LaneDriver, tuple[MapTail, int, tuple[int, ...]]] = {}
+        for driver, log_start in group.items():
+            known = _known(driver)
+            if known is None or known is not maps[driver]:
+                continue  # another owner's by now, whose blocks may be others: looked at again the next time
+            self._seen[driver.name.source] = log_start
+            found = eaten(blocks[driver.name.source], known, log_start)
+            if found is not None:
+                known.start = found.start
+                driver.lane.position_version += 1
+                driver.positions.flush_asked = True
+                begun[driver] = known, driver.lane.position_version, found.numbers
+        self._kick(list(begun))
+        give_up_at = now_s() + _DURABLE_S
+        while begun and now_s() < give_up_at:
+            for driver, (known, version, numbers) in list(begun.items()):
+                if _known(driver) is not known:
+                    del begun[driver]  # the next owner finds them again
+                elif driver.positions.is_durable(version):
+                    del begun[driver]
+                    known.eaten += sorted(set(numbers).difference(known.eaten))
+                    self._kick([driver])
+            await pause(_LOOK_S)
+        for driver in begun:
+            self._seen.pop(driver.name.source, None)
+
+
+def _known(driver: LaneDriver) -> MapTail | None:
+    """Return the map of a lane that is owned and has said so."""
+    return driver.lane.map if driver.lane.state is State.COPYING and driver.lane.announced else None

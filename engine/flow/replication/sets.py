@@ -1,0 +1,201 @@
+"""The partition sets of a copier: lanes that come, go, come back while they go, and rise in epoch."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from engine.base.clock import pause
+from engine.core.lane.states import State
+from engine.flow.io.lease_guard import LeaseGuard
+from engine.flow.io.router import BrokerRouter, Spawn
+from engine.flow.lane.lane_driver import LaneDriver
+from engine.flow.ownership.failure_handler import FailureHandler
+from engine.flow.ownership.scheduler import AcquisitionScheduler
+from policies.model import LaneName, PartitionSet, TopicPartition
+
+_OWNERLESS = (State.ACQUIRING, State.WATCHING)
+_AT_REST = (State.STOPPED, State.FAILED, *_OWNERLESS)
+_LOOK_S = 0.01
+_PART_S = 2.0
+"""How long a stop waits, when all else is done, for positions that save the next start its barrier."""
+
+
+class Sets:
+    """Takes sets and lets them go. `make` makes the driver of a lane, `gone` is told of one that has left."""
+
+    def __init__(
+        self,
+        drivers: dict[TopicPartition, LaneDriver],
+        router: BrokerRouter,
+        failure_handler: FailureHandler,
+        acquisitions: AcquisitionScheduler,
+        lease_guard: LeaseGuard,
+        spawn: Spawn,
+        make: Callable[[LaneName, PartitionSet], LaneDriver],
+        gone: Callable[[LaneDriver], None],
+        drain_s: float,
+    ) -> None:
+        self._drivers = drivers
+        self._router = router
+        self._failure_handler = failure_handler
+        self._acquisitions = acquisitions
+        self._lease_guard = lease_guard
+        self._spawn = spawn
+        self._make = make
+        self._gone = gone
+        self._drain_s = drain_s
+        self._draining = False
+        self._returning: dict[TopicPartition, tuple[LaneName, PartitionSet]] = {}
+
+    # --- coming ----------------------------------------------------------------------------------------------
+
+    def assign(self, partition_set: PartitionSet, *, running: bool) -> None:
+        """Take a partition set, or what changed in one of ours (see `FlowCopier.assign`)."""
+        if self._draining:
+            return
+        present = {name.source for name in partition_set.lanes}
+        self._take_back(partition_set.set_id, present)
+        left = [
+            driver
+            for driver in self._lanes_of(partition_set.set_id)
+            if driver.name.source not in present and driver.assignment_epoch <= partition_set.epoch
+        ]
+        if left and running:
+            _mark_leaving(left)
+            self._spawn(self._leave(left))
+        elif left:
+            self._forget(left)
+        for name in partition_set.lanes:
+            driver = self._drivers.get(name.source)
+            if driver is None:
+                self._drivers[name.source] = self._make(name, partition_set)
+            elif driver.leaving:
+                self._come_back(driver, name, partition_set)
+            elif driver.assignment_epoch < partition_set.epoch:
+                self._hold_anew(driver, partition_set)
+        self._acquisitions.look()
+
+    def _lanes_of(self, set_id: str) -> list[LaneDriver]:
+        return [driver for driver in self._drivers.values() if driver.set_id == set_id]
+
+    def _come_back(self, driver: LaneDriver, name: LaneName, partition_set: PartitionSet) -> None:
+        known = self._returning.get(name.source)
+        newest = max(driver.assignment_epoch, known[1].epoch if known is not None else -1)
+        if partition_set.epoch >= newest:
+            self._returning[name.source] = name, partition_set
+
+    def _hold_anew(self, driver: LaneDriver, partition_set: PartitionSet) -> None:
+        """Hold a lane of ours at a higher epoch: we are its owner already, so the next position may say so.
+
+        An owner of an epoch in between, if there was one, has fenced us or was fenced by us: the broker tells. Without
+        fences it does not, so such a lane is acquired anew; so is one that had failed, as by any new owner.
+        """
+        driver.set_id, driver.assignment_epoch = partition_set.set_id, partition_set.epoch
+        if driver.lane.state in _OWNERLESS:
+            return
+        if driver.lane.state is State.FAILED or (driver.producer is not None and not driver.producer.fenced):
+            self._failure_handler.rejoin(driver)
+        else:
+            driver.lane.adopt_epoch(partition_set.epoch)
+            driver.positions.flush_asked = True
+            self._router.schedule_send([driver])
+
+    # --- going -----------------------------------------------------------------------------------------------
+
+    async def release(self, set_id: str) -> None:
+        """Drain the lanes of a set, make their positions durable, forget them; may be called twice at once."""
+        self._take_back(set_id, set())
+        drivers = self._lanes_of(set_id)
+        _mark_leaving(drivers)
+        await self._leave(drivers)
+
+    async def drain(self) -> None:
+        """Let everything go, and take nothing more."""
+        self._draining = True
+        self._returning.clear()
+        await self._settle_down(list(self._drivers.values()), self._at_rest)
+
+    def _take_back(self, set_id: str, present: set[TopicPartition]) -> None:
+        """Lanes that were to return to this set, and are not in it any more, do not."""
+        for lane, (_, wanted) in list(self._returning.items()):
+            if wanted.set_id == set_id and lane not in present:
+                del self._returning[lane]
+
+    async def _leave(self, drivers: Sequence[LaneDriver]) -> None:
+        try:
+            await self._settle_down(drivers, self._may_go)
+        finally:
+            self._forget(drivers)
+
+    def _forget(self, drivers: Sequence[LaneDriver]) -> None:
+        for driver in drivers:
+            lane = driver.name.source
+            if self._drivers.get(lane) is not driver:
+                continue  # another release of the same set was first
+            del self._drivers[lane]
+            self._router.leave(driver)
+            self._gone(driver)
+            back = self._returning.pop(lane, None)
+            if back is not None and not self._draining:
+                self._drivers[lane] = self._make(*back)
+        self._acquisitions.look()
+
+    async def _settle_down(self, drivers: Sequence[LaneDriver], is_done: Callable[[LaneDriver], bool]) -> None:
+        """Wait, for a bounded time, until lanes are done: idle with durable positions; resume settles what is left."""
+        for driver in drivers:
+            driver.lane.drain()
+        try:
+            async with asyncio.timeout(self._drain_s):
+                while not all(is_done(driver) for driver in drivers):
+                    await self._let_finish(drivers)
+                async with asyncio.timeout(_PART_S):
+                    while any(self._is_parting(driver) for driver in drivers):
+                        await self._let_finish(drivers)
+        except TimeoutError:
+            pass
+        finally:
+            for driver in drivers:
+                if driver.lane.state is not State.STOPPED:
+                    driver.had_failed = driver.lane.state is State.FAILED
+                    driver.lane.stop()
+
+    async def _let_finish(self, drivers: Sequence[LaneDriver]) -> None:
+        for driver in drivers:
+            driver.positions.flush_asked = _has_finished(driver)
+        self._router.schedule_send(drivers)
+        await pause(_LOOK_S)
+
+    def _is_parting(self, driver: LaneDriver) -> bool:
+        """Whether the lane may still say that its owner has left, which saves the next owner its barrier."""
+        positions = driver.positions
+        return (
+            self._lease_guard.is_open
+            and positions.parting
+            and not positions.denied
+            and self._router.is_answered(driver)
+        )
+
+    def _may_go(self, driver: LaneDriver) -> bool:
+        """Whether a lane need not be waited for: a broker that is silent would hold the other lanes of its set too.
+
+        Where no fence parts us from the next owner, that one counts on what was sent being answered, or old.
+        """
+        is_fenced = driver.producer is None or driver.producer.fenced
+        return self._at_rest(driver) or (is_fenced and not self._router.is_answered(driver))
+
+    def _at_rest(self, driver: LaneDriver) -> bool:
+        if driver.lane.state in _AT_REST:
+            return True
+        if not self._lease_guard.is_open:
+            return not driver.lane.in_flight  # no position can be written
+        positions = driver.positions  # a right that has lapsed is not waited for: the next owner reads the tail
+        return _has_finished(driver) and (positions.settled or positions.denied)
+
+
+def _mark_leaving(drivers: Sequence[LaneDriver]) -> None:
+    for driver in drivers:
+        driver.leaving = True
+
+
+def _has_finished(driver: LaneDriver) -> bool:
+    """Whether nothing more will be acknowledged: what a target refuses is not worth waiting for."""
+    return driver.lane.idle or driver.lane.state is State.REFUSED

@@ -1,0 +1,131 @@
+"""The snapshot of a lane, with the reason of one that does not move: every state has one."""
+
+from engine.core.lane.states import State
+from engine.core.reports.progress import LaneProgress
+from engine.core.reports.source_end import UNREACHED_END_LASTS_MS
+from engine.core.streams.transaction import TransactionStage
+from engine.flow.io.router import BrokerRouter
+from engine.flow.lane.lane_driver import LaneDriver
+
+_MOVED_MS = 2000
+"""A lane that had an append acknowledged so lately is moving, whatever it waits for just now."""
+_WATCHED_MS = 5000
+"""A source's end that was told so lately is believed."""
+
+_BY_STATE = {
+    State.ACQUIRING: "taking ownership",
+    State.TROUBLED: "an append failed ({fault}); waiting for the other answers",
+    State.WAITING: "an append failed ({fault}); about to be sent again",
+    State.SETTLING: "reading the target's log, because answers do not tell what it holds ({fault})",
+    State.REFUSED: "the target refuses a record ({fault})",
+    State.STOPPED: "drained",
+    State.FAILED: "failed",
+}
+
+
+_AT_WORK = (State.COPYING, State.WATCHING)
+"""To the eye a lane that watches the end of its source copies: it has everything, and goes on by itself."""
+
+
+def _state(driver: LaneDriver) -> str:
+    lane = driver.lane
+    if driver.had_failed:
+        return State.FAILED.value
+    if lane.state not in _AT_WORK:
+        return lane.state.value
+    return "paused" if lane.paused else State.COPYING.value
+
+
+def lane_progress(driver: LaneDriver, router: BrokerRouter, now_ms: int) -> LaneProgress:
+    """Take a snapshot of a lane at an instant of Unix time, ms."""
+    lane, watch = driver.lane, driver.watch
+    end = driver.end
+    lag = end.offset - lane.source_next if end.offset >= 0 and lane.source_next >= 0 else -1
+    if lag == 0:
+        watch.caught_up_ms = max(watch.caught_up_ms, end.at_ms)
+    watch.weigh(lane.wire_bytes, lane.offsets)
+    return LaneProgress(
+        lane=lane.name.source,
+        target=lane.name.target,
+        state=_state(driver),
+        reason=why_still(driver, router, now_ms),
+        source_next=lane.source_next,
+        target_next=lane.target_next,
+        source_end=end.offset,
+        source_end_age_ms=end.age_ms(now_ms),
+        source_reached=end.reached,
+        records=lane.records,
+        wire_bytes=lane.wire_bytes,
+        in_flight=lane.in_flight,
+        queued_bytes=lane.queued_bytes,
+        resumed_by=driver.resumed_by,
+        reencoded=lane.reencoded,
+        skipped=lane.skipped,
+        set_id=driver.set_id,
+        epoch=driver.assignment_epoch,
+        lag_bytes=watch.bytes_of(lag) if lag >= 0 else -1,
+        newest_ms=lane.newest_ms,
+        appended_at_ms=watch.appended_at_ms,
+        behind_since_ms=_behind_since_ms(driver) if lag > 0 else -1,
+        latency_ms=driver.latency_ms,
+        began_ms=watch.began_ms,
+        committed=is_committed(driver),
+    )
+
+
+def _behind_since_ms(driver: LaneDriver) -> int:
+    lane = driver.lane
+    head_ms = lane.pieces.head_ms
+    return driver.watch.behind_since_ms(
+        head_ms if head_ms >= 0 else driver.watch.date_of(lane.source_next), lane.newest_ms
+    )
+
+
+def is_committed(driver: LaneDriver) -> bool:
+    """Whether the position of all that a lane counts as copied is durable and, in transactions, committed.
+
+    A lane that only watches stands at a stored position; one that was never owned has copied nothing. One that lost its
+    place, or whose new target leader has not said where its log ends, may have to copy again what it counted.
+    """
+    if driver.lane.state is State.WATCHING or driver.lane.map is None:
+        return True
+    stands = driver.lane.state is not State.ACQUIRING and not driver.doubted
+    return stands and driver.positions.settled and not driver.marker_owed
+
+
+def why_still(driver: LaneDriver, router: BrokerRouter, now_ms: int) -> str:
+    """Say why a lane does not move; empty for one that does, or has everything."""
+    lane = driver.lane
+    if lane.state not in _AT_WORK:
+        return driver.reason or _BY_STATE[lane.state].format(fault=driver.fault or "no answer")
+    if lane.draining:
+        return "drains"
+    if lane.paused:
+        if is_committed(driver):
+            return "paused"
+        return f"paused; waits until what it has copied is committed ({driver.fault or 'no answer yet'})"
+    watched = now_ms - driver.end.at_ms < (_WATCHED_MS if driver.end.reached else UNREACHED_END_LASTS_MS)
+    if watched and lane.source_next >= driver.end.offset:
+        return ""  # first, and cheap: this is what most lanes are most of the time
+    if now_ms - driver.watch.appended_at_ms < _MOVED_MS:
+        return ""
+    return driver.reason or router.obstacle(driver) or _waits_for(driver, watched=watched)
+
+
+def _waits_for(driver: LaneDriver, *, watched: bool) -> str:
+    """Say what a lane with open ways on both sides waits for."""
+    lane = driver.lane
+    if lane.in_flight:
+        return f"waits for the acknowledgement of target broker {driver.target_leader.node}"
+    if driver.transaction is not None and driver.transaction.stage in (
+        TransactionStage.BEGINNING,
+        TransactionStage.ENDING,
+    ):
+        return f"waits for the coordinator of its transaction ({driver.fault or 'no answer yet'})"
+    if lane.plan_needed:
+        return "waits until its position is durable"
+    if lane.queued_bytes:
+        return f"waits for its turn at target broker {driver.target_leader.node}"
+    if watched and driver.held_since is not None:
+        return "waits at the last stable offset for an open transaction"
+    return f"waits for a fetch from source broker {driver.source_node}"

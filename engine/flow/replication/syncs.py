@@ -1,0 +1,195 @@
+"""Offset syncs of one copier: one small batch a second, beside the copying, never in its way.
+
+Nothing waits for a sync but a copier that ends, and that not for long. A batch is plain (acks=all, no producer id): a
+sync names two offsets of one record, which is true whoever wrote it. What could not be written stays due in its lane,
+where newer pairs take its place; so a topic that is away or may not be written costs nothing but one event.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from engine.base.clock import now_s, pause, wall_ms
+from engine.base.errors import MirrorError
+from engine.core.events.events import AnyEvent, Mm2TopicFailed
+from engine.core.events.recovery_events import WRITTEN_AGAIN, WorksAgain
+from engine.core.lane.outcome import Outcome, OutcomeKind
+from engine.core.lane.states import State
+from engine.core.mm2.mm2_records import OffsetSync, encode_offset_sync
+from engine.core.mm2.sync_emitter import Due, SyncEmitter
+from engine.core.offset_map.map_blocks import encode_tail
+from engine.flow.io.lease_guard import LeaseGuard
+from engine.flow.lane.lane_driver import LaneDriver
+from engine.flow.lane.partition_writer import PartitionWriter
+from engine.flow.ports.options import SyncOptions
+from engine.flow.ports.ports import Cluster
+from engine.wire.codecs import ZSTD
+from engine.wire.record import Record
+from engine.wire.records import encode_batch
+from policies.model import FlowName, TopicPartition
+
+_REQUEST_S = 10.0
+_FLUSH_S = 2.0
+_TOLD_AFTER_S = 30.0
+"""A topic that is about to be made, or a leader that is elected, is not worth an event."""
+_REFUSED_S = 30.0
+"""How long to wait after a refusal, which somebody has to mend."""
+_UNSURE = (State.ACQUIRING, State.WATCHING, State.FAILED)
+"""States of a lane whose target may have lost what it acknowledged, or that does not know it."""
+_MOST_BYTES, _LEAST_BYTES = 256 * 1024, 4 * 1024
+"""Of one batch before compression: below any broker's limit, and soon encoded."""
+
+
+_MOST_LANES = 500
+"""Of one batch: some milliseconds of encoding, during which nothing else moves."""
+
+
+class _DueLane(msgspec.Struct, frozen=True):
+    """What is due of one lane, as records; `due` is answered for when they have their outcome."""
+
+    emitter: SyncEmitter
+    due: Due
+    records: list[Record]
+    size: int
+
+
+class SyncWriter:
+    """Writes what is due of all lanes to partition 0 of the flow's offset-syncs topic."""
+
+    def __init__(
+        self,
+        flow: FlowName,
+        options: SyncOptions,
+        cluster: Cluster,
+        drivers: dict[TopicPartition, LaneDriver],
+        lease_guard: LeaseGuard,
+        tell: Callable[[AnyEvent], None],
+    ) -> None:
+        self.trouble = ""
+        """Why nothing is written at the moment, empty when all is well."""
+        self._flow, self._options = flow, options
+        self._drivers, self._lease_guard, self._tell = drivers, lease_guard, tell
+        self._writer = PartitionWriter(cluster, TopicPartition(options.topic, 0), _REQUEST_S, by_name=True)
+        self._left: dict[TopicPartition, LaneDriver] = {}
+        self._most_bytes = _MOST_BYTES
+        self._ring = asyncio.Event()
+        self._writing = asyncio.Lock()
+        self._well_at_s = now_s()
+        self._not_before_s = 0.0
+        self._told = False
+
+    async def run(self) -> None:
+        """Write once a second until cancelled; no broker's failure ends it."""
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout(self._options.every_s):
+                        await self._ring.wait()
+                except TimeoutError:
+                    pass
+                self._ring.clear()
+                if now_s() >= self._not_before_s:
+                    await self._write_all()
+                if self._ring.is_set():
+                    await pause(self._options.every_s / 10)  # lanes that leave one by one
+        finally:
+            await self._writer.close()
+
+    def leave(self, driver: LaneDriver) -> None:
+        """A lane goes to another owner, who will tell more: tell at once where it stood."""
+        self._left[driver.name.source] = driver
+        self._ring.set()
+
+    async def flush(self) -> None:
+        """Write what is due, within two seconds or not at all: what is left out the next owner tells."""
+        try:
+            async with asyncio.timeout(_FLUSH_S):
+                await self._write_all()
+        except TimeoutError:
+            return
+
+    async def _write_all(self) -> None:
+        """Write what is due now, batch by batch, until one is not taken."""
+        async with self._writing:
+            left = {lane: driver for lane, driver in self._left.items() if lane not in self._drivers}
+            self._left.clear()
+            for parts in self._batches([*left.values(), *self._drivers.values()]):
+                if not self._lease_guard.is_open or not await self._write(parts):
+                    return
+
+    def _batches(self, drivers: list[LaneDriver]) -> Iterator[list[_DueLane]]:
+        parts: list[_DueLane] = []
+        size = 0
+        for driver in drivers:
+            part = self._part(driver)
+            if part is None:
+                continue
+            if parts and (len(parts) == _MOST_LANES or size + part.size > self._most_bytes):
+                yield parts
+                parts, size = [], 0
+            parts.append(part)
+            size += part.size
+        if parts:
+            yield parts
+
+    def _part(self, driver: LaneDriver) -> _DueLane | None:
+        """Return what is due of a lane; its newest pair carries what our own readers want to know beside."""
+        emitter, lane, version = driver.syncs, driver.lane, driver.positions.told_version
+        if emitter is None or version == emitter.version or lane.state in _UNSURE:
+            return None
+        head = driver.positions.told_head()
+        due = None if head is None else emitter.due(version, head.runs)
+        if head is None or due is None:
+            return None
+        now_ms = wall_ms()
+        tail = encode_tail(head)
+        syncs = [OffsetSync(*driver.name.source, *pair) for pair in due.pairs]
+        if len(tail) <= self._most_bytes // 2:
+            syncs[-1] = msgspec.structs.replace(syncs[-1], tail=tail)
+        records = [Record(0, now_ms, *encode_offset_sync(sync)) for sync in syncs]
+        return _DueLane(emitter, due, records, sum(len(one.key or b"") + len(one.value or b"") for one in records))
+
+    async def _write(self, parts: list[_DueLane]) -> bool:
+        """Write one batch and note what became of it; return whether it is durable.
+
+        Lanes that are about as far as each other lie side by side: their offsets have bytes in common, which makes a
+        batch of 200 lanes a fifth smaller.
+        """
+        alike = sorted(parts, key=lambda part: part.due.pairs[-1].source)
+        try:
+            outcome = await self._writer.send(encode_batch([one for part in alike for one in part.records], ZSTD))
+        except MirrorError as error:
+            outcome = Outcome(OutcomeKind.RETRY, message=str(error))
+        except asyncio.CancelledError:
+            _unknown(parts)
+            raise
+        match outcome.kind:
+            case OutcomeKind.APPENDED:
+                for part in parts:
+                    part.emitter.told(part.due)
+                if self._told:
+                    self._tell(WorksAgain(flow=self._flow, subject=self._options.topic, what=WRITTEN_AGAIN))
+                self.trouble, self._well_at_s, self._told = "", now_s(), False
+                return True
+            case OutcomeKind.UNKNOWN:
+                _unknown(parts)
+            case OutcomeKind.TOO_LARGE:
+                self._most_bytes = max(_LEAST_BYTES, self._most_bytes // 2)
+        self._failed(outcome)
+        return False
+
+    def _failed(self, outcome: Outcome) -> None:
+        self.trouble = outcome.message or outcome.kind.value
+        passing = outcome.kind in (OutcomeKind.RETRY, OutcomeKind.UNKNOWN, OutcomeKind.TOO_LARGE)
+        if not passing:
+            self._not_before_s = now_s() + _REFUSED_S
+        if not self._told and (not passing or now_s() - self._well_at_s >= _TOLD_AFTER_S):
+            self._told = True
+            cluster = self._flow.source if self._options.on_source else self._flow.target
+            self._tell(Mm2TopicFailed(flow=self._flow, topic=self._options.topic, cluster=cluster, what=self.trouble))
+
+
+def _unknown(parts: list[_DueLane]) -> None:
+    for part in parts:
+        part.emitter.unknown(part.due)

@@ -1,0 +1,134 @@
+"""The events of one flow on a topic of the target: queued, never waited for, dropped from the old end when it is away.
+
+Batches are plain, without a producer id: an event that happened is true whoever wrote it, so nothing needs fencing. One
+sent twice after an unknown outcome is the same event, and is read once.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from engine.base.clock import backoff_s, pause, wall_ms
+from engine.core.events.events import Event
+from engine.core.lane.outcome import Outcome, OutcomeKind
+from engine.flow.lane.bounded_retry import BoundedRetry
+from engine.flow.lane.partition_writer import PartitionWriter
+from engine.flow.ports.ports import Cluster
+from engine.state.event_records import EventCodec, EventRecord, EventsDropped
+from engine.wire.codecs import GZIP
+from engine.wire.record import Record
+from engine.wire.records import encode_batch
+from policies.model import FlowName, TopicPartition
+
+_AGAIN = (OutcomeKind.RETRY, OutcomeKind.UNKNOWN)
+_AT_ONCE = 200
+
+
+class EventOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of one flow's events: how many wait while the target is away, how long a reader waits (seconds)."""
+
+    flow: FlowName
+    topic: str
+    queue: int = 10_000
+    patience_s: float = 30.0
+    request_timeout_s: float = 10.0
+
+
+class EventLog:
+    """Writes events in the background, reads them back. `kinds` are event types beside the engine's own."""
+
+    def __init__(self, options: EventOptions, cluster: Cluster, kinds: Iterable[type[Event]] = ()) -> None:
+        self.options = options
+        self.dropped = 0
+        """Events that were never written, all in all."""
+        self.trouble = ""
+        """Why nothing is written at the moment, empty when all is well."""
+        self._cluster = cluster
+        self._codec = EventCodec(options.flow, options.topic, kinds)
+        self._partition = TopicPartition(options.topic, 0)
+        self._writer = PartitionWriter(cluster, self._partition, options.request_timeout_s)
+        where = f"topic {options.topic} on cluster {options.flow.target!r}"
+        self._patience = BoundedRetry(where, options.patience_s, lambda: "")
+        self._queue: deque[Record] = deque()
+        self._untold = 0
+        self._news = asyncio.Event()
+        self._empty = asyncio.Event()
+        self._empty.set()
+
+    def append(self, events: Iterable[Event]) -> None:
+        """Queue events, stamped with now. Never waits; when the queue is full the oldest are dropped and counted."""
+        now_ms = wall_ms()
+        for event in events:
+            self._queue.append(self._record(event, now_ms))
+        while len(self._queue) > self.options.queue:
+            self._queue.popleft()
+            self._drop(1)
+        if self._queue:
+            self._empty.clear()
+            self._news.set()
+
+    def _record(self, event: Event, now_ms: int) -> Record:
+        key, value = self._codec.encode(event, now_ms)
+        return Record(0, now_ms, key, value)
+
+    def _drop(self, count: int) -> None:
+        self.dropped += count
+        self._untold += count
+
+    async def run(self) -> None:
+        """Write what is queued until cancelled; no broker's failure ends it."""
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            while self._queue:
+                await self._write([self._queue.popleft() for _ in range(min(_AT_ONCE, len(self._queue)))])
+                await self._tell_dropped()
+            self._empty.set()
+
+    async def _tell_dropped(self) -> None:
+        if self._untold and not self.trouble:
+            count, self._untold = self._untold, 0
+            event = EventsDropped(flow=self.options.flow, count=count, why="the target was away, or refused them")
+            await self._write([self._record(event, wall_ms())])
+
+    async def _write(self, records: Sequence[Record]) -> None:
+        """Append one batch, for as long as it takes; what is refused is dropped."""
+        outcome = await self._send(encode_batch(records, GZIP))
+        if outcome.kind is OutcomeKind.APPENDED:
+            self.trouble = ""
+        elif outcome.kind is OutcomeKind.TOO_LARGE and len(records) > 1:
+            for record in records:
+                await self._write([record])
+        else:
+            self._drop(len(records))
+
+    async def _send(self, payload: bytearray) -> Outcome:
+        attempt = 0
+        while True:
+            outcome = await self._writer.send(payload)
+            if outcome.kind is not OutcomeKind.APPENDED:
+                self.trouble = outcome.message or outcome.kind.value
+            if outcome.kind not in _AGAIN:
+                return outcome
+            attempt += 1
+            await pause(backoff_s(attempt))
+
+    async def flush(self) -> None:
+        """Wait until everything queued is written or refused, while `run` runs; bound it with a deadline."""
+        await self._empty.wait()
+
+    async def read(self, since_ms: int = 0) -> list[EventRecord]:
+        """Return the events since an instant (Unix time), oldest first.
+
+        Raises BrokerUnreachable, KafkaRefusal, NewerFormat.
+        """
+        records = await self._patience.persist(
+            lambda: self._cluster.read_records(self.options.topic, None, max(0, since_ms))
+        )
+        return self._codec.decode(records, since_ms)
+
+    async def close(self) -> None:
+        """Disconnect; what is still queued is lost."""
+        await self._writer.close()

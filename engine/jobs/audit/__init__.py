@@ -1,0 +1,1 @@
+"""The audit of config changes as a table."""

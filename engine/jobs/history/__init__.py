@@ -1,0 +1,1 @@
+"""Tables of windows as files: commits, folding of small files, retention, repair."""

@@ -1,0 +1,90 @@
+"""The job that keeps the history of a flow's lag, for as long as its mirror runs."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+
+from pyspark.sql import SparkSession
+
+from engine.config.settings import MirrorConfig
+from engine.config.storage import Storage, needed
+from engine.core.events.event_base import Event
+from engine.core.events.progress_events import LagCheckpointLost
+from engine.core.reports.progress_sample import progress_topic
+from engine.jobs.history.files import HistoryFiles
+from engine.jobs.history.options import LagOptions, LagReport, checkpoint_uri, history_uri
+from engine.jobs.lag.checkpoint import drop_checkpoint, has_checkpoint
+from engine.jobs.lag.query import LagQueryFailed, keep_going
+from engine.jobs.runtime.idle_wait import IdleWait
+from engine.jobs.runtime.kafka_options import kafka_options
+from engine.services.clients import client_for
+from engine.services.sampling import ensure_topics
+from policies.model import FlowName
+
+CLIENT_ID = "raymirror-lag"
+TRIES = 3
+"""A query that so often ends before its first batch, while the target answers, cannot use its checkpoint."""
+PAUSE_S = 2.0
+
+
+def run(
+    spark: SparkSession,
+    options: LagOptions,
+    config: MirrorConfig,
+    storage: Storage | None,
+    stop: threading.Event,
+    note: Callable[[Event], None],
+    idle: IdleWait,
+) -> LagReport:
+    """Keep the history until `stop` is set.
+
+    Raises NoStorage, LagQueryFailed, ConfigError, KafkaRefusal, BrokerUnreachable, ConnectionLost, OSError.
+    """
+    place = needed(storage, "the history of lag")
+    uri = checkpoint_uri(place, options.flow)
+
+    def begin_anew(what: str) -> None:
+        note(LagCheckpointLost(flow=options.flow, checkpoint=uri, topic=progress_topic(options.flow.source), what=what))
+        drop_checkpoint(uri)
+
+    asyncio.run(_make_topics(config, options.flow))
+    if is_lost(place, options.flow):
+        begin_anew("is gone")
+    target_options = kafka_options(config.clusters[options.flow.target])
+    return with_checkpoint(
+        lambda: keep_going(spark, options, place, target_options, note, stop, idle), uri, begin_anew, stop
+    )
+
+
+def is_lost(storage: Storage, flow: FlowName) -> bool:
+    """Whether a checkpoint is gone although a query has written history. Raises OSError, HistoryDamaged."""
+    written = HistoryFiles(history_uri(storage, flow)).commits()
+    return bool(written) and not has_checkpoint(checkpoint_uri(storage, flow))
+
+
+def with_checkpoint(
+    keep: Callable[[], LagReport], uri: str, begin_anew: Callable[[str], None], stop: threading.Event
+) -> LagReport:
+    """Keep a query going that may find its checkpoint of no use: then it begins anew, once. Raises LagQueryFailed."""
+    tries = 0
+    while True:
+        try:
+            return keep()
+        except LagQueryFailed as failed:
+            if failed.batches or not has_checkpoint(uri):
+                raise
+            tries += 1
+            if tries == TRIES:
+                begin_anew(f"cannot be used any more ({failed.why})")
+            elif stop.wait(PAUSE_S):
+                raise
+
+
+async def _make_topics(config: MirrorConfig, name: FlowName) -> None:
+    """Make the topics of samples and of lag, as copiers do: who comes first."""
+    client = client_for(config.clusters[name.target], CLIENT_ID)
+    try:
+        await client.open()
+        await ensure_topics(client, config.flow(name))
+    finally:
+        await client.close()

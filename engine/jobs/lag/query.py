@@ -1,0 +1,217 @@
+"""The history of lag: a streaming query from a flow's progress samples to windows, on storage and on a topic.
+
+    raymirror-progress.A.internal -> decode -> windows -> <storage>/history/lag/A/B   every window, exactly once
+                                                       -> raymirror-lag.A.internal    each lane's newest, at least once
+
+A batch tells the windows that it added to, as far as they have come (output mode `update`), so what is still going on
+is seen within a batch; whoever reads takes the most complete of each. A checkpoint that is lost costs nothing: the
+query begins where the progress topic begins, and its windows fall on those that are there.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from uuid import uuid4
+
+import pyarrow as pa
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.streaming.query import StreamingQuery
+
+from engine.base.clock import wall_ms
+from engine.base.errors import MirrorError
+from engine.config.storage import Storage
+from engine.core.events.event_base import Event
+from engine.core.reports.progress_sample import lag_topic, progress_topic
+from engine.jobs.history.files import HistoryCommit, HistoryFiles
+from engine.jobs.history.options import LagOptions, LagReport, checkpoint_uri, history_uri
+from engine.jobs.history.windows import History
+from engine.jobs.lag.rest import COLUMNS, rest_s
+from engine.jobs.lag.rpo import RpoJudge, TopicWindow
+from engine.jobs.lag.samples import decode
+from engine.jobs.lag.windows import windows
+from engine.jobs.runtime.idle_wait import IdleWait
+from engine.jobs.runtime.storage_files import open_storage
+
+FORMAT_VERSION = 1
+"""Of the values on the lag topic."""
+_POLL_S = 2.0
+"""Between two looks whether the query has ended by itself; `stop` is heard at once."""
+_EVER_MS = 1 << 62
+_MARK = "mapreduce.fileoutputcommitter.marksuccessfuljobs"
+_UNTOLD = ("append_ms_counts", "copied_ms_counts", "fetched_ms_counts", "flow", "topic", "partition", "copier_key")
+
+
+class LagQueryFailed(MirrorError):
+    """The query ended by itself, after so many batches."""
+
+    def __init__(self, flow: str, why: str, batches: int) -> None:
+        super().__init__(flow, why, batches)
+        self.flow, self.why, self.batches = flow, why, batches
+
+    def __str__(self) -> str:
+        return f"{self.flow}: the query that makes the history of lag ended: {self.why}"
+
+
+class LagSink:
+    """Takes the windows that a batch tells: `foreachBatch` of the query.
+
+    `generation` names the checkpoint that counts the batches: numbers of another one begin anew. Without `idle` the
+    sink never waits after a batch.
+    """
+
+    def __init__(
+        self,
+        options: LagOptions,
+        history: HistoryFiles,
+        target_options: Mapping[str, str],
+        tell: Callable[[Event], None],
+        generation: Callable[[], str],
+        idle: IdleWait | None = None,
+    ) -> None:
+        self.batches = 0
+        self._options, self._files, self._target_options = options, history, dict(target_options)
+        self._history, self._idle = History(history.uri), idle
+        self._tell, self._generation = tell, generation
+        self._judge = RpoJudge(options.flow, options.rpo_s, options.window_s)
+
+    def __call__(self, told: DataFrame, batch: int) -> None:
+        """Store a batch, publish it, judge it, then rest. What fails is raised, and the batch comes again.
+
+        So does one whose host is killed while it rests: its commit is found, its windows are stored once, and it does
+        not rest, for its files may have been compacted.
+        """
+        told.persist()
+        commit = None
+        try:
+            name = f"{self._generation()}-{batch:012d}"
+            if self._files.read(name) is None:
+                commit = self.store(told, name)
+            if self._target_options:
+                self.publish(told)
+            self.judge(told)
+        finally:
+            told.unpersist()
+        self.batches += 1
+        if self._idle is not None and commit is not None:
+            self._idle.wait(self.rest_s(commit))
+
+    def rest_s(self, commit: HistoryCommit) -> float:
+        """Give the seconds to rest after what was committed. Raises OSError."""
+        tables = [self._history.read(file, COLUMNS, within=(0, _EVER_MS)) for file in commit.adds]
+        return rest_s(self._options, pa.concat_tables(tables), wall_ms()) if tables else 0.0
+
+    def store(self, told: DataFrame, name: str) -> HistoryCommit:
+        """Write windows into a folder of this attempt's own, then commit what is there; give the commit."""
+        attempt = f"batch={name}-{uuid4().hex[:8]}"
+        hour = f.date_format(f.timestamp_millis("window_start_ms"), "yyyy-MM-dd'T'HH").alias("hour")
+        stored = told.select("*", hour).coalesce(1).write.partitionBy("hour").option("compression", "zstd")
+        stored = stored.option(_MARK, "false")  # the commit says that it is whole
+        stored.parquet(f"{self._files.data_uri()}/{attempt}")
+        adds = tuple(sorted(self._files.listed(attempt)))
+        commit = HistoryCommit(at_ms=wall_ms(), adds=adds)
+        self._files.commit(name, commit)
+        return commit
+
+    def publish(self, told: DataFrame) -> None:
+        """Write the newest window of each lane to the lag topic."""
+        newest(told).withColumn("topic", f.lit(lag_topic(self._options.flow.source))).write.format("kafka").options(
+            **self._target_options
+        ).save()
+
+    def judge(self, told: DataFrame) -> None:
+        """Tell topics that are further behind than the objective, and those that no longer are."""
+        if not self._options.rpo_s:
+            return
+        found = told.where("topic != '' and lag_ms_max is not null").groupBy("topic", "window_start_ms")
+        rows = found.agg(f.max("lag_ms_max").alias("lag_ms")).collect()
+        judged = (
+            TopicWindow(topic=one["topic"], start_ms=one["window_start_ms"], lag_ms=one["lag_ms"]) for one in rows
+        )
+        for event in self._judge.judge(judged):
+            self._tell(event)
+
+
+def newest(told: DataFrame) -> DataFrame:
+    """Make records (`key`, `value`, as JSON) of the newest window of every lane: what is not known is left out."""
+    key = f.to_json(f.struct("flow", "topic", "partition"))
+    fields = [f.col(name) for name in told.columns if name not in _UNTOLD]
+    value = f.to_json(f.struct(f.lit(FORMAT_VERSION).alias("format"), *fields))
+    lanes = told.where("topic != ''").select(key.alias("key"), "window_start_ms", value.alias("value"))
+    return lanes.groupBy("key").agg(f.max_by("value", "window_start_ms").alias("value"))
+
+
+def start(
+    spark: SparkSession,
+    options: LagOptions,
+    storage: Storage,
+    target_options: Mapping[str, str],
+    tell: Callable[[Event], None],
+    idle: IdleWait | None = None,
+) -> tuple[StreamingQuery, LagSink]:
+    """Start the query; `target_options` are Spark's for the target cluster (`kafka.bootstrap.servers` and the like).
+
+    `idle`: end it before the query is stopped, or that waits for the end of an idle wait; None: the query never idles.
+    """
+    records = (
+        spark.readStream.format("kafka")
+        .options(**target_options)
+        .option("subscribe", progress_topic(options.flow.source))
+        .option("startingOffsets", "earliest")
+        .option("failOnDataLoss", "false")  # what retention took is a hole in the history, no reason to have none
+        .option("maxOffsetsPerTrigger", str(options.most_records))
+        .load()
+    )
+    rows = decode(records, tolerance_s=options.watermark_s).where(f.col("flow") == str(options.flow))
+    found = windows(rows, window_s=options.window_s, watermark_s=options.watermark_s)
+    place = checkpoint_uri(storage, options.flow)
+    files = HistoryFiles(history_uri(storage, options.flow))
+    sink = LagSink(options, files, target_options, tell, lambda: generation_of(place), idle)
+    writer = found.writeStream.outputMode("update").option("checkpointLocation", place)
+    return writer.trigger(processingTime=f"{options.every_s:g} seconds").foreachBatch(sink).start(), sink
+
+
+def generation_of(checkpoint: str) -> str:
+    """Give the id that a query has for as long as its checkpoint lasts."""
+    filesystem, path = open_storage(checkpoint)
+    with filesystem.open_input_stream(f"{path}/metadata") as stream:
+        return str(json.loads(stream.read())["id"])
+
+
+def keep_going(
+    spark: SparkSession,
+    options: LagOptions,
+    storage: Storage,
+    target_options: Mapping[str, str],
+    tell: Callable[[Event], None],
+    stop: threading.Event,
+    idle: IdleWait,
+) -> LagReport:
+    """Keep the query going until `stop` is set, then end it. Raises LagQueryFailed where it ended by itself."""
+    query, sink = start(spark, options, storage, target_options, tell, idle)
+    try:
+        while not stop.wait(_POLL_S):
+            if not query.isActive:
+                raise LagQueryFailed(str(options.flow), _why(query), sink.batches)
+        return report_of(query, sink)
+    finally:
+        idle.end()
+        query.stop()
+
+
+def report_of(query: StreamingQuery, sink: LagSink) -> LagReport:
+    """Say how the query does."""
+    recent = query.recentProgress
+    state = [one for step in recent for one in step["stateOperators"]]
+    return LagReport(
+        batches=sink.batches,
+        rows=sum(one["numRowsUpdated"] for one in state),
+        late=sum(one["numRowsDroppedByWatermark"] for one in state),
+        batch_s=recent[-1]["batchDuration"] / 1000 if recent else 0.0,
+    )
+
+
+def _why(query: StreamingQuery) -> str:
+    failure: StreamingQueryException | None = query.exception()
+    return "it was stopped" if failure is None else str(failure).splitlines()[0]

@@ -1,0 +1,58 @@
+"""Proof of copy in this process: the steps of `proof_steps` without Spark, a JVM or Ray."""
+
+import sqlite3
+import sys
+from contextlib import closing
+
+from msgspec.structs import replace
+
+from engine.config.settings import MirrorConfig
+from engine.config.storage import Storage
+from engine.jobs.proof import steps as proof_steps
+from engine.jobs.proof.model import ProofOptions, ProofReport
+from engine.jobs.proof.places.local import LEAST_SQLITE, LocalPlace
+from engine.jobs.proof.places.logs import logs_of
+from engine.jobs.proof.snapshot import ProofScope
+from engine.jobs.proof.steps import Tell
+from engine.jobs.proof.tables import files as proof_files
+
+_WAVE_RECORDS = 50_000
+"""Source offsets that are compared at a time: about a kilobyte of memory each."""
+
+
+def lacks() -> str:
+    """Say what this process has not that a proof in it needs; empty if it has all."""
+    if sqlite3.sqlite_version_info >= LEAST_SQLITE:
+        return ""
+    return f"Python has SQLite {sqlite3.sqlite_version} here, and {'.'.join(map(str, LEAST_SQLITE))} is needed"
+
+
+class LocalProof:
+    """A proof of one flow in this process, after its look at both clusters; without a storage nothing is kept."""
+
+    def __init__(self, options: ProofOptions, config: MirrorConfig, storage: Storage | None) -> None:
+        """Look. Raises NothingToProve, ConfigError, BrokerUnreachable, ConnectionLost, ProofStorageUnreadable."""
+        self._options, self._config = options, config
+        self._folder = storage.path("proofs", str(options.flow)) if storage is not None else ""
+        before = proof_files.proven(self._folder) if self._folder and not options.again else {}
+        self._looked = proof_steps.look(config, options, ProofScope(before))
+
+    @property
+    def offsets(self) -> int:
+        """Count the source offsets that are to be read."""
+        return proof_steps.offsets_of(self._looked.lanes)
+
+    def run(self, tell: Tell = lambda _progress: None, most_bytes: int = sys.maxsize) -> ProofReport:
+        """Prove the flow; of both sides together so many bytes are read at most.
+
+        Raises TooMuch, ConfigError, BrokerUnreachable, ConnectionLost, KafkaRefusal, MalformedBatch, BatchTooLarge,
+        ProofStorageUnreadable.
+        """
+        options = replace(self._options, wave_records=min(self._options.wave_records, _WAVE_RECORDS))
+        logs, looked = logs_of(self._config, self._config.flow(options.flow)), self._looked
+        with closing(LocalPlace(logs, looked.lanes, most_bytes)) as place:
+            report = proof_steps.compare(place, "process", options, self._config, looked, tell)
+        if self._folder:
+            report = replace(report, stored=self._folder)
+            proof_files.store(self._folder, report)
+        return report

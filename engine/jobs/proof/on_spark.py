@@ -1,0 +1,83 @@
+"""Proof of copy on Spark: the steps of `proof_steps`, with both sides read and compared by its tasks."""
+
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from msgspec.structs import replace
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from engine.config.settings import MirrorConfig
+from engine.config.storage import Storage
+from engine.jobs.proof import steps as proof_steps
+from engine.jobs.proof.model import ProofFailed, ProofOptions, ProofReport
+from engine.jobs.proof.places.sides import Sides, SparkPlace
+from engine.jobs.proof.snapshot import ProofScope
+from engine.jobs.proof.steps import Tell
+from engine.jobs.proof.tables.store import proven, store
+from engine.jobs.runtime.core_budget import CoreBudget
+from engine.jobs.runtime.kafka_options import kafka_options
+
+
+def run(
+    spark: SparkSession,
+    options: ProofOptions,
+    config: MirrorConfig,
+    storage: Storage | None = None,
+    tell: Tell = lambda _progress: None,
+    stop: threading.Event | None = None,
+    share: CoreBudget | None = None,
+) -> ProofReport:
+    """Prove a flow, in the calling thread; without a storage nothing is kept or remembered.
+
+    Raises NothingToProve, ProofFailed, ProofStopped, ConfigError, BrokerUnreachable, ConnectionLost.
+    """
+    folder = storage.path("proofs", str(options.flow)) if storage is not None else ""
+    with told_by_spark():
+        before = proven(spark, folder) if folder and not options.again else {}
+    report = prove(spark, options, config, ProofScope(before), tell, stop, share)
+    if folder:
+        report = replace(report, stored=folder)
+        with told_by_spark():
+            store(spark, folder, report)
+    return report
+
+
+def prove(
+    spark: SparkSession,
+    options: ProofOptions,
+    config: MirrorConfig,
+    wanted: ProofScope,
+    tell: Tell = lambda _progress: None,
+    stop: threading.Event | None = None,
+    share: CoreBudget | None = None,
+) -> ProofReport:
+    """Prove what is wanted of a flow; nothing is kept. Raises as `run` does."""
+    flow = config.flow(options.flow)
+    sides = Sides(
+        source=kafka_options(config.clusters[flow.name.source]),
+        target=kafka_options(config.clusters[flow.name.target]),
+        committed=flow.fetch.read_committed,
+    )
+    looked = proof_steps.look(config, options, wanted)
+    with told_by_spark():
+        place = SparkPlace(spark, sides, looked.lanes, options.task_records)
+        return proof_steps.compare(place, "spark", options, config, looked, tell, stop, share)
+
+
+@contextmanager
+def told_by_spark() -> Iterator[None]:
+    """Say in one line why Spark failed. Raises ProofFailed."""
+    try:
+        yield
+    except (Py4JJavaError, PySparkException) as error:
+        raise ProofFailed(_reason(error), "see the log of Spark") from None
+
+
+def _reason(error: Py4JJavaError | PySparkException) -> str:
+    """Say why Spark failed in one line: the innermost cause that it names."""
+    causes = re.findall(r"^(?:Caused by: )?([\w.$]+(?:Exception|Error): .*)$", str(error), re.MULTILINE)
+    return causes[-1] if causes else str(error).splitlines()[0]

@@ -1,0 +1,123 @@
+"""Spark as the place of a proof: both sides are read from their clusters by its connector, and compared in its JVMs."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from engine.jobs.proof import rules
+from engine.jobs.proof.place import Row, Stretch, ignore, read_plan
+from engine.jobs.proof.places import frames
+from engine.jobs.proof.plan import LanePart, ProofLane
+from engine.jobs.runtime.session import SHUFFLE_PARTITIONS
+
+TASK_S = 2.0
+"""What a task should take: Spark takes no core from it meanwhile, and streams wait."""
+_LEAST_TASK, _MOST_TASK = 1_000, 1_000_000
+_FIRST_KIND = "avro,csv,json,orc,parquet,text"
+"""What Spark reads by its first interface, without Kafka: it would turn every record into objects and back again."""
+
+
+class Sides(msgspec.Struct, frozen=True, kw_only=True):
+    """How both clusters are read: options of Spark's source, and whether committed records only (of the source)."""
+
+    source: dict[str, str]
+    target: dict[str, str]
+    committed: bool = True
+
+    def __repr__(self) -> str:
+        return "Sides()"  # options hold passwords
+
+
+class SparkPlace:
+    """Reads lanes of both sides, by a session of its own, in tasks of two seconds; the first are of `task_records`."""
+
+    dialect = frames.DIALECT
+
+    def __init__(self, spark: SparkSession, sides: Sides, lanes: Sequence[ProofLane], task_records: int) -> None:
+        # a session of its own: how many partitions a shuffle has is nobody else's business
+        self._spark = spark.newSession()
+        self._spark.conf.set("spark.sql.sources.useV1SourceList", _FIRST_KIND)
+        self._sides, self._lanes = sides, lanes
+        self.cores = self._all_cores = max(1, spark.sparkContext.defaultParallelism)
+        self._task_records = task_records
+
+    def share(self, most_tasks: int) -> None:
+        """Have so many tasks at a time from now on, 0: as many as there are cores."""
+        self.cores = most_tasks or self._all_cores
+
+    def measured(self, records: int, took_s: float) -> None:
+        """Learn how many records a task should have, from how long so many of both sides took."""
+        if records:
+            per_task = TASK_S * records / self.cores / max(took_s, 0.001)
+            self._task_records = int(min(max(per_task, _LEAST_TASK), _MOST_TASK))
+
+    def records(
+        self,
+        found: Sequence[LanePart],
+        ends: Mapping[int, Stretch],
+        *,
+        few: bool = False,
+        advance: Callable[[int], None] = ignore,
+    ) -> tuple[DataFrame, DataFrame]:
+        """Read pieces on both sides, up to the ends given per lane (source, target), each record with its place.
+
+        `few`: what is made of them has few rows, so it is shuffled into few tasks, not as many as they are read by.
+        `advance` hears nothing: Spark reads when a table is fetched.
+        """
+        both = read_plan(self._lanes, found, ends)
+        self._shuffle(0 if few else max(self._tasks(both.here), self._tasks(both.there)))
+        source = self._read(self._sides.source, both.here, committed=self._sides.committed)
+        target = self._read(self._sides.target, both.there, committed=True)
+        ours, theirs = (frames.lanes_table(self._spark, rows) for rows in (both.ours, both.theirs))
+        source = self.query(rules.contents(self.dialect, is_target=False), records=source, lanes=ours)
+        target = self.query(rules.contents(self.dialect, is_target=True), records=target, lanes=theirs)
+        runs = frames.runs_table(self._spark, both.runs)
+        return self.query(rules.at_source(), source=source), self.query(rules.placed(), target=target, runs=runs)
+
+    def table(self, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> DataFrame:
+        """Make a table of whole numbers and truths, of one row at least."""
+        return self._spark.createDataFrame(list(rows), list(columns))
+
+    def query(self, text: str, **tables: DataFrame) -> DataFrame:
+        """Run a text of `proof_rules` on tables."""
+        named: dict[str, Any] = {**tables}
+        return self._spark.sql(text, **named)
+
+    def rows(self, table: DataFrame) -> list[Row]:
+        """Fetch a table."""
+        return table.collect()
+
+    def sides(self, source: DataFrame, target: DataFrame, text: str, most_tasks: int) -> list[tuple[int, Row]]:
+        """Run a text on the `records` of both sides, and fetch its rows with the number of their side.
+
+        Both at once, or with `most_tasks` one after the other in so many tasks.
+        """
+        both = [side.coalesce(most_tasks) if most_tasks else side for side in (source, target)]
+        made = [self.query(text, records=side).withColumn("side", F.lit(number)) for number, side in enumerate(both)]
+        jobs = made if most_tasks else [made[0].unionByName(made[1])]
+        return [(row["side"], row) for job in jobs for row in job.collect()]
+
+    @contextmanager
+    def kept(self, table: DataFrame) -> Iterator[DataFrame]:
+        """Have a table computed once, while it is asked for several times."""
+        persisted = table.persist()
+        try:
+            yield persisted
+        finally:
+            persisted.unpersist()
+
+    def _read(self, options: Mapping[str, str], intervals: Mapping[Any, Stretch], *, committed: bool) -> DataFrame:
+        tasks = self._tasks(intervals)
+        return frames.read(self._spark, options, intervals, committed=committed, tasks=tasks)
+
+    def _tasks(self, intervals: Mapping[Any, Stretch]) -> int:
+        offsets = sum(end - start for start, end in intervals.values())
+        return -(-offsets // self._task_records)
+
+    def _shuffle(self, tasks: int) -> None:
+        """Have what comes be shuffled into so many tasks at least; Spark makes fewer of small ones."""
+        self._spark.conf.set("spark.sql.shuffle.partitions", str(max(tasks, SHUFFLE_PARTITIONS)))

@@ -1,0 +1,267 @@
+"""Reads what a proof must know before it compares: lanes, their maps, starts and ends of both logs, which compact.
+
+All of it comes from the clusters, written there by copiers and read as translation reads it. The maps are read before
+the ends, so that the records a map's head counts are below the ends, unless the target lost them.
+"""
+
+from collections.abc import AsyncIterator, Collection, Mapping
+from contextlib import asynccontextmanager
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from engine.base.errors import MirrorError
+from engine.config.settings import FlowConfig, MirrorConfig
+from engine.core.offset_map.map_runs import MapHead
+from engine.core.offset_map.offset_map import OffsetMap
+from engine.flow.ports.ports import EARLIEST, LATEST
+from engine.flow.topic_logs.map_reader import MapReader
+from engine.jobs.proof.beyond import BeyondStretch, Strangers, size, told
+from engine.jobs.proof.model import LaneReport, NothingToProve, ProofOptions, ProofVerdict, Proven, RecordDifference
+from engine.jobs.proof.plan import MapColumns, ProofLane
+from engine.jobs.proof.state import Key
+from engine.jobs.proof.stretch import Known, asked, stretch_of
+from engine.kafka.admin.settings import KafkaSettings
+from engine.kafka.gateway import KafkaCluster
+from engine.services.clients import client_for
+from engine.services.maps import maps_of
+from policies.model import LaneName, TopicPartition
+from policies.patterns import BadPattern, PatternList
+from policies.sync.topic_configs import ConfigEntry
+
+CLIENT_ID = "raymirror-verify"
+NO_MAP = "no map: nothing that raymirror wrote tells which record is whose copy (copied by MM2, or not begun)"
+NO_TARGET = "the target has no such partition"
+BEHIND = "its map is being written; ask again"
+_POLICY, _STAMPS = "cleanup.policy", "message.timestamp.type"
+
+
+class ProofSnapshot(NamedTuple):
+    """The lanes to read, and one report per lane; `lanes` and `begun` correspond by index."""
+
+    lanes: list[ProofLane]
+    begun: list[LaneReport]
+    unproven: list[LaneReport]
+    strangers: tuple[RecordDifference, ...] = ()
+    began_ms: int = 0
+    took_s: float = 0.0
+
+
+class ProofScope(NamedTuple):
+    """Stretches proven before, which need not be read, and the source offsets up to which lanes are read at most.
+
+    `until` None: all that is copied. A partition that `until` does not name is not read at all.
+    """
+
+    proven: Mapping[Key, Proven] = {}
+    until: Mapping[TopicPartition, int] | None = None
+
+
+Bounds = dict[TopicPartition, tuple[int, int]]
+"""Where each log begins, and up to where a reader can read it now."""
+
+
+class _Sights(NamedTuple):
+    """Ids and offsets read for all lanes at once, by source or target partition."""
+
+    ids: dict[TopicPartition, str]
+    here: Bounds
+    there: Bounds
+    since: dict[TopicPartition, int]
+    until: Mapping[TopicPartition, int]
+    proven: Mapping[Key, Proven]
+
+
+class ProofSnapshotReader:
+    """Both clusters of a flow, open for one proof."""
+
+    def __init__(self, config: MirrorConfig, flow: FlowConfig) -> None:
+        self._flow = flow
+        self.clients = [client_for(config.clusters[alias], CLIENT_ID) for alias in flow.name]
+        timeout_s = flow.request_timeout_s
+        self._source, self._target = (KafkaCluster(client, request_timeout_s=timeout_s) for client in self.clients)
+        self._settings = [KafkaSettings(client) for client in self.clients]
+        self._maps: MapReader = maps_of(flow, self._source, self._target)
+
+    async def look(self, options: ProofOptions, wanted: ProofScope) -> ProofSnapshot:
+        """Find the stretches to prove. Raises NothingToProve, ConfigError, ConnectionLost, BrokerUnreachable."""
+        names = await self._lanes(options)
+        await self._maps.follow()
+        led = await self._source.leaders([one.source for one in names])
+        copies = await self._target.leaders([one.target for one in names])
+        sights = _Sights(
+            ids={one: leader.topic_id for side in (led, copies) for one, leader in side.items()},
+            here=await self._bounds(self._source, led, committed=self._flow.fetch.read_committed),
+            there=await self._bounds(self._target, copies, committed=True),
+            since=await self._at(led, options.from_ms),
+            until=await self._until(led, options, wanted),
+            proven=wanted.proven,
+        )
+        topics = [dict.fromkeys(sorted({name[n].topic for name in names}), (_POLICY, _STAMPS)) for n in (0, 1)]
+        configs = [await one.configs(topics[n]) for n, one in enumerate(self._settings)]
+        found = ProofSnapshot([], [], [])
+        for name in names:
+            source, target = name
+            report = LaneReport(topic=source.topic, partition=source.partition, target_topic=target.topic)
+            try:
+                if target not in copies or source not in led:
+                    raise _Unproven(NO_TARGET)
+                lane, report = await self._lane(name, report, sights, options)
+            except _Unproven as why:
+                start, end = sights.here.get(source, (0, 0))
+                unproven = replace(report, unmapped=end - start, verdict=ProofVerdict.UNPROVEN, note=str(why))
+                found.unproven.append(unproven)
+                continue
+            here_is, there_is = (configs[n].found.get(name[n].topic, {}) for n in (0, 1))
+            lane.source_compacts, lane.target_compacts = "compact" in _value(here_is), "compact" in _value(there_is)
+            lane.stamped = _value(there_is, _STAMPS) == "LogAppendTime"
+            found.lanes.append(lane)
+            found.begun.append(report)
+        if options.to_ms < 0 and wanted.until is None:
+            return await self._beyond(found)
+        return found
+
+    async def _beyond(self, found: ProofSnapshot) -> ProofSnapshot:
+        """Count the offsets beyond the newest positions, and find the records of other writers there."""
+        behind = {
+            lane.name: BeyondStretch(one.target_to, lane.target_bounds[1], lane.target_bounds[0])
+            for lane, one in zip(found.lanes, found.begun, strict=True)
+        }
+        strangers = await Strangers(self._target, self._maps).find(behind)
+        begun = [
+            replace(
+                one,
+                waiting=max(0, lane.source_bounds[1] - one.copied_to),
+                behind=max(0, lane.target_bounds[1] - one.target_to),
+                strangers=size(strangers.get(lane.name, ())),
+            )
+            for lane, one in zip(found.lanes, found.begun, strict=True)
+        ]
+        differences = [one for name, ranges in strangers.items() for one in told(name, ranges)]
+        return found._replace(begun=begun, strangers=tuple(differences))
+
+    async def _lanes(self, options: ProofOptions) -> list[LaneName]:
+        selection = self._flow.selection
+        try:
+            wanted = PatternList(options.topics or (".*",))
+        except BadPattern as bad:
+            raise NothingToProve(str(options.flow), f"--topics: {bad}") from None
+        topics = await self._settings[0].topics(None)
+        chosen = {name: topics[name] for name in sorted(topics) if selection.wants(name) and wanted.matches(name)}
+        if not chosen:
+            raise NothingToProve(str(options.flow), "no topic that it copies has such a name")
+        return [
+            LaneName(TopicPartition(name, number), TopicPartition(selection.target_topic(name), number))
+            for name, topic in chosen.items()
+            for number in range(topic.partitions)
+        ]
+
+    async def _bounds(self, cluster: KafkaCluster, led: Collection[TopicPartition], *, committed: bool) -> Bounds:
+        names = list(led)
+        if not names:
+            return {}
+        ends = await (cluster.stable_ends(names) if committed else cluster.offsets(names, LATEST))
+        starts = await cluster.offsets(names, EARLIEST)
+        return {one: (starts[one], max(starts[one], ends[one])) for one in names}
+
+    async def _until(
+        self, led: Collection[TopicPartition], options: ProofOptions, wanted: ProofScope
+    ) -> Mapping[TopicPartition, int]:
+        if wanted.until is None:
+            return await self._at(led, options.to_ms)
+        return {one: wanted.until.get(one, 0) for one in led}
+
+    async def _at(self, led: Collection[TopicPartition], at_ms: int) -> dict[TopicPartition, int]:
+        """Return the first offset at or after a time; -1 where no record is as young; empty where no time is given."""
+        return await self._source.offsets(list(led), at_ms) if at_ms >= 0 and led else {}
+
+    async def _lane(
+        self, name: LaneName, report: LaneReport, sights: "_Sights", options: ProofOptions
+    ) -> tuple[ProofLane, LaneReport]:
+        known, head = self._known(name.source)
+        begins = known.begins
+        assert begins is not None  # a map with a head begins somewhere
+        since, until = sights.since.get(name.source, -1), sights.until.get(name.source, -1)
+        if options.from_ms >= 0 and since < 0:
+            since = head.source_next  # no record is as young
+        low, high = asked(begins, head, since, until)
+        ids = sights.ids[name.source], sights.ids[name.target]
+        before = sights.proven.get((name.source.topic, name.source.partition, *ids, head.generation))
+        stretch = stretch_of(
+            Known(
+                name=name,
+                begins=begins,
+                head=head,
+                runs=await self._runs(name.source, max(0, low - 1), high),
+                source_bounds=sights.here[name.source],
+                target_bounds=sights.there[name.target],
+                since=since,
+                until=until,
+                before=None if options.again else before,
+            )
+        )
+        lane = stretch.lane
+        report = replace(
+            report,
+            source_id=ids[0],
+            target_id=ids[1],
+            generation=head.generation,
+            source_from=lane.source_from,
+            source_to=lane.source_to,
+            target_from=lane.target_from,
+            target_to=lane.target_to,
+            proven_from=stretch.proven_from,
+            proven_to=lane.source_from,
+            not_comparable=stretch.not_comparable,
+            unmapped=stretch.unmapped,
+            copied_to=head.source_next,
+        )
+        return lane, report
+
+    def _known(self, lane: TopicPartition) -> tuple[OffsetMap, MapHead]:
+        known = self._maps.map_of(lane)
+        if known is None or known.head is None:
+            raise _Unproven(self._maps.unreadable.get(lane, NO_MAP))
+        if not known.numbers(0):
+            raise _Unproven(BEHIND)
+        return known, known.head
+
+    async def _runs(self, lane: TopicPartition, source_from: int, source_to: int) -> MapColumns:
+        try:
+            return MapColumns(*await self._maps.runs(lane, source_from, source_to))
+        except LookupError:
+            raise _Unproven(BEHIND) from None
+
+    async def starts(self, lanes: list[ProofLane]) -> tuple[dict[TopicPartition, int], dict[TopicPartition, int]]:
+        """Read the log starts again: records that retention deleted since are not missing. Raises ConnectionLost."""
+        return (
+            await self._source.offsets([one.name.source for one in lanes], EARLIEST),
+            await self._target.offsets([one.name.target for one in lanes], EARLIEST),
+        )
+
+    async def generations(self, lanes: list[ProofLane]) -> list[int]:
+        """Read the map generations again: a lane with a new owner may have been copied again. Raises ConnectionLost."""
+        await self._maps.follow()
+        heads = [self._maps.head(lane.name.source) for lane in lanes]
+        return [-1 if head is None else head.generation for head in heads]
+
+
+def _value(configs: Mapping[str, ConfigEntry], name: str = _POLICY) -> str:
+    return configs[name].value if name in configs else ""
+
+
+class _Unproven(MirrorError):
+    """Nothing can be proven of a lane; the message says why."""
+
+
+@asynccontextmanager
+async def reader(config: MirrorConfig, flow: FlowConfig) -> AsyncIterator[ProofSnapshotReader]:
+    """Connect to both clusters. Raises BrokerUnreachable, ConfigError."""
+    made = ProofSnapshotReader(config, flow)
+    try:
+        for client in made.clients:
+            await client.open()
+        yield made
+    finally:
+        for client in made.clients:
+            await client.close()

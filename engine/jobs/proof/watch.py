@@ -1,0 +1,68 @@
+"""Proof of copy all the time, as a job that a mirror keeps on its Spark: a round per interval."""
+
+import threading
+from collections.abc import Callable
+
+from pyspark.sql import SparkSession
+
+from engine.base.clock import now_s, wall_ms
+from engine.base.errors import MirrorError
+from engine.config.settings import MirrorConfig
+from engine.config.storage import Storage, needed
+from engine.core.events.event_base import Event
+from engine.jobs.proof.model import TASK_RECORDS_BESIDE, ProofOptions, ProofStopped
+from engine.jobs.proof.on_spark import prove, told_by_spark
+from engine.jobs.proof.snapshot import ProofScope
+from engine.jobs.proof.state import FlowProof, ProofWatch, WatchOptions, told_differences
+from engine.jobs.proof.tables import store as proof_store
+from engine.jobs.runtime.core_budget import CoreBudget
+
+
+def run(
+    spark: SparkSession,
+    options: WatchOptions,
+    config: MirrorConfig,
+    storage: Storage | None,
+    stop: threading.Event,
+    note: Callable[[Event], None],
+    tell: Callable[[FlowProof], None],
+    share: CoreBudget,
+) -> FlowProof:
+    """Prove round after round until it is told to stop, and tell after each. Raises NoStorage, ProofStopped."""
+    folder = needed(storage, "what proof of copy has proven").path("proofs", str(options.flow))
+    asked = ProofOptions(flow=options.flow, task_records=TASK_RECORDS_BESIDE)
+    watch = ProofWatch()
+    while True:
+        began_s = now_s()
+        try:
+            for event in _round(spark, asked, config, folder, watch, stop, share):
+                note(event)
+        except ProofStopped:
+            raise
+        except MirrorError as error:  # told, and tried again by the next round
+            watch.fail(str(error))
+        tell(watch.proof)
+        if stop.wait(max(0.0, began_s + options.interval_s - now_s())):
+            raise ProofStopped
+
+
+def _round(
+    spark: SparkSession,
+    asked: ProofOptions,
+    config: MirrorConfig,
+    folder: str,
+    watch: ProofWatch,
+    stop: threading.Event,
+    share: CoreBudget,
+) -> list[Event]:
+    """Prove what is closed, keep that it was; give what is to be said aloud."""
+    if not watch.is_begun:
+        with told_by_spark():
+            watch.begin(proof_store.proven(spark, folder))
+    report = prove(spark, asked, config, ProofScope(watch.read, watch.until()), stop=stop, share=share)
+    stored = watch.take(report, wall_ms())
+    if stored.lanes:
+        with told_by_spark():
+            proof_store.store(spark, folder, stored)
+            proof_store.tidy(spark, folder)
+    return told_differences(report)

@@ -1,0 +1,153 @@
+"""Runs jobs in threads beside each other, on one Spark session: submitted, looked at, cancelled by their ids.
+
+Spark's cancellation ends only what runs in a group at that moment, so a cancelled job is cancelled again at every
+`press` until its thread has ended.
+"""
+
+import enum
+import threading
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from engine.base.errors import MirrorError
+from engine.jobs.runtime.idle_wait import IdleWait
+from engine.jobs.runtime.session import leave_thread
+from engine.jobs.runtime.table import JOBS, JobEntry, LoadedJob, load_job
+
+KEPT = 100
+"""So many jobs that have ended are remembered, with their reports."""
+MOST_TEXT = 500
+
+
+class JobState(enum.StrEnum):
+    """How far a job is. `waiting`: no session runs it yet."""
+
+    WAITING = "waiting"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+ENDED = frozenset({JobState.DONE, JobState.FAILED, JobState.CANCELLED})
+
+
+class JobLine(msgspec.Struct, frozen=True, kw_only=True):
+    """One job: `error` says in one line why it failed, `ours` that it is an error of raymirror's own making.
+
+    `told` counts the reports that its run has given before the last one.
+    """
+
+    job_id: str
+    job: str
+    state: JobState
+    error: str = ""
+    ours: bool = False
+    told: int = 0
+
+
+class _Run:
+    """One job in its thread."""
+
+    def __init__(self, job_id: str, job: str) -> None:
+        self.line = JobLine(job_id=job_id, job=job, state=JobState.RUNNING)
+        self.report: bytes | None = None
+        self.stop = threading.Event()
+        self.idle = IdleWait()
+
+
+class JobRunner:
+    """The jobs of one session. `offered`: what jobs may ask for by name beyond session, options and `stop`."""
+
+    def __init__(self, spark: Any, offered: Mapping[str, Any], jobs: Mapping[str, JobEntry] = JOBS) -> None:
+        self._spark, self._offered, self._jobs = spark, offered, jobs
+        self._runs: dict[str, _Run] = {}
+        self._lock = threading.Lock()
+
+    def submit(self, job_id: str, job: str, options: bytes) -> None:
+        """Begin a job under an id; one that is known already goes on. Raises UnknownJob, BadOptions."""
+        with self._lock:
+            if job_id in self._runs:
+                return
+            loaded = load_job(job, self._jobs)
+            decoded = loaded.decode(job, options)
+            run = self._runs[job_id] = _Run(job_id, job)
+            self._forget()
+        threading.Thread(target=self._work, args=(run, loaded, decoded), name=job_id, daemon=True).start()
+
+    def cancel(self, job_id: str) -> None:
+        """Have a job end soon; one that is not known or has ended stays as it is."""
+        run = self._runs.get(job_id)
+        if run is not None:
+            run.stop.set()
+            self._cancel_group(run)
+
+    def wake(self, job_id: str) -> None:
+        """End the idle wait of a job; an unknown id is ignored."""
+        run = self._runs.get(job_id)
+        if run is not None:
+            run.idle.wake()
+
+    def look(self) -> tuple[JobLine, ...]:
+        """Tell of all jobs, in the order of their submission; at once, whatever Spark does."""
+        return tuple(run.line for run in tuple(self._runs.values()))
+
+    def press(self) -> None:
+        """Cancel again what was cancelled and has not ended: call it now and then."""
+        for run in tuple(self._runs.values()):
+            if run.stop.is_set():
+                self._cancel_group(run)
+
+    def report(self, job_id: str) -> bytes | None:
+        """Give what a job reported last, msgpack; None while it has not."""
+        run = self._runs.get(job_id)
+        return run.report if run is not None else None
+
+    def _cancel_group(self, run: _Run) -> None:
+        if run.line.state is JobState.RUNNING:
+            self._spark.sparkContext.cancelJobGroup(run.line.job_id)
+
+    def _forget(self) -> None:
+        ended = [job_id for job_id, run in self._runs.items() if run.line.state in ENDED]
+        for job_id in ended[: max(0, len(ended) - KEPT)]:
+            del self._runs[job_id]
+
+    def _work(self, run: _Run, loaded: LoadedJob, options: Any) -> None:
+        try:
+            report = self._call(run, loaded, options)
+        except Exception as error:  # noqa: BLE001 a job may fail in any way; its line says how
+            cancelled = run.stop.is_set()
+            state = JobState.CANCELLED if cancelled else JobState.FAILED
+            self._end(run, state, "" if cancelled else failure_text(error), ours=isinstance(error, MirrorError))
+        else:
+            run.report = msgspec.msgpack.encode(report)
+            self._end(run, JobState.DONE)
+        finally:
+            leave_thread(self._spark)
+
+    def _call(self, run: _Run, loaded: LoadedJob, options: Any) -> Any:
+        context = self._spark.sparkContext
+        context.setJobGroup(run.line.job_id, run.line.job, interruptOnCancel=True)
+        context.setLocalProperty("spark.scheduler.pool", loaded.pool)
+        offered = {**self._offered, "stop": run.stop, "idle": run.idle, "tell": partial(self._tell, run)}
+        return loaded.run(self._spark, options, **{name: offered[name] for name in loaded.wants})
+
+    def _tell(self, run: _Run, report: Any) -> None:
+        run.report = msgspec.msgpack.encode(report)
+        run.line = msgspec.structs.replace(run.line, told=run.line.told + 1)
+
+    def _end(self, run: _Run, state: JobState, error: str = "", *, ours: bool = False) -> None:
+        run.line = msgspec.structs.replace(run.line, state=state, error=error, ours=ours)
+
+
+def failure_text(error: BaseException) -> str:
+    """Say in one line why a job failed: Spark wraps the cause into pages of Java, and names the root last."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if isinstance(error, MirrorError):
+        return " ".join(lines)
+    roots = [line for line in lines if line.startswith("Caused by: ")]
+    text = roots[-1] if roots else (lines or ["without a word"])[0]
+    return f"{type(error).__name__}: {text}"[:MOST_TEXT]

@@ -1,0 +1,1 @@
+"""Topics, configs, ACLs, quotas, disks and rights: read, tried without effect, and changed."""

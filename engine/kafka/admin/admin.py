@@ -1,0 +1,206 @@
+"""Topics and their configs: list, describe, create, grow."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import Any
+
+from aiokafka.protocol.admin import (
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
+    DescribeConfigsRequest,
+)
+
+from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.base.parts import parts
+from engine.base.tasks import run_all
+from engine.flow.ports.settings_port import REQUESTS_AT_ONCE, TOPICS_AT_ONCE
+from engine.kafka.client.cluster import ClusterClient
+from engine.kafka.protocol import admin_codec as codec
+from engine.kafka.protocol.faults import (
+    AUTHORIZATION,
+    NONE,
+    TOPIC_ALREADY_EXISTS,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    error_name,
+)
+from policies.sync.topic_configs import ConfigEntry
+
+_BROKER_RESOURCE = 4
+_INVALID_REPLICATION_FACTOR = 38
+_TIMEOUT_MS = 30_000
+_TIMEOUT_S = 60.0
+_BROKER_S = 5.0
+"""How long one broker of many is waited for."""
+_EXPIRIES = ["producer.id.expiration.ms", "transactional.id.expiration.ms"]
+
+
+class ConfigsOf:
+    """Describes configs of a cluster's topics again and again; entries that were met are the same objects."""
+
+    def __init__(self, client: ClusterClient) -> None:
+        self._client = client
+        self._reader = codec.ConfigsReader()
+        self._busy: set[int] = set()
+        """Turns of the connections on which an answer is waited for."""
+
+    async def describe(self, topics: Mapping[str, tuple[str, ...] | None]) -> list[codec.Described]:
+        """Give the effective configs of each topic, all (None) or some, or why there are none, in any order."""
+        waiting = parts(list(topics.items()), TOPICS_AT_ONCE)
+        found: list[codec.Described] = []
+
+        async def ask() -> None:
+            for part in waiting:  # each takes the next
+                found.extend(await self._ask(dict(part)))
+
+        await run_all(*(ask() for _ in range(min(REQUESTS_AT_ONCE, -(-len(topics) // TOPICS_AT_ONCE)))))
+        return found
+
+    async def _ask(self, part: Mapping[str, tuple[str, ...] | None]) -> list[codec.Described]:
+        """Share the work out: a broker answers one request per connection at a time."""
+        turn = next(turn for turn in count() if turn not in self._busy)
+        self._busy.add(turn)
+        try:
+            connection = await self._client.nth_connection(turn)
+            answer = await connection.request(
+                *codec.DESCRIBE_CONFIGS, False, [codec.describe_configs(part)], _TIMEOUT_S
+            )
+            return self._reader.read(bytes(answer))
+        finally:
+            self._busy.remove(turn)
+
+
+async def describe_topic_configs(
+    client: ClusterClient, topics: Sequence[str], names: Sequence[str] = ()
+) -> dict[str, dict[str, ConfigEntry]]:
+    """Return the effective configs of topics, some by name or all. Raises KafkaRefusal naming the topic."""
+    found: dict[str, dict[str, ConfigEntry]] = {}
+    for one in await ConfigsOf(client).describe(dict.fromkeys(topics, tuple(names) or None)):
+        if one.error_code != NONE:
+            asked = f"configs of topic {one.topic} on cluster {client.alias!r}"
+            raise _refused(asked, one.error_code, one.message, "DescribeConfigs")
+        found[one.topic] = one.configs
+    return found
+
+
+async def shortest_expiry_s(client: ClusterClient) -> float | None:
+    """Return after how many idle seconds the cluster forgets a producer, None where it does not let us ask.
+
+    `transactional.id.expiration.ms` forgets the id at its coordinator, `producer.id.expiration.ms` at the partitions:
+    the shortest that any broker tells. Raises BrokerUnreachable, ConnectionLost where none can be asked.
+    """
+    told = await broker_configs(client, _EXPIRIES)
+    return min((int(value) / 1000 for configs in told.values() for value in configs.values()), default=None)
+
+
+async def broker_configs(client: ClusterClient, names: Sequence[str]) -> dict[int, dict[str, str]]:
+    """Return the values of some configs of every broker that answers; none of one that does not let us ask.
+
+    Each broker knows its own configs only. Raises BrokerUnreachable, ConnectionLost where none answers.
+    """
+    found, failed = await _each_broker(client, names)
+    if failed and not found:
+        raise failed[0]
+    return found
+
+
+async def _each_broker(
+    client: ClusterClient, names: Sequence[str], within_s: float | None = None
+) -> tuple[dict[int, dict[str, str]], list[BrokerUnreachable | ConnectionLost]]:
+    """Return the values that brokers told, and why others told none; `within_s`: for each broker, None: as any call."""
+    found: dict[int, dict[str, str]] = {}
+    failed: list[BrokerUnreachable | ConnectionLost] = []
+
+    async def ask(node: int) -> None:
+        try:
+            async with asyncio.timeout(within_s):
+                found[node] = await _configs_of(client, node, names)
+        except TimeoutError:
+            failed.append(BrokerUnreachable(f"broker {node}", "no answer in time"))
+        except (BrokerUnreachable, ConnectionLost) as failure:
+            failed.append(failure)
+
+    await run_all(*map(ask, client.nodes))
+    return found, failed
+
+
+async def _configs_of(client: ClusterClient, node: int, names: Sequence[str]) -> dict[str, str]:
+    """Return the values of some configs of one broker, none where it does not let us ask."""
+    answer = await (await client.control(node)).call(
+        DescribeConfigsRequest([(_BROKER_RESOURCE, str(node), list(names))])
+    )
+    code, _, _, _, entries = answer.resources[0]
+    return {entry[0]: entry[1] for entry in entries if entry[1]} if code == NONE else {}
+
+
+async def producer_expiries_s(client: ClusterClient) -> dict[int, float | None]:
+    """Return after how many seconds each broker forgets a producer, None where it does not let us ask.
+
+    `producer.id.expiration.ms` may differ by broker (KIP-854: it is dynamic). Brokers before 3.4 lack it, and forget
+    producers after `transactional.id.expiration.ms`. A broker that does not answer within some seconds is left out.
+    """
+    told, _ = await _each_broker(client, _EXPIRIES, _BROKER_S)
+    return {
+        node: next((int(values[name]) / 1000 for name in _EXPIRIES if name in values), None)
+        for node, values in told.items()
+    }
+
+
+async def create_topic(
+    client: ClusterClient,
+    topic: str,
+    partitions: int,
+    replication_factor: int,
+    configs: dict[str, str],
+    *,
+    key: str = "replication.factor",
+) -> bool:
+    """Create a topic; False where it exists already. `key` is the setting that its replication factor comes from.
+
+    Raises KafkaRefusal with the broker's own words.
+    """
+    spec: tuple[Any, ...] = (topic, partitions, replication_factor, [], sorted(configs.items()))
+    answer = await (await client.controller()).call(CreateTopicsRequest([spec], _TIMEOUT_MS, False))
+    _, code, message = answer.topic_errors[0]
+    if code == TOPIC_ALREADY_EXISTS:
+        return False
+    if code != NONE:
+        asked = f"creating topic {topic} on cluster {client.alias!r}"
+        raise KafkaRefusal(
+            asked, code, refusal_text(code, message), _right_to_create(client, topic, code, replication_factor, key)
+        )
+    return True
+
+
+def _right_to_create(client: ClusterClient, topic: str, code: int, replicas: int, key: str) -> str:
+    """Say what would be right by what was refused: too many replicas must not sound like a missing right."""
+    if code == _INVALID_REPLICATION_FACTOR:
+        return f"set {key} to at most the number of the cluster's brokers, {len(client.nodes)} (asked: {replicas})"
+    return f"needed: Create on topic {topic}" if code in AUTHORIZATION else ""
+
+
+async def delete_topic(client: ClusterClient, topic: str) -> None:
+    """Delete a topic; one that is not there is no error. Raises KafkaRefusal."""
+    answer = await (await client.controller()).call(DeleteTopicsRequest([topic], _TIMEOUT_MS))
+    _, code = answer.topic_error_codes[0]
+    if code not in (NONE, UNKNOWN_TOPIC_OR_PARTITION):
+        raise _refused(f"deleting topic {topic} on cluster {client.alias!r}", code, None, f"Delete on topic {topic}")
+
+
+async def grow_topic(client: ClusterClient, topic: str, partitions: int) -> None:
+    """Give a topic more partitions. Raises KafkaRefusal: INVALID_PARTITIONS where it has as many already."""
+    request = CreatePartitionsRequest([(topic, (partitions, None))], _TIMEOUT_MS, False)
+    answer = await (await client.controller()).call(request)
+    _, code, message = answer.topic_errors[0]
+    if code != NONE:
+        raise _refused(f"adding partitions to topic {topic} on cluster {client.alias!r}", code, message, "Alter")
+
+
+def refusal_text(code: int, message: str | None) -> str:
+    """Return Kafka's name of an error, with the broker's own words where it has some."""
+    return error_name(code) + (f": {message}" if message else "")
+
+
+def _refused(asked: str, code: int, message: str | None, right: str) -> KafkaRefusal:
+    return KafkaRefusal(asked, code, refusal_text(code, message), f"needed: {right}")

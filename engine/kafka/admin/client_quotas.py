@@ -1,0 +1,31 @@
+"""The quotas of clients that a cluster tells (DescribeClientQuotas v0, KIP-546: since Kafka 2.6)."""
+
+import asyncio
+
+from aiokafka.protocol.admin import DescribeClientQuotasRequest
+
+from engine.base.errors import BrokerUnreachable, ConnectionLost
+from engine.kafka.client.cluster import ClusterClient
+from engine.kafka.protocol.faults import NONE
+from policies.sync.client_quotas import ClientQuota
+
+_KEY, _VERSION = 48, 0
+_BROKER_S = 5.0
+
+
+async def client_quotas(client: ClusterClient) -> tuple[ClientQuota, ...]:
+    """Return all quotas; none where the cluster does not tell them.
+
+    A broker before 2.6 has no such request, and DescribeConfigs on the cluster is needed.
+    """
+    try:
+        async with asyncio.timeout(_BROKER_S):
+            connection = await client.any_connection()
+            if not connection.supports(_KEY, _VERSION):
+                return ()
+            answer = await connection.call(DescribeClientQuotasRequest([], strict=False))
+    except (TimeoutError, ConnectionLost, BrokerUnreachable):
+        return ()
+    if answer.error_code != NONE:
+        return ()
+    return tuple(ClientQuota(dict(entity), dict(limits)) for entity, limits in answer.entries or ())

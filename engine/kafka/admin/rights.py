@@ -1,0 +1,35 @@
+"""Asks which rights on transactional ids a cluster grants, without using them: no epoch rises, no topic is created.
+
+A broker authorizes these requests before it looks for the id's coordinator, so any broker may be asked.
+"""
+
+from typing import Any
+
+from aiokafka.protocol.api import Request
+from aiokafka.protocol.transaction import EndTxnRequest
+
+from engine.kafka.client.cluster import ClusterClient
+from engine.kafka.protocol.faults import TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+from engine.kafka.protocol.protocol import DescribeTransactions
+
+_NOBODY, _NO_EPOCH = -1, -1
+
+
+async def missing_rights(client: ClusterClient, transactional_id: str) -> tuple[str, ...]:
+    """Return which of Write and Describe are not granted on a transactional id; pass an id that nobody uses.
+
+    A broker older than 3.0 cannot be asked about Describe. Raises BrokerUnreachable, ConnectionLost.
+    """
+    connection = await client.any_connection()
+    questions: list[tuple[str, Request[Any]]] = [
+        ("Write", EndTxnRequest(transactional_id, _NOBODY, _NO_EPOCH, False)),
+    ]
+    if connection.supports(DescribeTransactions.API_KEY, 0):
+        questions.append(("Describe", DescribeTransactions([transactional_id])))
+    found = []
+    for operation, question in questions:
+        answer = await connection.call(question)
+        code = answer.error_code if operation == "Write" else answer.states[0][0]
+        if code == TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            found.append(operation)
+    return tuple(found)

@@ -1,0 +1,253 @@
+"""Discovery: which topics a flow copies, and target topics made to fit, topic by topic."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from uuid import UUID
+
+from engine.base.clock import wall_ms
+from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.config.settings import FlowConfig
+from engine.core.events.events import AnyEvent, Mm2TopicFailed, TopicCreated, TopicFailed, TopicWarning
+from engine.core.offset_map.map_blocks import map_topic
+from engine.core.position.position import Position, decode_value
+from engine.flow.ports.discovery import Discovery
+from engine.kafka.admin.admin import create_topic, describe_topic_configs, grow_topic
+from engine.kafka.admin.flow_clusters import check_clusters
+from engine.kafka.admin.internal_topics import (
+    MAP_CONFIGS,
+    POSITIONS_CONFIGS,
+    POSITIONS_KEY,
+    SYNCS_KEY,
+    check_partitions,
+    check_policy,
+    ensure_mm2_topic,
+    made_anew,
+)
+from engine.kafka.admin.renewal import Renewals
+from engine.kafka.admin.sameness import refuse_one_cluster, within_one_cluster
+from engine.kafka.client.cluster import ClusterClient
+from engine.kafka.client.metadata import Metadata
+from engine.kafka.data.logs import oldest_timestamp_ms
+from engine.kafka.data.positions import read_positions
+from engine.kafka.protocol.faults import INVALID_PARTITIONS, UNKNOWN_TOPIC_OR_PARTITION
+from policies.model import LaneName, TopicPartition
+from policies.shared_clusters import feeds_itself
+from policies.sync.creation import COMPARED_CONFIGS, Create, Grow, compare, plan_topic
+from policies.sync.topic_configs import ConfigEntry, wanted_configs
+
+
+class Topics:
+    """Keeps the target topics of one flow in step with the source's; one failed topic does not stop the rest."""
+
+    def __init__(self, flow: FlowConfig, source: ClusterClient, target: ClusterClient) -> None:
+        self._flow = flow
+        self._source = source
+        self._target = target
+        self._knows_clusters = False
+        self._within_one = False
+        """Whether both aliases lead to one cluster, which the flow allows then."""
+        self._highest: int | None = None
+        self._checked: dict[str, UUID] = {}
+        self._compared: set[str] = set()
+        self._failed: dict[str, str] = {}
+        self._made: dict[str, int] = {}
+        """Partitions of copies that were made here and that the broker asked for metadata has not told of yet."""
+        self._untold: list[AnyEvent] = []
+        """What happened in rounds that then failed: told with the first that does not."""
+        self._renewals = Renewals(flow, source, target)
+        self.may_delete: Callable[[], bool] = lambda: False
+        """Whether copies may be deleted now, where that was asked for: the flow is ours."""
+
+    async def open(self) -> None:
+        """Connect to both clusters. Raises BrokerUnreachable, OtherCluster."""
+        self._knows_clusters = False
+        await self._source.open()
+        await self._target.open()
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await self._source.close()
+        await self._target.close()
+
+    async def step(self) -> Discovery:
+        """Look once.
+
+        Raises ConnectionLost, BrokerUnreachable; OtherCluster where a cluster is not the one that positions name,
+        SameCluster where both are one;
+        KafkaRefusal where positions or map topic do not fit.
+        """
+        if not self._knows_clusters:
+            self._within_one = await refuse_one_cluster(self._flow, self._source, self._target)
+            self._knows_clusters = await check_clusters(self._flow, self._source, self._target)
+        own = await self._ensure_own_topics()
+        source = await self._source.metadata(None)
+        self._within_one |= within_one_cluster(self._flow, source, own)
+        await self._ensure_syncs_topic()
+        topics = sorted(topic for topic, meta in source.topics.items() if not meta.is_internal and self._wants(topic))
+        target = await self._target.metadata([self._remote(topic) for topic in topics])
+        events = self._untold
+        copies = {topic: self._remote(topic) for topic in topics}
+        with suppress(BrokerUnreachable, ConnectionLost):  # nothing is deleted on half an answer
+            events += await self._renewals.look(copies, source, target, may_delete=self.may_delete())
+        lanes: list[LaneName] = []
+        for topic in topics:
+            ready = await self._prepare(topic, source, target, events)
+            lanes += self._lanes(topic, min(ready, len(source.topics[topic].partitions)))
+        highest = self._highest
+        if highest is None:  # later epochs are known to whoever asks, who gives them out
+            highest = await self._highest_epoch()
+        self._untold = []
+        return Discovery(lanes=tuple(lanes), events=tuple(events), highest_epoch=highest)
+
+    def forget_epochs(self) -> None:
+        """Read at the next look which epochs were used: somebody asks who did not give them out."""
+        self._highest = None
+
+    def _wants(self, topic: str) -> bool:
+        """Whether the flow copies a topic; within one cluster it leaves out what it would copy again and again."""
+        selection = self._flow.selection
+        if not selection.wants(topic):
+            return False
+        if not (self._within_one and feeds_itself(selection, topic)):
+            return True
+        if topic not in self._failed:
+            what = f"within one cluster its copy {self._remote(topic)} would be copied too, and so on: it is left out"
+            self._failed[topic] = what
+            self._untold.append(TopicFailed(flow=self._flow.name, topic=topic, what=what))
+        return False
+
+    def _remote(self, topic: str) -> str:
+        return self._flow.naming.remote_topic(self._flow.name.source, topic)
+
+    def _lanes(self, topic: str, partitions: int) -> list[LaneName]:
+        remote = self._remote(topic)
+        return [LaneName(TopicPartition(topic, p), TopicPartition(remote, p)) for p in range(partitions)]
+
+    async def _ensure_own_topics(self) -> Metadata:
+        """Positions and map: blocks lie on the partition of the same number as the lane's position, so both are alike.
+
+        One question a round tells whether they are there; the policy is looked at once for each topic id.
+        """
+        flow = self._flow
+        partitions, replicas = flow.positions_partitions, flow.positions_replication_factor
+        positions, blocks = flow.positions_topic, map_topic(flow.name.source)
+        described = await self._target.metadata([positions, blocks])
+        for topic, configs in ((positions, POSITIONS_CONFIGS), (blocks, MAP_CONFIGS)):
+            found = described.topics.get(topic)
+            if found is None or not found.partitions:
+                await create_topic(self._target, topic, partitions, replicas, configs, key=POSITIONS_KEY)
+                continue
+            there = len(found.partitions)
+            as_it_is = f"set offset.storage.partitions = {there}"
+            right = as_it_is if topic == positions else made_anew(partitions, configs)
+            check_partitions(self._target, topic, there, partitions, right)
+            if self._checked.get(topic) != found.topic_id:
+                await check_policy(self._target, topic, configs)
+                self._checked[topic] = found.topic_id
+        return described
+
+    async def _ensure_syncs_topic(self) -> None:
+        """Make the offset-syncs topic, on whichever cluster it is, anew where it was deleted; copying does not wait."""
+        syncs, name = self._flow.syncs, self._flow.name
+        if not syncs.enabled:
+            return
+        client = self._source if syncs.cluster == name.source else self._target
+        try:
+            await ensure_mm2_topic(client, syncs.topic, syncs.replication_factor, SYNCS_KEY)
+        except KafkaRefusal as refusal:
+            if self._failed.get(syncs.topic) != str(refusal):
+                self._failed[syncs.topic] = str(refusal)
+                what = str(refusal)
+                self._untold.append(Mm2TopicFailed(flow=name, topic=syncs.topic, cluster=syncs.cluster, what=what))
+        else:
+            self._failed.pop(syncs.topic, None)
+
+    async def _highest_epoch(self) -> int:
+        """Return the highest assignment epoch written, so that the next one is above it.
+
+        Where a broker is away that leads positions, those of the others count until the next round: no lane whose
+        position cannot be read is acquired. Raises as `step` does where none can be read.
+        """
+        highest = 0
+        read = await read_positions(self._target, self._flow.positions_topic)
+        for key, value in read.records:
+            if self._flow.position_keys.decode(key) is None:
+                continue
+            try:
+                position = decode_value(value)
+            except ValueError:
+                continue  # not ours to judge here: the lane whose position it is will say so
+            if isinstance(position, Position):
+                highest = max(highest, position.assignment_epoch)
+        if read.complete:
+            self._highest = highest
+        return highest
+
+    # --- one topic -------------------------------------------------------------------------------------------
+
+    async def _prepare(self, topic: str, source: Metadata, target: Metadata, events: list[AnyEvent]) -> int:
+        """Make the target topic fit and return how many partitions it has; 0 where it could not be made."""
+        remote, partitions = self._remote(topic), len(source.topics[topic].partitions)
+        meta = target.topics.get(remote)
+        present = len(meta.partitions) if meta is not None and meta.partitions else None
+        if present is not None:
+            self._made.pop(topic, None)
+        try:
+            if present is None or present < partitions:
+                present = await self._change(topic, partitions, present, events)
+            if topic not in self._compared:
+                events += await self._compare(topic)
+                self._compared.add(topic)
+        except (BrokerUnreachable, ConnectionLost):
+            if present is None:
+                raise
+            return present  # some leader on the source is away: compared in a later round, copied as far as others lead
+        except KafkaRefusal as refusal:
+            if refusal.code == UNKNOWN_TOPIC_OR_PARTITION:
+                return present or 0  # just created, and not every broker knows it yet: compared in the next round
+            if self._failed.get(topic) != str(refusal):
+                self._failed[topic] = str(refusal)
+                events.append(TopicFailed(flow=self._flow.name, topic=topic, what=str(refusal)))
+            return present or 0
+        self._failed.pop(topic, None)
+        return present
+
+    async def _change(self, topic: str, partitions: int, present: int | None, events: list[AnyEvent]) -> int:
+        remote = self._remote(topic)
+        configs = await self._wanted_configs(topic) if present is None else {}
+        match plan_topic(partitions, present, self._flow.replication_factor, configs):
+            case Create() as create:
+                made = await create_topic(
+                    self._target, remote, create.partitions, create.replication_factor, create.configs
+                )
+                if not made:  # ours, or it appeared meanwhile: a later round sees how many partitions it has
+                    return self._made.get(topic, 0)
+                self._made[topic] = partitions
+            case Grow() as grow:
+                try:
+                    await grow_topic(self._target, remote, grow.partitions)
+                except KafkaRefusal as refusal:
+                    if refusal.code != INVALID_PARTITIONS:
+                        raise
+                    return partitions  # it has as many (ReplicationControlManager), and not every broker knows it yet
+        changed = TopicCreated(
+            flow=self._flow.name, topic=topic, target=remote, partitions=partitions, before=present or 0
+        )
+        events.append(changed)
+        return partitions
+
+    async def _wanted_configs(self, topic: str) -> dict[str, str]:
+        configs = (await describe_topic_configs(self._source, [topic]))[topic]
+        return wanted_configs(configs, self._flow.config_rules)
+
+    async def _compare(self, topic: str) -> list[AnyEvent]:
+        remote = self._remote(topic)
+        source = (await describe_topic_configs(self._source, [topic], COMPARED_CONFIGS))[topic]
+        target = (await describe_topic_configs(self._target, [remote], COMPARED_CONFIGS))[remote]
+        oldest_ms = await oldest_timestamp_ms(self._source, topic)
+        found = compare(_values(source), _values(target), None if oldest_ms is None else wall_ms() - oldest_ms)
+        return [TopicWarning(flow=self._flow.name, topic=topic, what=what) for what in found]
+
+
+def _values(configs: dict[str, ConfigEntry]) -> dict[str, str]:
+    return {name: configs[name].value for name in COMPARED_CONFIGS if name in configs}

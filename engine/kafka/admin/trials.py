@@ -1,0 +1,76 @@
+"""Has a cluster judge topics that would be created or grown, creating nothing (`validateOnly`, KIP-4, KIP-195)."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from aiokafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest
+
+from engine.kafka.admin.admin import refusal_text
+from engine.kafka.client.cluster import ClusterClient
+from engine.kafka.protocol.faults import NONE, TOPIC_ALREADY_EXISTS
+
+_TIMEOUT_MS = 30_000
+_MOST_RECORDS = 2_000
+"""A KRaft controller takes 10,000 records of one request at most (QuorumController.MAX_RECORDS_PER_USER_OP)."""
+
+
+class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic as it would be created; `replicas` -1: the cluster's default."""
+
+    name: str
+    partitions: int
+    replicas: int
+    configs: Mapping[str, str] = {}
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """Kafka's error code, and its name with the broker's own words."""
+
+    code: int
+    text: str
+
+
+async def try_creating(client: ClusterClient, topics: Sequence[NewTopic]) -> dict[str, Refused]:
+    """Return what the cluster says against topics, by name; one that exists is fine.
+
+    Raises ConnectionLost, BrokerUnreachable.
+    """
+    found: dict[str, Refused] = {}
+    # Heartbeats of several pairs share one topic, and a request must not name it twice.
+    for part in _parts(list({one.name: one for one in topics}.values())):
+        specs: list[Any] = [(one.name, one.partitions, one.replicas, [], sorted(one.configs.items())) for one in part]
+        answer = await (await client.controller()).call(CreateTopicsRequest(specs, _TIMEOUT_MS, True))
+        found |= _refusals(answer.topic_errors)
+    return found
+
+
+async def try_growing(client: ClusterClient, partitions: Mapping[str, int]) -> dict[str, Refused]:
+    """Return what the cluster says against so many partitions of topics. Raises ConnectionLost, BrokerUnreachable."""
+    found: dict[str, Refused] = {}
+    topics = [NewTopic(name=name, partitions=count, replicas=-1) for name, count in partitions.items()]
+    for part in _parts(topics):
+        specs: list[Any] = [(one.name, (one.partitions, None)) for one in part]
+        answer = await (await client.controller()).call(CreatePartitionsRequest(specs, _TIMEOUT_MS, True))
+        found |= _refusals(answer.topic_errors)
+    return found
+
+
+def _refusals(answers: Sequence[tuple[str, int, str | None]]) -> dict[str, Refused]:
+    good = (NONE, TOPIC_ALREADY_EXISTS)
+    return {name: Refused(code, refusal_text(code, message)) for name, code, message in answers if code not in good}
+
+
+def _parts(topics: Sequence[NewTopic]) -> Iterator[list[NewTopic]]:
+    """Cut a request into several, by the records that the controller would make of it."""
+    part: list[NewTopic] = []
+    records = 0
+    for topic in topics:
+        more = 1 + topic.partitions + len(topic.configs)
+        if part and records + more > _MOST_RECORDS:
+            yield part
+            part, records = [], 0
+        part.append(topic)
+        records += more
+    if part:
+        yield part

@@ -1,0 +1,397 @@
+"""One cluster as a client sees it: bootstrap, metadata with topic ids, connections by broker, coordinators."""
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
+from math import inf
+from typing import Any, TypeVar
+from uuid import UUID
+from zlib import crc32
+
+import msgspec
+from aiokafka.protocol.api import Request
+
+from engine.base.clock import now_s
+from engine.base.errors import (
+    BrokerRefuses,
+    BrokerUnreachable,
+    ClusterAway,
+    ClusterRefuses,
+    ConnectionLost,
+    OtherCluster,
+)
+from engine.config.security import HandshakeOptions
+from engine.kafka.client.bootstrap import all_answers, first_answer
+from engine.kafka.client.connection import Connection
+from engine.kafka.client.control import PATIENCE_S, SharedConnections
+from engine.kafka.client.coordinators import find_coordinator
+from engine.kafka.client.identity import ClusterIdentity
+from engine.kafka.client.leader_epochs import LeaderEpochs
+from engine.kafka.client.metadata import BrokerAddress, Metadata, TopicMeta, ask_metadata
+from engine.kafka.client.silence import Silence
+from engine.kafka.protocol.faults import NONE
+
+T = TypeVar("T")
+
+_RECENT_S = 1.0
+_BESIDE = 4
+_PATIENCE_S = 3.0
+"""A broker that has not told what any of them can tell after so long is not waited for."""
+_HEAD_START_S = 1.0
+"""What any broker can tell is asked of the next one too after so long; the one that kept silent is asked last then."""
+_SHUT_S = 1.0
+"""How long a broker that could not be connected to is not tried again."""
+
+
+class ClusterClient:
+    """Connections and metadata of one cluster. Control requests share one connection per broker.
+
+    A broker handles one request per connection at a time. What waits for replicas, or reads much, and is asked for
+    many lanes at once, goes over some connections beside it (`beside`). Every connection is of the cluster that the
+    first one led to (`identity`).
+    """
+
+    def __init__(
+        self, alias: str, bootstrap: list[tuple[str, int]], options: HandshakeOptions, place: str = ""
+    ) -> None:
+        self.alias = alias
+        self._place = place
+        """Where the addresses are set, for whoever reads that none answers."""
+        self.identity = ClusterIdentity(alias)
+        self._bootstrap = bootstrap
+        self._options = options
+        self._brokers: dict[int, BrokerAddress] = {}
+        self._shared = SharedConnections(self.open_connection, _SHUT_S)
+        self._silence = Silence()
+        self._coordinators: dict[str, int] = {}
+        self._turn = itertools.count()
+        self._asking = asyncio.Lock()
+        self._finding = asyncio.Lock()
+        self._found: tuple[float, BrokerUnreachable | None] = (-_SHUT_S, None)
+        """When the bootstrap addresses were asked last because no known broker was there, and why in vain."""
+        self._described: Metadata | None = None
+        self._recent: dict[str, tuple[float, TopicMeta]] = {}
+        self._epochs = LeaderEpochs()
+        self.decoding = asyncio.Lock()
+        """Held by whoever decodes an answer of a short read: one at a time, however many are read side by side."""
+
+    async def open(self) -> Metadata:
+        """Find the brokers. Raises ClusterAway (ClusterRefuses) naming every address tried and why, OtherCluster."""
+
+        async def ask(address: tuple[str, int]) -> Metadata:
+            connection = await Connection.open(*address, self._options)
+            try:
+                return self._learn(await ask_metadata(connection, []), connection.address)
+            finally:
+                await connection.close()
+
+        try:
+            found = await first_answer(self._bootstrap, ask, head_start_s=_HEAD_START_S)
+        except OtherCluster:
+            raise
+        except BrokerUnreachable as error:
+            kind = ClusterRefuses if isinstance(error, BrokerRefuses) else ClusterAway
+            raise kind(self._place, self.alias, error.why) from None
+        self._shared.forgive()  # one answers, so another may
+        return found
+
+    async def survey(self, topics: list[str], *, hurry: bool = False) -> bool:
+        """Ask every broker who leads these topics, so that the newest answer is known; return whether all answered.
+
+        Where all did, an epoch that none of them knows is forgotten: the cluster was restored from an earlier state.
+        `hurry`: who is slower than the first by a second is not waited for, and one known to be slow is not asked.
+        """
+        nodes = self.nodes
+        if hurry and any(map(self._keeps_silent, nodes)):
+            return False
+        before = {topic: self._epochs.epochs(topic) for topic in topics}
+
+        async def ask(node: int) -> Metadata:
+            told = await self._ask(node, topics)
+            self._learn(told)
+            return told
+
+        for topic in topics:
+            self._recent.pop(topic, None)
+        answered = await all_answers(nodes, ask, grace_s=self._head_start_s if hurry else None)
+        if not nodes or not answered.keys() >= set(self.nodes):
+            return False  # whoever is away leads nothing
+        for topic, epochs in before.items():
+            told_of = [one.topics[topic] for one in answered.values() if topic in one.topics]
+            if len(told_of) == len(answered):
+                self._epochs.all_say(topic, told_of, epochs)
+        return True
+
+    async def settled_id(self, topic: str) -> UUID:
+        """Return the id of a topic that every broker names which answers, more than half of them at least.
+
+        Raises ConnectionLost while they do not agree: some have not heard yet that it was made anew, or are cut off.
+        """
+        told = await all_answers(self.nodes, lambda node: self._ask(node, [topic]), grace_s=None)
+        ids = [one.topics[topic].topic_id for one in told.values() if topic in one.topics]
+        if len(set(ids)) != 1 or 2 * len(ids) <= len(self.nodes):
+            raise ConnectionLost(f"topic {topic} on cluster {self.alias!r}: its brokers do not agree which one it is")
+        return ids[0]
+
+    async def leave(self) -> None:
+        """Disconnect from a cluster that turned out to be another one than was meant: `open` begins with nothing."""
+        await self.close()
+        self._brokers, self._coordinators, self._recent, self._described = {}, {}, {}, None
+        self._epochs = LeaderEpochs()
+        self.identity.forget()
+
+    async def close(self) -> None:
+        """Close every control connection."""
+        await self._shared.close()
+
+    async def metadata(self, topics: list[str] | None) -> Metadata:
+        """Ask any reachable broker about topics (None = all). Raises BrokerUnreachable when none answers."""
+
+        async def ask(node: int) -> Metadata:
+            return self._learn(await self._ask(node, topics))
+
+        try:
+            # All topics at once may be much to tell: a broker that takes its time over that is not silent.
+            head_start_s = _PATIENCE_S if topics is None else self._head_start_s
+            found = await first_answer(self._in_turn(), ask, head_start_s=head_start_s)
+        except BrokerUnreachable:
+            await self.open()  # all brokers may have moved: the bootstrap addresses are the way back in
+            return self._learn(await ask_metadata(await self._known_connection(), topics))
+        if topics is None:
+            self._epochs.keep(found.topics)
+        return found
+
+    async def _ask(self, node: int, topics: list[str] | None) -> Metadata:
+        """Ask one broker about topics, for a while. Raises BrokerUnreachable, ConnectionLost."""
+        return await self._ask_for_a_while(node, lambda connection: ask_metadata(connection, topics))
+
+    async def any_says(self, ask: Callable[[Connection], Awaitable[T]]) -> T:
+        """Ask one broker after the other what any of them can tell. Raises BrokerUnreachable, ConnectionLost."""
+
+        async def ask_one(node: int) -> T:
+            return await self._ask_for_a_while(node, ask)
+
+        try:
+            return await first_answer(self._in_turn(), ask_one, head_start_s=self._head_start_s)
+        except BrokerUnreachable:
+            return await ask(await self.any_connection())
+
+    async def _ask_for_a_while(self, node: int, ask: Callable[[Connection], Awaitable[T]]) -> T:
+        """Ask one broker what is answered at once, and remember whether it kept silent.
+
+        A late answer costs nobody the connection, which others share. Raises BrokerUnreachable, ConnectionLost.
+        """
+        asked_s = inf
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                connection = await self.control(node)
+                asked_s = now_s()
+                found = await ask(connection)
+        except TimeoutError:
+            self._note_silence(node)
+            raise ConnectionLost(f"broker {node} of cluster {self.alias!r}: no answer in time") from None
+        except asyncio.CancelledError:
+            if now_s() - asked_s >= _HEAD_START_S:  # another one has answered meanwhile
+                self._note_silence(node)
+            raise
+        self._silence.over(node)
+        return found
+
+    def _note_silence(self, node: int) -> None:
+        if self._silence.note(node):
+            self._shared.drop(node)
+
+    @property
+    def _head_start_s(self) -> float:
+        """How much later than another one a broker may be: over a distance, connecting alone takes long."""
+        return max(_HEAD_START_S, 2 * self._shared.took_s)
+
+    def _in_turn(self) -> list[int]:
+        """Return all brokers in the order in which to ask: those that keep silent last.
+
+        Another one is the first each time, connected or not: one alone may be of the past, and would be believed.
+        """
+        nodes = self.nodes
+        start = next(self._turn) % max(1, len(nodes))
+        return sorted(nodes[start:] + nodes[:start], key=self._keeps_silent)
+
+    def _keeps_silent(self, node: int) -> bool:
+        return self._shared.is_away(node) or self._silence.is_fresh(node)
+
+    async def recent(self, topics: list[str]) -> Metadata:
+        """As `metadata`, but what was asked within the last second is not asked again: many lanes share a topic.
+
+        To be used within `believing`. Raises BrokerUnreachable.
+        """
+        async with self._asking:
+            after_s = now_s() - _RECENT_S
+            self._recent = {name: known for name, known in self._recent.items() if known[0] > after_s}
+            found = {name: self._recent[name][1] for name in topics if name in self._recent}
+            if len(found) < len(set(topics)) or self._described is None:
+                self._described = await self.metadata([name for name in topics if name not in found])
+                self.remember(self._described)
+                found |= self._described.topics
+            return msgspec.structs.replace(self._described, topics=found)
+
+    def remember(self, metadata: Metadata) -> None:
+        """Let `recent` tell this for a second."""
+        for name, topic in metadata.topics.items():
+            if topic.error_code == NONE and topic.partitions:  # what is not there yet may be there in a moment
+                self._recent[name] = now_s(), topic
+
+    @contextmanager
+    def believing(self, topics: Iterable[str]) -> Iterator[None]:
+        """Ask leaders that `recent` told; where one does not answer for its partition, ask anew next time."""
+        try:
+            yield
+        except (ConnectionLost, BrokerUnreachable):
+            for topic in topics:
+                self._recent.pop(topic, None)
+            raise
+
+    def _learn(self, metadata: Metadata, where: str = "a known broker") -> Metadata:
+        self.identity.admit(metadata.cluster_id, where)
+        if metadata.brokers:
+            self._brokers = metadata.brokers
+        newest = {name: self._epochs.newest(name, topic) for name, topic in metadata.topics.items()}
+        return msgspec.structs.replace(metadata, topics=newest)
+
+    @property
+    def nodes(self) -> list[int]:
+        """Known broker ids."""
+        return list(self._brokers)
+
+    async def open_connection(self, node: int) -> Connection:
+        """Open a connection of the caller's own to a broker of this cluster. Raises BrokerUnreachable, OtherCluster."""
+        address = self._brokers.get(node)
+        if address is None:
+            raise BrokerUnreachable(f"broker {node} of cluster {self.alias!r}", "not in the cluster's metadata")
+        connection = await Connection.open(address.host, address.port, self._options)
+        try:
+            async with asyncio.timeout(self._options.timeout_s):
+                self.identity.admit((await ask_metadata(connection, [])).cluster_id, connection.address)
+        except BaseException as error:
+            connection.abort()
+            if isinstance(error, TimeoutError | ConnectionLost):
+                raise BrokerUnreachable(connection.address, "it does not say which cluster it belongs to") from error
+            raise
+        self._shared.reached(node)
+        return connection
+
+    async def control(self, node: int, *, within_s: float = PATIENCE_S) -> Connection:
+        """Return the shared control connection to a broker, opening it when needed. Raises BrokerUnreachable."""
+        return await self._shared.get(node, within_s=within_s)
+
+    async def unreachable(self, nodes: Iterable[int], *, hurry: bool = False) -> dict[int, str]:
+        """Try to connect to brokers, all at once; return those that cannot be reached, and why.
+
+        `hurry`: asks for a sign of life, too; who is a second slower than the first, or was just now, gives none.
+        """
+        silent = "no sign of life when another one had long given its own"
+        away = {node: f"broker {node} of cluster {self.alias!r}: {silent}" for node in nodes}
+
+        async def ask(node: int) -> None:
+            try:
+                await (self._ask(node, []) if hurry else self.control(node))
+            except (BrokerUnreachable, ConnectionLost) as error:
+                away[node] = str(error)
+                raise
+
+        asked = [node for node in away if not (hurry and self._keeps_silent(node))]
+        for node in await all_answers(asked, ask, grace_s=self._head_start_s if hurry else None):
+            del away[node]
+        return dict(sorted(away.items()))
+
+    async def beside(self, node: int, name: str) -> Connection:
+        """Return one of the connections beside it, the same for the same name. Raises BrokerUnreachable."""
+        return await self._shared.get(node, 1 + crc32(name.encode()) % _BESIDE)
+
+    async def any_connection(self) -> Connection:
+        """Return a control connection to any broker, wherever they are now. Raises BrokerUnreachable."""
+        try:
+            return await self._known_connection()
+        except BrokerUnreachable:
+            await self._find()
+            return await self._known_connection()
+
+    async def _find(self) -> None:
+        """Look for the brokers at the bootstrap addresses; who asks meanwhile, or just after, shares the outcome."""
+        async with self._finding:
+            found_s, error = self._found
+            if now_s() - found_s >= _SHUT_S:
+                error = None
+                try:
+                    await self.open()
+                except BrokerUnreachable as failure:
+                    error = failure
+                self._found = now_s(), error
+            if error is not None:
+                raise error.again()
+
+    async def _known_connection(self) -> Connection:
+        if not self.nodes:
+            raise BrokerUnreachable(f"cluster {self.alias!r}", "no broker known")
+        nodes = sorted(self.nodes, key=lambda node: (self._keeps_silent(node), not self._shared.is_connected(node)))
+        return await first_answer(nodes, self.control, head_start_s=self._head_start_s)
+
+    async def nth_connection(self, turn: int) -> Connection:
+        """Return another connection for each turn, broker by broker, to any where that one is away.
+
+        Turns that differ share one where there are more than five for each broker. Raises BrokerUnreachable.
+        """
+        nodes = [node for node in self.nodes if not self._keeps_silent(node)]
+        if not turn or not nodes:
+            return await self.any_connection()
+        try:
+            node, turn = nodes[turn % len(nodes)], turn // len(nodes) % (1 + _BESIDE)
+            return await self._shared.get(node, turn, within_s=_PATIENCE_S)
+        except BrokerUnreachable:
+            return await self.any_connection()
+
+    async def controller(self) -> Connection:
+        """Return a connection to the controller; to any broker where that one is away or not named.
+
+        From KRaft on any broker forwards to the controller, and names some broker as such.
+        """
+        controller = (await self.metadata([])).controller
+        try:
+            if controller in self._brokers:
+                return await self.control(controller, within_s=_PATIENCE_S)
+        except BrokerUnreachable:
+            pass
+        return await self.any_connection()
+
+    async def coordinator_call(self, transactional_id: str, request: Request[Any]) -> Any:
+        """Send a request to the coordinator of a transactional id, whose place is remembered until it fails.
+
+        Its answers wait for replicas, so ids share out the connections; one id keeps to one, and to the order of its
+        requests.
+        """
+        try:
+            return await (await self._coordinator(transactional_id)).call(request)
+        except (ConnectionLost, BrokerUnreachable):
+            self.forget_coordinator(transactional_id)
+            raise
+
+    async def coordinator_knows(self, transactional_id: str, api_key: int, version: int) -> bool:
+        """Whether the coordinator of a transactional id speaks this version of a request; other brokers may differ."""
+        try:
+            return (await self._coordinator(transactional_id)).supports(api_key, version)
+        except (ConnectionLost, BrokerUnreachable):
+            self.forget_coordinator(transactional_id)
+            raise
+
+    async def _coordinator(self, transactional_id: str) -> Connection:
+        node = self._coordinators.get(transactional_id)
+        if node is None:
+            node = self._coordinators[transactional_id] = await find_coordinator(self, transactional_id)
+        try:
+            return await self.beside(node, transactional_id)
+        except BrokerUnreachable as error:
+            who = f"broker {node} of cluster {self.alias!r}, which coordinates {transactional_id}"
+            raise BrokerUnreachable(f"{who}: {error.address}", error.why) from None
+
+    def forget_coordinator(self, transactional_id: str) -> None:
+        """Look the coordinator up anew next time."""
+        self._coordinators.pop(transactional_id, None)

@@ -1,0 +1,310 @@
+"""One connection to one broker: aiokafka shakes hands (TLS, SASL), then a `BufferedProtocol` of ours takes over.
+
+Answers come back in the order of the requests. Small ones are read into a scratch buffer; a large fetch answer goes
+straight into the buffer that its request brought along, so that no byte of a record batch is copied in Python.
+Nothing here retries: a lost connection fails every request that waits on it, and the caller knows what that means.
+"""
+
+import asyncio
+import struct
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, cast
+
+from aiokafka.conn import AIOKafkaConnection
+from aiokafka.errors import IncompatibleBrokerVersion, KafkaError
+from aiokafka.protocol.api import Request
+
+from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, NoBroker
+from engine.config.security import HandshakeOptions
+from engine.kafka.client.refused_handshake import check_broker, failure, first_words, heard_mechanisms
+from engine.kafka.protocol.faults import error_name
+
+_SCRATCH_BYTES = 64 * 1024
+_FRAME = struct.Struct(">i")
+_HEADER = struct.Struct(">ii")
+_UNSUPPORTED_VERSION = 35
+"""Kafka's code for a request, or a version of it, that a broker does not know."""
+
+Part = bytes | bytearray | memoryview
+Answer = Callable[[memoryview | None], None]
+"""Called once: with the answer behind the correlation id, or with None when the connection was lost.
+
+Without a destination the memory is valid during the call only.
+"""
+
+
+class Destination(Protocol):
+    """Where a large answer may go: a buffer of at least `size` bytes, asked for once per answer."""
+
+    def room(self, size: int) -> memoryview:
+        """Return writable memory for `size` bytes; the protocol fills it and hands it back to the caller."""
+
+
+class _Pending:
+    __slots__ = ("answer", "correlation_id", "destination")
+
+    def __init__(self, correlation_id: int, answer: Answer, destination: Destination | None) -> None:
+        self.correlation_id = correlation_id
+        self.answer = answer
+        self.destination = destination
+
+
+class _Frames(asyncio.BufferedProtocol):
+    """Cuts the byte stream into answers and hands each to the oldest request."""
+
+    def __init__(self, on_lost: Callable[[Exception | None], None]) -> None:
+        self.pending: deque[_Pending] = deque()
+        self._on_lost = on_lost
+        self._scratch = bytearray(_SCRATCH_BYTES)
+        self._scratch_view = memoryview(self._scratch)
+        self._have = 0
+        self._body: memoryview | None = None
+        self._body_have = 0
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        if self._body is not None:
+            return self._body[self._body_have :]
+        return self._scratch_view[self._have :]
+
+    def buffer_updated(self, nbytes: int) -> None:
+        if self._body is not None:
+            self._body_have += nbytes
+            if self._body_have == len(self._body):
+                body, self._body = self._body, None
+                self._deliver(body)
+            return
+        self._have += nbytes
+        self._cut()
+
+    def _cut(self) -> None:
+        """Deliver every whole frame in the scratch; move the rest to its front, or into its own buffer if large."""
+        at, have, scratch = 0, self._have, self._scratch_view
+        while have - at >= 4:
+            (size,) = _FRAME.unpack_from(scratch, at)
+            end = at + 4 + size
+            if end <= have:
+                self._deliver(self._kept(scratch[at + 4 : end]))
+                at = end
+                continue
+            if size > _SCRATCH_BYTES - 4:
+                self._body = self._room(size)
+                self._body_have = have - at - 4
+                self._body[: self._body_have] = scratch[at + 4 : have]
+                at = have
+            break
+        self._have = have - at
+        if at and self._have:
+            self._scratch[: self._have] = self._scratch[at:have]
+
+    def _kept(self, frame: memoryview) -> memoryview:
+        """Return the frame in its destination, if it has one: the scratch is overwritten by what comes next."""
+        if not self.pending or self.pending[0].destination is None:
+            return frame
+        body = self._room(len(frame))
+        body[:] = frame
+        return body
+
+    def _room(self, size: int) -> memoryview:
+        destination = self.pending[0].destination if self.pending else None
+        return destination.room(size) if destination is not None else memoryview(bytearray(size))
+
+    def _deliver(self, frame: memoryview) -> None:
+        pending = self.pending.popleft()
+        (correlation_id,) = _FRAME.unpack_from(frame, 0)
+        if correlation_id != pending.correlation_id:
+            pending.answer(None)  # the connection ends with what is raised, and this request waits for it no more
+            raise ConnectionLost(f"answer {correlation_id} to request {pending.correlation_id}")
+        pending.answer(frame[4:])
+
+    def abandon(self, pending: _Pending) -> bool:
+        """Nobody waits for this answer any more: read past it; False where its destination is being written to."""
+        if self._body is not None and pending.destination is not None and self.pending and self.pending[0] is pending:
+            return False
+        pending.destination = None
+        return True
+
+    def eof_received(self) -> bool:
+        return False
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        waiting, self.pending = self.pending, deque()
+        self._on_lost(exc)
+        for pending in waiting:
+            pending.answer(None)
+
+
+class Connection:
+    """An open connection: `send` for the data path, `call` for everything else."""
+
+    def __init__(self, host: str, port: int, client_id: str, versions: dict[int, tuple[int, int]]) -> None:
+        self.host, self.port = host, port
+        self.versions = versions
+        self.closed = asyncio.Event()
+        self._client_id = client_id.encode()
+        self._correlation_id = 0
+        self._frames = _Frames(self._on_lost)
+        self._transport: asyncio.Transport | None = None
+        self._writer: asyncio.StreamWriter | None = None
+
+    @classmethod
+    async def open(cls, host: str, port: int, options: HandshakeOptions) -> "Connection":
+        """Connect and shake hands; raises BrokerUnreachable with the reason, never with a secret.
+
+        NoBroker where something else than a broker listens, BrokerSilent where the port says nothing.
+        """
+        handshake = AIOKafkaConnection(host, port, **options.aiokafka())
+        mechanisms, words = heard_mechanisms(handshake), first_words(handshake)
+        try:
+            await handshake.connect()
+            check_broker(f"{host}:{port}", handshake._versions)
+        except NoBroker:
+            handshake.close()
+            raise
+        except (OSError, TimeoutError, KafkaError) as error:
+            raise failure(f"{host}:{port}", error, options, mechanisms, words) from error
+        connection = cls(host, port, options.client_id, dict(handshake._versions))
+        # The writer is kept because its finalizer would close the transport under us.
+        connection._writer = handshake._writer
+        connection._adopt(await _take_transport(handshake))
+        return connection
+
+    def _adopt(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        transport.set_protocol(self._frames)
+        transport.resume_reading()
+
+    @property
+    def address(self) -> str:
+        """host:port."""
+        return f"{self.host}:{self.port}"
+
+    @property
+    def flushed(self) -> bool:
+        """Whether the system has taken all that was sent, so that nothing here reads the parts of a request."""
+        return self._transport is None or self._transport.get_write_buffer_size() == 0
+
+    def supports(self, api_key: int, version: int) -> bool:
+        """Whether the broker speaks this version of this request."""
+        low, high = self.versions.get(api_key, (0, -1))
+        return low <= version <= high
+
+    def send(
+        self,
+        api_key: int,
+        version: int,
+        flexible: bool,
+        parts: Sequence[Part],
+        answer: Answer,
+        destination: Destination | None = None,
+    ) -> _Pending:
+        """Write a request made of `parts` (not copied; they must stay as they are until the answer).
+
+        Raises ConnectionLost when the connection is closed already; `answer` is not called then.
+        """
+        transport = self._transport
+        if transport is None or self.closed.is_set():
+            raise ConnectionLost(self.address)
+        self._correlation_id = correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        head = struct.pack(">hhih", api_key, version, correlation_id, len(self._client_id)) + self._client_id
+        if flexible:
+            head += b"\0"
+        size = len(head) + sum(map(len, parts))
+        pending = _Pending(correlation_id, answer, destination)
+        self._frames.pending.append(pending)
+        transport.writelines([_FRAME.pack(size) + head, *parts])
+        return pending
+
+    async def request(
+        self,
+        api_key: int,
+        version: int,
+        flexible: bool,
+        parts: Sequence[Part],
+        timeout_s: float,
+        destination: Destination | None = None,
+    ) -> memoryview:
+        """Send and wait for the body of the answer; a time-out closes the connection. Raises ConnectionLost."""
+        future: asyncio.Future[memoryview | None] = asyncio.get_running_loop().create_future()
+
+        def answer(body: memoryview | None) -> None:
+            if not future.done():
+                future.set_result(memoryview(bytes(body)) if body is not None and destination is None else body)
+
+        pending = self.send(api_key, version, flexible, parts, answer, destination)
+        try:
+            async with asyncio.timeout(timeout_s):
+                body = await future
+        except TimeoutError:
+            self.abort()
+            raise ConnectionLost(f"{self.address}: no answer within {timeout_s:.0f} s") from None
+        except asyncio.CancelledError:
+            if not self._frames.abandon(pending):
+                self.abort()  # others wait on this connection too, but the buffer must not be written to any more
+            raise
+        if body is None:
+            raise ConnectionLost(self.address)
+        return body
+
+    async def call(self, request: Request[Any], timeout_s: float = 30.0) -> Any:
+        """Send one of aiokafka's (or our own declared) requests and decode its answer.
+
+        Raises ConnectionLost, and KafkaRefusal where the broker does not know the request.
+        """
+        prepared = self.prepare(request)
+        body = await self.request(
+            prepared.API_KEY, prepared.API_VERSION, prepared.FLEXIBLE_VERSION, [prepared.encode()], timeout_s
+        )
+        skip = 1 if prepared.FLEXIBLE_VERSION else 0  # the empty tag section of a flexible response header
+        return prepared.RESPONSE_TYPE.decode(bytes(body[skip:]))
+
+    def prepare(self, request: Request[Any]) -> Any:
+        """Return a request in the newest version that the broker knows as well. Raises KafkaRefusal without one."""
+        try:
+            return request.prepare(self.versions)
+        except (IncompatibleBrokerVersion, NotImplementedError) as error:
+            offered = self.versions.get(request.API_KEY)
+            told = f"it offers versions {offered[0]} to {offered[1]} of it" if offered else "it does not offer it"
+            raise KafkaRefusal(
+                f"{self.address}: {type(request).__name__}",
+                _UNSUPPORTED_VERSION,
+                error_name(_UNSUPPORTED_VERSION),
+                f"{told}, which raymirror cannot use; let clients reach a broker of a Kafka release that is supported",
+            ) from error
+
+    def abort(self) -> None:
+        """Close at once; every waiting request is answered with None."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    async def close(self) -> None:
+        """Close and wait until the transport is gone."""
+        self.abort()
+        if self._transport is not None:
+            await self.closed.wait()
+
+    def _on_lost(self, exc: Exception | None) -> None:
+        self.closed.set()
+
+
+async def _take_transport(handshake: AIOKafkaConnection) -> asyncio.Transport:
+    """Detach the live transport from aiokafka, whose reader task and close callbacks must not touch it any more.
+
+    Raises BrokerUnreachable where the broker has hung up meanwhile: nobody else would hear of it.
+    """
+    transport = cast("asyncio.Transport", handshake._writer.transport)
+    transport.pause_reading()
+    reader_task = handshake._read_task
+    handshake._reader = handshake._writer = None  # aiokafka now counts itself as closed
+    if handshake._idle_handle is not None:
+        handshake._idle_handle.cancel()
+    reader_task.cancel()
+    try:
+        await asyncio.wait([reader_task])  # unlike the task itself, it tells our own cancellation from the reader's
+    except asyncio.CancelledError:
+        transport.abort()
+        raise
+    if transport.is_closing() or not reader_task.cancelled():
+        transport.abort()
+        raise BrokerUnreachable(f"{handshake.host}:{handshake.port}", "the broker hung up right after the handshake")
+    return transport

@@ -1,0 +1,59 @@
+"""The newest leader of each partition that any broker told, so that a broker with old metadata is not believed.
+
+A broker that was frozen, or is cut off from its controller, names leaders of the past, itself among them. Epochs of one
+topic only grow, so the lower one is the older one (KIP-320; Java's Metadata does the same).
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from engine.kafka.client.metadata import PartitionMeta, TopicMeta
+
+
+class LeaderEpochs:
+    """What was told last of each topic. Topics without an id are left out: they may have been made anew."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, TopicMeta] = {}
+
+    def newest(self, name: str, told: TopicMeta) -> TopicMeta:
+        """Return a topic as told, but where something newer was told before."""
+        if not told.topic_id.int:
+            return told
+        known = self._known.get(name)
+        if known is not None and known.topic_id == told.topic_id:
+            told = msgspec.structs.replace(told, partitions=_newest(known.partitions, told.partitions))
+        self._known[name] = told
+        return told
+
+    def epochs(self, name: str) -> dict[int, int]:
+        """Return the leader epochs that are known of a topic, by partition."""
+        known = self._known.get(name)
+        return {} if known is None else {index: one.leader_epoch for index, one in known.partitions.items()}
+
+    def all_say(self, name: str, told: Sequence[TopicMeta], before: dict[int, int]) -> None:
+        """Take what every single broker says of a topic: an epoch that none of them knows is of a cluster that is gone.
+
+        `before`: the epochs known before they were asked. Where they grew meanwhile nothing is forgotten.
+        """
+        known = self._known.get(name)
+        if known is None or self.epochs(name) != before or any(one.topic_id != known.topic_id for one in told):
+            return
+        newest: dict[int, PartitionMeta] = {}
+        for one in told:
+            newest = _newest(newest, one.partitions)
+        self._known[name] = msgspec.structs.replace(known, partitions=newest)
+
+    def keep(self, names: Iterable[str]) -> None:
+        """Forget all other topics."""
+        self._known = {name: self._known[name] for name in names if name in self._known}
+
+
+def _newest(known: dict[int, PartitionMeta], told: dict[int, PartitionMeta]) -> dict[int, PartitionMeta]:
+    newest = dict(known)
+    for partition, found in told.items():
+        before = known.get(partition)
+        if before is None or found.leader_epoch >= before.leader_epoch:
+            newest[partition] = found
+    return newest

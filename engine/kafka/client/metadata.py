@@ -1,0 +1,92 @@
+"""A cluster's metadata: its brokers, and who leads what; asked of one broker (KIP-516: topics have ids)."""
+
+from typing import Any
+from uuid import UUID
+
+import msgspec
+from aiokafka.protocol.metadata import MetadataRequest
+
+from engine.kafka.client.connection import Connection
+from engine.kafka.protocol.protocol import MetadataWithEpochs, MetadataWithIds
+from policies.model import TopicPartition
+
+_KEY, _WITH_EPOCHS, _WITH_IDS = 3, 7, 12
+NO_ID = UUID(int=0)
+
+
+class BrokerAddress(msgspec.Struct, frozen=True):
+    """Where a broker listens."""
+
+    host: str
+    port: int
+    rack: str
+
+
+class PartitionMeta(msgspec.Struct, frozen=True):
+    """Leader (-1 = none) and leader epoch of a partition, its replicas, and which of them are in sync."""
+
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...] = ()
+
+
+class TopicMeta(msgspec.Struct, frozen=True):
+    """One topic as the cluster describes it; `error_code` 3 where it does not exist."""
+
+    error_code: int
+    topic_id: UUID
+    is_internal: bool
+    partitions: dict[int, PartitionMeta]
+
+
+class Metadata(msgspec.Struct, frozen=True):
+    """One answer: brokers, cluster id, topics asked for."""
+
+    cluster_id: str
+    controller: int
+    brokers: dict[int, BrokerAddress]
+    topics: dict[str, TopicMeta]
+
+    def leader(self, partition: TopicPartition) -> tuple[int, int]:
+        """Return (leader, leader epoch) of a partition, (-1, -1) where there is none."""
+        topic = self.topics.get(partition.topic)
+        found = topic.partitions.get(partition.partition) if topic else None
+        return (found.leader, found.leader_epoch) if found else (-1, -1)
+
+    def topic_id(self, topic: str) -> UUID:
+        """Return a topic's id, the zero id where it is not known."""
+        found = self.topics.get(topic)
+        return found.topic_id if found else NO_ID
+
+
+async def ask_metadata(connection: Connection, topics: list[str] | None) -> Metadata:
+    """Ask one broker about topics (None: all). Raises ConnectionLost."""
+    if connection.supports(_KEY, _WITH_IDS):
+        answer = await connection.call(MetadataWithIds(topics))
+        rows = [row[:5] for row in answer.topics]
+        brokers = {node: BrokerAddress(host, port, rack or "") for node, host, port, rack, _ in answer.brokers}
+    else:
+        with_epochs = connection.supports(_KEY, _WITH_EPOCHS)
+        older = MetadataRequest(topics, allow_auto_topic_creation=False)
+        answer = await connection.call(MetadataWithEpochs(topics) if with_epochs else older)
+        rows = [(error, name, NO_ID, internal, parts) for error, name, internal, parts in answer.topics]
+        brokers = {node: BrokerAddress(host, port, rack or "") for node, host, port, rack in answer.brokers}
+    return Metadata(
+        cluster_id=answer.cluster_id or "",
+        controller=answer.controller_id,
+        brokers=brokers,
+        topics={
+            name: TopicMeta(error, topic_id, internal, dict(map(_partition, parts)))
+            for error, name, topic_id, internal, parts in rows
+        },
+    )
+
+
+def _partition(row: tuple[Any, ...]) -> tuple[int, PartitionMeta]:
+    # v7 and v12 have the leader epoch behind the leader; v5 has none
+    if isinstance(row[3], int):
+        _, partition, leader, epoch, replicas, in_sync = row[:6]
+        return partition, PartitionMeta(leader, epoch, tuple(replicas), tuple(in_sync))
+    _, partition, leader, replicas, in_sync = row[:5]
+    return partition, PartitionMeta(leader, -1, tuple(replicas), tuple(in_sync))

@@ -1,0 +1,212 @@
+"""Explains why a broker refused a connection, and which setting would be right. aiokafka's errors name neither."""
+
+import errno
+import re
+import socket
+import ssl
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from aiokafka.errors import IllegalSaslStateError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
+from aiokafka.protocol.admin import SaslHandShakeRequest
+
+from engine.base.errors import BrokerRefuses, BrokerSilent, BrokerUnreachable, NoBroker
+from engine.config.security import HandshakeOptions
+
+_NUMBER = re.compile(r"\[Errno (\d+)\]")
+_NO_CONNECTION = {
+    errno.ECONNREFUSED: "the connection is refused: nothing listens on that port",
+    errno.EHOSTUNREACH: "no way leads to that host from here",
+    errno.ENETUNREACH: "no way leads to that network from here",
+}
+_OWN = "set ssl.keystore.type = PEM and ssl.keystore.location to a PEM file with its key and certificate"
+
+
+_METADATA_KEY = 3
+_FIRST_BYTES = 64
+_MOST_ANSWER_BYTES = 1 << 20
+"""No broker's list of API versions is as long: a longer first answer is not Kafka's."""
+_TLS_RECORDS = (b"\x15\x03", b"\x16\x03")
+"""First bytes of a TLS alert and of a TLS handshake."""
+
+
+class FirstWords:
+    """First bytes received over a connection of aiokafka; ends the connection at once if the peer does not speak Kafka.
+
+    aiokafka reads the first four bytes as a length, and would wait for the gigabyte that the bytes `HTTP` stand for.
+    """
+
+    def __init__(self) -> None:
+        self.connected = False
+        self.heard = b""
+
+    @property
+    def are_foreign(self) -> bool:
+        """Whether the bytes cannot be the beginning of a Kafka response."""
+        return len(self.heard) >= 4 and not 4 <= struct.unpack_from(">i", self.heard)[0] <= _MOST_ANSWER_BYTES
+
+    def follow(self, reader: Any) -> None:
+        """Listen to the bytes that are fed to an asyncio.StreamReader."""
+        self.connected = True
+        feed = reader.feed_data
+
+        def fed(data: bytes) -> None:
+            self._hear(data)
+            if self.are_foreign:
+                reader.feed_eof()
+            else:
+                feed(data)
+
+        reader.feed_data = fed
+        self._hear(bytes(reader._buffer))  # some servers greet before they are asked
+        if self.are_foreign:
+            reader.feed_eof()
+
+    def _hear(self, data: bytes) -> None:
+        self.heard += data[: _FIRST_BYTES - len(self.heard)]
+
+
+def first_words(handshake: Any) -> FirstWords:
+    """Return the object that will hold the first bytes of aiokafka's handshake."""
+    words = FirstWords()
+    begin = handshake._create_reader_task
+
+    def began() -> Any:
+        words.follow(handshake._reader)
+        return begin()
+
+    handshake._create_reader_task = began
+    return words
+
+
+def check_broker(address: str, versions: Mapping[int, tuple[int, int]]) -> None:
+    """Raise NoBroker where a port speaks Kafka's protocol, but does not offer Metadata, so it is no broker's port."""
+    if _METADATA_KEY not in versions:
+        why = "it offers no Metadata request (a KRaft controller's port? clients need a broker's)"
+        raise NoBroker(address, why)
+
+
+def failure(
+    address: str, error: BaseException, options: HandshakeOptions, mechanisms: Sequence[str], words: FirstWords
+) -> BrokerUnreachable:
+    """Make the error for a handshake that failed with `error`, by how far the handshake came."""
+    if words.heard.startswith(_TLS_RECORDS):
+        right = "set security.protocol = SSL or SASL_SSL, or give the port without TLS"
+        return BrokerRefuses(address, f"TLS is spoken there; {right}")
+    if words.are_foreign:
+        return NoBroker(address, f"{_said(words.heard)}; give a broker's port")
+    if words.connected and isinstance(error, TimeoutError):
+        return BrokerSilent(address, _silence(options, words))
+    why = explain(error, options, mechanisms)
+    if refuses(error):
+        return BrokerRefuses(address, why)
+    if words.connected and not words.heard and _hung_up(error):
+        return BrokerSilent(
+            address, f"and ends it without an answer; does a Kafka broker listen there, and {_fits(options)}"
+        )
+    return BrokerUnreachable(address, why)
+
+
+def _said(heard: bytes) -> str:
+    if heard.startswith(b"HTTP"):
+        return "it speaks HTTP"
+    line = heard.splitlines()[0].decode("ascii", "replace")
+    return f"it says {line!r}" if line.isascii() and line.isprintable() else "what it sends is not Kafka's protocol"
+
+
+def _silence(options: HandshakeOptions, words: FirstWords) -> str:
+    if words.heard:
+        return f"but does not end the handshake within {options.timeout_s:g} s"
+    return (
+        f"but has not answered a Kafka request after {options.timeout_s:g} s; does a Kafka broker listen there, and"
+        f" {_fits(options)}"
+    )
+
+
+def heard_mechanisms(handshake: Any) -> list[str]:
+    """Return a list that receives the broker's enabled SASL mechanisms when aiokafka's handshake receives them."""
+    heard: list[str] = []
+    send = handshake.send
+
+    async def listen(answer: Any) -> Any:
+        found = await answer
+        heard.extend(found.enabled_mechanisms)
+        return found
+
+    def sent(request: Any, *words: Any, **more: Any) -> Any:
+        answer = send(request, *words, **more)
+        return listen(answer) if isinstance(request, SaslHandShakeRequest) else answer
+
+    handshake.send = sent
+    return heard
+
+
+def explain(error: BaseException, options: HandshakeOptions, mechanisms: Sequence[str] = ()) -> str:
+    """Say why a handshake failed, and, where known, which setting would be right; never include a secret."""
+    if isinstance(error, UnsupportedSaslMechanismError):
+        enabled = f"use one of its own: {', '.join(sorted(mechanisms))}" if mechanisms else "ask which it has enabled"
+        return f"the broker does not take sasl.mechanism = {options.sasl_mechanism}; {enabled}"
+    if isinstance(error, SaslAuthenticationFailed):
+        return f"{error}; name and password of sasl.jaas.config are not those that the broker knows"
+    words = str(error) or type(error).__name__
+    alert = next((str(one) for one in _causes(error) if isinstance(one, ssl.SSLError)), "")
+    if "CERTIFICATE_VERIFY_FAILED" in alert:
+        trusted = "set ssl.truststore.type = PEM and ssl.truststore.location to a PEM file with the broker's authority"
+        return f"{words}; {trusted}"
+    if "ALERT" in alert and ("CERTIFICATE" in alert or "UNKNOWN_CA" in alert or "HANDSHAKE_FAILURE" in alert):
+        if not options.has_certificate:
+            return f"the broker asks for a certificate of ours, and none is given; {_OWN} ({words})"
+        return f"the broker does not take our certificate; ssl.keystore.location must hold one that it trusts ({words})"
+    if "WRONG_VERSION_NUMBER" in alert or "RECORD_LAYER_FAILURE" in alert:
+        return f"no TLS is spoken there; give the TLS port, or another security.protocol ({words})"
+    if isinstance(error, IllegalSaslStateError):
+        words = "no login is taken there"
+    elif not _hung_up(error):
+        return _plain(error, options) or words
+    return f"{words}, during the handshake; {_fits(options)}"
+
+
+def _fits(options: HandshakeOptions) -> str:
+    wanted = ""
+    if options.security_protocol.endswith("SSL"):  # the broker's reason is often lost with the connection
+        asks = (
+            "does it not trust our certificate" if options.has_certificate else "does it ask for a certificate of ours"
+        )
+        wanted = f", or {asks} (ssl.keystore.location)"
+    return f"does security.protocol = {options.security_protocol} fit this port{wanted}?"
+
+
+def _hung_up(error: BaseException) -> bool:
+    return isinstance(error, ConnectionResetError) or str(error).endswith(" closed")
+
+
+def _plain(error: BaseException, options: HandshakeOptions) -> str:
+    """Say in plain words why there is no connection; empty where the error's own words are as good."""
+    if isinstance(error, TimeoutError):
+        tls = ", or is no TLS spoken there" if options.security_protocol.endswith("SSL") else ""
+        return f"no answer in time; is that address reachable from here, and does no firewall drop it{tls}?"
+    if isinstance(error, socket.gaierror):
+        return "no host of that name is known here"
+    numbers = {int(number) for number in _NUMBER.findall(str(error))}
+    for number, words in _NO_CONNECTION.items():
+        if numbers == {number}:  # a name with several addresses has one number for each
+            return words
+    return ""
+
+
+def refuses(error: BaseException) -> bool:
+    """Return whether a broker answered and refused, so that another setting is needed, and waiting does not help.
+
+    A connection that ends without any bytes is no such answer: a proxy ends connections so while its broker is away.
+    """
+    if isinstance(error, UnsupportedSaslMechanismError | SaslAuthenticationFailed | IllegalSaslStateError):
+        return True
+    alerts = [one for one in _causes(error) if isinstance(one, ssl.SSLError)]
+    return any(not isinstance(alert, ssl.SSLEOFError | ssl.SSLZeroReturnError) for alert in alerts)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__

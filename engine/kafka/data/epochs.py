@@ -1,0 +1,77 @@
+"""Checks that the source still has the history that was fetched, for brokers whose Fetch does not tell (below v12).
+
+From Fetch v12 on, a broker itself compares the epoch of the last fetched batch with its log, and answers where the two
+diverge (KIP-595). An older broker is asked by OffsetsForLeaderEpoch (KIP-320) before the first fetch of a partition on
+a connection, and again when the partition's leader epoch has changed: a log can be truncated only then.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from engine.flow.ports.ports import PartitionFetch
+from engine.kafka.client.connection import Connection
+from engine.kafka.protocol.faults import NONE, NOT_LEADER, OFFSET_OUT_OF_RANGE
+from engine.kafka.protocol.protocol import OffsetsForLeaderEpoch
+from policies.model import TopicPartition
+
+_KEY, _VERSION = 23, 3
+_UNDEFINED = -1
+_NO_ANSWER = (-1, _UNDEFINED, _UNDEFINED)
+
+
+class Parted(msgspec.Struct, frozen=True, gc=False):
+    """A partition not to fetch: an error code, or the epoch and end offset where its history diverges from ours."""
+
+    error_code: int
+    diverging: tuple[int, int] | None = None
+
+
+class EpochCheck:
+    """Partitions checked on one connection, each at a leader epoch and at the epoch of the last fetched batch."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._checked: dict[TopicPartition, tuple[int, int]] = {}
+
+    async def parted(self, wanted: Sequence[PartitionFetch]) -> dict[TopicPartition, Parted]:
+        """Check those of `wanted` that need it; return the partitions not to fetch. Raises ConnectionLost."""
+        due = [one for one in wanted if self._is_due(one)]
+        if not due or not self._connection.supports(_KEY, _VERSION):
+            return {}
+        topics: dict[str, list[tuple[int, int, int]]] = {}
+        for one in due:
+            topics.setdefault(one.partition.topic, []).append(
+                (one.partition.partition, one.leader_epoch, one.last_epoch)
+            )
+        answer = await self._connection.call(OffsetsForLeaderEpoch(list(topics.items())))
+        ends = {
+            TopicPartition(topic, partition): (code, epoch, end)
+            for topic, rows in answer.topics
+            for code, partition, epoch, end in rows
+        }
+        found: dict[TopicPartition, Parted] = {}
+        for one in due:
+            verdict = _judge(one, *ends.get(one.partition, _NO_ANSWER))
+            if verdict is None:
+                self._checked[one.partition] = one.leader_epoch, one.last_epoch
+            else:
+                found[one.partition] = verdict
+        return found
+
+    def _is_due(self, one: PartitionFetch) -> bool:
+        if one.last_epoch < 0:
+            return False  # the epoch of the last fetched batch is not known
+        leader_epoch, last_epoch = self._checked.get(one.partition, (_UNDEFINED - 1, _UNDEFINED))
+        return one.leader_epoch != leader_epoch or one.last_epoch < last_epoch
+
+
+def _judge(one: PartitionFetch, code: int, epoch: int, end: int) -> Parted | None:
+    """Judge an answer as a broker with Fetch v12 would."""
+    if code == NOT_LEADER:
+        return None  # only a leader answers this, and it was asked before we came to this follower (KIP-392)
+    if code != NONE:
+        return Parted(code)
+    if _UNDEFINED in (epoch, end):
+        return Parted(OFFSET_OUT_OF_RANGE)
+    return Parted(NONE, (epoch, end)) if epoch < one.last_epoch or end < one.offset else None

@@ -1,0 +1,162 @@
+"""Ownership that the broker enforces: a transactional id per lane, plain idempotent batches, and a barrier.
+
+InitProducerId at a new owner raises the epoch, but a leader learns of it only with the next append. The barrier tells
+it: AddPartitionsToTxn and EndTxn(abort), an empty transaction whose markers carry the new epoch. It is over when
+DescribeTransactions says CompleteAbort for this very id and epoch, not when EndTxn answers.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
+
+from engine.base.errors import ConnectionLost, KafkaRefusal
+from engine.flow.ports.ports import Producer
+from engine.kafka.client.cluster import ClusterClient
+from engine.kafka.protocol.faults import (
+    AUTHORIZATION,
+    CONCURRENT_TRANSACTIONS,
+    COORDINATOR_RETRY,
+    NONE,
+    OPERATION_NOT_ATTEMPTED,
+    UNKNOWN_TOPIC_OR_PARTITION,
+    error_name,
+)
+from engine.kafka.protocol.protocol import DescribeTransactions
+from policies.model import TopicPartition
+
+TRANSACTION_TIMEOUT_MS = 60_000
+_DESCRIBE_KEY = 65
+_POLL_S = 0.01
+_POLL_MAX_S = 0.25
+_POLL_GROWTH = 1.4
+"""Each look is so much later than the one before: what is over is seen at most 40 % late."""
+_PATIENCE_S = 60.0
+_DONE = "CompleteAbort"
+
+
+async def acquire(client: ClusterClient, transactional_id: str, partitions: Sequence[TopicPartition]) -> Producer:
+    """Take the producer at a new epoch and complete a barrier. Raises KafkaRefusal, ConnectionLost."""
+    producer = await enter(client, transactional_id)
+    await barrier(client, transactional_id, producer, partitions)
+    return producer
+
+
+async def enter(client: ClusterClient, transactional_id: str) -> Producer:
+    """Take the producer at a new epoch (InitProducerId). Raises KafkaRefusal, ConnectionLost."""
+    answer = await patiently(
+        client, transactional_id, lambda: InitProducerIdRequest(transactional_id, TRANSACTION_TIMEOUT_MS)
+    )
+    return Producer(answer.producer_id, answer.producer_epoch, fenced=True)
+
+
+async def barrier(
+    client: ClusterClient, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]
+) -> None:
+    """Write one abort marker of this epoch to every partition and wait until all are written."""
+    await add_partitions(client, transactional_id, producer, partitions)
+    await end(client, transactional_id, producer, committing=False)
+    await _complete(client, transactional_id, producer, partitions)
+
+
+async def add_partitions(
+    client: ClusterClient, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]
+) -> None:
+    """Let partitions take part in the producer's transaction; waits for the markers of the one before."""
+    who = (transactional_id, producer.producer_id, producer.epoch)
+    await patiently(client, transactional_id, lambda: AddPartitionsToTxnRequest(*who, _by_topic(partitions)))
+
+
+async def end(client: ClusterClient, transactional_id: str, producer: Producer, *, committing: bool) -> None:
+    """End the producer's transaction; when it returns that is decided, which is no matter of when markers come.
+
+    Version 0, which keeps the epoch: from version 5 on (KIP-890) every end raises it, and sequences begin anew.
+    """
+    who = (transactional_id, producer.producer_id, producer.epoch)
+    await patiently(client, transactional_id, lambda: EndTxnRequest(*who, committing))
+
+
+async def unfenced(client: ClusterClient) -> Producer:
+    """Take a plain producer id: without permission for transactional ids, stale owners are only detected."""
+    answer = await (await client.any_connection()).call(InitProducerIdRequest(None, TRANSACTION_TIMEOUT_MS))
+    if answer.error_code in COORDINATOR_RETRY:  # a young broker has no block of producer ids yet
+        raise ConnectionLost(f"InitProducerId on cluster {client.alias!r}: {error_name(answer.error_code)}")
+    if answer.error_code != NONE:
+        raise KafkaRefusal("InitProducerId", answer.error_code, error_name(answer.error_code), "grant IdempotentWrite")
+    return Producer(answer.producer_id, answer.producer_epoch, fenced=False)
+
+
+def _by_topic(partitions: Sequence[TopicPartition]) -> list[tuple[str, list[int]]]:
+    topics: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(partition)
+    return list(topics.items())
+
+
+async def patiently(client: ClusterClient, transactional_id: str, build: Any) -> Any:
+    """Ask the coordinator again while it moves or still completes the former owner's transaction."""
+    pause_s = _POLL_S
+    async with asyncio.timeout(_PATIENCE_S):
+        while True:
+            answer = await client.coordinator_call(transactional_id, build())
+            code = _worst(answer)
+            if code == NONE:
+                return answer
+            if not _passes(code):
+                raise KafkaRefusal(f"transactional id {transactional_id}", code, error_name(code), _advice(code))
+            if code != CONCURRENT_TRANSACTIONS:
+                client.forget_coordinator(transactional_id)
+            await asyncio.sleep(pause_s)
+            pause_s = min(_POLL_MAX_S, pause_s * _POLL_GROWTH)
+
+
+def _worst(answer: Any) -> int:
+    """Return the error of an answer; AddPartitionsToTxn has one per partition.
+
+    Where one partition is refused, the coordinator answers OPERATION_NOT_ATTEMPTED for all others (KafkaApis,
+    handleAddPartitionsToTxnRequest): the cause counts, and of several causes one that waiting does not mend.
+    """
+    if hasattr(answer, "error_code"):
+        return int(answer.error_code)
+    codes = [code for _, rows in answer.errors for _, code in rows if code != NONE]
+    causes = [code for code in codes if code != OPERATION_NOT_ATTEMPTED]
+    lasting = [code for code in causes if not _passes(code)]
+    return next(iter((*lasting, *causes, *codes)), NONE)
+
+
+def _passes(code: int) -> bool:
+    """Whether an error goes away by itself; a topic that was just made is unknown to some brokers for a moment."""
+    return code in COORDINATOR_RETRY or code == UNKNOWN_TOPIC_OR_PARTITION
+
+
+def _advice(code: int) -> str:
+    if code in AUTHORIZATION:
+        return "grant Write and Describe on the transactional ids that begin with 'raymirror', and Write on the topic"
+    return ""
+
+
+async def _complete(
+    client: ClusterClient, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]
+) -> None:
+    pause_s = _POLL_S
+    if not await client.coordinator_knows(transactional_id, _DESCRIBE_KEY, 0):
+        # A coordinator before 3.0. It answers CONCURRENT_TRANSACTIONS until the markers are written; what this opens
+        # ends at once.
+        await add_partitions(client, transactional_id, producer, partitions)
+        await end(client, transactional_id, producer, committing=False)
+        return
+    async with asyncio.timeout(_PATIENCE_S):
+        while True:
+            answer = await client.coordinator_call(transactional_id, DescribeTransactions([transactional_id]))
+            code, _, state, _, _, producer_id, epoch, _, _ = answer.states[0]
+            if code == NONE and (producer_id, epoch) != (producer.producer_id, producer.epoch):
+                raise KafkaRefusal(
+                    f"transactional id {transactional_id}", 90, "ProducerFenced", "a newer owner took the lane"
+                )
+            if code == NONE and state == _DONE:
+                return
+            if code not in COORDINATOR_RETRY and code != NONE:
+                raise KafkaRefusal(f"transactional id {transactional_id}", code, error_name(code), _advice(code))
+            await asyncio.sleep(pause_s)
+            pause_s = min(_POLL_MAX_S, pause_s * _POLL_GROWTH)

@@ -1,0 +1,122 @@
+"""Questions to partition leaders: offsets by timestamp, producers they remember."""
+
+from collections.abc import Sequence
+
+from aiokafka.protocol.offset import OffsetRequest
+
+from engine.base.errors import ConnectionLost, KafkaRefusal
+from engine.base.tasks import run_all
+from engine.flow.ports.ports import ProducerState
+from engine.kafka.client.cluster import ClusterClient
+from engine.kafka.client.metadata import Metadata
+from engine.kafka.protocol.faults import FETCH_RETRY, NONE, error_name
+from engine.kafka.protocol.offset_protocol import ListOffsetsWithEpochs
+from engine.kafka.protocol.protocol import DescribeProducers
+from policies.model import TopicPartition
+
+_OFFSETS_KEY, _OFFSETS_WITH_EPOCHS = 2, 4
+_PRODUCERS_KEY = 61
+_CLIENT = -1
+
+
+async def by_leader(
+    client: ClusterClient, partitions: Sequence[TopicPartition]
+) -> tuple[Metadata, dict[int, dict[str, list[int]]]]:
+    """Group partitions by leader and topic; raises ConnectionLost where one has no leader."""
+    metadata = await client.recent(sorted({partition.topic for partition in partitions}))
+    grouped: dict[int, dict[str, list[int]]] = {}
+    for partition in partitions:
+        leader, _ = metadata.leader(partition)
+        if leader < 0:
+            raise ConnectionLost(f"{partition} on cluster {client.alias!r} has no leader")
+        grouped.setdefault(leader, {}).setdefault(partition.topic, []).append(partition.partition)
+    return metadata, grouped
+
+
+async def list_offsets(
+    client: ClusterClient, partitions: Sequence[TopicPartition], timestamp_ms: int, *, committed: bool = False
+) -> dict[TopicPartition, int]:
+    """Return the offset of each partition at a timestamp (-2 log start, -1 high watermark).
+
+    `committed`: -1 is the last stable offset, where the first open transaction begins. A leader of another epoch than
+    the newest one that we know refuses, from ListOffsets v4 on.
+    """
+    found: dict[TopicPartition, int] = {}
+
+    async def ask(node: int, topics: dict[str, list[int]], metadata: Metadata) -> None:
+        led = [TopicPartition(topic, number) for topic, numbers in topics.items() for number in numbers]
+        answers = await ask_offsets(client, node, led, timestamp_ms, metadata, committed=committed)
+        for partition, (code, offset) in answers.items():
+            _check(f"offsets of {partition} on cluster {client.alias!r}", code)
+            found[partition] = offset
+
+    with client.believing({partition.topic for partition in partitions}):
+        metadata, leaders = await by_leader(client, partitions)
+        await run_all(*(ask(node, topics, metadata) for node, topics in leaders.items()))
+    return found
+
+
+async def ask_offsets(
+    client: ClusterClient,
+    node: int,
+    partitions: Sequence[TopicPartition],
+    timestamp_ms: int,
+    metadata: Metadata,
+    *,
+    committed: bool = False,
+) -> dict[TopicPartition, tuple[int, int]]:
+    """Ask one broker for offsets, as `list_offsets` does; return error code and offset of each partition.
+
+    Raises ConnectionLost, BrokerUnreachable.
+    """
+    topics: dict[str, list[int]] = {}
+    for topic, number in partitions:
+        topics.setdefault(topic, []).append(number)
+    connection = await client.control(node)
+    if connection.supports(_OFFSETS_KEY, _OFFSETS_WITH_EPOCHS):
+        led = [
+            (topic, [(id_, metadata.leader(TopicPartition(topic, id_))[1], timestamp_ms) for id_ in ids])
+            for topic, ids in topics.items()
+        ]
+        answer = await connection.call(ListOffsetsWithEpochs(led, committed=committed))
+    else:
+        wanted = [(topic, [(partition, timestamp_ms) for partition in ids]) for topic, ids in topics.items()]
+        answer = await connection.call(OffsetRequest(_CLIENT, int(committed), wanted))
+    return {
+        TopicPartition(topic, partition): (code, offset)
+        for topic, rows in answer.topics
+        for partition, code, _timestamp, offset, *_epoch in rows
+    }
+
+
+async def describe_producers(
+    client: ClusterClient, partitions: Sequence[TopicPartition]
+) -> dict[TopicPartition, list[ProducerState]]:
+    """Return the producers each leader remembers; none for leaders that do not know the request."""
+    found: dict[TopicPartition, list[ProducerState]] = {}
+
+    async def ask(node: int, topics: dict[str, list[int]]) -> None:
+        connection = await client.control(node)
+        if not connection.supports(_PRODUCERS_KEY, 0):
+            found.update((TopicPartition(topic, number), []) for topic, numbers in topics.items() for number in numbers)
+            return
+        answer = await connection.call(DescribeProducers(list(topics.items())))
+        for topic, rows, _ in answer.topics:
+            for partition, code, _message, producers, _ in rows:
+                _check(f"producers of {topic}-{partition} on cluster {client.alias!r}", code)
+                found[TopicPartition(topic, partition)] = [
+                    ProducerState(producer_id, epoch, sequence, open_since, timestamp)
+                    for producer_id, epoch, sequence, timestamp, _, open_since, _ in producers
+                ]
+
+    with client.believing({partition.topic for partition in partitions}):
+        _, leaders = await by_leader(client, partitions)
+        await run_all(*(ask(node, topics) for node, topics in leaders.items()))
+    return found
+
+
+def _check(asked: str, code: int) -> None:
+    if code in FETCH_RETRY:
+        raise ConnectionLost(f"{asked}: {error_name(code)}")
+    if code != NONE:
+        raise KafkaRefusal(asked, code, error_name(code), "grant Read and Describe on the topic")

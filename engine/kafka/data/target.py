@@ -1,0 +1,137 @@
+"""A target broker: raw Produce over a connection of its own, acks=all, in order."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+from engine.base.errors import ConnectionLost
+from engine.core.lane.outcome import UNKNOWN_OUTCOME, Outcome, OutcomeKind
+from engine.flow.ports.ports import Append, OnOutcomes
+from engine.kafka.client.connection import Connection
+from engine.kafka.protocol.codec import (
+    PRODUCE_KEY,
+    PRODUCE_VERSIONS,
+    TRANSACTIONAL_VERSIONS,
+    Batch,
+    Produced,
+    decode_produce,
+    encode_produce,
+)
+from engine.kafka.protocol.faults import append_kind, error_name
+
+_NO_ANSWER = Outcome(OutcomeKind.UNKNOWN, message="the broker's answer does not name the partition")
+
+
+class KafkaTargetBroker:
+    """Fills the TargetBroker port."""
+
+    def __init__(self, connection: Connection, topic_ids: dict[str, UUID], timeout_s: float) -> None:
+        self._connection = connection
+        self._topic_ids = topic_ids
+        self._timeout_ms = int(timeout_s * 1000)
+        self._late: deque[Callable[[], None]] = deque()
+
+    def append(self, appends: Sequence[Append], on_outcomes: OnOutcomes) -> None:
+        """Send one Produce request; the payloads are not copied and must stay as they are until the outcomes.
+
+        ValueError for two batches of one partition: a broker drops the first of them without a word and answers once;
+        also for batches of two transactions, which it refuses.
+        """
+        partitions = [one.partition for one in appends]
+        if len(set(partitions)) != len(partitions):
+            raise ValueError(f"a broker keeps one batch per partition of {partitions}")
+        transactions = {one.transactional_id for one in appends if one.transactional_id}
+        if len(transactions) > 1:
+            raise ValueError(f"a request belongs to one transaction, not to {sorted(transactions)}")
+        nobody = UUID(int=0)
+        batches = [
+            (
+                one.partition.topic,
+                self._topic_ids.get(one.partition.topic, nobody),
+                one.partition.partition,
+                one.payload,
+            )
+            for one in appends
+        ]
+        try:
+            usable = TRANSACTIONAL_VERSIONS if transactions else PRODUCE_VERSIONS
+            version = self._version(usable, all(batch[1].int for batch in batches))
+            timeout_ms, transactional_id = self._timeout_ms, "".join(transactions)
+            parts = encode_produce(version, batches, timeout_ms=timeout_ms, transactional_id=transactional_id)
+            answer = self._answer(version, batches, on_outcomes)
+            self._connection.send(PRODUCE_KEY, version, version >= 9, parts, answer)
+        except ConnectionLost:
+            # Not at once: requests sent before may still be waiting for theirs, while the connection closes under them.
+            lost = [UNKNOWN_OUTCOME] * len(batches)
+            asyncio.get_running_loop().call_soon(lambda: on_outcomes(lost))
+
+    def _version(self, usable: Sequence[int], ids_known: bool) -> int:
+        for version in usable:
+            if self._connection.supports(PRODUCE_KEY, version) and (version < 13 or ids_known):
+                return version
+        raise ConnectionLost(f"{self._connection.address}: speaks none of Produce {usable}")
+
+    def _answer(
+        self, version: int, batches: Sequence[Batch], on_outcomes: OnOutcomes
+    ) -> Callable[[memoryview | None], None]:
+        def answer(body: memoryview | None) -> None:
+            if body is None:
+                self._deliver_late()
+                on_outcomes([UNKNOWN_OUTCOME] * len(batches))
+                return
+            names = {topic_id: topic for topic, topic_id, _, _ in batches}
+            try:
+                throttle_ms, produced = decode_produce(version, body, names)
+            except Exception:  # whatever it is ends the connection, and must not leave these batches without an outcome
+                self._deliver_late()
+                on_outcomes([UNKNOWN_OUTCOME] * len(batches))
+                raise
+            outcomes = [_outcome(produced.get((topic, partition))) for topic, _, partition, _ in batches]
+            if throttle_ms or self._late:
+                self._deliver_after(throttle_ms / 1000, lambda: on_outcomes(outcomes))
+            else:
+                on_outcomes(outcomes)
+
+        return answer
+
+    def _deliver_after(self, throttle_s: float, deliver: Callable[[], None]) -> None:
+        """Hold outcomes back for as long as the broker's quota asks, in order: what is not answered sends no more."""
+        if not self._late:
+            asyncio.get_running_loop().call_later(throttle_s, self._deliver_late)
+        self._late.append(deliver)
+
+    def _deliver_late(self) -> None:
+        late, self._late = self._late, deque()
+        for deliver in late:
+            deliver()
+
+    @property
+    def throttled(self) -> bool:
+        """Whether outcomes are held back, as the broker's quota asks (KIP-219)."""
+        return bool(self._late)
+
+    @property
+    def flushed(self) -> bool:
+        """Whether the system has all bytes that were sent."""
+        return self._connection.flushed
+
+    async def wait_lost(self) -> None:
+        """Return when the connection is gone and every request has had its outcomes."""
+        await self._connection.closed.wait()
+        self._deliver_late()
+
+    async def close(self) -> None:
+        """Close the connection; requests in flight get UNKNOWN."""
+        await self._connection.close()
+        self._deliver_late()  # before anything goes out over the next connection
+
+
+def _outcome(produced: Produced | None) -> Outcome:
+    if produced is None:
+        return _NO_ANSWER
+    code = produced.error_code
+    if code == 0:
+        return Outcome(OutcomeKind.APPENDED, produced.base_offset)
+    message = f"{error_name(code)}: {produced.message}" if produced.message else error_name(code)
+    return Outcome(append_kind(code), -1, code, message, produced.record_index)

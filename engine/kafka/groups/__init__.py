@@ -1,0 +1,1 @@
+"""Consumer groups on real brokers: listed, described and committed for, whichever brokers are away."""

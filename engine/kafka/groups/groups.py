@@ -1,0 +1,311 @@
+"""The Groups port on real brokers: coordinators found and remembered, many groups per request, each with its outcome.
+
+Coordinators move, load and are away for seconds; what they say then is asked again with growing pauses until the bound.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from aiokafka.protocol.commit import OffsetFetchRequest
+from aiokafka.protocol.coordination import FindCoordinatorRequest
+
+from engine.base.clock import backoff_s, now_s, pause
+from engine.base.errors import BrokerUnreachable, ConnectionLost, GroupActive, KafkaRefusal
+from engine.base.parts import parts
+from engine.base.tasks import run_all
+from engine.flow.ports.ports import Answers, GroupListing, Listed, Offsets, Stored
+from engine.kafka.admin.admin import broker_configs
+from engine.kafka.client.cluster import ClusterClient
+from engine.kafka.client.connection import Connection
+from engine.kafka.protocol.commit_protocol import OFFSET_FETCH_BATCHED, OFFSET_FETCH_KEY, CommitOffsets, FetchOffsets
+from engine.kafka.protocol.faults import COORDINATOR_RETRY, NONE, error_name
+from engine.kafka.protocol.group_codec import GroupAnswer, OffsetFetchReader
+from engine.kafka.protocol.group_protocol import (
+    CONSUMER_GROUP_DESCRIBE_KEY,
+    FIND_BATCHED,
+    FIND_COORDINATOR_KEY,
+    ConsumerGroupDescribe,
+    DescribeGroups,
+    FindCoordinators,
+    ListGroups,
+)
+from policies.groups import GroupState, state_of
+from policies.model import TopicPartition
+
+T = TypeVar("T")
+_GROUP = 0
+_AT_ONCE = 200
+"""Groups per request: answers stay below a megabyte with a hundred partitions each."""
+_ANSWER_S = 10.0
+"""Most time for one answer: a coordinator that is frozen leaves time to ask again, wherever the groups are then."""
+_RETENTION = "offsets.retention.minutes"
+_UNSTABLE, _NOT_FOUND, _UNSUPPORTED_VERSION = 88, 69, 35
+_LOADING = 14
+"""CoordinatorLoadInProgress."""
+_NOT_OF_THE_NEWER = frozenset({_NOT_FOUND, _UNSUPPORTED_VERSION})
+"""Codes that ConsumerGroupDescribe answers for a group of the classic protocol, or for any where KIP-848 is off (Kafka
+3.7 to 3.9 at their defaults, 4.x by `group.version` or `group.coordinator.rebalance.protocols`): DescribeGroups knows
+such groups, and Kafka's own client asks that next (DescribeConsumerGroupsHandler)."""
+_AGAIN = COORDINATOR_RETRY | {_UNSTABLE}
+_MEMBERS = frozenset({22, 25, 27, 82, 110, 113})
+"""Codes of a commit that say: the group has members (IllegalGeneration, UnknownMemberId, RebalanceInProgress,
+FencedInstanceId, FencedMemberEpoch, StaleMemberEpoch)."""
+_NAMES = {69: "GroupIdNotFound", 88: "UnstableOffsetCommit", 110: "FencedMemberEpoch", 113: "StaleMemberEpoch"}
+_RIGHT = "grant Describe on the group (Read on it to commit, and on its topics)"
+
+Verdict = tuple[int, T | None]
+"""Error code of a group, and its answer where that is 0."""
+Ask = Callable[[Connection, list[str]], Awaitable[Mapping[str, tuple[int, Any]]]]
+
+
+class KafkaGroups:
+    """The groups of one cluster, over its shared control connections; `patience_s` bounds every question.
+
+    `away_s`: so long a coordinator that cannot be connected to is asked for again, the first time; as long as it stays
+    away its groups fail at once. None: as long as anything else.
+    """
+
+    def __init__(self, client: ClusterClient, *, patience_s: float = 20.0, away_s: float | None = None) -> None:
+        self._client = client
+        self._patience_s = patience_s
+        self._away_s = patience_s if away_s is None else away_s
+        self._answer_s = min(_ANSWER_S, max(1.0, patience_s / 2))
+        self._coordinators: dict[str, int] = {}
+        self._away: set[int] = set()
+        """Coordinators that were away to the end of our patience."""
+        self._loading: set[int] = set()
+        """Brokers that said, when groups were listed last, that they were loading them."""
+        self._reader = OffsetFetchReader()
+
+    async def list_groups(self) -> Listed:
+        """Ask every broker for the groups it coordinates."""
+        found: dict[str, GroupListing] = {}
+        unheard: dict[int, ConnectionLost | BrokerUnreachable] = {}
+
+        async def ask(node: int) -> None:
+            try:
+                for listing in await self._list_at(node):
+                    found[listing.group] = listing
+            except (ConnectionLost, BrokerUnreachable) as failure:
+                unheard[node] = failure
+
+        self._loading.clear()
+        await self._client.metadata([])  # brokers may have come since
+        nodes = self._client.nodes
+        await run_all(*(ask(node) for node in nodes))
+        if nodes and len(unheard) == len(nodes):
+            raise unheard[nodes[0]]
+        listed = sorted(found.values(), key=lambda listing: listing.group)
+        away = {node: str(failure) for node, failure in sorted(unheard.items())}
+        return Listed(listed, away, loading=bool(self._loading))
+
+    async def _list_at(self, node: int) -> list[GroupListing]:
+        give_up_at_s, attempt = now_s() + self._patience_s, 0
+        while True:
+            answer = await (await self._client.control(node)).call(ListGroups(), self._answer_s)
+            code = answer.error_code
+            if code == NONE:
+                return [_listing(row) for row in answer.groups]
+            asked = f"groups of broker {node} of cluster {self._client.alias!r}"
+            if code not in COORDINATOR_RETRY:
+                raise KafkaRefusal(asked, code, error_name(code), _RIGHT)
+            if now_s() >= give_up_at_s:
+                raise ConnectionLost(f"{asked}: {error_name(code)}")
+            if code == _LOADING:
+                self._loading.add(node)
+            attempt += 1
+            await pause(backoff_s(attempt))
+
+    async def states(self, groups: Sequence[str]) -> Answers[GroupState]:
+        """Ask by the newer protocol, and by the older one for the groups that it does not know."""
+        answers: Answers[GroupState] = await self._each(groups, self._describe_newer)
+        unknown = [group for group, state in answers.found.items() if state is GroupState.ABSENT]
+        older: Answers[GroupState] = await self._each(unknown, self._describe_older)
+        for group in unknown:
+            del answers.found[group]
+        return Answers(answers.found | older.found, answers.failed | older.failed, answers.away | older.away)
+
+    async def _describe_newer(self, connection: Connection, groups: list[str]) -> dict[str, tuple[int, GroupState]]:
+        if CONSUMER_GROUP_DESCRIBE_KEY not in connection.versions:
+            return dict.fromkeys(groups, (NONE, GroupState.ABSENT))
+        answer = await connection.call(ConsumerGroupDescribe(groups), self._answer_s)
+        return {
+            row[2]: (NONE, GroupState.ABSENT) if row[0] in _NOT_OF_THE_NEWER else (row[0], state_of(row[3] or ""))
+            for row in answer.groups
+        }
+
+    async def _describe_older(self, connection: Connection, groups: list[str]) -> dict[str, tuple[int, GroupState]]:
+        answer = await connection.call(DescribeGroups(groups), self._answer_s)
+        return {row[1]: (row[0], state_of(row[2] or "")) for row in answer.groups}
+
+    async def offsets(self, groups: Sequence[str], *, stable: bool = False) -> Answers[Offsets]:
+        """Read many groups per request, one by one from brokers before 3.0 (which know no `stable`)."""
+
+        async def ask(connection: Connection, part: list[str]) -> dict[str, tuple[int, Offsets]]:
+            if not connection.supports(OFFSET_FETCH_KEY, OFFSET_FETCH_BATCHED):
+                return {group: await self._fetch_one(connection, group) for group in part}
+            request = FetchOffsets(part, stable=stable).prepare(connection.versions)
+            where = request.API_KEY, request.API_VERSION, request.FLEXIBLE_VERSION
+            body = await connection.request(*where, [request.encode()], self._answer_s)
+            return {answer.group: _judged(answer, stable=stable) for answer in self._reader.read(bytes(body))}
+
+        return await self._each(groups, ask)
+
+    async def _fetch_one(self, connection: Connection, group: str) -> tuple[int, Offsets]:
+        answer = await connection.call(OffsetFetchRequest(group, None), self._answer_s)
+        stored: Offsets = {
+            TopicPartition(topic, partition): (offset, metadata or "")
+            for topic, rows in answer.topics
+            for partition, offset, metadata, code in rows
+            if code == NONE and offset >= 0
+        }
+        return answer.error_code, stored
+
+    async def commit(self, group: str, offsets: Mapping[TopicPartition, Stored]) -> dict[TopicPartition, str]:
+        """Commit as nobody; asked again while the coordinator moves, which is harmless: it is the same commit."""
+        request = CommitOffsets(group, _by_topic(offsets))
+        refused: dict[TopicPartition, str] = {}
+
+        async def ask(connection: Connection, _part: list[str]) -> dict[str, tuple[int, None]]:
+            answer = await connection.call(request, self._answer_s)
+            refused.clear()
+            codes: list[int] = []
+            for topic, rows, *_ in answer.topics:
+                for partition, code, *_ in rows:
+                    codes.append(code)
+                    if code != NONE:
+                        refused[TopicPartition(topic, partition)] = f"{_name(code)} ({code})"
+            if any(code in _MEMBERS for code in codes):
+                raise GroupActive(group, self._client.alias)
+            again = [code for code in codes if code in _AGAIN]
+            return {group: (again[0] if again else NONE, None)}
+
+        answers: Answers[None] = await self._each([group], ask)
+        if answers.failed:
+            raise ConnectionLost(answers.failed[group])
+        return refused
+
+    async def retention_s(self) -> float | None:
+        """Ask the brokers for `offsets.retention.minutes`: the shortest of those that answer."""
+        told = await broker_configs(self._client, [_RETENTION])
+        values = [float(configs[_RETENTION]) * 60 for configs in told.values() if _RETENTION in configs]
+        return min(values, default=None)
+
+    # --- many groups at their coordinators -----------------------------------------------------------------
+
+    async def _each(self, groups: Sequence[str], ask: Ask) -> Answers[Any]:
+        """Ask each group's coordinator, many groups at once; what is not answered within the bound has failed."""
+        answers: Answers[Any] = Answers({}, {})
+        left, began_s, attempt = dict.fromkeys(groups, ""), now_s(), 0
+        give_up_at_s = began_s + self._patience_s
+        while True:
+            away = await self._round(left, ask, answers)
+            self._give_up(left, away, answers, late=now_s() >= began_s + self._away_s)
+            if not left:
+                return answers
+            if now_s() >= give_up_at_s:
+                answers.failed.update(left)
+                return answers
+            attempt += 1
+            await pause(backoff_s(attempt))
+
+    async def _round(self, left: dict[str, str], ask: Ask, answers: Answers[Any]) -> dict[str, int]:
+        """Ask once; `left` keeps the groups to ask again, each with why. Return those whose coordinator is away."""
+        nodes = await self._coordinate(left, answers)
+        away: dict[str, int] = {}
+
+        async def one(node: int, part: list[str]) -> None:
+            try:
+                verdicts = await ask(await self._client.control(node), part)
+            except (ConnectionLost, BrokerUnreachable) as lost:
+                for group in part:
+                    left[group] = f"group {group}: its coordinator is broker {node}: {lost}"
+                    self._coordinators.pop(group, None)
+                    if isinstance(lost, BrokerUnreachable):
+                        away[group] = node
+                return
+            self._away.discard(node)
+            for group in part:
+                self._judge(group, verdicts.get(group, (-1, None)), left, answers)
+
+        await run_all(*(one(node, part) for node, all_ in nodes.items() for part in parts(all_, _AT_ONCE)))
+        return away
+
+    def _give_up(self, left: dict[str, str], away: Mapping[str, int], answers: Answers[Any], *, late: bool) -> None:
+        """Give up the groups of coordinators that are away: at once where they were away the last time."""
+        for group, node in away.items():
+            if late or node in self._away:
+                answers.failed[group] = left.pop(group)
+                answers.away[group] = node
+        if late:
+            self._away.update(away.values())
+
+    def _judge(self, group: str, verdict: tuple[int, Any], left: dict[str, str], answers: Answers[Any]) -> None:
+        code, found = verdict
+        if code in _AGAIN:
+            left[group] = self._refusal(group, code)
+            if code != _UNSTABLE:
+                self._coordinators.pop(group, None)
+            return
+        del left[group]
+        if code == NONE:
+            answers.found[group] = found
+        else:
+            answers.failed[group] = self._refusal(group, code)
+
+    def _refusal(self, group: str, code: int) -> str:
+        return str(KafkaRefusal(f"group {group} on cluster {self._client.alias!r}", code, _name(code), _RIGHT))
+
+    async def _coordinate(self, left: dict[str, str], answers: Answers[Any]) -> dict[int, list[str]]:
+        """Return the groups by coordinator, as far as coordinators are known."""
+        unknown = [group for group in left if group not in self._coordinators]
+        try:
+            for part in parts(unknown, _AT_ONCE):
+                for group, node, code in await self._find(part):
+                    if code == NONE:
+                        self._coordinators[group] = node
+                    elif group in left:
+                        self._judge(group, (code, None), left, answers)
+        except (ConnectionLost, BrokerUnreachable) as lost:
+            left.update({group: str(lost) for group in unknown if group in left and group not in self._coordinators})
+        nodes: dict[int, list[str]] = {}
+        for group in left:
+            if group in self._coordinators:
+                nodes.setdefault(self._coordinators[group], []).append(group)
+        return nodes
+
+    async def _find(self, groups: list[str]) -> list[tuple[str, int, int]]:
+        connection = await self._client.any_connection()
+        if connection.supports(FIND_COORDINATOR_KEY, FIND_BATCHED):
+            answer = await connection.call(FindCoordinators(groups), self._answer_s)
+            if any(row[1] not in self._client.nodes for row in answer.coordinators if row[4] == NONE):
+                await self._client.metadata([])
+            return [(row[0], row[1], row[4]) for row in answer.coordinators]
+        found: list[tuple[str, int, int]] = []
+        for group in groups:
+            older = await connection.call(FindCoordinatorRequest(group, _GROUP), self._answer_s)
+            found.append((group, older.coordinator_id, older.error_code))
+        return found
+
+
+def _listing(row: tuple[Any, ...]) -> GroupListing:
+    # v0 to v2: id, protocol type; v4: state and tags behind; v5: state, type, tags
+    return GroupListing(row[0], row[1] or "", row[3].lower() if len(row) == 5 else "")
+
+
+def _judged(answer: GroupAnswer, *, stable: bool) -> tuple[int, Offsets]:
+    """Return the verdict on a group; a partition with an error is left out, or the group waits for it."""
+    if stable and _UNSTABLE in answer.faults.values():
+        return _UNSTABLE, answer.stored
+    return answer.error_code, answer.stored
+
+
+def _by_topic(offsets: Mapping[TopicPartition, Stored]) -> list[tuple[str, list[tuple[int, int, str]]]]:
+    topics: dict[str, list[tuple[int, int, str]]] = {}
+    for (topic, partition), (offset, metadata) in offsets.items():
+        topics.setdefault(topic, []).append((partition, offset, metadata))
+    return list(topics.items())
+
+
+def _name(code: int) -> str:
+    return _NAMES.get(code) or error_name(code)

@@ -1,0 +1,319 @@
+"""Fetch and Produce on the wire, by hand: the two requests of the data path, read and written without a copy.
+
+Versions (Kafka protocol guide): Fetch 11 (names), 12 (flexible, diverging epoch), 13 (topic ids instead of names);
+Produce 8 (names, record errors), 13 (flexible, topic ids). Flexible versions count lengths plus one as unsigned
+varints and end every struct with a tag section. Transactional batches go by Produce 8 alone: from 12 on (KIP-890) it
+adds partitions to a transaction by itself, and wants an EndTxn that raises the epoch.
+"""
+
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from uuid import UUID
+
+import msgspec
+
+FETCH_KEY, FETCH_VERSIONS = 1, (13, 12, 11)
+PRODUCE_KEY, PRODUCE_VERSIONS = 0, (13, 8)
+TRANSACTIONAL_VERSIONS = (8,)
+
+_FETCH_HEAD = struct.Struct(">iiiibii")
+_FETCH_PARTITION_V11 = struct.Struct(">iiqqi")
+_FETCH_PARTITION_V12 = struct.Struct(">iiqiqib")
+_FETCHED_HEAD = struct.Struct(">ihi")
+_FETCHED_PARTITION = struct.Struct(">ihqqq")
+_ABORTED = struct.Struct(">qq")
+_PRODUCED_PARTITION = struct.Struct(">ihqqq")
+_I16, _I32 = struct.Struct(">h"), struct.Struct(">i")
+_EPOCH_END = struct.Struct(">iq")
+_DIVERGING_TAG = 0
+
+
+class Want(msgspec.Struct, frozen=True, gc=False):
+    """One partition of a Fetch: where to go on, and the epochs that fence a stale view (KIP-320, KIP-595)."""
+
+    topic: str
+    topic_id: UUID
+    partition: int
+    leader_epoch: int
+    offset: int
+    last_epoch: int
+    max_bytes: int
+
+
+class Fetched(msgspec.Struct, frozen=True):
+    """One partition of a Fetch answer; its record set is `body[start:end]`."""
+
+    topic: str
+    partition: int
+    error_code: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start: int
+    aborted: list[tuple[int, int]]
+    preferred_replica: int
+    start: int
+    end: int
+    diverging: tuple[int, int] | None = None
+    """(epoch, end offset) where the source's history parts from what we fetched."""
+
+
+class Produced(msgspec.Struct, frozen=True, gc=False):
+    """One partition of a Produce answer."""
+
+    error_code: int
+    base_offset: int
+    log_start: int
+    record_index: int
+    message: str
+
+
+def uvarint(value: int) -> bytes:
+    """Encode an unsigned varint."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append((value & 0x7F) | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _text(value: str, flexible: bool) -> bytes:
+    encoded = value.encode()
+    return (uvarint(len(encoded) + 1) if flexible else _I16.pack(len(encoded))) + encoded
+
+
+Place = tuple[str, UUID, int]
+"""A partition as a session forgets it: topic, topic id, partition."""
+
+
+def encode_fetch(
+    version: int,
+    wants: Sequence[Want],
+    *,
+    max_wait_ms: int,
+    min_bytes: int,
+    max_bytes: int,
+    read_committed: bool,
+    rack: str,
+    session: tuple[int, int] = (0, -1),
+    forgotten: Sequence[Place] = (),
+) -> bytes:
+    """Encode a Fetch for the wanted partitions, in their order; `session` is (id, epoch); (0, -1) means none."""
+    flexible = version >= 12
+    out = [_FETCH_HEAD.pack(-1, max_wait_ms, min_bytes, max_bytes, int(read_committed), *session)]
+    topics = _by_topic(wants)
+    out.append(uvarint(len(topics) + 1) if flexible else _I32.pack(len(topics)))
+    for topic, partitions in topics:
+        out.append(partitions[0].topic_id.bytes if version >= 13 else _text(topic, flexible))
+        out.append(uvarint(len(partitions) + 1) if flexible else _I32.pack(len(partitions)))
+        for want in partitions:
+            if flexible:
+                out.append(
+                    _FETCH_PARTITION_V12.pack(
+                        want.partition, want.leader_epoch, want.offset, want.last_epoch, -1, want.max_bytes, 0
+                    )
+                )
+            else:
+                out.append(
+                    _FETCH_PARTITION_V11.pack(want.partition, want.leader_epoch, want.offset, -1, want.max_bytes)
+                )
+        if flexible:
+            out.append(b"\0")
+    out.append(_forget(version, forgotten))
+    out.append(_text(rack, flexible))
+    if flexible:
+        out.append(b"\0")
+    return b"".join(out)
+
+
+def _forget(version: int, places: Sequence[Place]) -> bytes:
+    flexible = version >= 12
+    if not places:
+        return b"\1" if flexible else _I32.pack(0)
+    topics: dict[tuple[str, UUID], list[int]] = {}
+    for topic, topic_id, partition in places:
+        topics.setdefault((topic, topic_id), []).append(partition)
+    out = bytearray(uvarint(len(topics) + 1) if flexible else _I32.pack(len(topics)))
+    for (topic, topic_id), partitions in topics.items():
+        out += topic_id.bytes if version >= 13 else _text(topic, flexible)
+        out += uvarint(len(partitions) + 1) if flexible else _I32.pack(len(partitions))
+        out += struct.pack(f">{len(partitions)}i", *partitions)
+        out += b"\0" if flexible else b""
+    return bytes(out)
+
+
+def _by_topic(wants: Iterable[Want]) -> list[tuple[str, list[Want]]]:
+    topics: dict[str, list[Want]] = {}
+    for want in wants:
+        topics.setdefault(want.topic, []).append(want)
+    return list(topics.items())
+
+
+class _Cursor:
+    """A place in an answer."""
+
+    __slots__ = ("at", "body", "flexible")
+
+    def __init__(self, body: memoryview, flexible: bool) -> None:
+        self.body, self.flexible = body, flexible
+        self.at = 0
+
+    def uvarint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self.body[self.at]
+            self.at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+
+    def take(self, layout: struct.Struct) -> tuple[int, ...]:
+        values = layout.unpack_from(self.body, self.at)
+        self.at += layout.size
+        return values
+
+    def count(self) -> int:
+        """Read an array's length; -1 and 0 both mean that it has no element."""
+        return max(0, self.uvarint() - 1 if self.flexible else self.take(_I32)[0])
+
+    def text(self) -> str | None:
+        size = self.uvarint() - 1 if self.flexible else self.take(_I16)[0]
+        if size < 0:
+            return None
+        start, self.at = self.at, self.at + size
+        return bytes(self.body[start : self.at]).decode()
+
+    def id_bytes(self) -> bytes:
+        start, self.at = self.at, self.at + 16
+        return bytes(self.body[start : self.at])
+
+    def tags(self) -> dict[int, tuple[int, int]]:
+        """Read a tag section: tag -> (start, end) of its bytes; empty where the version has none."""
+        found: dict[int, tuple[int, int]] = {}
+        if self.flexible:
+            for _ in range(self.uvarint()):
+                tag, size = self.uvarint(), self.uvarint()
+                found[tag] = (self.at, self.at + size)
+                self.at += size
+        return found
+
+
+class FetchedAll(msgspec.Struct, frozen=True):
+    """A Fetch answer; the session id is 0 where the broker keeps none."""
+
+    throttle_ms: int
+    error_code: int
+    session_id: int
+    partitions: list[Fetched]
+
+
+def decode_fetch(version: int, body: memoryview, names: Mapping[bytes, str]) -> FetchedAll:
+    """Decode a Fetch answer; `names` resolves the topic ids asked for (16 bytes), a topic of another id has no name."""
+    reader = _Cursor(body, version >= 12)
+    reader.tags()
+    throttle_ms, error_code, session_id = reader.take(_FETCHED_HEAD)
+    found: list[Fetched] = []
+    for _ in range(reader.count()):
+        topic = names.get(reader.id_bytes(), "") if version >= 13 else reader.text() or ""
+        found.extend([_fetched(reader, topic) for _ in range(reader.count())])
+        reader.tags()
+    return FetchedAll(throttle_ms, error_code, session_id, found)
+
+
+def _fetched(reader: _Cursor, topic: str) -> Fetched:
+    partition, error_code, high_watermark, last_stable, log_start = reader.take(_FETCHED_PARTITION)
+    aborted: list[tuple[int, int]] = []
+    for _ in range(reader.count()):
+        producer_id, first = reader.take(_ABORTED)
+        aborted.append((producer_id, first))
+        reader.tags()
+    (preferred,) = reader.take(_I32)
+    size = reader.count()
+    start = reader.at
+    reader.at += size
+    diverging = None
+    for tag, (at, _end) in reader.tags().items():
+        if tag == _DIVERGING_TAG:
+            diverging = _EPOCH_END.unpack_from(reader.body, at)
+    return Fetched(
+        topic,
+        partition,
+        error_code,
+        high_watermark,
+        last_stable,
+        log_start,
+        aborted,
+        preferred,
+        start,
+        start + size,
+        diverging if diverging is None or diverging[1] >= 0 else None,
+    )
+
+
+Batch = tuple[str, UUID, int, bytes | bytearray | memoryview]
+"""One batch of a Produce: topic, topic id, partition, bytes."""
+
+
+def encode_produce(
+    version: int, batches: Sequence[Batch], *, timeout_ms: int, transactional_id: str = ""
+) -> list[bytes | bytearray | memoryview]:
+    """Encode a Produce with acks=all as parts: small glue between the batches, which stay where they are.
+
+    An empty `transactional_id` is none.
+    """
+    topics: dict[str, list[Batch]] = {}
+    for batch in batches:
+        topics.setdefault(batch[0], []).append(batch)
+    flexible = version >= 9
+    nobody = b"\0" if flexible else b"\xff\xff"
+    glue = bytearray(_text(transactional_id, flexible) if transactional_id else nobody)
+    glue += struct.pack(">hi", -1, timeout_ms)
+    glue += uvarint(len(topics) + 1) if flexible else _I32.pack(len(topics))
+    parts: list[bytes | bytearray | memoryview] = []
+    for topic, of_topic in topics.items():
+        glue += of_topic[0][1].bytes if version >= 13 else _text(topic, flexible)
+        glue += uvarint(len(of_topic) + 1) if flexible else _I32.pack(len(of_topic))
+        for _, _, partition, payload in of_topic:
+            size = len(payload)
+            glue += _I32.pack(partition) + (uvarint(size + 1) if flexible else _I32.pack(size))
+            parts += (glue, payload)
+            glue = bytearray(b"\0" if flexible else b"")
+        if flexible:
+            glue += b"\0"
+    if flexible:
+        glue += b"\0"
+    if glue:
+        parts.append(glue)
+    return parts
+
+
+def decode_produce(
+    version: int, body: memoryview, names: dict[UUID, str]
+) -> tuple[int, dict[tuple[str, int], Produced]]:
+    """Decode a Produce answer into (throttle ms, (topic, partition) -> answer)."""
+    reader = _Cursor(body, version >= 9)
+    reader.tags()
+    found: dict[tuple[str, int], Produced] = {}
+    for _ in range(reader.count()):
+        topic = names[UUID(bytes=reader.id_bytes())] if version >= 13 else reader.text() or ""
+        for _ in range(reader.count()):
+            partition, produced = _produced(reader)
+            found[topic, partition] = produced
+        reader.tags()
+    (throttle_ms,) = reader.take(_I32)
+    return throttle_ms, found
+
+
+def _produced(reader: _Cursor) -> tuple[int, Produced]:
+    partition, error_code, base_offset, _append_time, log_start = reader.take(_PRODUCED_PARTITION)
+    record_index, message = 0, ""
+    for at in range(reader.count()):
+        (index,) = reader.take(_I32)
+        reason = reader.text()
+        reader.tags()
+        if at == 0:
+            record_index, message = index, reason or ""
+    whole = reader.text() or ""
+    reader.tags()
+    return partition, Produced(error_code, base_offset, log_start, record_index, message or whole)

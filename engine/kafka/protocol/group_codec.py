@@ -1,0 +1,110 @@
+"""The answer to OffsetFetch v8 read by hand: a mirror of thousands of groups reads many of its rows often.
+
+throttle | groups: name, topics: name, partitions: (partition, offset, epoch, metadata, error) | error of the group
+"""
+
+import struct
+
+import msgspec
+
+from engine.flow.ports.ports import Stored
+from policies.model import TopicPartition
+
+_ROW = struct.Struct(">iqi")
+_I16 = struct.Struct(">h")
+_THROTTLE_BYTES = 4
+NO_COMMIT = -1
+
+
+class GroupAnswer(msgspec.Struct):
+    """What is stored of one group, or its error; `faults` are error codes of single partitions."""
+
+    group: str
+    stored: dict[TopicPartition, Stored]
+    faults: dict[TopicPartition, int]
+    error_code: int
+
+
+class OffsetFetchReader:
+    """Reads answers; partitions it has met before are the same objects again, which saves time and memory."""
+
+    def __init__(self) -> None:
+        self._met: dict[str, dict[int, TopicPartition]] = {}
+
+    def read(self, body: bytes) -> list[GroupAnswer]:
+        """Read the answer behind its correlation id. Raises IndexError or struct.error where it is cut short."""
+        at = skip_tags(body, 0) + _THROTTLE_BYTES
+        count, at = read_uvarint(body, at)
+        answers: list[GroupAnswer] = []
+        for _ in range(count - 1):
+            answer, at = self._group(body, at)
+            answers.append(answer)
+        return answers
+
+    def _group(self, body: bytes, at: int) -> tuple[GroupAnswer, int]:
+        group, at = read_text(body, at)
+        answer = GroupAnswer(group, {}, {}, 0)
+        topics, at = read_uvarint(body, at)
+        for _ in range(topics - 1):
+            name, at = read_text(body, at)
+            at = self._partitions(body, at, name, answer)
+            at = skip_tags(body, at)
+        (answer.error_code,) = _I16.unpack_from(body, at)
+        return answer, skip_tags(body, at + 2)
+
+    def _partitions(self, body: bytes, at: int, name: str, answer: GroupAnswer) -> int:
+        met = self._met.setdefault(name, {})
+        stored, row, row_bytes = answer.stored, _ROW.unpack_from, _ROW.size
+        count, at = read_uvarint(body, at)
+        for _ in range(count - 1):
+            partition, offset, _epoch = row(body, at)
+            at += row_bytes
+            metadata = ""
+            if body[at] <= 1:  # none, or empty: nearly all of them
+                at += 1
+            else:
+                metadata, at = read_text(body, at)
+            where = met.get(partition)
+            if where is None:
+                where = met[partition] = TopicPartition(name, partition)
+            if body[at] or body[at + 1]:
+                (answer.faults[where],) = _I16.unpack_from(body, at)
+            elif offset != NO_COMMIT:
+                stored[where] = offset, metadata
+            at += 2
+            at = at + 1 if not body[at] else skip_tags(body, at)
+        return at
+
+
+def read_uvarint(body: bytes, at: int) -> tuple[int, int]:
+    """Return an unsigned varint, and where it ends."""
+    byte = body[at]
+    if byte < 0x80:
+        return byte, at + 1
+    value, shift = byte & 0x7F, 7
+    while True:
+        at += 1
+        byte = body[at]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at + 1
+        shift += 7
+
+
+def read_text(body: bytes, at: int) -> tuple[str, int]:
+    """Return a compact text, empty for none, and where it ends."""
+    size, at = read_uvarint(body, at)
+    if size <= 1:
+        return "", at
+    end = at + size - 1
+    return body[at:end].decode(), end
+
+
+def skip_tags(body: bytes, at: int) -> int:
+    """Return where a tag section ends."""
+    count, at = read_uvarint(body, at)
+    for _ in range(count):
+        _, at = read_uvarint(body, at)
+        size, at = read_uvarint(body, at)
+        at += size
+    return at

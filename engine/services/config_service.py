@@ -1,0 +1,74 @@
+"""Composition: configs and ACLs of one flow's copies, kept in step over connections of their own."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+from engine.config.settings import FlowConfig, MirrorConfig
+from engine.core.reports.config_report import ConfigReport
+from engine.flow.config_sync.audit import AuditTrail
+from engine.flow.config_sync.loop import ConfigLoopOptions, ConfigSyncLoop
+from engine.flow.config_sync.sync import ConfigSync, ConfigSyncOptions
+from engine.kafka.admin.flow_clusters import check_clusters
+from engine.kafka.admin.sameness import refuse_one_cluster
+from engine.kafka.admin.settings import KafkaSettings
+from engine.services.clients import client_for
+from engine.services.loop_service import LoopService
+
+
+def config_sync_options(flow: FlowConfig, *, within_one: bool = False) -> ConfigSyncOptions:
+    """Return the rules of a flow's configuration; `within_one`: both of its aliases lead to one cluster."""
+    return ConfigSyncOptions(
+        replication_factor=flow.replication_factor,
+        configs=flow.config_rules,
+        acls=flow.acl_rules,
+        within_one=within_one,
+    )
+
+
+@asynccontextmanager
+async def config_sync(config: MirrorConfig, flow: FlowConfig, client_id: str) -> AsyncIterator[ConfigSync]:
+    """Connect to both clusters of a flow, for one look or more.
+
+    Raises BrokerUnreachable, OtherCluster, ConfigError, and SameCluster where both are one and that is not allowed.
+    """
+    source, target = (client_for(config.clusters[alias], client_id) for alias in flow.name)
+    try:
+        await source.open()
+        await target.open()
+        within_one = await refuse_one_cluster(flow, source, target)
+        await check_clusters(flow, source, target)
+        options = config_sync_options(flow, within_one=within_one)
+        yield ConfigSync(options, KafkaSettings(source), KafkaSettings(target))
+    finally:
+        await source.close()
+        await target.close()
+
+
+class ConfigService(LoopService[ConfigReport]):
+    """The ConfigSyncLoop of a flow; `may_write` is asked before each round and before each writing."""
+
+    def __init__(
+        self,
+        config: MirrorConfig,
+        flow: FlowConfig,
+        may_write: Callable[[], bool] = lambda: True,
+        audit: AuditTrail | None = None,
+    ) -> None:
+        client_id = f"raymirror|{flow.name}|configs"
+        clients = tuple(client_for(config.clusters[alias], client_id) for alias in flow.name)
+        source, target = map(KafkaSettings, clients)
+        wanted = flow.config_sync
+        options = ConfigLoopOptions(
+            flow=flow.name,
+            configs_s=wanted.configs_s if wanted.configs else None,
+            acls_s=wanted.acls_s if wanted.acls else None,
+        )
+        sync = ConfigSync(config_sync_options(flow), source, target)
+        super().__init__(ConfigSyncLoop(options, sync, may_write, audit), clients)
+        self._flow = flow
+
+    async def _prepare(self) -> None:
+        """Refuse a cluster that is not the one that positions name."""
+        source, target = self._clients
+        await refuse_one_cluster(self._flow, source, target)
+        await check_clusters(self._flow, source, target)

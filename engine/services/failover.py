@@ -1,0 +1,192 @@
+"""The engine's half of a failover, composed: where the source ends, and groups brought to where they should be."""
+
+import asyncio
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from engine.base.clock import now_s, pause
+from engine.base.errors import BrokerUnreachable, ConnectionLost
+from engine.base.opened import Opened
+from engine.config.settings import FlowConfig, MirrorConfig
+from engine.core.position.position import Position
+from engine.core.reports.drain import Ends
+from engine.flow.groups.failback import Failback
+from engine.flow.groups.group_commits import GroupCommits
+from engine.flow.groups.status import GroupStatus, GroupStatusReader, stand_by_checkpoints
+from engine.flow.groups.translations import Translations
+from engine.flow.ownership.other_writers import OtherWriters, other_writers
+from engine.flow.ownership.stored_positions import stored_positions
+from engine.flow.topic_logs.checkpoints import CheckpointLog
+from engine.flow.topic_logs.last_known import LastKnown, last_known, stored_state
+from engine.kafka.admin.flow_clusters import check_clusters
+from engine.kafka.admin.reach import SOURCE_WITHIN_S, open_known_source
+from engine.kafka.data.partition_ends import BROKER_WITHIN_S, known_ends, partition_ends
+from engine.kafka.gateway import KafkaCluster
+from engine.kafka.groups.groups import KafkaGroups
+from engine.kafka.groups.reachable_groups import ReachableGroups
+from engine.services.clients import client_for
+from engine.services.maps import maps_of
+from engine.state.state import Key, Value
+from policies.model import LaneName, TopicPartition
+
+CLIENT_ID = "raymirror-failover"
+LOOK_S = 10.0
+"""The last look at the groups has so long at least, however little of the time is left."""
+COPIES_WITHIN_S = 30.0
+"""For the target's brokers to say who leads the copies: there may be thousands of topics."""
+_AGAIN_S = 0.25
+
+
+class Failover(Opened):
+    """Questions and commits of one failover, over connections of its own, as an async context.
+
+    Raises BrokerUnreachable where the target does not answer, OtherCluster where it is not the one that positions name,
+    SameCluster where it is the source too; a source that does not answer, or is another cluster, is `gone`.
+    """
+
+    def __init__(self, config: MirrorConfig, flow: FlowConfig) -> None:
+        self._flow = flow
+        self._clients = tuple(client_for(config.clusters[alias], CLIENT_ID) for alias in flow.name)
+        self._source, self._target = (
+            KafkaCluster(client, request_timeout_s=flow.request_timeout_s) for client in self._clients
+        )
+        self._source_groups = ReachableGroups(self._clients[0], patience_s=BROKER_WITHIN_S)
+        self._target_groups = KafkaGroups(self._clients[1])
+        self._maps = maps_of(flow, self._source, self._target, syncs_within_s=BROKER_WITHIN_S)
+        self._log = CheckpointLog(self._target, flow.naming.checkpoints_topic(flow.name.source), flow.request_timeout_s)
+        self.gone = ""
+        """Why the source cannot be asked; empty where it can."""
+
+    async def _open(self) -> None:
+        source, target = self._clients
+        await target.open()
+        await check_clusters(self._flow, None, target)
+        self.gone = await open_known_source(self._flow, source, target)
+
+    async def _close(self) -> None:
+        await self._log.close()
+        for client in self._clients:
+            await client.close()
+
+    async def ends(self, lanes: Collection[TopicPartition]) -> Ends:
+        """Ask where all that the flow copies, these lanes too, ends on the source now; in bounded time."""
+        if self.gone:
+            return Ends(gone=self.gone)
+        return await partition_ends(self._clients[0], self._flow.selection.wants, lanes, SOURCE_WITHIN_S)
+
+    async def ends_of(self, lanes: Collection[TopicPartition]) -> Ends:
+        """Ask where some partitions of the source end now; in bounded time."""
+        return await known_ends(self._clients[0], lanes, BROKER_WITHIN_S)
+
+    async def stored(self) -> LastKnown:
+        """Read how far every partition was copied, and still is on the target: for a flow that no mirror copies.
+
+        While the source answers, newer offset syncs count too. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal.
+        """
+        flow = self._flow
+        found = await last_known(
+            self._target, flow.positions_topic, flow.positions_partitions, flow.position_keys, flow.selection
+        )
+        lanes = found.lanes
+        if not self.gone:
+            await self._maps.follow()
+            maps = self._maps
+            lanes = tuple(one.gone_on(maps.head(one.lane), maps.head_ms(one.lane)) for one in lanes)
+        copies = [lane.target for lane in lanes if lane.target_next >= 0]
+        ends = await known_ends(self._clients[1], copies, COPIES_WITHIN_S) if copies else Ends()
+        return msgspec.structs.replace(found, lanes=tuple(lane.held_against(ends) for lane in lanes))
+
+    async def state(self) -> dict[Key, Value]:
+        """Read the durable state of the flow. Raises what `stored_state` raises."""
+        return await stored_state(self._target, self._flow.name)
+
+    async def hold(
+        self, timeout_s: float, *, commit: bool, undrained: Mapping[TopicPartition, str], gone: str = ""
+    ) -> GroupStatus:
+        """Bring groups to where they should be until all are equal or time is up; return how they stand then.
+
+        Nothing is called equal in a partition that is not drained (`undrained`, with why). `gone`: why the source is
+        not asked. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal where no look succeeded.
+        """
+        selection = self._flow.groups.selection
+        if gone := self.gone or gone:
+            standing = await stand_by_checkpoints(
+                selection, self._log, self._target, self._target_groups, commit=commit
+            )
+            return msgspec.structs.replace(standing, missing={f"cluster {self._flow.name.source!r}": gone})
+        stands = self._stands(commit=commit)
+        standing = await self._looked(stands, now_s() + timeout_s, undrained, commit=commit)
+        if stands.unanswered or standing.missing:
+            others = await stand_by_checkpoints(
+                selection,
+                self._log,
+                self._target,
+                self._target_groups,
+                commit=commit,
+                of=lambda group: (
+                    group in stands.unanswered or (bool(standing.missing) and group not in stands.answered)
+                ),
+            )
+            standing = standing.completed(others)
+        return standing.held_against(undrained)
+
+    async def _looked(
+        self, stands: GroupStatusReader, give_up_at_s: float, undrained: Collection[TopicPartition], *, commit: bool
+    ) -> GroupStatus:
+        found: GroupStatus | None = None
+        while True:
+            late = now_s() >= give_up_at_s
+            try:
+                async with asyncio.timeout(max(LOOK_S, give_up_at_s - now_s())):
+                    found = await stands.look()
+            except TimeoutError:
+                if found is None:
+                    raise ConnectionLost("consumer groups: not everything was answered in time") from None
+                return found
+            except (ConnectionLost, BrokerUnreachable):
+                if late and found is None:
+                    raise
+            else:
+                found = msgspec.structs.replace(found, missing=self._source_groups.missing)
+            if found is not None and (late or not commit or not found.may_become_equal(undrained)):
+                return found
+            await pause(_AGAIN_S)
+
+    def _stands(self, *, commit: bool) -> GroupStatusReader:
+        translations = Translations(self._flow.selection, self._maps, self._target)
+        commits = GroupCommits(self._flow.name, self._target_groups, translations, renews=False)
+        return GroupStatusReader(
+            self._flow.groups.selection,
+            self._source_groups,
+            self._target_groups,
+            translations,
+            commits.commit if commit else None,
+        )
+
+    async def way_back(self, *, backwards: bool) -> Failback:
+        """Make the way back for groups. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""
+        if self.gone:
+            raise BrokerUnreachable(f"cluster {self._flow.name.source!r}", self.gone)
+        stored = await stored_positions(self._target, self._flow.positions_topic, self._flow.position_keys)
+        topic = self._flow.selection.target_topic
+        lanes = {TopicPartition(topic(lane.topic), lane.partition): lane for lane in stored.lanes}
+        return Failback(
+            self._flow.groups.selection,
+            lanes,
+            maps_of(self._flow, self._source, self._target),
+            KafkaGroups(self._clients[0]),
+            self._target_groups,
+            backwards=backwards,
+        )
+
+    async def other_writers(self) -> OtherWriters:
+        """Look for records of another writer behind the last copied ones. Raises as `way_back` does."""
+        selection = self._flow.selection
+        stored = await stored_positions(self._target, self._flow.positions_topic, self._flow.position_keys)
+        positions = {
+            LaneName(lane, TopicPartition(selection.target_topic(lane.topic), lane.partition)): one
+            for lane, one in stored.lanes.items()
+            if isinstance(one, Position) and selection.wants(lane.topic)
+        }
+        return await other_writers(self._target, positions, stops=self._flow.stop_on_foreign_writer)

@@ -1,0 +1,81 @@
+"""Composition: the consumer groups of one flow between its clusters, over connections of their own."""
+
+from collections.abc import Callable
+
+from engine.config.settings import FlowConfig, MirrorConfig
+from engine.core.reports.group_report import GroupsReport
+from engine.flow.groups.sync_loop import GroupOptions, GroupSyncLoop
+from engine.flow.topic_logs.checkpoints import CheckpointLog
+from engine.flow.topic_logs.commit_reader import CommitReader
+from engine.kafka.admin.flow_clusters import check_clusters
+from engine.kafka.admin.internal_topics import CHECKPOINTS_KEY, ensure_mm2_topic
+from engine.kafka.admin.sameness import refuse_one_cluster
+from engine.kafka.gateway import KafkaCluster
+from engine.kafka.groups.groups import KafkaGroups
+from engine.services.clients import client_for
+from engine.services.loop_service import LoopService
+from engine.services.maps import translations_of
+
+_AWAY_S = 2.0
+"""A coordinator that cannot be connected to holds the groups of the others back for so long, once."""
+
+
+def group_options(flow: FlowConfig, *, backwards: bool = False) -> GroupOptions:
+    """Return what the rounds need of a flow's configuration."""
+    groups = flow.groups
+    return GroupOptions(
+        flow=flow.name,
+        selection=groups.selection,
+        refresh=groups.refresh,
+        refresh_s=groups.refresh_s,
+        checkpoints=groups.checkpoints,
+        checkpoints_s=groups.checkpoints_s,
+        commits=groups.commits,
+        commits_s=groups.commits_s,
+        backwards=backwards,
+    )
+
+
+def _reader(flow: FlowConfig, source: KafkaCluster, options: GroupOptions) -> CommitReader:
+    return CommitReader(source, lambda group: options.selection.why_not(group) is None, flow.selection.wants)
+
+
+class GroupService(LoopService[GroupsReport]):
+    """The GroupSyncLoop of a flow, which need the topic of checkpoints; `may_write` is asked before each write."""
+
+    def __init__(
+        self,
+        config: MirrorConfig,
+        flow: FlowConfig,
+        may_write: Callable[[], bool] = lambda: True,
+    ) -> None:
+        client_id = f"raymirror|{flow.name}|groups"
+        clients = tuple(client_for(config.clusters[alias], client_id) for alias in flow.name)
+        source, target = (KafkaCluster(one, request_timeout_s=flow.request_timeout_s) for one in clients)
+        self._flow = flow
+        self._topic = flow.naming.checkpoints_topic(flow.name.source)
+        options = group_options(flow)
+        self._rounds = GroupSyncLoop(
+            options,
+            KafkaGroups(clients[0], away_s=_AWAY_S),
+            KafkaGroups(clients[1], away_s=_AWAY_S),
+            translations_of(flow, source, target),
+            CheckpointLog(target, self._topic, flow.request_timeout_s),
+            may_write,
+            _reader(flow, source, options) if flow.groups.on_commit else None,
+        )
+        super().__init__(self._rounds, clients)
+
+    async def _prepare(self) -> None:
+        """Make the topic where it is missing, and read it; not on a cluster that is not the one that positions name."""
+        source, target = self._clients
+        await refuse_one_cluster(self._flow, source, target)
+        await check_clusters(self._flow, source, target)
+        if self._flow.groups.checkpoints:
+            replicas = self._flow.groups.checkpoints_replication_factor
+            await ensure_mm2_topic(target, self._topic, replicas, CHECKPOINTS_KEY)
+        await self._rounds.open()
+
+    async def close(self) -> None:
+        await self._rounds.close()
+        await super().close()

@@ -1,0 +1,55 @@
+"""Composition: the heartbeats that one flow looks after, each pair over a connection of its own."""
+
+import asyncio
+from collections.abc import Callable
+
+from engine.base.errors import ConfigError
+from engine.config.settings import FlowConfig, HeartbeatConfig, MirrorConfig
+from engine.core.events.events import AnyEvent, Mm2TopicFailed
+from engine.flow.replication.heartbeats import Heartbeats
+from engine.kafka.admin.internal_topics import HEARTBEATS_KEY, ensure_mm2_topic
+from engine.kafka.gateway import KafkaCluster
+from engine.services.clients import client_for
+
+
+class HeartbeatService:
+    """Heartbeats of the flow and of the pairs beside it that are no flows; `tell` takes what goes wrong."""
+
+    def __init__(self, config: MirrorConfig, flow: FlowConfig, tell: Callable[[AnyEvent], None]) -> None:
+        self._config, self._flow, self._tell = config, flow, tell
+
+    async def run(self) -> None:
+        """Beat until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for heartbeat in self._flow.heartbeats:
+                group.create_task(self._keep(heartbeat))
+
+    async def _keep(self, heartbeat: HeartbeatConfig) -> None:
+        cluster = self._config.clusters[heartbeat.pair.target]
+        try:
+            client = client_for(cluster, f"raymirror|{heartbeat.pair}|heartbeats")
+        except ConfigError as error:  # a secret that does not resolve; copying may not need that cluster at all
+            self._tell(
+                Mm2TopicFailed(
+                    flow=self._flow.name, topic=heartbeat.topic, cluster=heartbeat.pair.target, what=str(error)
+                )
+            )
+            return
+
+        async def ready() -> None:
+            await client.open()
+            await ensure_mm2_topic(client, heartbeat.topic, heartbeat.replication_factor, HEARTBEATS_KEY)
+
+        beats = Heartbeats(
+            heartbeat.pair,
+            heartbeat.topic,
+            heartbeat.every_s,
+            KafkaCluster(client),
+            ready,
+            self._flow.name,
+            self._tell,
+        )
+        try:
+            await beats.run()
+        finally:
+            await client.close()

@@ -1,0 +1,41 @@
+"""Composition: a flow's exact maps, and what translates by them, read from what its copiers leave on its clusters."""
+
+from engine.config.settings import FlowConfig
+from engine.flow.groups.translations import Translations
+from engine.flow.topic_logs.map_reader import MapOptions, MapReader
+from engine.flow.topic_logs.sync_reader import SyncReader
+from engine.kafka.gateway import KafkaCluster
+
+_SYNCS_SINCE_S = 300.0
+
+
+def maps_of(
+    flow: FlowConfig,
+    source: KafkaCluster,
+    target: KafkaCluster,
+    *,
+    bears_away: bool = False,
+    syncs_within_s: float | None = None,
+) -> MapReader:
+    """Make the reader of a flow's maps; it reads offset syncs where the flow writes any.
+
+    `bears_away`: lanes whose map cannot be read just now have no answers, the others do. `syncs_within_s`: it does
+    without those that cannot be read within so many seconds (None: it waits, or fails).
+    """
+    syncs = flow.syncs
+    options = MapOptions(
+        positions_topic=flow.positions_topic,
+        position_keys=flow.position_keys,
+        positions_partitions=flow.positions_partitions,
+        syncs_topic=syncs.topic if syncs.enabled else "",
+        syncs_since_s=max(_SYNCS_SINCE_S, 3 * flow.flush_s),
+        bears_away=bears_away,
+        syncs_within_s=syncs_within_s,
+    )
+    return MapReader(options, target, source if syncs.cluster == flow.name.source else target)
+
+
+def translations_of(flow: FlowConfig, source: KafkaCluster, target: KafkaCluster) -> Translations:
+    """Make what translates commits of a flow: by its exact maps, and below them by offset syncs as MM2 reads them."""
+    near = SyncReader(source if flow.syncs.cluster == flow.name.source else target, flow.syncs.topic)
+    return Translations(flow.selection, maps_of(flow, source, target, bears_away=True), target, near)

@@ -1,0 +1,192 @@
+"""Composition: from a configuration to a copier and a topic keeper on real clusters. Knows Kafka, not Ray."""
+
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from engine.base.tasks import run_all
+from engine.config.settings import FlowConfig, MirrorConfig
+from engine.core.events.events import AnyEvent, ClusterChanged, Mm2Active
+from engine.core.lane.pending_batch import Limits
+from engine.core.reports.progress import FlowProgress
+from engine.flow.lane.bounded_retry import until_answered
+from engine.flow.ports.discovery import Discovery
+from engine.flow.ports.options import FlowOptions, SyncOptions
+from engine.flow.replication.copier import FlowCopier
+from engine.flow.surveys.mm2_presence import mm2_presence
+from engine.kafka.admin.admin import shortest_expiry_s
+from engine.kafka.admin.flow_clusters import check_clusters
+from engine.kafka.admin.topics import Topics
+from engine.kafka.gateway import KafkaCluster
+from engine.kafka.groups.groups import KafkaGroups
+from engine.services.clients import client_for
+from engine.services.opening import Opening
+from engine.services.sampling import sample_writer
+from engine.wire.bounded import MAX_INFLATED_BYTES
+from policies.model import FlowName, PartitionSet
+
+__all__ = ["Copier", "Discovery", "TopicService", "options_for"]
+
+Admit = Callable[[FlowName], Awaitable[tuple[AnyEvent, ...]]]
+_MM2_PATIENCE_S = 3.0
+"""A coordinator that is away does not hold discovery up: what could not be asked is not said."""
+
+
+def options_for(flow: FlowConfig, deployment_id: str) -> FlowOptions:
+    """Return what the drivers need of a flow's configuration."""
+    return FlowOptions(
+        flow=flow.name,
+        deployment_id=deployment_id,
+        positions_topic=flow.positions_topic,
+        connector=flow.connector,
+        positions_partitions=flow.positions_partitions,
+        buffer_budget_bytes=flow.buffer_budget_bytes,
+        inflated_bytes=flow.inflated_bytes,
+        flush_s=flow.flush_s,
+        fetch=flow.fetch,
+        partition_fetch_bytes=flow.partition_fetch_bytes,
+        limits=Limits(max_in_flight=flow.max_in_flight),
+        stop_on_foreign_writer=flow.stop_on_foreign_writer,
+        faults=flow.faults,
+        mm2_read_committed=flow.mm2_read_committed,
+        request_timeout_s=flow.request_timeout_s,
+        syncs=_sync_options(flow),
+        commit_s=flow.commit_s,
+    )
+
+
+def _sync_options(flow: FlowConfig) -> SyncOptions | None:
+    syncs = flow.syncs
+    if not syncs.enabled:
+        return None
+    return SyncOptions(topic=syncs.topic, on_source=syncs.cluster == flow.name.source, lag_max=syncs.lag_max)
+
+
+class TopicService(Topics):
+    """Discovery and topic creation of one flow, over connections of its own; its first round looks for MM2 too.
+
+    `admit` is asked each time before it connects: it raises what keeps the flow from beginning.
+    """
+
+    def __init__(self, config: MirrorConfig, flow: FlowConfig, admit: Admit | None = None) -> None:
+        client_id = f"raymirror|{flow.name}|metadata"
+        super().__init__(
+            flow,
+            client_for(config.clusters[flow.name.source], client_id),
+            client_for(config.clusters[flow.name.target], client_id),
+        )
+        self._looks_for_mm2 = True
+        self._admit = admit
+
+    async def open(self) -> None:
+        """Connect to both clusters, once the flow may begin. Raises as `Topics.open` does, and what `admit` raises."""
+        if self._admit is not None:
+            self._untold += await self._admit(self._flow.name)
+        await super().open()
+
+    async def step(self) -> Discovery:
+        """Look once, as `Topics.step` does; an MM2 that is active at the start is told of once."""
+        if self._looks_for_mm2:
+            group, groups = self._flow.mm2_group, KafkaGroups(self._target, patience_s=_MM2_PATIENCE_S)
+            presence = await mm2_presence(KafkaCluster(self._target), groups, group)
+            if presence.active:
+                self._untold.append(Mm2Active(flow=self._flow.name, group=group))
+            self._looks_for_mm2 = False
+        return await super().step()
+
+
+class Copier:
+    """One flow in one process, on the event loop that runs it."""
+
+    def __init__(self, config: MirrorConfig, flow: FlowConfig, *, copier_id: str, deployment_id: str) -> None:
+        self._config = flow
+        self._flow = flow.name
+        client_id = f"raymirror|{flow.name}|{copier_id}"
+        self._source = client_for(config.clusters[flow.name.source], client_id)
+        self._target = client_for(config.clusters[flow.name.target], client_id)
+        # A lower limit is for what is written anew: a batch that is copied as it is may be larger, and is read too.
+        most = max(flow.inflated_bytes, MAX_INFLATED_BYTES)
+        on_target = KafkaCluster(self._target, request_timeout_s=flow.request_timeout_s, inflated_bytes=most)
+        self._copier = FlowCopier(
+            options_for(flow, deployment_id),
+            KafkaCluster(self._source, request_timeout_s=flow.request_timeout_s, inflated_bytes=most),
+            on_target,
+            flow.starts.start_for,
+        )
+        self._latest: FlowProgress | None = None
+        self._copier.beside.append(self._learn_expiry)
+        samples = sample_writer(flow, copier_id, self._target, on_target, lambda: self._latest, self._copier.tell)
+        if samples is not None:
+            self._copier.beside.append(samples.run)
+        self._opening = Opening(self._reach, self._copier.maintenance.tick)
+
+    async def run(self) -> None:
+        """Copy until drained; a cluster that cannot be reached at the start is waited for, `progress` says so."""
+        try:
+            if await self._opening.run():
+                await self._copier.run()
+        finally:
+            await self._source.close()
+            await self._target.close()
+
+    async def _reach(self) -> None:
+        await run_all(self._source.open(), self._target.open())
+        # Discovery compared other connections, perhaps before the addresses led elsewhere; and a lane without a
+        # position has none of its own that would name other clusters.
+        await check_clusters(self._config, self._source, self._target)
+
+    async def _learn_expiry(self) -> None:
+        """Ask all brokers how long they remember; beside the copy, which a broker that is slow to say does not hold."""
+        expiry_s = await until_answered(lambda: shortest_expiry_s(self._target))
+        if expiry_s is not None:
+            self._copier.maintenance.producers_expire(expiry_s)
+
+    def assign(self, partition_set: PartitionSet) -> None:
+        """Take a partition set, or the lanes that are new in one of ours."""
+        self._copier.assign(partition_set)
+
+    async def release(self, set_id: str) -> None:
+        """Drain the lanes of a set and forget them."""
+        await self._copier.release(set_id)
+
+    def hold(self) -> None:
+        """The lease has run out: start nothing at any broker; what is in flight gets its outcome."""
+        self._copier.hold()
+
+    def unhold(self) -> None:
+        """Go on where everything stands, as long as the lease lasts."""
+        self._copier.unhold()
+
+    @property
+    def lease_until_s(self) -> float:
+        """The instant of `engine.base.clock.now_s` from which the copier holds by itself; any thread may set it."""
+        return self._copier.lease_until_s
+
+    @lease_until_s.setter
+    def lease_until_s(self, at_s: float) -> None:
+        self._copier.lease_until_s = at_s
+
+    def pause(self, topics: frozenset[str] | None) -> None:
+        """Stop fetching the whole flow (None) or some topics."""
+        self._copier.pause(topics)
+
+    def resume(self, topics: frozenset[str] | None) -> None:
+        """Fetch again; failed lanes are acquired anew."""
+        self._copier.resume(topics)
+
+    def progress(self) -> FlowProgress:
+        """Take a snapshot; events are handed over once."""
+        for client in (self._source, self._target):
+            for other in client.identity.take_others():
+                event = ClusterChanged(flow=self._flow, cluster=client.alias, found=other.found, what=str(other))
+                self._copier.tell(event)
+        progress = msgspec.structs.replace(
+            self._copier.progress(), waits_for=self._opening.trouble, is_open=self._opening.is_done
+        )
+        self._latest = progress  # the samples are made of what is looked at anyway
+        return progress
+
+    async def drain(self) -> None:
+        """Finish what is in flight, make positions durable; `run` then returns."""
+        self._opening.give_up()
+        await self._copier.drain()

@@ -1,0 +1,92 @@
+"""Composition: what the target of one flow holds about it, read over a connection of its own, without writing."""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from engine.base.opened import Opened
+from engine.config.settings import FlowConfig, MirrorConfig
+from engine.core.events.events import Event
+from engine.core.reports.drain import Ends
+from engine.flow.topic_logs.checkpoints import CheckpointLog
+from engine.flow.topic_logs.event_log import EventLog, EventOptions
+from engine.flow.topic_logs.last_known import LastKnown, last_known, stored_state
+from engine.kafka.admin.flow_clusters import check_clusters
+from engine.kafka.admin.reach import SOURCE_WITHIN_S, open_known_source
+from engine.kafka.data.partition_ends import partition_ends
+from engine.kafka.gateway import KafkaCluster
+from engine.services.clients import client_for
+from engine.state.event_records import EventRecord
+from engine.state.state import Key, Value, events_topic
+from policies.model import TopicPartition
+
+CLIENT_ID = "raymirror-look"
+
+
+class GroupsTold(msgspec.Struct, frozen=True, kw_only=True):
+    """How many consumer groups have checkpoints, and when the youngest was told (Unix time, ms; -1: none)."""
+
+    groups: int
+    newest_ms: int
+
+
+class TargetView(Opened):
+    """Reads of one flow's target, as an async context; the source is asked by `ends` only.
+
+    Raises BrokerUnreachable where the target does not answer, OtherCluster where it is not the one positions name.
+    """
+
+    def __init__(self, config: MirrorConfig, flow: FlowConfig) -> None:
+        self._flow = flow
+        self._source, self._client = (client_for(config.clusters[alias], CLIENT_ID) for alias in flow.name)
+        self._target = KafkaCluster(self._client, request_timeout_s=flow.request_timeout_s)
+
+    async def _open(self) -> None:
+        await self._client.open()
+        await check_clusters(self._flow, None, self._client)
+
+    async def _close(self) -> None:
+        await self._source.close()
+        await self._client.close()
+
+    async def positions(self) -> LastKnown:
+        """Read how far every partition was copied. Raises what `last_known` raises."""
+        flow = self._flow
+        return await last_known(
+            self._target, flow.positions_topic, flow.positions_partitions, flow.position_keys, flow.selection
+        )
+
+    async def state(self) -> dict[Key, Value]:
+        """Read what is wanted of the flow, and who had it last. Raises what `stored_state` raises."""
+        return await stored_state(self._target, self._flow.name)
+
+    async def groups(self) -> GroupsTold:
+        """Read which groups were told. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal."""
+        topic = self._flow.naming.checkpoints_topic(self._flow.name.source)
+        if not await self._target.leaders([TopicPartition(topic, 0)]):
+            return GroupsTold(groups=0, newest_ms=-1)
+        log = CheckpointLog(self._target, topic, self._flow.request_timeout_s)
+        try:
+            await log.read_stamped()
+        finally:
+            await log.close()
+        return GroupsTold(groups=len(log.told), newest_ms=max(log.stamps.values(), default=-1))
+
+    async def events(self, kinds: Iterable[type[Event]], since_ms: int = 0) -> list[EventRecord]:
+        """Read the events since an instant (Unix time), oldest first. Raises what `EventLog.read` raises."""
+        topic = events_topic(self._flow.name.source)
+        if not await self._target.leaders([TopicPartition(topic, 0)]):
+            return []
+        log = EventLog(EventOptions(flow=self._flow.name, topic=topic), self._target, kinds)
+        try:
+            return await log.read(since_ms)
+        finally:
+            await log.close()
+
+    async def ends(self, known: LastKnown) -> Ends:
+        """Ask where the source ends, in bounded time; one that does not answer, or is another cluster, is `gone`."""
+        gone = await open_known_source(self._flow, self._source, self._client)
+        if gone:
+            return Ends(gone=gone)
+        lanes = [one.lane for one in known.lanes]
+        return await partition_ends(self._source, self._flow.selection.wants, lanes, SOURCE_WITHIN_S)

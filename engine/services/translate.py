@@ -1,0 +1,292 @@
+"""One group translated by hand: where it stands on both sides, and a commit on the target where that is asked for.
+
+In a process of its own, without Ray: it reads what copiers wrote, and writes nothing but commits. Where the source does
+not answer, the group's last checkpoints say where it stood, and since when.
+"""
+
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from engine.base.errors import MirrorError
+from engine.base.opened import Opened
+from engine.config.settings import FlowConfig, MirrorConfig
+from engine.flow.groups.group_commits import GroupCommits
+from engine.flow.groups.translations import TranslatedOffset
+from engine.flow.lane.bisection import log_spans
+from engine.flow.ports.ports import Answers, Offsets
+from engine.flow.topic_logs.checkpoints import CheckpointLog
+from engine.flow.topic_logs.last_known import LastKnown, last_known
+from engine.kafka.admin.flow_clusters import check_clusters
+from engine.kafka.admin.reach import open_source, tell_apart
+from engine.kafka.gateway import KafkaCluster
+from engine.kafka.groups.groups import KafkaGroups
+from engine.services.clients import client_for
+from engine.services.maps import translations_of
+from policies.groups import GroupState, Told
+from policies.model import TopicPartition
+
+CLIENT_ID = "raymirror-translate"
+CHECKPOINT = "last checkpoint"
+"""How an offset is known while the source does not answer."""
+T = TypeVar("T")
+
+
+class UnknownGroup(MirrorError):
+    """A group without members or commits on the source: group, cluster."""
+
+    def __init__(self, group: str, cluster: str) -> None:
+        super().__init__(group, cluster)
+        self.group, self.cluster = group, cluster
+
+    def __str__(self) -> str:
+        return f"group {self.group!r} has neither members nor commits on cluster {self.cluster!r}; check its name"
+
+
+class NoCheckpoint(MirrorError):
+    """A group of which the target was never told, while the source does not answer: group, topic, target, why."""
+
+    def __init__(self, group: str, topic: str, target: str, why: str) -> None:
+        super().__init__(group, topic, target, why)
+        self.group, self.topic, self.target, self.why = group, topic, target, why
+
+    def __str__(self) -> str:
+        return (
+            f"the source does not answer ({self.why}), and topic {self.topic} on cluster {self.target!r} has no"
+            f" checkpoint of group {self.group!r}: nobody knows where it stood; check its name"
+        )
+
+
+class GroupFailed(MirrorError):
+    """A cluster does not tell about a group, or take its commits: which, and why."""
+
+    exit_code = 1  # it ran, and the outcome is not good
+
+    def __init__(self, group: str, why: str) -> None:
+        super().__init__(group, why)
+        self.group, self.why = group, why
+
+    def __str__(self) -> str:
+        return self.why
+
+
+class TranslationRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One partition of a group. `target_offset` is -1 where there is no answer, and `why_not` says why.
+
+    `stored` is what the target has for the group, -1 for nothing; `mirrored` is false where the flow leaves it out, and
+    `exact` where only a place before the true one is known, from MM2's syncs: some records would be read again.
+    `as_of_ms`: when the checkpoint was told that both offsets are of (Unix time), -1 where the source was asked.
+    """
+
+    topic: str
+    partition: int
+    source_offset: int
+    target_topic: str = ""
+    target_offset: int = -1
+    how: str = ""
+    why_not: str = ""
+    stored: int = -1
+    mirrored: bool = True
+    exact: bool = True
+    as_of_ms: int = -1
+
+    @property
+    def equal(self) -> bool:
+        """Whether the group stands on the target exactly where it stands on the source."""
+        return self.target_offset >= 0 and self.stored == self.target_offset
+
+
+class Translated(msgspec.Struct, frozen=True, kw_only=True):
+    """A group at one moment; `source_state` and `target_state` say whether it has members there.
+
+    `source`: why the source could not be asked, so that its offsets are those of the last checkpoints.
+    """
+
+    flow: str
+    group: str
+    source_state: str
+    target_state: str
+    rows: tuple[TranslationRow, ...]
+    source: str = ""
+
+    @property
+    def answered(self) -> bool:
+        """Whether every partition that the flow copies has an answer."""
+        return all(row.target_offset >= 0 for row in self.rows if row.mirrored)
+
+    @property
+    def exact(self) -> bool:
+        """Whether every answer is exact."""
+        return all(row.exact for row in self.rows if row.mirrored)
+
+    @property
+    def equal(self) -> bool:
+        """Whether every partition that the flow copies stands on the target where it stands on the source."""
+        return all(row.equal for row in self.rows if row.mirrored)
+
+
+class GroupTranslator(Opened):
+    """One group of one flow, over connections of its own, as an async context.
+
+    Raises BrokerUnreachable where the target does not answer, OtherCluster, SameCluster; a source that does not answer
+    is `gone`.
+    """
+
+    def __init__(
+        self,
+        config: MirrorConfig,
+        flow: FlowConfig,
+        group: str,
+        *,
+        backwards: bool = False,
+    ) -> None:
+        self._flow, self._group = flow, group
+        self._clients = [client_for(config.clusters[alias], CLIENT_ID) for alias in flow.name]
+        source, target = (KafkaCluster(client, request_timeout_s=flow.request_timeout_s) for client in self._clients)
+        self._source, self._target = (KafkaGroups(client) for client in self._clients)
+        self._translations = translations_of(flow, source, target)
+        self._commits = GroupCommits(flow.name, self._target, self._translations, backwards=backwards)
+        self._cluster = target
+        self._log = CheckpointLog(target, flow.naming.checkpoints_topic(flow.name.source), flow.request_timeout_s)
+        self.gone = ""
+        """Why the source cannot be asked; empty where it can."""
+
+    async def _open(self) -> None:
+        source, target = self._clients
+        await target.open()
+        self.gone = await open_source(source)
+        await check_clusters(self._flow, None if self.gone else source, target)
+        self.gone = self.gone or await tell_apart(self._flow, source, target)
+
+    async def _close(self) -> None:
+        await self._log.close()
+        for client in self._clients:
+            await client.close()
+
+    async def look(self, *, apply: bool = False, stable: bool = False) -> Translated:
+        """Translate the group as it stands now; `apply` commits on the target first, where that may be done.
+
+        Raises UnknownGroup, NoCheckpoint, GroupFailed, ConnectionLost, BrokerUnreachable.
+        """
+        if self.gone:
+            return await self._look_back(apply=apply)
+        state = await self._ask(self._source.states([self._group]))
+        commits = await self._ask(self._source.offsets([self._group], stable=stable))
+        if state is GroupState.ABSENT and not commits:
+            raise UnknownGroup(self._group, self._flow.name.source)
+        places = await self._translations.places({self._group: commits})
+        if apply:
+            await self._commit(places[self._group])
+        stored = await self._ask(self._target.offsets([self._group]))
+        there = await self._ask(self._target.states([self._group]))
+        return Translated(
+            flow=str(self._flow.name),
+            group=self._group,
+            source_state=state.value,
+            target_state=there.value,
+            rows=self._rows(commits, {place.lane: place for place in places[self._group]}, stored),
+        )
+
+    async def _look_back(self, *, apply: bool) -> Translated:
+        """Say where the group stood by its last checkpoints; commit that where it is asked for."""
+        flow = self._flow
+        await self._log.read_stamped()
+        told = self._log.told.get(self._group)
+        if not told:
+            topic = flow.naming.checkpoints_topic(flow.name.source)
+            raise NoCheckpoint(self._group, topic, flow.name.target, self.gone)
+        positions = await last_known(
+            self._cluster, flow.positions_topic, flow.positions_partitions, flow.position_keys, flow.selection
+        )
+        places, others = checkpointed(told, positions, await log_spans(self._cluster, told))
+        if apply:
+            self._commits.remember({self._group: told})  # what was told was committed: that alone may be taken back
+            await self._commit(places)
+        stored = await self._ask(self._target.offsets([self._group]))
+        there = await self._ask(self._target.states([self._group]))
+        found = {place.target: msgspec.structs.replace(_row(place, stored), exact=False) for place in places} | others
+        stamps = self._log.stamps
+        return Translated(
+            flow=str(flow.name),
+            group=self._group,
+            source_state="unknown",
+            target_state=there.value,
+            rows=tuple(
+                msgspec.structs.replace(row, as_of_ms=stamps.get((self._group, where), -1))
+                for where, row in found.items()
+            ),
+            source=self.gone,
+        )
+
+    async def _commit(self, places: Sequence[TranslatedOffset]) -> None:
+        failed = await self._commits.commit({self._group: places})
+        if failed:
+            raise GroupFailed(self._group, failed[self._group])
+
+    async def _ask(self, asked: Coroutine[Any, Any, Answers[T]]) -> T:
+        answers = await asked
+        if self._group in answers.failed:
+            raise GroupFailed(self._group, answers.failed[self._group])
+        return answers.found[self._group]
+
+    def _rows(
+        self, commits: Offsets, places: dict[TopicPartition, TranslatedOffset], stored: Offsets
+    ) -> tuple[TranslationRow, ...]:
+        rows: list[TranslationRow] = []
+        for lane, (offset, _) in sorted(commits.items()):
+            place = places.get(lane)
+            if place is None:
+                why = self._flow.selection.why_not(lane.topic) or ""
+                row = TranslationRow(
+                    topic=lane.topic, partition=lane.partition, source_offset=offset, why_not=why, mirrored=False
+                )
+            else:
+                row = _row(place, stored)
+            rows.append(row)
+        return tuple(rows)
+
+
+def checkpointed(
+    told: Mapping[TopicPartition, Told], known: LastKnown, spans: Mapping[TopicPartition, tuple[int, int]]
+) -> tuple[list[TranslatedOffset], dict[TopicPartition, TranslationRow]]:
+    """Return the places of a group by its checkpoints, and a row for each other one, by target partition.
+
+    What lies above the end of the target's log, or below its start (`spans`), is moved to it. Where positions could not
+    be read nobody knows of which partition the others are copies: they have no answer then.
+    """
+    lanes = {one.target: one.lane for one in known.lanes}
+    why, unread = "a topic of the target that the flow copies nothing to", next(iter(known.unread.items()), None)
+    if unread is not None:
+        why = f"of which source partition it is a copy is not known: {unread[0]} cannot be read: {unread[1]}"
+    places: list[TranslatedOffset] = []
+    others: dict[TopicPartition, TranslationRow] = {}
+    for where, one in sorted(told.items()):
+        if where in lanes:
+            at = one.within(spans.get(where)).target
+            how = CHECKPOINT if at == one.target else f"{CHECKPOINT} ({one.target}), moved into the target's log"
+            places.append(TranslatedOffset(lanes[where], where, one.source, at, how, one.metadata))
+        else:
+            others[where] = TranslationRow(
+                topic=where.topic,
+                partition=where.partition,
+                source_offset=one.source,
+                why_not=why,
+                mirrored=unread is not None,
+            )
+    return places, others
+
+
+def _row(place: TranslatedOffset, stored: Offsets) -> TranslationRow:
+    found = place.offset >= 0
+    return TranslationRow(
+        topic=place.lane.topic,
+        partition=place.lane.partition,
+        source_offset=place.source_offset,
+        target_topic=place.target.topic,
+        target_offset=place.offset,
+        how=place.how if found else "",
+        why_not="" if found else place.how,
+        stored=stored[place.target][0] if place.target in stored else -1,
+        exact=place.exact,
+    )

@@ -1,0 +1,226 @@
+"""The stored state of a flow: typed entries, last value per key, as JSON that people can read.
+
+    {"kind":"set","flow":"A->B","subject":"A->B/017"}  ->  {"format":1,"lanes":[...],"epoch":42}
+
+Pure. The broker's compaction compares keys as bytes, so the members of a key and their order never change: an entry
+that needs another key is another kind. Entries of kinds or flows that we do not know stay as they are (see
+`core/formats.py`).
+"""
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Literal
+
+import msgspec
+
+from engine.base.errors import StateUnreadable
+from engine.core.formats import check_format
+from policies.model import FlowName, LaneName
+
+FORMAT_VERSION = 1
+
+Stored = tuple[bytes | None, bytes | None]
+"""Key and value of a record."""
+
+
+class Key(msgspec.Struct, frozen=True):
+    """The subject of an entry: its kind, and a set id or a lane if the kind has several entries."""
+
+    kind: str
+    subject: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.subject}" if self.subject else self.kind
+
+
+class Value(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of all values; `format` is the format version that it was written in."""
+
+    format: int = FORMAT_VERSION
+
+
+class DesiredState(Value, frozen=True, kw_only=True):
+    """The state that the operator wants for a flow; `who` set it."""
+
+    state: Literal["running", "paused", "stopped"]
+    paused_topics: tuple[str, ...] = ()
+    who: str = ""
+    at_ms: int = 0
+
+
+class SetState(Value, frozen=True, kw_only=True):
+    """The lanes of a partition set and its last assignment epoch."""
+
+    lanes: tuple[LaneName, ...]
+    epoch: int
+
+
+class Quarantine(Value, frozen=True, kw_only=True):
+    """The quarantine of a set or a lane: why, since when (Unix ms), after how many failures in a row."""
+
+    reason: str
+    since_ms: int
+    failures: int = 0
+
+
+class StateHolder(msgspec.Struct, frozen=True, kw_only=True):
+    """The identity of a mirror. `instance_id` is made once per start of a mirror; restarted supervisors keep it."""
+
+    deployment_id: str
+    instance_id: str
+    mirror: str
+    version: str
+    where: str
+
+
+class Deployment(Value, frozen=True, kw_only=True):
+    """The mirror that has the flow, and its lease.
+
+    `term` grows with every owner, `renewals` with every renewal: a reader sees by these changes, not by clocks, that
+    the owner is alive. The times are for people.
+    """
+
+    deployment_id: str
+    instance_id: str
+    mirror: str
+    version: str
+    where: str
+    term: int
+    since_ms: int
+    renewals: int = 0
+    at_ms: int = 0
+    until_ms: int = 0
+    released: bool = False
+
+    def replaces(self, ours: "Deployment") -> bool:
+        """Whether this owner came after us: it has a later term, or is another instance with the same term."""
+        return self.term > ours.term or (self.term == ours.term and self.instance_id != ours.instance_id)
+
+    def __str__(self) -> str:
+        since = datetime.fromtimestamp(self.since_ms / 1000, UTC).isoformat(timespec="seconds")
+        return (
+            f"mirror {self.mirror!r} on {self.where} (version {self.version}, deployment {self.deployment_id}, instance"
+            f" {self.instance_id}, since {since}, term {self.term})"
+        )
+
+
+class Candidate(Value, frozen=True, kw_only=True):
+    """A mirror that takes the flow if the owner stays silent: a warning to an owner that cannot reach the leader.
+
+    It counts only after the owner's last renewal; that renewal refused an older candidate.
+    """
+
+    instance_id: str
+    mirror: str
+    where: str
+    at_ms: int
+
+
+def state_topic(source: str) -> str:
+    """Name the topic that holds the state of flows from a source, on their target."""
+    return f"raymirror-state.{source}.internal"
+
+
+def events_topic(source: str) -> str:
+    """Name the topic that holds the events of flows from a source, on their target."""
+    return f"raymirror-events.{source}.internal"
+
+
+DESIRED = Key("desired")
+DEPLOYMENT = Key("deployment")
+CANDIDATE = Key("candidate")
+
+KINDS: dict[str, type[Value]] = {
+    DESIRED.kind: DesiredState,
+    DEPLOYMENT.kind: Deployment,
+    CANDIDATE.kind: Candidate,
+    "set": SetState,
+    "quarantine": Quarantine,
+}
+
+
+def set_key(set_id: str) -> Key:
+    """Return the key of a partition set's entry."""
+    return Key("set", set_id)
+
+
+def quarantine_key(subject: str) -> Key:
+    """Return the key of a set's or a lane's quarantine."""
+    return Key("quarantine", subject)
+
+
+def owner_of(entries: Mapping[Key, Value]) -> Deployment | None:
+    """Return the entry of the mirror that has the flow, None if no mirror ever had it."""
+    owner = entries.get(DEPLOYMENT)
+    return owner if isinstance(owner, Deployment) else None
+
+
+class _WireKey(msgspec.Struct, frozen=True, omit_defaults=True):
+    kind: str
+    flow: str
+    subject: str = ""
+
+
+class _Head(msgspec.Struct):
+    format: int = 1
+
+
+class StateCodec:
+    """Converts the entries of one flow to records of its state topic and back."""
+
+    def __init__(self, flow: FlowName, topic: str) -> None:
+        self.flow, self.topic = flow, topic
+
+    def encode(self, entries: Mapping[Key, Value | None]) -> dict[bytes, bytes | None]:
+        """Encode entries, None as a tombstone. Raises TypeError for a value of another kind than its key's."""
+        return {self._key(key): self._value(key, value) for key, value in entries.items()}
+
+    def _key(self, key: Key) -> bytes:
+        return msgspec.json.encode(_WireKey(key.kind, str(self.flow), key.subject))
+
+    def _value(self, key: Key, value: Value | None) -> bytes | None:
+        if type(value) not in (KINDS.get(key.kind), type(None)) or key.kind not in KINDS:
+            raise TypeError(f"{type(value).__name__} under the key of {key}")
+        return None if value is None else msgspec.json.encode(msgspec.structs.replace(value, format=FORMAT_VERSION))
+
+    def own(self, records: Iterable[Stored]) -> dict[bytes, bytes]:
+        """Return the last value of every entry of this flow, also of unknown kinds. `records`: oldest first."""
+        found: dict[bytes, bytes] = {}
+        for key, value in records:
+            if key is None or self._name(key) is None:
+                continue
+            if value is None:
+                found.pop(key, None)
+            else:
+                found[key] = value
+        return found
+
+    def decode(self, records: Iterable[Stored]) -> dict[Key, Value]:
+        """Decode the known entries of a whole topic, oldest record first. Raises NewerFormat, StateUnreadable."""
+        found: dict[Key, Value] = {}
+        for key, raw in self.own(records).items():
+            name = self._name(key)
+            value = None if name is None else self._read(name, raw)
+            if name is not None and value is not None:
+                found[name] = value
+        return found
+
+    def _name(self, raw: bytes) -> Key | None:
+        """Return the key of an entry of this flow, None for anything else."""
+        try:
+            key = msgspec.json.decode(raw, type=_WireKey)
+        except msgspec.DecodeError:
+            return None
+        return Key(key.kind, key.subject) if key.flow == str(self.flow) else None
+
+    def _read(self, key: Key, raw: bytes) -> Value | None:
+        kind = KINDS.get(key.kind)
+        try:
+            check_format(
+                msgspec.json.decode(raw, type=_Head).format, FORMAT_VERSION, f"topic {self.topic}: entry {key}"
+            )
+            return None if kind is None else msgspec.json.decode(raw, type=kind)
+        except msgspec.DecodeError as error:
+            if kind is None:
+                return None
+            raise StateUnreadable(self.topic, str(key), str(error)) from None

@@ -1,0 +1,1 @@
+"""The rules for configs, ACLs, quotas and faults of topics: tables, then code."""

@@ -1,0 +1,106 @@
+"""Fault rules: what a lane does when its topic lost records or was re-created. The first pattern that matches wins.
+
+| What happened | `fail` | otherwise |
+| --- | --- | --- |
+| the source lost records, copied or not | stops | `continue`: after the gap, or where the histories part |
+| the source topic was re-created | stops | `append`: its records from the first on, after the old copy |
+| | | `re-create`: the same, once the copy was deleted and created again |
+| somebody re-created the copy | stops | `append`: continues at the position |
+| | | `re-create`: copies everything again that the source has |
+| a cluster is another one | stops | stops |
+
+Whatever is chosen, an event names what is not on the target.
+"""
+
+import re
+from collections.abc import Iterable
+from enum import Enum
+
+import msgspec
+
+from policies.patterns import translate
+
+
+class OnGap(Enum):
+    """The choices for source records that are gone."""
+
+    FAIL = "fail"
+    CONTINUE = "continue"
+
+
+class OnRenewal(Enum):
+    """The choices for a topic that was deleted and created again."""
+
+    FAIL = "fail"
+    APPEND = "append"
+    RECREATE = "re-create"
+
+
+class Renewed(Enum):
+    """The topics of a lane that were re-created."""
+
+    SOURCE = "the source topic"
+    TARGET = "the target topic"
+    BOTH = "source and target topic"
+
+
+class GoOn(Enum):
+    """The place where a lane continues."""
+
+    NOWHERE = "stopped"
+    POSITION = "at the position"
+    FIRST = "at the first record that the source has"
+    BEHIND_TARGET = "at the first record, once the copy was made anew"
+
+
+_PLACES = {
+    (OnRenewal.APPEND, Renewed.SOURCE): GoOn.FIRST,
+    (OnRenewal.APPEND, Renewed.TARGET): GoOn.POSITION,
+    (OnRenewal.APPEND, Renewed.BOTH): GoOn.FIRST,
+    (OnRenewal.RECREATE, Renewed.SOURCE): GoOn.BEHIND_TARGET,
+    (OnRenewal.RECREATE, Renewed.TARGET): GoOn.FIRST,
+    (OnRenewal.RECREATE, Renewed.BOTH): GoOn.FIRST,
+}
+
+
+def go_on(choice: OnRenewal, renewed: Renewed) -> GoOn:
+    """Return where a lane continues after its topics were re-created."""
+    return _PLACES.get((choice, renewed), GoOn.NOWHERE)
+
+
+class TopicRule(msgspec.Struct, frozen=True):
+    """A whole-name topic pattern (Python `re` syntax) and the choice for its topics."""
+
+    pattern: str
+    choice: str
+
+
+class FaultRules(msgspec.Struct, frozen=True):
+    """The rules of a flow; a topic that matches no rule gets `fail`."""
+
+    gaps: tuple[TopicRule, ...] = ()
+    renewals: tuple[TopicRule, ...] = ()
+
+    def on_gap(self, topic: str) -> OnGap:
+        """Return what to do about records of a topic that are gone."""
+        return OnGap(_chosen(self.gaps, topic))
+
+    def on_renewal(self, topic: str) -> OnRenewal:
+        """Return what to do about a topic that was re-created."""
+        return OnRenewal(_chosen(self.renewals, topic))
+
+
+def _chosen(rules: Iterable[TopicRule], topic: str) -> str:
+    return next((rule.choice for rule in rules if re.fullmatch(rule.pattern, topic)), "fail")
+
+
+def parse_choices(entries: Iterable[str], choices: type[OnGap] | type[OnRenewal]) -> tuple[TopicRule, ...]:
+    """Read `pattern@choice` entries; a choice alone is for all topics. Raises ValueError that names the entry."""
+    words = [choice.value for choice in choices]
+    rules = []
+    for entry in entries:
+        pattern, at, word = entry.rpartition("@")
+        if word.strip() not in words:
+            raise ValueError(f"{entry!r} chooses none of {', '.join(words)}")
+        rules.append(TopicRule(translate(pattern.strip() if at else ".*"), word.strip()))
+    return tuple(rules)

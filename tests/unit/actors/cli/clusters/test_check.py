@@ -1,0 +1,99 @@
+"""What `raymirror check` prints of a flow."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from actors.cli import main
+from actors.cli.clusters import check
+from actors.cli.clusters.check import show
+from engine.base.errors import NotReady
+from engine.checks.preflight import FlowPreview, TopicPreview
+from engine.config.config import load_config
+from policies.model import FlowName
+
+FLOW = FlowName("A", "B")
+TOPIC = TopicPreview(source="t", target="A.t", partitions=3, exists=False)
+
+
+def test_a_flow_without_topics_says_that_it_waits_for_some(capsys: pytest.CaptureFixture[str]) -> None:
+    show(FlowPreview(flow=FLOW, topics=(), left_out=3))
+    assert capsys.readouterr().out.splitlines() == [
+        "A->B: 0 topics, 0 partitions; left out: 3 topics",
+        "note: A->B: no topic of 'A' is wanted by `topics` yet; one that comes is copied",
+    ]
+    show(FlowPreview(flow=FLOW, topics=(TOPIC,), left_out=0))
+    assert "note:" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("missing", "says"),
+    [((), ""), (("Write",), "grant us Write on"), (("Write", "Describe"), "grant us Write and Describe on")],
+)
+def test_missing_rights_are_named(missing: tuple[str, ...], says: str) -> None:
+    text = FlowPreview(flow=FLOW, topics=(), left_out=0, unfenced=missing).unfenced_text()
+    assert says in text
+    assert bool(text) == bool(missing)
+
+
+def test_brokers_that_do_not_say_how_long_they_remember_producers_are_named() -> None:
+    assert FlowPreview(flow=FLOW, topics=(), left_out=0).expiry_text() == ""
+    text = FlowPreview(flow=FLOW, topics=(), left_out=0, unread_expiry=(1, 3)).expiry_text()
+    assert "producer.id.expiration.ms may not be read of 2 brokers of cluster 'B' (1, 3)" in text
+    assert "grant DescribeConfigs on the cluster" in text
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    made = tmp_path / "mm2.properties"
+    made.write_text(
+        "clusters = A, B\nA.bootstrap.servers = 127.0.0.1:1\nB.bootstrap.servers = 127.0.0.1:2\n"
+        "A->B.enabled = true\nA->B.topics = t\n"
+    )
+    return made
+
+
+def test_json_is_one_object(path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    flow = FlowPreview(flow=FLOW, topics=(TOPIC,), left_out=0)
+    monkeypatch.setattr(check, "prepare", lambda config: (load_config(config), (flow,)))
+    assert main.main(["check", str(path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["ready"] is True
+    assert [topic["target"] for topic in found["flows"][0]["topics"]] == ["A.t"]
+
+
+def test_json_of_a_file_with_mistakes_is_one_object_too(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path.write_text(path.read_text() + "A->B.topcis = u\n")
+    assert main.main(["check", str(path), "--json"]) == 2
+    said = capsys.readouterr()
+    wrong = f"{path}:6: A->B.topcis: no such key; did you mean A->B.topics?"
+    away = [
+        f"{path}:{line}: {alias}.bootstrap.servers: no broker of cluster {alias!r} answers: 127.0.0.1:{port}: cannot"
+        " connect: the connection is refused: nothing listens on that port"
+        for line, alias, port in ((2, "A", 1), (3, "B", 2))
+    ]
+    problems = [wrong, *away]
+    assert json.loads(said.out) == {"config": str(path), "ready": False, "problems": problems}
+    assert said.err.splitlines() == ["raymirror check: 3 problems", *(f"  {one}" for one in problems)]
+
+
+def test_json_lists_all_that_clusters_say(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(_config: Path) -> None:
+        raise NotReady("too many replicas", "B is away")
+
+    monkeypatch.setattr(check, "prepare", refuse)
+    assert main.main(["check", str(path), "--json"]) == 2
+    assert json.loads(capsys.readouterr().out)["problems"] == ["too many replicas", "B is away"]
+
+
+def test_a_mirror_of_no_topic_is_ready_and_says_that_it_copies_nothing(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flow = FlowPreview(flow=FLOW, topics=(), left_out=2)
+    monkeypatch.setattr(check, "prepare", lambda config: (load_config(config), (flow,)))
+    assert main.main(["check", str(path)]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == f"ready, but copies nothing: no topic matches: raymirror run {path}"

@@ -1,0 +1,54 @@
+"""`raymirror run` in the foreground: what Ray prints while it is left is none of the JSON lines."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
+
+import msgspec
+import pytest
+
+from actors.cli.common import exits
+from actors.cli.running import foreground
+from actors.model.status import MirrorStatus
+from actors.ray import launch
+from tests.unit.actors.fakes import Clock, FakeFleet
+from tests.unit.actors.mirrors import started
+
+
+class FakeConnection:
+    """A connection to a Ray that has something to say at the end."""
+
+    logs = None
+    local = True
+
+    def close(self, *, keep_logs: bool = False) -> None:
+        print("(raylet) a node was marked dead")  # noqa: T201 - as Ray does
+
+
+PLAN: Any = SimpleNamespace(
+    address="",
+    spec=SimpleNamespace(namespace="raymirror-one", drain_s=1.0, config=SimpleNamespace(path="mm2.properties")),
+)
+
+
+def test_the_last_line_is_a_status(
+    fleet: FakeFleet, clock: Clock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stopped = msgspec.structs.replace(started(fleet, clock).status(), phase="stopped")
+
+    @contextmanager
+    def launched(*_words: object) -> Iterator[None]:
+        yield
+
+    def follow(_mirror: object, view: Any, *_words: object) -> MirrorStatus:
+        view.show(stopped)
+        return stopped
+
+    monkeypatch.setattr(launch, "connect", lambda _plan: FakeConnection())
+    monkeypatch.setattr(launch, "launched", launched)
+    monkeypatch.setattr(foreground, "follow", follow)
+    assert foreground.run_here(PLAN, json=True, detach=False) == exits.OK
+    out, err = capsys.readouterr()
+    assert msgspec.json.decode(out, type=MirrorStatus) == stopped
+    assert "marked dead" in err

@@ -1,0 +1,115 @@
+"""`pause` and `stop`: reported done when it is written down; a supervisor that has failed does not stand in the way."""
+
+import argparse
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+import pytest
+
+from actors.cli.common import exits
+from actors.cli.running import pause, resume, stop
+from actors.local.session import MirrorPlace
+from actors.model.states import Command
+from actors.model.status import MirrorStatus
+from actors.ray.mirror import MirrorLost
+from tests.unit.actors.fakes import Clock, FakeFleet
+from tests.unit.actors.mirrors import started
+
+
+class FakeMirror:
+    """Answers commands with a status, or fails."""
+
+    def __init__(self, status: MirrorStatus, *, failed: bool = False) -> None:
+        self.answer, self.failed = status, failed
+        self.calls: list[str] = []
+
+    def command(self, command: Command, flow: str | None = None, topics: tuple[str, ...] = ()) -> MirrorStatus:
+        self.calls.append(command.value)
+        if self.failed:
+            raise MirrorLost("n", "RuntimeError: a bug")
+        return self.answer
+
+    def wait_stopped(self, _timeout_s: float) -> bool:
+        return True
+
+    def status(self) -> MirrorStatus:
+        return self.answer
+
+    def kill(self) -> None:
+        self.calls.append("kill")
+
+    def end_all(self) -> None:
+        self.calls.append("end all")
+
+
+@pytest.fixture
+def status(fleet: FakeFleet, clock: Clock) -> MirrorStatus:
+    return started(fleet, clock).status()
+
+
+def meet(monkeypatch: pytest.MonkeyPatch, module: Any, mirror: FakeMirror) -> None:
+    """Have commands find this mirror, on a Ray cluster."""
+
+    @contextmanager
+    def running_mirror(_args: argparse.Namespace) -> Iterator[tuple[FakeMirror, MirrorPlace]]:
+        yield mirror, MirrorPlace(address="h:1", namespace="n", local=False)
+
+    name = "running_mirror" if hasattr(module, "running_mirror") else "mirror_on_ray"
+    monkeypatch.setattr(module, name, running_mirror)
+
+
+ARGS = argparse.Namespace(flow=None, topics=(), timeout=0.0, json=False)
+
+
+def test_what_is_remembered_is_done(
+    status: MirrorStatus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mirror = FakeMirror(status)
+    meet(monkeypatch, pause, mirror)
+    assert pause.run(ARGS) == exits.OK
+    meet(monkeypatch, stop, mirror)
+    assert stop.run(ARGS) == exits.OK
+    assert mirror.calls == ["pause", "stop", "kill"]
+    assert capsys.readouterr() == ("pause: every flow\nstopped\n", "")
+
+
+def test_json_is_one_object_a_command(
+    status: MirrorStatus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mirror = FakeMirror(status)
+    asked = argparse.Namespace(flow="A->B", topics=["t"], timeout=0.0, json=True)
+    for module in (pause, resume, stop):
+        meet(monkeypatch, module, mirror)
+        assert module.run(asked) == exits.OK
+    said = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [one["command"] for one in said] == ["pause", "resume", "stop"]
+    assert all(one["done"] and one["unremembered"] == [] for one in said)
+    assert (said[0]["flow"], said[0]["topics"]) == ("A->B", ["t"])
+
+
+def test_what_could_not_be_written_down_is_said(
+    status: MirrorStatus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mirror = FakeMirror(msgspec.structs.replace(status, unremembered=("A->B",)))
+    meet(monkeypatch, pause, mirror)
+    meet(monkeypatch, stop, mirror)
+    assert pause.run(ARGS) == exits.FAILED
+    assert "not remembered yet for A->B" in capsys.readouterr().err
+    assert stop.run(ARGS) == exits.FAILED
+    said = capsys.readouterr()
+    assert said.out == "stopped\n"
+    assert "does not know of the stop of A->B; nobody tries it again: the next run finds what was wanted" in said.err
+    assert "while the mirror runs" not in said.err, "it does not"
+
+
+def test_a_mirror_whose_supervisor_has_failed_is_stopped(
+    status: MirrorStatus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    mirror = FakeMirror(status, failed=True)
+    meet(monkeypatch, stop, mirror)
+    assert stop.run(ARGS) == exits.FAILED
+    assert mirror.calls[-1] == "end all"
+    assert "RuntimeError: a bug" in capsys.readouterr().err

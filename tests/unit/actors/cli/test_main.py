@@ -1,0 +1,76 @@
+"""From the outcome of a command to its exit code."""
+
+import argparse
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from actors.cli import main
+from actors.cli.common import exits
+from actors.local.session import NoMirror
+from deploy.local.errors import ClusterError
+from engine.base.errors import ConfigError
+
+
+class Failed(ConfigError):
+    """An error that is not the fault of the input."""
+
+    exit_code = exits.FAILED
+
+
+def command(monkeypatch: pytest.MonkeyPatch, outcome: int | BaseException) -> None:
+    def run(_args: argparse.Namespace) -> int:
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    module = ModuleType("tried_command")
+    vars(module).update(run=run, add_arguments=lambda parser: parser.add_argument("--json", action="store_true"))
+    monkeypatch.setitem(sys.modules, "tried_command", module)
+    monkeypatch.setitem(main.COMMANDS, "try", ("tried_command", "try it"))
+
+
+@pytest.mark.parametrize(
+    ("outcome", "code", "line"),
+    [
+        (0, 0, ""),
+        (1, 1, ""),
+        (NoMirror("nowhere"), 3, "raymirror try: no running mirror found (nowhere)"),
+        (
+            ConfigError("m.properties", 7, "clusters", "is empty", "name two"),
+            2,
+            "raymirror try: m.properties:7: clusters",
+        ),
+        (Failed("m.properties", 7, "clusters", "is empty", "name two"), 1, "raymirror try: m.properties:7"),
+        (ClusterError("broker 1 cannot start", "port 1 is taken", Path("b.log")), 1, "raymirror try: broker 1 cannot"),
+        (KeyboardInterrupt(), 130, ""),
+    ],
+)
+def test_an_outcome_is_an_exit_code_and_one_line(
+    outcome: int | BaseException,
+    code: int,
+    line: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    command(monkeypatch, outcome)
+    assert main.main(["try", "--json"]) == code
+    said = capsys.readouterr().err
+    assert said.startswith(line)
+    assert said.count("\n") == (1 if line else 0)
+
+
+def test_a_bug_is_not_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
+    command(monkeypatch, ZeroDivisionError("a bug"))
+    with pytest.raises(ZeroDivisionError):
+        main.main(["try"])
+
+
+@pytest.mark.parametrize("words", [[], ["nonsense"], ["try", "--nonsense"]])
+def test_wrong_words_are_bad_input(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    command(monkeypatch, 0)
+    with pytest.raises(SystemExit) as ended:
+        main.main(words)
+    assert ended.value.code == exits.UNUSABLE

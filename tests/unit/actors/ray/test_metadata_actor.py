@@ -1,0 +1,504 @@
+"""The metadata shell around a fake keeper."""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from typing import ClassVar
+
+import msgspec
+import pytest
+
+from actors.control.ports import DiscoveryAnswer, RememberedFlow
+from actors.model.events import CopierReplaced, pack
+from actors.model.messages import ConfigRef, MirrorSpec
+from actors.model.states import Desired
+from actors.ray import durable_flow_state as memory
+from actors.ray import metadata_actor as metadata
+from actors.ray.metadata_actor import MetadataActor
+from actors.ray.watch import Watch
+from engine.base.errors import ClusterAway, FlowHeld, KafkaRefusal, MirrorError, NotReady, SameCluster
+from engine.core.events.config_events import AclsRest
+from engine.core.events.events import AnyEvent, Event, GroupNotSynced, TopicCreated
+from engine.core.reports.config_report import ConfigReport
+from engine.core.reports.group_report import GroupsReport
+from engine.state.state import DESIRED, DesiredState, Key, Quarantine, SetState, Value, quarantine_key, set_key
+from policies.model import LaneName
+from tests.unit.actors.fakes import FLOW, lanes
+
+SPEC = msgspec.msgpack.encode(
+    MirrorSpec(
+        config=ConfigRef(path="/c", digest="d"), namespace="raymirror-t", version="0", deployment_id="x", drain_s=1.0
+    )
+)
+CREATED = TopicCreated(flow=FLOW, topic="t", target="A.t", partitions=1)
+
+
+class Seen(msgspec.Struct, frozen=True):
+    lanes: tuple[LaneName, ...]
+    events: tuple[TopicCreated, ...] = ()
+    highest_epoch: int = 0
+
+
+class FakeKeeper:
+    """Answers from a script; the last answer is repeated."""
+
+    may_delete: Callable[[], bool]
+
+    def __init__(self, script: list[Seen | Exception]) -> None:
+        self.script = script
+        self.opened = 0
+        self.closed = 0
+        self.forgotten = 0
+        self.looks = asyncio.Event()
+        self.may_look = asyncio.Event()
+        self.may_look.set()
+
+    async def open(self) -> None:
+        self.opened += 1
+
+    async def close(self) -> None:
+        self.closed += 1
+
+    def forget_epochs(self) -> None:
+        self.forgotten += 1
+
+    async def step(self) -> Seen:
+        self.looks.set()
+        await self.may_look.wait()
+        answer = self.script.pop(0) if len(self.script) > 1 else self.script[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class FakeState:
+    """A state topic in memory; `topic` is what lies there, `fail` what opening raises."""
+
+    topic: ClassVar[dict[Key, Value]] = {}
+    fail: ClassVar[list[Exception]] = []
+    closed: ClassVar[list[bool]] = []
+
+    def __init__(self) -> None:
+        self.awaited, self.trouble, self.unrenewed_s = "", "", 7.0
+        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def open(self) -> None:
+        if self.fail:
+            raise self.fail.pop(0)
+
+    def load(self) -> Mapping[Key, Value]:
+        return dict(self.topic)
+
+    async def put(self, entries: Mapping[Key, Value | None]) -> None:
+        for key, value in entries.items():
+            if value is None:
+                del self.topic[key]
+            else:
+                self.topic[key] = value
+
+    async def run(self) -> None:
+        await self.lost
+
+    async def close(self, *, release: bool = True, within_s: float = 5.0) -> None:
+        self.closed.append(release)
+
+
+class FakeEvents:
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def append(self, events: Iterable[Event]) -> None:
+        self.events.extend(events)
+
+    async def run(self) -> None:
+        await asyncio.Event().wait()
+
+    async def flush(self) -> None:
+        return
+
+
+class FakeGroups:
+    """A group keeper that notes whether it may write, whenever it is asked for its report."""
+
+    def __init__(self) -> None:
+        self.may_write: Callable[[], bool] = lambda: True
+        self.events: list[AnyEvent] = [GroupNotSynced(flow=FLOW, group="g", why="share group")]
+        self.running = asyncio.Event()
+        self.allowed: list[bool] = []
+        self.closed = 0
+
+    @property
+    def report(self) -> GroupsReport:
+        self.allowed.append(self.may_write())
+        return GroupsReport(groups=3)
+
+    def take_events(self) -> tuple[AnyEvent, ...]:
+        events, self.events = tuple(self.events), []
+        return events
+
+    async def run(self) -> None:
+        self.running.set()
+        await asyncio.Event().wait()
+
+    async def close(self) -> None:
+        self.closed += 1
+
+
+@pytest.fixture(autouse=True)
+def empty_topic() -> None:
+    FakeState.topic.clear()
+    FakeState.fail.clear()
+    FakeState.closed.clear()
+
+
+async def look(shell: MetadataActor, until: Callable[[DiscoveryAnswer], bool]) -> DiscoveryAnswer:
+    async with asyncio.timeout(120):
+        while True:
+            found = msgspec.msgpack.decode(await shell.found("A", "B", pack(())), type=DiscoveryAnswer)
+            if until(found):
+                return found
+            await asyncio.sleep(0.005)
+
+
+def make(*script: Seen | Exception, every_s: float = 0.01) -> tuple[MetadataActor, FakeKeeper]:
+    service = FakeKeeper(list(script))
+    watch = Watch(flow=FLOW, service=service, state=FakeState, events=FakeEvents(), every_s=every_s)
+    return MetadataActor(SPEC, make=lambda spec: (watch,)), service
+
+
+async def test_rounds_go_on_and_events_come_once() -> None:
+    shell, _ = make(Seen(lanes("t", 1), (CREATED,), 4), Seen(lanes("t", 2)))
+    first = await look(shell, lambda found: bool(found.events))
+    assert (first.events, first.highest_epoch >= 0) == ((CREATED,), True)
+    later = await look(shell, lambda found: len(found.lanes) == 2)
+    assert later.serial > 1
+    assert later.events == ()
+
+
+async def test_another_supervisor_is_told_of_epochs_that_were_read_after_it_asked() -> None:
+    shell, service = make(Seen(lanes("t", 1), (), 4), every_s=600.0)
+    await look(shell, lambda found: found.serial == 1)
+    service.script = [Seen(lanes("t", 1), (), 9)]
+    service.may_look.clear()
+    await shell.look_anew()
+    assert (await look(shell, lambda found: True)).serial == 0
+    assert not service.forgotten
+    service.may_look.set()
+    later = await look(shell, lambda found: found.serial > 0)
+    assert (later.highest_epoch, service.forgotten) == (9, 1)
+
+
+async def test_what_was_seen_while_another_supervisor_came_is_not_told() -> None:
+    shell, service = make(Seen(lanes("t", 1), (CREATED,), 4), Seen(lanes("t", 1), (), 9), every_s=600.0)
+    service.may_look.clear()
+    await service.looks.wait()
+    await shell.look_anew()
+    service.may_look.set()
+    found = await look(shell, lambda found: found.serial > 0)
+    assert (found.highest_epoch, found.events) == (9, (CREATED,))
+
+
+async def test_a_failed_round_is_told_and_the_keeper_opened_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata, "RETRY_S", (0.01,))
+    shell, service = make(Seen(lanes("t", 1)), *[MirrorError("source: no answer")] * 4, Seen(lanes("t", 3)))
+    seen: list[str] = []
+
+    def recovered(found: DiscoveryAnswer) -> bool:
+        seen.append(found.failure)
+        return len(found.lanes) == 3 and not found.failure
+
+    await look(shell, recovered)
+    assert service.opened == 5
+    assert service.closed == 4
+    assert set(seen) <= {"", "source: no answer"}
+
+
+async def test_nothing_is_copied_any_more_where_both_clusters_turn_out_to_be_one() -> None:
+    one = SameCluster("A->B", "A", "B", "both have a broker at b:1")
+    shell, _ = make(Seen(lanes("t", 1), (), 4), one)
+    before = await look(shell, lambda found: bool(found.lanes))
+    after = await look(shell, lambda found: "lead to one cluster" in found.failure)
+    assert (after.serial, after.lanes, after.highest_epoch) == (before.serial + 1, (), 4)
+
+
+class Gated(FakeKeeper):
+    """A keeper that is not let begin before it is mended."""
+
+    def __init__(self, why: Exception) -> None:
+        super().__init__([Seen(lanes("t", 1))])
+        self.why: Exception | None = why
+
+    async def open(self) -> None:
+        await super().open()
+        if self.why is not None:
+            raise self.why
+
+
+class FakeBeats:
+    def __init__(self) -> None:
+        self.running = asyncio.Event()
+
+    async def run(self) -> None:
+        self.running.set()
+        await asyncio.Event().wait()
+
+
+@pytest.mark.parametrize("why", [NotReady("too many replicas"), ClusterAway("f:2: k", "A", "refused")])
+async def test_nothing_is_kept_in_step_before_a_flow_was_checked_that_its_start_could_not_check(
+    why: MirrorError, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metadata, "RETRY_S", (0.01,))
+    monkeypatch.setattr(metadata, "NOT_READY_S", 0.01)
+    groups, beats, service = FakeGroups(), FakeBeats(), Gated(why)
+    watch = Watch(
+        flow=FLOW,
+        service=service,
+        state=FakeState,
+        events=FakeEvents(),
+        every_s=0.01,
+        groups=groups,
+        beats=lambda _tell: beats,
+        late=True,
+    )
+    shell = MetadataActor(SPEC, make=lambda spec: (watch,))
+    found = await look(shell, lambda found: service.opened > 3 and found.kept is not None)
+    assert (found.serial, found.lanes, found.failure) == (0, (), str(why))
+    assert (groups.running.is_set(), beats.running.is_set()) == (False, False)
+    service.why = None
+    await look(shell, lambda found: bool(found.lanes) and groups.running.is_set() and beats.running.is_set())
+
+
+async def test_the_reason_is_told_with_the_first_try(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata, "RETRY_S", (600.0,))
+    for why in (NotReady("too many replicas"), ClusterAway("f:2: k", "A", "refused")):
+        watch = Watch(flow=FLOW, service=Gated(why), state=FakeState, events=FakeEvents(), every_s=0.01, late=True)
+        shell = MetadataActor(SPEC, make=lambda spec, watch=watch: (watch,))  # type: ignore[misc]
+        await look(shell, lambda found, why=why: found.failure == str(why))  # type: ignore[misc]
+
+
+async def test_a_bug_reaches_the_caller() -> None:
+    shell, service = make(KeyError("bug"))
+    with pytest.raises(KeyError, match="bug"):
+        await look(shell, lambda found: False)
+    assert service.closed == 1
+
+
+async def test_what_was_wanted_is_read_and_what_is_wanted_is_written() -> None:
+    FakeState.topic[DESIRED] = DesiredState(state="paused", paused_topics=("x",), at_ms=5)
+    shell, _ = make(Seen(lanes("t", 1)))
+    found = await look(shell, lambda found: found.kept is not None)
+    assert found.kept == RememberedFlow(state=Desired.PAUSED, paused_topics=("x",), at_ms=5)
+    await shell.keep("A", "B", msgspec.msgpack.encode(RememberedFlow(state=Desired.STOPPED, at_ms=9)))
+    assert FakeState.topic[DESIRED] == DesiredState(state="stopped", at_ms=9)
+    await shell.close()
+    assert FakeState.closed == [True]
+
+
+async def test_sets_and_quarantine_are_written_read_and_removed_again() -> None:
+    ward = SetState(lanes=lanes("t", 1), epoch=7)
+    left = Quarantine(reason="5 copiers in a row", since_ms=9, failures=5)
+    shell, _ = make(Seen(lanes("t", 1)))
+    await look(shell, lambda found: found.kept is not None)
+    kept = RememberedFlow(sets={"A->B/ward-000": ward}, quarantine={"A->B/ward-000": left})
+    await shell.keep("A", "B", msgspec.msgpack.encode(kept))
+    assert FakeState.topic[set_key("A->B/ward-000")] == ward
+    assert FakeState.topic[quarantine_key("A->B/ward-000")] == left
+    later, _ = make(Seen(lanes("t", 1)))
+    assert (await look(later, lambda found: found.kept is not None)).kept == kept
+    await later.keep("A", "B", msgspec.msgpack.encode(RememberedFlow(sets={"A->B/ward-000": ward})))
+    assert FakeState.topic.keys() == {DESIRED, set_key("A->B/ward-000")}
+
+
+async def test_how_long_nobody_knew_that_the_flow_is_ours_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    shell, _ = make(Seen(lanes("t", 1)))
+    await look(shell, lambda found: found.unrenewed_s == 7.0)
+    made: list[FakeState] = []
+
+    class Losing(FakeState):
+        def __init__(self) -> None:
+            super().__init__()
+            made.append(self)
+
+    remembered = memory.DurableFlowState(Losing)
+    running = asyncio.create_task(remembered.run())
+    async with asyncio.timeout(60):
+        while not remembered.holds:  # noqa: ASYNC110 - nobody is told
+            await asyncio.sleep(0.005)
+        made[0].lost.set_exception(FlowHeld("A->B", "a failover", "raymirror-state.A.internal"))
+        await running
+    assert remembered.taken
+    assert remembered.unrenewed_s >= 7.0, "who lost it has not known since then"
+    FakeState.fail.append(KafkaRefusal("raymirror-state.A.internal", 29, "TOPIC_AUTHORIZATION_FAILED", "allow Create"))
+    refused = memory.DurableFlowState(FakeState)
+    trying = asyncio.create_task(refused.run())
+    async with asyncio.timeout(60):
+        while not refused.holds:  # noqa: ASYNC110 - nobody is told
+            await asyncio.sleep(0.005)
+    assert refused.unrenewed_s == 0.0, "where nobody may remember, it copies on"
+    trying.cancel()
+    await asyncio.wait([trying])
+
+
+async def test_a_flow_that_another_mirror_has_is_told() -> None:
+    FakeState.fail.append(FlowHeld("A->B", "mirror 'other' on host-2", "raymirror-state.A.internal"))
+    shell, _ = make(Seen(lanes("t", 1)))
+    found = await look(shell, lambda found: bool(found.taken))
+    assert "host-2" in found.taken
+    assert found.kept is None
+
+
+async def test_whom_a_flow_waits_for_is_told_while_it_waits() -> None:
+    silent = asyncio.Event()
+
+    class Waiting(FakeState):
+        async def open(self) -> None:
+            self.awaited = "a sign of life of mirror 'm', up to 30 s"
+            await silent.wait()
+            self.awaited = ""
+
+    service = FakeKeeper([Seen(lanes("t", 1))])
+    watch = Watch(flow=FLOW, service=service, state=Waiting, events=FakeEvents(), every_s=0.01)
+    shell = MetadataActor(SPEC, make=lambda spec: (watch,))
+    found = await look(shell, lambda found: bool(found.awaited))
+    assert (found.awaited, found.failure) == ("a sign of life of mirror 'm', up to 30 s", "")
+    assert found.kept is None
+    silent.set()
+    await look(shell, lambda found: found.kept is not None and not found.awaited)
+
+
+async def test_trouble_with_the_state_topic_is_told_and_borne(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "RETRY_S", 0.01)
+    FakeState.fail.append(MirrorError("target: no answer"))
+    shell, _ = make(Seen(lanes("t", 1)))
+    found = await look(shell, lambda found: found.kept is not None)
+    assert (found.kept, found.failure) == (RememberedFlow(), "")
+
+
+async def test_without_the_right_to_remember_it_copies_and_says_so() -> None:
+    FakeState.fail.append(KafkaRefusal("raymirror-state.A.internal", 29, "TOPIC_AUTHORIZATION_FAILED", "allow Create"))
+    shell, _ = make(Seen(lanes("t", 1)))
+    found = await look(shell, lambda found: found.kept is not None)
+    assert found.kept == RememberedFlow()
+    assert "not remembered" in found.failure
+    await shell.keep("A", "B", msgspec.msgpack.encode(RememberedFlow(state=Desired.PAUSED)))
+    found = await look(shell, lambda found: found.kept == RememberedFlow(state=Desired.PAUSED))
+
+
+async def test_a_right_to_remember_that_is_given_later_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until then a failover elsewhere would find a flow that nobody has, while it is copied."""
+    monkeypatch.setattr(memory, "REFUSED_S", 0.01)
+    denied = KafkaRefusal("raymirror-state.A.internal", 29, "TOPIC_AUTHORIZATION_FAILED", "allow Create")
+    FakeState.fail.extend([denied, denied])
+    shell, _ = make(Seen(lanes("t", 1)))
+    await look(shell, lambda found: found.kept is not None and not FakeState.fail)
+    await shell.keep("A", "B", msgspec.msgpack.encode(RememberedFlow(state=Desired.PAUSED)))
+    await look(shell, lambda found: not found.failure)
+    stored = FakeState.topic[DESIRED]
+    assert isinstance(stored, DesiredState)
+    assert stored.state in ("running", "paused"), "what was wanted when the topic could be written"
+    await shell.keep("A", "B", msgspec.msgpack.encode(RememberedFlow(state=Desired.PAUSED)))
+    stored = FakeState.topic[DESIRED]
+    assert isinstance(stored, DesiredState)
+    assert stored.state == "paused"
+
+
+async def test_who_stopped_the_flow_while_nothing_could_be_remembered_is_heeded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory, "REFUSED_S", 0.01)
+    FakeState.fail.append(KafkaRefusal("raymirror-state.A.internal", 29, "TOPIC_AUTHORIZATION_FAILED", "allow Create"))
+    FakeState.topic[DESIRED] = DesiredState(state="stopped", who="raymirror failover on h", at_ms=2**50)
+    shell, _ = make(Seen(lanes("t", 1)))
+    found = await look(shell, lambda found: bool(found.taken))
+    assert found.taken == "the flow was stopped by raymirror failover on h while this one could not see it"
+    FakeState.fail.append(KafkaRefusal("raymirror-state.A.internal", 29, "TOPIC_AUTHORIZATION_FAILED", "allow Create"))
+    FakeState.topic[DESIRED] = DesiredState(state="stopped", who="raymirror stop", at_ms=1)
+    shell, _ = make(Seen(lanes("t", 1)))
+    await look(shell, lambda found: found.kept is not None and not found.failure)
+    stored = FakeState.topic[DESIRED]
+    assert isinstance(stored, DesiredState)
+    assert stored.state == "running", "a stop before the start is over"
+
+
+async def test_events_are_handed_on_to_be_written() -> None:
+    events = FakeEvents()
+    service = FakeKeeper([Seen(lanes("t", 1))])
+    watch = Watch(flow=FLOW, service=service, state=FakeState, events=events, every_s=0.01)
+    shell = MetadataActor(SPEC, make=lambda spec: (watch,))
+    told = CopierReplaced(flow=FLOW, copier="copier/A/B/1", why="a restart was asked for")
+    await shell.found("A", "B", pack((told, CREATED)))
+    assert events.events == [told, CREATED]
+    await shell.close()
+
+
+async def test_groups_are_mirrored_while_the_flow_is_ours_and_told() -> None:
+    groups, service = FakeGroups(), FakeKeeper([Seen(lanes("t", 1))])
+    FakeState.fail.append(FlowHeld("A->B", "mirror 'other' on host-2", "raymirror-state.A.internal"))
+    watch = Watch(flow=FLOW, service=service, state=FakeState, events=FakeEvents(), every_s=0.01, groups=groups)
+    shell = MetadataActor(SPEC, make=lambda spec: (watch,))
+    found = await look(shell, lambda found: bool(found.events))
+    assert (found.groups, found.events[0].about) == (GroupsReport(groups=3), "g")
+    await look(shell, lambda found: bool(found.taken))
+    assert groups.running.is_set()
+    assert not any(groups.allowed)
+    groups, service = FakeGroups(), FakeKeeper([Seen(lanes("t", 1))])
+    watch = Watch(flow=FLOW, service=service, state=FakeState, events=FakeEvents(), every_s=0.01, groups=groups)
+    shell = MetadataActor(SPEC, make=lambda spec: (watch,))
+    await look(shell, lambda found: found.kept is not None and groups.allowed[-1])
+
+
+async def test_a_new_actor_reads_that_a_flow_is_stopped_and_leaves_its_groups_alone() -> None:
+    FakeState.topic[DESIRED] = DesiredState(state="stopped", at_ms=5)
+    groups, service = FakeGroups(), FakeKeeper([Seen(lanes("t", 1))])
+    watch = Watch(flow=FLOW, service=service, state=FakeState, events=FakeEvents(), every_s=0.01, groups=groups)
+    shell = MetadataActor(SPEC, make=lambda spec: (watch,))
+    await look(shell, lambda found: found.kept is not None and len(groups.allowed) > 3)
+    assert not any(groups.allowed)
+    await shell.keep("A", "B", msgspec.msgpack.encode(RememberedFlow(state=Desired.RUNNING, at_ms=6)))
+    assert groups.may_write()
+    await shell.close()
+
+
+class FakeConfigs:
+    """A config keeper that has changed something."""
+
+    def __init__(self) -> None:
+        self.may_write: Callable[[], bool] = lambda: True
+        self.report = ConfigReport(topics=3, changes=1)
+        self.events: tuple[AnyEvent, ...] = (AclsRest(flow=FLOW, cluster="A"),)
+        self.closed = asyncio.Event()
+
+    def take_events(self) -> tuple[AnyEvent, ...]:
+        events, self.events = self.events, ()
+        return events
+
+    async def run(self) -> None:
+        return
+
+    async def close(self) -> None:
+        self.closed.set()
+
+
+async def test_configs_are_kept_in_step_while_the_flow_is_ours_and_told() -> None:
+    configs, service = FakeConfigs(), FakeKeeper([Seen(lanes("t", 1))])
+    watch = Watch(flow=FLOW, service=service, state=FakeState, events=FakeEvents(), every_s=0.01, configs=configs)
+    shell = MetadataActor(SPEC, make=lambda spec: (watch,))
+    found = await look(shell, lambda found: bool(found.events))
+    assert found.events == (AclsRest(flow=FLOW, cluster="A"),)
+    assert (found.configs, found.groups) == (ConfigReport(topics=3, changes=1), None)
+    await look(shell, lambda found: found.kept is not None and configs.may_write())
+    await asyncio.wait_for(configs.closed.wait(), 30)
+    for state in (Desired.STOPPED, Desired.RUNNING):
+        await shell.keep("A", "B", msgspec.msgpack.encode(RememberedFlow(state=state)))
+        assert configs.may_write() is (state is Desired.RUNNING)
+    await shell.close()
+
+
+async def test_groups_of_a_stopped_flow_are_left_alone_until_it_runs_again() -> None:
+    groups, service = FakeGroups(), FakeKeeper([Seen(lanes("t", 1))])
+    watch = Watch(flow=FLOW, service=service, state=FakeState, events=FakeEvents(), every_s=0.01, groups=groups)
+    shell = MetadataActor(SPEC, make=lambda spec: (watch,))
+    await look(shell, lambda found: found.kept is not None and groups.allowed[-1])
+    for state in (Desired.STOPPED, Desired.RUNNING):
+        await shell.keep("A", "B", msgspec.msgpack.encode(RememberedFlow(state=state)))
+        assert groups.may_write() is service.may_delete() is (state is Desired.RUNNING)
+    await shell.close()

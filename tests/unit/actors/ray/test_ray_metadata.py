@@ -1,0 +1,156 @@
+"""The supervisor's line to the metadata actor, without Ray: what an actor that replaces another is told."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from actors.control.ports import CopierUnreachable, DiscoveryAnswer, RememberedFlow
+from actors.model.messages import ConfigRef, MirrorSpec
+from actors.model.states import Desired
+from actors.ray import ray_metadata
+from actors.ray.ray_metadata import RayMetadata
+from policies.model import FlowName
+
+FLOW = FlowName("A", "B")
+DEADLINE_S = 30.0
+
+
+class FakeActor:
+    """An actor that notes what it is told to keep, and may die."""
+
+    def __init__(self) -> None:
+        self.kept: list[RememberedFlow] = []
+        self.asked: list[str] = []
+        self.dead = False
+        self.serial = 1
+        self.known: RememberedFlow | None = RememberedFlow()
+        self.keep, self.found, self.look_anew = Remote(self._keep), Remote(self._found), Remote(self._look_anew)
+
+    async def _look_anew(self) -> None:
+        self.asked.append("look anew")
+
+    async def _keep(self, _source: str, _target: str, kept: bytes) -> None:
+        self.kept.append(msgspec.msgpack.decode(kept, type=RememberedFlow))
+
+    async def _found(self, *_asked: object) -> bytes:
+        self.asked.append("found")
+        if self.dead:
+            raise CopierUnreachable("metadata", "found", "ActorDiedError")
+        return msgspec.msgpack.encode(DiscoveryAnswer(serial=self.serial, kept=self.known))
+
+
+class Remote:
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self.remote = call
+
+
+class Started:
+    """What `actor_class` gives: each start is another actor."""
+
+    def __init__(self) -> None:
+        self.actors: list[FakeActor] = []
+
+    def options(self, **_options: object) -> "Started":
+        return self
+
+    def remote(self, _spec: bytes) -> FakeActor:
+        self.actors.append(FakeActor())
+        return self.actors[-1]
+
+
+SPEC = MirrorSpec(
+    namespace="raymirror-m",
+    config=ConfigRef(path="mm2.properties", digest="d" * 64),
+    deployment_id="d",
+    instance_id="i",
+    version="1",
+    drain_s=1.0,
+)
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Started:
+    """What starts actors, of which none is there at first."""
+    started = Started()
+
+    async def direct(_who: str, _what: str, call: Any) -> Any:
+        return await call
+
+    for name, value in (
+        ("actor_class", lambda _shell: started),
+        ("names_in", lambda _namespace: []),
+        ("bounded", direct),
+        ("ASK_S", 0.001),
+        ("AGAIN_S", -1.0),
+    ):
+        monkeypatch.setattr(ray_metadata, name, value)
+    monkeypatch.setattr("ray.kill", lambda _actor: None)
+    return started
+
+
+async def until(holds: Callable[[], Any]) -> None:
+    while not holds():  # noqa: ASYNC110 - nobody is told of it
+        await asyncio.sleep(0.001)
+
+
+async def test_an_actor_that_replaces_another_is_told_what_is_wanted(started: Started) -> None:
+    line = RayMetadata(SPEC, (FLOW,), {})
+    line.keep(FLOW, RememberedFlow(state=Desired.STOPPED, at_ms=5))
+    async with asyncio.TaskGroup() as tasks, asyncio.timeout(DEADLINE_S):
+        task = tasks.create_task(line.run())
+        await until(lambda: started.actors and started.actors[0].kept)
+        started.actors[0].dead = True
+        await until(lambda: len(started.actors) > 1 and started.actors[1].kept)
+        task.cancel()
+    assert started.actors[1].kept == [RememberedFlow(state=Desired.STOPPED, at_ms=5)]
+
+
+async def test_an_actor_of_an_earlier_supervisor_looks_anew_before_it_is_asked(
+    started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    earlier, line = FakeActor(), RayMetadata(SPEC, (FLOW,), {})
+    monkeypatch.setattr(ray_metadata, "names_in", lambda _namespace: [f"{line._mark}/1.000"])
+    monkeypatch.setattr(ray_metadata, "find_actor", lambda _name, _namespace: earlier)
+    async with asyncio.TaskGroup() as tasks, asyncio.timeout(DEADLINE_S):
+        task = tasks.create_task(line.run())
+        await until(lambda: earlier.asked.count("found") > 1)
+        task.cancel()
+    assert earlier.asked[0] == "look anew"
+    assert earlier.asked.count("look anew") == 1
+    assert not started.actors
+
+
+@pytest.mark.parametrize("lacks", ["topics", "what is wanted"])
+async def test_what_sets_are_placed_by_is_asked_for_often_and_told_at_once(
+    started: Started, monkeypatch: pytest.MonkeyPatch, lacks: str
+) -> None:
+    monkeypatch.setattr(ray_metadata, "FIRST_ASK_S", 0.001)
+    monkeypatch.setattr(ray_metadata, "ASK_S", 3600.0)
+    actor, looked = FakeActor(), asyncio.Event()
+    actor.serial, actor.known = (0, RememberedFlow()) if lacks == "topics" else (1, None)
+    monkeypatch.setattr(started, "remote", lambda _spec: actor)
+    line = RayMetadata(SPEC, (FLOW,), {}, looked.set)
+    async with asyncio.TaskGroup() as tasks, asyncio.timeout(DEADLINE_S):
+        task = tasks.create_task(line.run())
+        await until(lambda: len(actor.asked) > 3)
+        assert not looked.is_set()
+        actor.serial, actor.known = 1, RememberedFlow()
+        await looked.wait()
+        asked = len(actor.asked)
+        await asyncio.sleep(0.05)
+        task.cancel()
+    assert len(actor.asked) == asked, "from then on as often as always"
+    assert line.found(FLOW).serial == 1
+
+
+async def test_a_source_that_stays_away_is_not_asked_about_often_for_ever(
+    started: Started, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray_metadata, "FIRST_ASK_S", 0.001)
+    line = RayMetadata(SPEC, (FLOW,), {})
+    assert line._is_awaited
+    line._began_s -= ray_metadata.RESTART_S
+    assert not line._is_awaited

@@ -1,0 +1,204 @@
+"""A reload in the supervisor's shell: all or nothing, and what a supervisor that dies in it begins again with."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from actors.config.config_ref import refer
+from actors.config.difference import ADDED, CHANGED, UNTOUCHED, ConfigDifference
+from actors.model.messages import ConfigRef, MirrorSpec
+from actors.ray.reload import CannotReload, ReloadBusy, ReloadFailed, identity_of, successor
+from actors.ray.supervisor_actor import FAILED
+from policies.model import FlowName
+from tests.unit.actors.ray.test_supervisor_actor import Stage
+
+PLACES = "clusters = A, B, C\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nC.bootstrap.servers = c:1\n"
+BASE = "clusters = A, B\nA.bootstrap.servers = a:1\nB.bootstrap.servers = b:1\nA->B.enabled = true\n"
+MORE = PLACES + "A->B.enabled = true\nA->C.enabled = true\n"
+
+
+class Kept:
+    """Ray's control store: what the supervisor was last told to be."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.specs: list[MirrorSpec] = []
+        self.failure: Exception | None = None
+        self.forgotten = 0
+        monkeypatch.setattr("actors.ray.supervisor_actor.keep_spec", self._keep)
+        monkeypatch.setattr("actors.ray.supervisor_actor.kept_spec", self._kept)
+        monkeypatch.setattr("actors.ray.supervisor_actor.forget_spec", self._forget)
+
+    def _keep(self, spec: bytes) -> None:
+        if self.failure is not None:
+            raise self.failure
+        self.specs.append(msgspec.msgpack.decode(spec, type=MirrorSpec))
+
+    def _kept(self) -> bytes | None:
+        return msgspec.msgpack.encode(self.specs[-1]) if self.specs else None
+
+    def _forget(self) -> None:
+        self.forgotten += 1
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> Kept:
+    return Kept(monkeypatch)
+
+
+@pytest.fixture
+async def stage(kept: Kept, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Stage:
+    monkeypatch.setattr("actors.ray.supervisor_actor.END_S", 0.0)
+    made = Stage(monkeypatch, tmp_path)
+    await made.until(lambda status: status.phase == "starting")
+    return made
+
+
+def ref(stage: Stage, text: str) -> bytes:
+    stage.file.write_text(text)
+    return msgspec.msgpack.encode(refer(stage.file))
+
+
+async def compare(stage: Stage, text: str) -> ConfigDifference:
+    return msgspec.msgpack.decode(await stage.shell.compare(ref(stage, text)), type=ConfigDifference)
+
+
+async def reload(stage: Stage, text: str, running: str = "") -> ConfigDifference:
+    found = await compare(stage, text)
+    return msgspec.msgpack.decode(
+        await stage.shell.reload(msgspec.msgpack.encode(refer(stage.file)), running or found.running),
+        type=ConfigDifference,
+    )
+
+
+async def test_a_difference_is_told_and_nothing_is_changed(stage: Stage, kept: Kept) -> None:
+    found = await compare(stage, MORE)
+    assert (found.named(UNTOUCHED), found.named(ADDED)) == (("A->B",), ("A->C",))
+    assert [flow.flow for flow in (await stage.status()).flows] == ["A->B"]
+    assert not kept.specs
+    await stage.end()
+
+
+async def test_it_is_taken_over_by_every_part(stage: Stage, kept: Kept) -> None:
+    found = await reload(stage, MORE)
+    assert found.named(ADDED) == ("A->C",)
+    status = await stage.status()
+    assert [flow.flow for flow in status.flows] == ["A->B", "A->C"]
+    assert status.config_digest == found.new
+    assert [spec.config.digest for spec in kept.specs] == [found.new]
+    assert stage.metadata.reloaded == [(kept.specs[0], (FlowName("A", "B"), FlowName("A", "C")))]
+    assert stage.memory == {FlowName("A", "B"): 0, FlowName("A", "C"): 0}
+    assert any("by a reload: the flow is added" in event.text for event in status.events)
+    again = await compare(stage, MORE)
+    assert (again.running, again.is_none) == (found.new, True)
+    await stage.end()
+    assert kept.forgotten == 1, "a mirror that has ended leaves nothing behind"
+
+
+async def test_an_edited_file_is_no_news_once_it_was_taken_over(stage: Stage, kept: Kept) -> None:
+    stage.file.write_text(MORE)
+    await stage.until(lambda status: any("raymirror reload" in event.text for event in status.events))
+    await reload(stage, MORE)
+    stage.file.write_text(MORE + "# more\n")
+    await stage.until(lambda status: sum("was edited" in event.text for event in status.events) >= 2)
+    await stage.end()
+
+
+async def test_what_cannot_be_changes_nothing(stage: Stage, kept: Kept) -> None:
+    with pytest.raises(CannotReload, match=r"nothing was changed:\n  A->B: A->B\.raymirror\.connector\.name"):
+        await reload(stage, BASE + "A->B.raymirror.connector.name = x\n")
+    assert not kept.specs
+    await stage.end()
+
+
+async def test_who_comes_second_is_told(stage: Stage, kept: Kept) -> None:
+    await reload(stage, MORE)
+    with pytest.raises(ReloadBusy, match="another reload has come first"):
+        await reload(stage, BASE, running="of before")
+    assert len(kept.specs) == 1
+    await stage.end()
+
+
+async def test_while_a_removed_flow_drains_no_other_reload_is_taken(
+    stage: Stage, kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await reload(stage, MORE)
+    monkeypatch.setattr("actors.control.supervisor.Supervisor.is_reloading", True)
+    with pytest.raises(ReloadBusy, match="still being drained"):
+        await reload(stage, BASE)
+    monkeypatch.undo()
+
+
+async def test_a_mirror_that_ends_takes_nothing_over(stage: Stage, kept: Kept) -> None:
+    running = (await compare(stage, MORE)).running
+    new = ref(stage, MORE)
+    await stage.end()
+    with pytest.raises(ReloadBusy, match="ending"):
+        await stage.shell.reload(new, running)
+
+
+async def test_a_file_that_is_another_where_the_supervisor_runs_is_refused(stage: Stage, kept: Kept) -> None:
+    new = ref(stage, MORE)
+    stage.file.write_text(BASE)
+    with pytest.raises(CannotReload, match="not the one that was checked"):
+        await stage.shell.compare(new)
+    await stage.end()
+
+
+async def test_one_that_cannot_know_what_was_kept_begins_again(stage: Stage, kept: Kept) -> None:
+    kept.failure = OSError("the control store does not answer")
+    with pytest.raises(ReloadFailed, match="the whole old or the whole new configuration"):
+        await reload(stage, MORE)
+    await stage.until(lambda _: bool(stage.codes))
+    assert stage.codes == [FAILED]
+    assert [flow.flow for flow in (await stage.status()).flows] == ["A->B"], "nothing follows what was not kept"
+    await stage.end()
+
+
+async def test_one_that_dies_after_it_was_kept_begins_with_the_new_one(
+    stage: Stage, kept: Kept, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def broken(*_words: object) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr(stage.metadata, "reload", broken)
+    with pytest.raises(ReloadFailed, match="a bug"):
+        await reload(stage, MORE)
+    await stage.until(lambda _: bool(stage.codes))
+    later = Stage(monkeypatch, tmp_path)  # with the words of the first start, as Ray starts it
+    later.file.write_text(MORE)
+    await later.until(lambda status: len(status.flows) == 2)
+    assert (await later.status()).config_digest == kept.specs[0].config.digest
+    await later.end()
+    await stage.end()
+
+
+async def test_metrics_go_where_the_new_file_says(stage: Stage, kept: Kept) -> None:
+    before = stage.shell._exporter
+    found = await reload(stage, BASE + "raymirror.metrics.max.series = 7\n")
+    assert found.named(CHANGED) == ()
+    assert stage.shell._exporter is not before
+    await reload(stage, BASE + "raymirror.metrics.max.series = 7\ntopics = x\n")
+    assert stage.shell._exporter is not before
+    await stage.end()
+
+
+async def test_spark_begins_again_where_it_is_on(stage: Stage, kept: Kept) -> None:
+    before = stage.shell._spark
+    await reload(stage, BASE + "topics = x\n")
+    assert stage.shell._spark is before, "there is none, and none is asked for"
+    await reload(stage, BASE + "raymirror.spark = on\n")
+    assert stage.shell._spark is not before
+    await stage.end()
+
+
+def test_a_flow_is_added_once_and_a_stop_of_later_stays() -> None:
+    spec = MirrorSpec(
+        config=ConfigRef(path="/c", digest="d"), namespace="raymirror-t", version="0", deployment_id="x", drain_s=1.0
+    )
+    one = successor(spec, ConfigRef(path="/c", digest="e"), ("A->B",), 5)
+    two = successor(one, ConfigRef(path="/c", digest="f"), ("A->C",), 7)
+    assert two.added_ms == {"A->B": 5, "A->C": 7}
+    assert successor(two, ConfigRef(path="/c", digest="g"), ("A->B",), 9).added_ms == {"A->B": 9, "A->C": 7}
+    assert identity_of(two).config_digest == "f"
+    assert (two.deployment_id, two.namespace) == (spec.deployment_id, spec.namespace)

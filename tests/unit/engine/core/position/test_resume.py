@@ -1,0 +1,233 @@
+"""Where the copy ended, from a position and the target's batch headers."""
+
+import pytest
+
+from engine.core.position.position import SEQUENCE_SPAN, Position, Run
+from engine.core.position.resume import REGRESSION, ResumePoint, Tail, TailBatch, Unknown, read_tail
+from tests.unit.engine.core.positions import position
+
+OURS = (41, 3)
+
+
+def ours(base: int, sequence: int, count: int, producer: tuple[int, int] = OURS) -> TailBatch:
+    return TailBatch(base, base + count, *producer, sequence % SEQUENCE_SPAN, count, False)
+
+
+def foreign(base: int, count: int = 1) -> TailBatch:
+    return TailBatch(base, base + count, -1, -1, -1, count, False)
+
+
+def marker(base: int, producer: tuple[int, int] = OURS) -> TailBatch:
+    return TailBatch(base, base + 1, *producer, -1, 1, True)
+
+
+def read(at: Position, *batches: TailBatch, end: int | None = None, start: int = 0, last: int | None = None) -> object:
+    reached = batches[-1].next_offset if batches else at.target_next
+    tail = Tail(log_start=start, end=reached if end is None else end, batches=batches, last_sequence=last)
+    return read_tail(at, tail)
+
+
+def found(at: Position, *batches: TailBatch, **options: int) -> ResumePoint:
+    answer = read(at, *batches, **options)
+    assert isinstance(answer, ResumePoint), answer
+    return answer
+
+
+def test_no_tail_is_the_position_itself() -> None:
+    answer = found(position(100, 50, 7, ((0, 80),)))  # what was skipped behind the last record is known: not 87
+    assert (answer.source_next, answer.target_next, answer.sequence) == (100, 50, 7)
+    assert (answer.how, answer.tail_records, answer.foreign) == ("position", 0, ())
+
+
+def test_a_tail_of_ours_is_counted_by_its_last_sequence() -> None:
+    answer = found(position(), ours(50, 0, 3), ours(53, 3, 2))
+    assert (answer.source_next, answer.target_next, answer.sequence) == (105, 55, 5)
+    assert (answer.how, answer.tail_records) == ("tail", 5)
+
+
+def test_a_tail_that_the_cleaner_thinned_is_known_by_what_it_left() -> None:
+    """Whole batches are gone and one has lost records; spans and sequences of headers stay (KIP-98)."""
+    answer = found(position(), ours(55, 5, 4), end=60)
+    assert (answer.source_next, answer.target_next, answer.tail_records) == (109, 60, 9)
+
+
+@pytest.mark.parametrize("before", [1, 3, 5])
+def test_sequences_wrap(before: int) -> None:
+    sequence = SEQUENCE_SPAN - before
+    answer = found(position(100, 50, sequence), ours(50, sequence, 3), ours(53, sequence + 3, 4))
+    assert (answer.source_next, answer.sequence) == (107, sequence + 7)
+
+
+def test_a_position_behind_the_wrap_knows_the_batch_before_it() -> None:
+    sequence = SEQUENCE_SPAN + 2
+    answer = found(position(100, 50, sequence), ours(46, sequence - 4, 4), ours(50, sequence, 1))
+    assert answer.source_next == 101
+
+
+def test_control_markers_are_nobodys_records() -> None:
+    answer = found(position(), marker(50), ours(51, 0, 2), marker(53, (41, 4)))
+    assert (answer.source_next, answer.target_next, answer.foreign) == (102, 54, ())
+
+
+@pytest.mark.parametrize(
+    ("batches", "ranges"),
+    [
+        ((foreign(50, 2), ours(52, 0, 3)), ((50, 51),)),
+        ((ours(50, 0, 3), foreign(53)), ((53, 53),)),
+        ((ours(50, 0, 1), foreign(51), foreign(52, 2), ours(54, 1, 2)), ((51, 53),)),
+        ((foreign(50), ours(51, 0, 3), foreign(54)), ((50, 50), (54, 54))),
+    ],
+    ids=["before", "after", "between", "both"],
+)
+def test_batches_of_another_writer_are_named(batches: tuple[TailBatch, ...], ranges: tuple[Run, ...]) -> None:
+    answer = found(position(), *batches)
+    assert (answer.source_next, answer.foreign) == (103, ranges)
+    assert answer.target_next == batches[-1].next_offset
+
+
+@pytest.mark.parametrize("producer", [(41, 2), (41, 4), (42, 3)])
+def test_another_epoch_or_producer_is_another_writer(producer: tuple[int, int]) -> None:
+    answer = found(position(), ours(50, 0, 2, producer))
+    assert (answer.source_next, answer.foreign) == (100, ((50, 51),))
+
+
+@pytest.mark.parametrize(
+    ("count", "source_next"),
+    [(1, 101), (2, 110), (3, 111), (4, 112), (5, 200), (6, 201)],
+)
+def test_runs_with_holes_also_where_a_break_is_exactly_the_end(count: int, source_next: int) -> None:
+    """Runs 100, 101 | 110, 111, 112 | 200 ...; a tail that ends at a break goes on behind the hole."""
+    at = position(100, 50, 0, ((0, 100), (2, 110), (5, 200)))
+    assert found(at, ours(50, 0, count)).source_next == source_next
+
+
+def test_batches_that_came_after_the_end_offset_was_asked_for_move_the_end() -> None:
+    answer = found(position(), ours(50, 0, 2), ours(52, 2, 2), end=52)
+    assert (answer.source_next, answer.target_next) == (104, 54)
+
+
+def test_a_tail_half_eaten_by_retention_is_known_by_what_is_left() -> None:
+    answer = found(position(), ours(57, 7, 2), start=57)
+    assert (answer.source_next, answer.how) == (109, "tail")
+
+
+def test_a_tail_eaten_by_retention_is_known_by_the_brokers_producer_state() -> None:
+    answer = found(position(), marker(60), start=60, last=8)
+    assert (answer.source_next, answer.how, answer.tail_records) == (109, "producer state", 9)
+
+
+def test_producer_state_wraps_too() -> None:
+    answer = found(position(100, 50, SEQUENCE_SPAN - 2), start=60, end=60, last=1)
+    assert (answer.source_next, answer.sequence) == (104, SEQUENCE_SPAN + 2)
+
+
+def test_producer_state_that_ends_at_the_position_knows_that_nothing_of_ours_was_eaten() -> None:
+    answer = found(position(100, 50, 7, ((0, 80),)), start=60, end=60, last=6)
+    assert (answer.source_next, answer.sequence) == (100, 7)
+
+
+def test_producer_state_that_lies_behind_the_position_is_not_believed() -> None:
+    answer = read(position(100, 50, 7), start=60, end=60, last=3)
+    assert isinstance(answer, Unknown)
+    assert "producer state" in answer.cause
+
+
+def test_a_tail_eaten_by_retention_without_producer_state_is_unknown() -> None:
+    answer = read(position(), start=60, end=60)
+    assert isinstance(answer, Unknown)
+    assert (answer.expected, answer.found) == (50, 60)
+    assert "retention" in answer.cause
+
+
+def test_a_sequence_that_no_run_covers_is_unknown() -> None:
+    answer = read(position(runs=()), ours(50, 0, 2))
+    assert isinstance(answer, Unknown)
+    assert "no run covers" in answer.cause
+
+
+def test_a_target_that_ends_below_the_position_rewinds_to_what_it_still_has() -> None:
+    at = position(107, 57, 7, ((0, 100),))
+    answer = found(at, ours(50, 0, 2), ours(52, 2, 3), end=55)
+    assert (answer.source_next, answer.target_next, answer.sequence, answer.how) == (105, 55, 5, REGRESSION)
+
+
+def test_a_regression_across_a_wrap() -> None:
+    sequence = SEQUENCE_SPAN + 3
+    at = position(107, 57, sequence, ((sequence - 7, 100),))
+    answer = found(at, ours(50, sequence - 7, 2), end=52)
+    assert (answer.source_next, answer.sequence) == (102, sequence - 5)
+
+
+@pytest.mark.parametrize("batches", [(), (ours(50, 0, 2),)], ids=["nothing of ours", "older than every run"])
+def test_a_regression_that_no_run_covers_is_unknown(batches: tuple[TailBatch, ...]) -> None:
+    answer = read(position(107, 57, 7, ((6, 106),)), *batches, end=52)
+    assert isinstance(answer, Unknown)
+    assert "lost records that it had acknowledged" in answer.cause
+
+
+@pytest.mark.parametrize(
+    ("batches", "cause"),
+    [
+        ((ours(50, 0, 3), ours(53, 5, 2)), "missing"),
+        ((ours(50, 2, 3),), "missing"),
+        ((ours(50, 0, 3), marker(53), ours(54, 5, 2)), "missing"),
+        ((ours(50, 0, 3), ours(53, 0, 3)), "twice"),
+        ((ours(50, 0, 3), foreign(53), ours(54, 1, 2)), "twice"),
+    ],
+)
+def test_sequences_that_break_where_no_offset_is_missing_are_never_taken_for_whole(
+    batches: tuple[TailBatch, ...], cause: str
+) -> None:
+    answer = read(position(), *batches)
+    assert isinstance(answer, Unknown)
+    assert cause in answer.cause
+    assert answer.found == batches[-1].base_offset
+
+
+def test_where_retention_took_the_beginning_the_first_sequence_says_nothing() -> None:
+    assert found(position(), ours(60, 10, 2), start=60).sequence == 12
+
+
+NEWER = (41, 4)
+
+
+def test_a_marker_that_stands_where_our_last_record_stood_means_that_it_is_lost() -> None:
+    at = position(107, 57, 7, ((0, 100),))
+    answer = found(at, ours(50, 0, 2), ours(52, 2, 4), marker(56, NEWER))
+    assert (answer.source_next, answer.target_next, answer.sequence, answer.how) == (106, 57, 6, REGRESSION)
+
+
+def test_a_marker_of_our_own_before_the_position_is_none_of_that() -> None:
+    assert found(position(107, 57, 7, ((0, 100),)), marker(56), ours(57, 7, 1)).source_next == 108
+    assert found(position(107, 57, 7, ((0, 100),)), ours(55, 5, 2), marker(57, NEWER)).how == "position"
+
+
+def test_two_barriers_at_once_lose_nothing() -> None:
+    """The position of the slower one names the marker of the faster one as the end."""
+    at = position(100, 52, 0)
+    answer = found(at, ours(40, 3, 10, (41, 2)), marker(50), marker(51, NEWER), marker(52, (41, 5)))
+    assert (answer.source_next, answer.how) == (100, "position")
+
+
+def test_a_marker_in_the_place_of_everything_we_appended_is_unknown() -> None:
+    answer = read(position(107, 57, 7, ((0, 100),)), ours(40, 3, 16, (41, 2)), marker(56, NEWER))
+    assert isinstance(answer, Unknown)
+    assert "lost records" in answer.cause
+
+
+def test_a_batch_that_reaches_across_the_position_was_appended_to_a_log_that_had_been_cut() -> None:
+    at = position(107, 57, 7, ((0, 100),))
+    answer = read(at, ours(50, 0, 3), ours(53, 7, 6))
+    assert isinstance(answer, Unknown)
+    assert (answer.found, "missing" in answer.cause) == (53, True)
+    rewound = found(at, ours(50, 0, 3), foreign(53, 6))
+    assert (rewound.source_next, rewound.how, rewound.foreign) == (103, REGRESSION, ((53, 58),))
+
+
+def test_a_hole_in_what_a_cut_log_still_has_is_not_built_on() -> None:
+    at = position(120, 70, 20, ((0, 100),))
+    answer = read(at, ours(50, 0, 2), ours(52, 7, 3), end=55)
+    assert isinstance(answer, Unknown)
+    assert (answer.found, "missing" in answer.cause) == (52, True)
+    thinned = found(at, ours(50, 0, 2), ours(57, 7, 3), end=60)  # the cleaner's holes are holes in the offsets too
+    assert (thinned.source_next, thinned.how) == (110, REGRESSION)

@@ -1,0 +1,159 @@
+"""Rounds of a group keeper between two clusters in memory: what is found, told, and left alone."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from engine.core.events.events import GroupClamped, GroupNotSynced
+from engine.core.mm2.mm2_records import Checkpoint, encode_checkpoint
+from engine.flow.ports.ports import GroupListing, Stored
+from engine.wire.codecs import NONE
+from engine.wire.record import Record
+from engine.wire.records import encode_batch
+from policies.model import TopicPartition
+from tests.fakes.group_pair import CHECKPOINTS, COPY, LANE, Pair
+
+
+@pytest.fixture
+def pair(monkeypatch: pytest.MonkeyPatch) -> Pair:
+    made = Pair()
+    made.hold_clock(monkeypatch)
+    return made
+
+
+async def test_a_round_tells_and_commits_what_moved(pair: Pair) -> None:
+    pair.source.put("g", {LANE: 10})
+    pair.source.stored["h"] = {LANE: (450, "here"), TopicPartition("t", 7): (1, "")}
+    await pair.keeper.open()
+    await pair.keeper.step()
+    assert pair.told() == [("g", 10, 10), ("h", 450, 400)]
+    assert pair.checkpoints()[1] == Checkpoint("h", "A.t", 0, 450, 400, "here")
+    assert pair.target.stored["h"] == {COPY: (400, "here")}
+    pair.source.put("g", {LANE: 600})
+    await pair.keeper.step()
+    assert pair.told()[2:] == [("g", 600, 500)]
+    assert (pair.committed(), len(pair.target.commits)) == (500, 3)
+    report = pair.keeper.report
+    assert (report.groups, report.how, report.checkpoints, report.commits) == (2, {"end": 1, "refined": 1}, 3, 3)
+    assert report.without == {"target partition not reachable": 1}
+
+
+async def test_what_did_not_move_is_neither_told_nor_committed_again(pair: Pair) -> None:
+    pair.source.put("g", {LANE: 10})
+    await pair.keeper.open()
+    for _ in range(3):
+        await pair.keeper.step()
+    assert (len(pair.told()), len(pair.target.commits)) == (1, 1)
+    pair.source.put("g", {LANE: 450})
+    await pair.keeper.step()
+    pair.source.put("g", {LANE: 470})  # within the same hole: for a reader the same place
+    await pair.keeper.step()
+    assert (len(pair.told()), len(pair.target.commits)) == (2, 2)
+
+
+async def test_offsets_without_an_answer_are_left_out(pair: Pair) -> None:
+    pair.source.put("g", {LANE: 601})
+    await pair.keeper.open()
+    await pair.keeper.step()
+    assert (pair.told(), pair.target.commits) == ([], [])
+    assert pair.keeper.report.without == {"beyond": 1}
+    pair.maps.tell(LANE, [(0, 0, 400), (500, 400, 150)], ends=(650, 550))
+    await pair.keeper.step()
+    assert (pair.told(), pair.committed()) == ([("g", 601, 501)], 501)
+
+
+async def test_another_keeper_goes_on_from_the_checkpoints_and_follows_what_went_back_meanwhile(pair: Pair) -> None:
+    pair.source.put("g", {LANE: 300})
+    pair.source.put("h", {LANE: 20})
+    await pair.keeper.open()
+    await pair.keeper.step()
+    pair.restart()
+    pair.source.put("g", {LANE: 100})
+    await pair.keeper.open()
+    await pair.keeper.step()
+    assert pair.told() == [("g", 300, 300), ("h", 20, 20), ("g", 100, 100)]
+    assert (pair.committed("g"), pair.committed("h")) == (100, 20)
+
+
+async def test_what_lies_on_the_topic_beside_checkpoints_is_counted_and_passed_over(pair: Pair) -> None:
+    key, value = encode_checkpoint(Checkpoint("g", "A.t", 0, 10, 10))
+    records = [Record(0, 1, b"x", b"y"), Record(1, 1, key, None), Record(2, 1, key, value)]
+    pair.cluster.targets[TopicPartition(CHECKPOINTS, 0)].append(bytes(encode_batch(records, NONE)))
+    pair.source.put("g", {LANE: 10})
+    log = pair.keeper._log
+    await pair.keeper.open()
+    assert (log.malformed, list(log.told)) == (2, ["g"])
+
+
+async def test_a_clamped_offset_is_said_once(pair: Pair) -> None:
+    pair.log.start = 40
+    pair.source.put("g", {LANE: 10})
+    await pair.keeper.open()
+    for _ in range(2):
+        await pair.keeper.step()
+    assert (pair.told(), pair.committed()) == ([("g", 10, 40)], 40)
+    (event,) = pair.events(GroupClamped)
+    assert (event.group, event.partitions) == ("g", 1)
+
+
+async def test_groups_that_are_not_consumers_are_listed_and_left(pair: Pair) -> None:
+    pair.source.listed["s"] = GroupListing("s", "share", "share")
+    pair.source.listed["st"] = GroupListing("st", "streams", "streams")
+    pair.source.listed["console-consumer-1"] = GroupListing("console-consumer-1", "consumer", "classic")
+    pair.source.put("g", {LANE: 10})
+    await pair.keeper.open()
+    for _ in range(2):
+        await pair.keeper.step()
+    assert pair.keeper.report.not_synced == {"s": "share group", "st": "streams group"}
+    assert {event.group for event in pair.events(GroupNotSynced)} == {"s", "st"}
+    assert pair.keeper.report.groups == 1
+
+
+async def test_a_group_that_is_removed_is_forgotten(pair: Pair) -> None:
+    pair.source.put("g", {LANE: 300})
+    await pair.keeper.open()
+    await pair.keeper.step()
+    del pair.source.stored["g"]
+    await pair.keeper.step()
+    assert (pair.keeper.report.groups, pair.committed()) == (0, 300)
+    pair.source.put("g", {LANE: 100})  # another group of that name: nothing says that it went back
+    await pair.keeper.step()
+    assert pair.committed() == 300
+
+
+@pytest.mark.parametrize(("checkpoints", "commits"), [(True, False), (False, True)])
+async def test_either_may_be_switched_off(checkpoints: bool, commits: bool) -> None:
+    pair = Pair(checkpoints=checkpoints, commits=commits)
+    pair.source.put("g", {LANE: 10})
+    await pair.keeper.open()
+    await pair.keeper.step()
+    assert (bool(pair.told()), bool(pair.target.commits)) == (checkpoints, commits)
+    assert not pair.keeper.idle
+
+
+async def test_with_both_switched_off_nothing_is_asked() -> None:
+    pair = Pair(checkpoints=False, commits=False)
+    await pair.keeper.run()
+    assert pair.keeper.idle
+
+
+async def test_new_groups_are_not_looked_for_where_that_is_switched_off() -> None:
+    pair = Pair(refresh=False)
+    pair.source.put("g", {LANE: 10})
+    await pair.keeper.open()
+    await pair.keeper.step()
+    assert pair.keeper.report.groups == 1  # those of the start
+    pair.source.put("h", {LANE: 10})
+    await pair.keeper.step()
+    assert pair.keeper.report.groups == 1
+
+
+async def test_many_groups_in_one_round(pair: Pair) -> None:
+    wanted: dict[str, Sequence[Stored]] = {}
+    for number in range(700):
+        pair.source.put(f"g{number}", {LANE: number % 400})
+        wanted[f"g{number}"] = [(number % 400, "")]
+    await pair.keeper.open()
+    await pair.keeper.step()
+    assert {group: list(offsets.values()) for group, offsets in pair.target.stored.items()} == wanted
+    assert len(pair.told()) == 700

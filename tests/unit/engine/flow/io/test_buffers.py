@@ -1,0 +1,185 @@
+"""The memory budget: never more than it, first come first served, nothing lost by a cancelled wait."""
+
+import asyncio
+
+import pytest
+
+from engine.flow.io.buffers import BufferLease, BufferPool
+from tests.fakes.brokers import turns
+
+BUFFER = 300 * 1024
+
+
+def pool_of(buffers: int) -> BufferPool:
+    return BufferPool(buffers * BUFFER, BUFFER)
+
+
+async def test_a_lease_waits_until_a_whole_buffer_fits() -> None:
+    pool = pool_of(2)
+    leases = [await pool.lease(), await pool.lease()]
+    assert pool.used_bytes == pool.budget_bytes
+    async with asyncio.TaskGroup() as group:
+        third = group.create_task(pool.lease())
+        await turns()
+        assert not third.done()
+        leases[0].release()
+    assert pool.used_bytes == pool.budget_bytes
+
+
+async def test_waiters_are_served_in_their_order_and_a_newcomer_does_not_pass() -> None:
+    pool = pool_of(1)
+    first = await pool.lease()
+    served: list[str] = []
+
+    async def take(name: str) -> BufferLease:
+        lease = await pool.lease()
+        served.append(name)
+        return lease
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(take("a")), group.create_task(take("b"))]
+        await turns()
+        first.release()
+        tasks.append(group.create_task(take("newcomer")))
+        for task in tasks:
+            (await task).release()
+    assert served == ["a", "b", "newcomer"]
+    assert pool.used_bytes == 0
+
+
+async def test_all_waiters_that_fit_are_let_in_at_once() -> None:
+    pool = pool_of(3)
+    large = await pool.lease()
+    large.room(3 * BUFFER)
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(pool.lease()) for _ in range(3)]
+        await turns()
+        large.release()
+        await turns()
+        assert [task.done() for task in tasks] == [True] * 3
+    assert pool.used_bytes == pool.budget_bytes
+
+
+@pytest.mark.parametrize("woken", [False, True])
+async def test_a_cancelled_wait_takes_nothing_from_the_next_in_line(woken: bool) -> None:
+    pool = pool_of(1)
+    first = await pool.lease()
+    async with asyncio.TaskGroup() as group:
+        cancelled, patient = group.create_task(pool.lease()), group.create_task(pool.lease())
+        await turns()
+        if woken:
+            first.release()
+        cancelled.cancel()
+        await turns()
+        assert patient.done() is woken
+        if not woken:
+            first.release()
+    patient.result().release()
+    assert pool.used_bytes == 0
+
+
+async def test_a_small_answer_gives_most_of_its_buffer_back_at_once() -> None:
+    pool = pool_of(1)
+    lease = await pool.lease()
+    view = lease.room(1000)
+    assert (len(view), pool.used_bytes) == (1000, 1000)
+    view[0] = 1
+    lease.release()
+    assert pool.used_bytes == 0
+
+
+async def test_one_batch_larger_than_a_buffer_may_exceed_the_budget() -> None:
+    pool = pool_of(1)
+    lease = await pool.lease()
+    assert len(lease.room(5 * BUFFER)) == 5 * BUFFER == pool.used_bytes
+    lease.release()
+    assert pool.used_bytes == 0
+
+
+async def test_memory_goes_back_with_the_last_share_and_is_used_again() -> None:
+    pool = pool_of(2)
+    lease = await pool.lease()
+    memory = lease.room(BUFFER).obj
+    assert lease.retain() is lease
+    lease.release()
+    assert pool.used_bytes == BUFFER
+    lease.release()
+    again = await pool.lease()
+    assert again.room(BUFFER).obj is memory
+    again.release()
+
+
+async def test_a_lease_that_was_never_filled_gives_its_budget_back() -> None:
+    pool = pool_of(1)
+    (await pool.lease()).release()
+    assert pool.used_bytes == 0
+
+
+async def filled(pool: BufferPool, count: int) -> list[BufferLease]:
+    leases = [await pool.lease() for _ in range(count)]
+    for lease in leases:
+        lease.room(BUFFER)
+    return leases
+
+
+async def test_buffers_that_nobody_needed_since_the_last_look_are_let_go() -> None:
+    pool = pool_of(4)
+    for lease in await filled(pool, 4):
+        lease.release()
+    pool.shed()
+    assert pool.free_buffers == 4, "they were needed since the pool was made"
+    for lease in await filled(pool, 3):
+        lease.release()
+    pool.shed()
+    assert pool.free_buffers == 3, "one was not"
+    pool.shed()
+    assert pool.free_buffers == 0
+    for lease in await filled(pool, 4):
+        lease.release()
+    assert pool.free_buffers == 4, "and they come again"
+
+
+async def test_batches_in_memory_of_their_own_hold_fetches_back_as_receive_buffers_do() -> None:
+    pool = pool_of(2)
+    first = await pool.lease()
+    own = first.own(2 * BUFFER, stuck=False)
+    assert (pool.used_bytes, pool.is_short) == (3 * BUFFER, False)
+    first.release()
+    async with asyncio.TaskGroup() as group:
+        second = group.create_task(pool.lease())
+        await turns()
+        assert (second.done(), pool.is_short) == (False, True)
+        own.release()
+    second.result().release()
+    assert pool.used_bytes == 0
+
+
+async def test_stuck_batches_leave_a_quarter_of_the_budget_to_receive() -> None:
+    pool = pool_of(8)
+    first = await pool.lease()
+    stuck = first.own(100 * BUFFER, stuck=True)
+    second = await pool.lease()
+    async with asyncio.TaskGroup() as group:
+        third = group.create_task(pool.lease())
+        await turns()
+        assert not third.done()
+        stuck.release()
+    assert (pool.stuck_bytes, pool.used_bytes) == (0, 3 * BUFFER)
+    for lease in (first, second, third.result()):
+        lease.release()
+
+
+async def test_free_buffers_make_room_for_batches_in_memory_of_their_own() -> None:
+    pool = pool_of(4)
+    for lease in await filled(pool, 4):
+        lease.release()
+    assert pool.free_buffers == 4
+    first = await pool.lease()
+    own = first.own(3 * BUFFER, stuck=False)
+    assert pool.free_buffers == 0, "in use and free ones together stay within the budget"
+    own.release()
+    first.release()
+
+
+def test_a_budget_below_one_buffer_is_one_buffer() -> None:
+    assert BufferPool(1, BUFFER).budget_bytes == BUFFER

@@ -1,0 +1,217 @@
+"""A target whose new leader lost what the old one had acknowledged: noticed before anything is appended behind it."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from engine.base.errors import ConnectionLost, KafkaRefusal
+from engine.core.events.events import OwnershipLost, Resumed, SourceGap, TargetCut, TargetGap
+from engine.core.lane.states import State
+from engine.flow.io import leader_ends as leader_ends
+from engine.flow.ports.ports import Leader
+from policies.model import TopicPartition
+from tests.unit.engine.core.maps import records_of
+from tests.unit.engine.flow.stage import Stage, until
+
+COPY = TopicPartition("A.t", 0)
+
+
+def mapped(stage: Stage) -> dict[int, int]:
+    """The map of lane 0: target offset by source offset."""
+    known = stage.driver().lane.map
+    assert known is not None
+    return records_of(known.runs)
+
+
+class Cut(Stage):
+    """Lanes that have copied three batches of two: target offsets 1 to 6 behind the marker of their barrier."""
+
+    async def fill(self) -> None:
+        for source in self.sources:
+            for _ in range(3):
+                source.data(2)
+        self.a.grow()
+        drivers = self.copier.drivers.values()
+        await until(lambda: all(driver.lane.records == 6 and driver.positions.settled for driver in drivers))
+
+    def lose(self, keep: int, *, node: int = 1, remembers: bool = False) -> None:
+        """Elect a leader that has the first `keep` offsets only, and perhaps no producer."""
+        log = self.targets[0]
+        log.truncate(keep)
+        if not remembers:
+            log.producers.clear()
+        else:
+            for known in log.producers.values():
+                while known.batches and known.batches[-1][2] >= keep:
+                    known.batches.pop()
+        self.b.leader[COPY] = Leader(node, 5, "id-A.t")
+        self.b.lose(1)
+
+    async def acknowledged(self) -> None:
+        """Everything is copied, answered for, and written down."""
+        await until(self.written_down)
+
+    def more(self, partition: int = 0) -> None:
+        self.sources[partition].data(2)
+        self.a.grow()
+
+
+@pytest.mark.parametrize("remembers", [True, False])
+@pytest.mark.parametrize("node", [1, 2])
+async def test_lost_records_are_copied_again_before_anything_else(node: int, remembers: bool) -> None:
+    stage = Cut()
+    stage.assign()
+    async with stage.running():
+        await stage.fill()
+        stage.lose(3, node=node, remembers=remembers)
+        stage.more()
+        await until(stage.whole)
+        (cut,) = stage.told(TargetCut)
+        assert isinstance(cut, TargetCut)
+        assert (cut.expected, cut.source_offset) == (7, 2)
+        assert stage.told(TargetGap) == stage.told(OwnershipLost) == []
+        assert [event.how for event in stage.told(Resumed) if isinstance(event, Resumed)] == [
+            "start",
+            "target regression",
+        ]
+        stage.more()
+        await until(stage.whole)
+
+
+async def test_a_loss_that_is_filled_up_by_the_barriers_own_marker_is_seen() -> None:
+    stage = Cut()
+    stage.assign()
+    async with stage.running():
+        await stage.fill()
+        stage.sources[0].data(1)
+        stage.a.grow()
+        await until(stage.written_down)
+        stage.lose(7)
+        await until(lambda: stage.told(TargetCut))
+        await until(stage.whole)
+
+
+async def test_what_the_source_no_longer_has_is_a_gap_with_its_exact_range() -> None:
+    stage = Cut()
+    stage.assign()
+    async with stage.running():
+        await stage.fill()
+        stage.sources[0].start = 4
+        stage.lose(3)
+        await until(lambda: stage.state() is State.FAILED)
+    (gap,) = stage.told(SourceGap)
+    assert isinstance(gap, SourceGap)
+    assert (gap.first, gap.last) == (2, 3)
+
+
+async def test_a_loss_beyond_what_this_epoch_wrote_is_rewound_by_the_map() -> None:
+    stage = Cut()
+    stage.assign()
+    async with stage.running():
+        await stage.fill()
+    stage.copier = stage.new_copier()
+    stage.assign(epoch=2)
+    async with stage.running():
+        await until(lambda: stage.state() is State.COPYING and stage.driver().positions.settled)
+        stage.more()
+        await until(stage.written_down)
+        stage.lose(3)
+        await until(lambda: stage.told(TargetCut))
+        stage.more()
+        await stage.acknowledged()
+        assert mapped(stage) == stage.targets[0].places()
+    assert stage.whole()
+
+
+async def test_a_loss_beyond_everything_we_appended_stops_the_lane() -> None:
+    stage = Cut()
+    stage.assign()
+    async with stage.running():
+        await stage.fill()
+        stage.lose(1)
+        await until(lambda: stage.told(TargetGap))
+        stage.more()
+    assert stage.copied() == []
+
+
+async def test_a_new_leader_that_has_everything_is_believed() -> None:
+    stage = Cut()
+    stage.assign()
+    begun: list[str] = []
+    async with stage.running():
+        await stage.fill()
+        stage.b.begun = begun.append
+        stage.b.leader[COPY] = Leader(2, 5, "id-A.t")
+        stage.b.lose(1)
+        stage.more()
+        await until(stage.whole)
+        assert stage.driver().verified_leader == Leader(2, 5, "id-A.t")
+        stage.b.lose(1)
+        stage.b.lose(2)
+        stage.more()
+        await until(stage.whole)
+    assert "acquire" not in begun
+
+
+@pytest.mark.parametrize("error", [ConnectionLost("b:1"), KafkaRefusal("offsets", 29, "TopicAuthorizationFailed", "")])
+async def test_a_partition_that_cannot_be_asked_about_holds_no_other(error: Exception) -> None:
+    stage = Cut(3)
+    stage.assign()
+    async with stage.running():
+        await stage.fill()
+
+        def fail(what: str, partitions: Sequence[TopicPartition]) -> None:
+            if what == "offsets" and COPY in partitions:
+                raise error
+
+        stage.b.fail = fail
+        for index in range(3):
+            stage.b.leader[TopicPartition("A.t", index)] = Leader(1, 5, "id-A.t")
+        stage.b.lose(1)
+        for index in range(3):
+            stage.more(index)
+        await until(lambda: stage.whole(1) and stage.whole(2))
+        assert (stage.driver().doubted, stage.whole()) == (True, False)
+        stage.b.fail = lambda _asked, _partitions: None
+        await until(stage.whole)
+
+
+async def test_brokers_without_leader_epochs_are_asked_after_every_lost_connection() -> None:
+    stage = Cut()
+    stage.b.leader[COPY] = Leader(1, -1, "id-A.t")
+    stage.assign()
+    async with stage.running():
+        await stage.fill()
+        stage.lose(3)
+        stage.b.leader[COPY] = Leader(1, -1, "id-A.t")
+        stage.more()
+        await until(stage.whole)
+        assert len(stage.told(TargetCut)) == 1
+
+
+async def test_a_leader_that_keeps_its_end_to_itself_holds_no_lane_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leader_ends, "_ANSWER_S", 0.02)
+    stage, speak, asked = Cut(2), asyncio.Event(), 0
+    offsets = stage.b.offsets
+
+    async def slow(partitions: Sequence[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
+        nonlocal asked
+        if COPY in partitions:
+            asked += 1
+            await speak.wait()
+        return await offsets(partitions, timestamp_ms)
+
+    stage.assign()
+    async with stage.running():
+        await stage.fill()
+        stage.b.offsets = slow  # type: ignore[method-assign]
+        for index in range(2):
+            stage.b.leader[TopicPartition("A.t", index)] = Leader(2 + index, 5, "id-A.t")
+        stage.b.lose(1)
+        for index in range(2):
+            stage.more(index)
+        await until(lambda: stage.whole(1) and asked >= 2)  # and the silent one is asked again
+        assert (stage.driver().doubted, stage.whole()) == (True, False)
+        speak.set()
+        await until(stage.whole)

@@ -1,0 +1,312 @@
+"""One outbox: what goes into a request, in which order, and what a lost connection means."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from engine.base.errors import BrokerUnreachable
+from engine.core.lane.outcome import UNKNOWN_OUTCOME, Outcome, OutcomeKind
+from engine.core.lane.pending_batch import BufferShare
+from engine.flow.io.lease_guard import LeaseGuard
+from engine.flow.io.outbox import MAX_REQUESTS, REQUEST_BYTES, Outbox
+from engine.flow.lane.appender import Parcel
+from policies.model import TopicPartition
+from tests.fakes.brokers import HeldTarget, turns
+
+
+class Shares:
+    """Counts the shares of one receive buffer."""
+
+    def __init__(self) -> None:
+        self.count = 1
+
+    def own(self, size: int, *, stuck: bool) -> "Shares":
+        raise AssertionError("an outbox makes no copies of its own")
+
+    def retain(self) -> "Shares":
+        self.count += 1
+        return self
+
+    def release(self) -> None:
+        self.count -= 1
+
+
+class Letter:
+    """A parcel."""
+
+    def __init__(self, name: str, size: int = 10, lease: Shares | None = None) -> None:
+        self.payload: bytearray | memoryview = bytearray(size)
+        self.name = name
+        self.lease: BufferShare | None = lease
+
+    def detach(self) -> None:
+        self.payload = bytearray(self.payload)
+        if self.lease is not None:
+            self.lease.release()
+            self.lease = None
+
+
+class Sender:
+    """An appender with letters to send."""
+
+    def __init__(self, partition: int, *letters: Letter, transaction: str = "") -> None:
+        self.partition = TopicPartition("t", partition)
+        self.transactional_id = transaction
+        self.letters = deque(letters)
+        self.outcomes: list[tuple[str, OutcomeKind]] = []
+        self.told = asyncio.Event()
+        self.troubled = False
+
+    def next_parcel(self) -> Letter | None:
+        return self.letters.popleft() if self.letters and not self.troubled else None
+
+    def on_outcome(self, parcel: Parcel, outcome: Outcome) -> None:
+        assert isinstance(parcel, Letter)
+        self.told.set()
+        self.outcomes.append((parcel.name, outcome.kind))
+        self.troubled |= outcome.kind is not OutcomeKind.APPENDED
+
+
+class Bench:
+    """An outbox with brokers that open one after the other."""
+
+    def __init__(self) -> None:
+        self.brokers: list[HeldTarget] = []
+        self.unreachable = 0
+        self.lost = self.opened = 0
+        self.pauses: list[int] = []
+        self.timeout_s = 60.0
+        self.lease = LeaseGuard(lambda: None)
+        self.lease_guard = asyncio.Event()
+        self.lease_guard.set()
+
+    async def connect(self) -> HeldTarget:
+        if self.unreachable:
+            self.unreachable -= 1
+            raise BrokerUnreachable("b:1", "down")
+        self.brokers.append(HeldTarget())
+        return self.brokers[-1]
+
+    async def pause(self, attempt: int) -> None:
+        self.pauses.append(attempt)
+        await self.lease_guard.wait()
+
+    def on_lost(self) -> None:
+        self.lost += 1
+
+    def on_open(self) -> None:
+        self.opened += 1
+
+
+@asynccontextmanager
+async def running(bench: Bench) -> AsyncIterator[Outbox]:
+    outbox = Outbox(bench.connect, bench.pause, bench.on_lost, bench.on_open, bench.timeout_s, bench.lease)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(outbox.run())
+        await turns()
+        yield outbox
+        task.cancel()
+
+
+def sizes(broker: HeldTarget) -> list[int]:
+    return [len(request) for request in broker.sent]
+
+
+async def test_batches_of_many_appenders_share_a_request() -> None:
+    bench = Bench()
+    senders = [Sender(index, Letter("a"), Letter("b")) for index in range(3)]
+    async with running(bench) as outbox:
+        for sender in senders:
+            outbox.schedule_send(sender)
+        await turns()
+        assert sizes(bench.brokers[0]) == [3, 3]
+        bench.brokers[0].answer()
+        bench.brokers[0].answer()
+        assert all(sender.outcomes == [("a", OutcomeKind.APPENDED), ("b", OutcomeKind.APPENDED)] for sender in senders)
+
+
+async def test_a_request_holds_one_batch_per_partition_although_appenders_share_it() -> None:
+    bench = Bench()
+    first, second = Sender(7, Letter("first")), Sender(7, Letter("second"))
+    async with running(bench) as outbox:
+        outbox.schedule_send(first)
+        outbox.schedule_send(second)
+        await turns()
+        assert sizes(bench.brokers[0]) == [1, 1]
+        bench.brokers[0].answer(Outcome(OutcomeKind.APPENDED, 5))
+        assert (first.outcomes, second.outcomes) == ([("first", OutcomeKind.APPENDED)], [])
+
+
+async def test_no_more_than_five_requests_are_in_flight() -> None:
+    bench = Bench()
+    sender = Sender(0, *(Letter(str(index)) for index in range(9)))
+    async with running(bench) as outbox:
+        outbox.schedule_send(sender)
+        await turns()
+        broker = bench.brokers[0]
+        assert len(broker.requests) == MAX_REQUESTS == 5
+        broker.answer()
+        assert len(broker.requests) == MAX_REQUESTS
+        while broker.requests:
+            broker.answer()
+        assert [name for name, _ in sender.outcomes] == [str(index) for index in range(9)]
+
+
+async def test_a_full_request_leaves_the_rest_to_the_next_one() -> None:
+    bench = Bench()
+    senders = [Sender(index, Letter("x", REQUEST_BYTES // 2 + 1)) for index in range(3)]
+    async with running(bench) as outbox:
+        for sender in senders:
+            outbox.schedule_send(sender)
+        await turns()
+        assert sizes(bench.brokers[0]) == [2, 1]
+
+
+async def test_the_buffer_of_a_batch_is_kept_until_its_answer() -> None:
+    bench = Bench()
+    lease = Shares()
+    async with running(bench) as outbox:
+        outbox.schedule_send(Sender(0, Letter("a", lease=lease)))
+        await turns()
+        assert lease.count == 2
+        bench.brokers[0].answer()
+        assert lease.count == 1
+
+
+async def test_a_lost_connection_leaves_outcomes_unknown_and_another_is_opened() -> None:
+    bench = Bench()
+    lease = Shares()
+    sender = Sender(0, Letter("a", lease=lease))
+    async with running(bench) as outbox:
+        outbox.schedule_send(sender)
+        await turns()
+        bench.unreachable = 2
+        bench.brokers[0].lose()
+        await turns()
+        assert sender.outcomes == [("a", UNKNOWN_OUTCOME.kind)]
+        assert lease.count == 1
+        assert bench.brokers[0].closed
+        assert (bench.lost, bench.opened, bench.pauses) == (3, 2, [1, 2])
+        sender.letters.append(Letter("b"))
+        sender.troubled = False
+        outbox.schedule_send(sender)
+        await turns()
+        assert sizes(bench.brokers[1]) == [1]
+        assert outbox.open
+
+
+async def test_an_answer_to_a_lost_connection_does_not_open_a_place_on_the_new_one() -> None:
+    """The late answers of an old connection count for nothing: five requests fit on the new one, not six."""
+    bench = Bench()
+    sender = Sender(0, *(Letter(str(index)) for index in range(12)))
+    async with running(bench) as outbox:
+        outbox.schedule_send(sender)
+        await turns()
+        bench.brokers[0].lose()
+        await turns()
+        sender.troubled = False
+        outbox.schedule_send(sender)
+        await turns()
+        assert len(bench.brokers[1].requests) == MAX_REQUESTS
+
+
+async def test_an_appender_that_left_for_another_broker_is_not_brought_back_by_an_answer() -> None:
+    bench = Bench()
+    sender = Sender(0, Letter("a"))
+    async with running(bench) as outbox:
+        outbox.schedule_send(sender)
+        await turns()
+        outbox.forget(sender)
+        sender.letters.append(Letter("b"))
+        bench.brokers[0].answer()
+        await turns()
+        assert sizes(bench.brokers[0]) == [1]
+        outbox.schedule_send(sender)
+        await turns()
+        assert sizes(bench.brokers[0]) == [1, 1]
+
+
+async def test_without_a_connection_nothing_is_taken_from_an_appender() -> None:
+    bench = Bench()
+    bench.unreachable = 1
+    bench.lease_guard.clear()
+    sender = Sender(0, Letter("a"))
+    async with running(bench) as outbox:
+        assert not outbox.open
+        outbox.schedule_send(sender)
+        await turns()
+        assert len(sender.letters) == 1
+        bench.lease_guard.set()
+        await turns()
+        assert sizes(bench.brokers[0]) == [1]
+
+
+@pytest.mark.parametrize("answered", [False, True])
+async def test_a_connection_that_answers_nothing_is_given_up(answered: bool) -> None:
+    bench = Bench()
+    bench.timeout_s = 60.0 if answered else 0.02
+    sender = Sender(0, Letter("a"))
+    async with running(bench) as outbox:
+        outbox.schedule_send(sender)
+        await turns()
+        if answered:
+            bench.brokers[0].answer()
+        async with asyncio.timeout(50):
+            await sender.told.wait()
+        assert bench.brokers[0].closed is not answered
+
+
+async def test_a_request_is_of_one_transaction() -> None:
+    bench = Bench()
+    senders = [
+        Sender(0, Letter("plain")),
+        Sender(1, Letter("a"), transaction="a"),
+        Sender(2, Letter("b"), transaction="b"),
+        Sender(3, Letter("position of a"), transaction="a"),
+        Sender(4, Letter("block")),
+    ]
+    async with running(bench) as outbox:
+        for sender in senders:
+            outbox.schedule_send(sender)
+        await turns()
+        found = [[(one.partition.partition, one.transactional_id) for one in sent] for sent in bench.brokers[0].sent]
+    assert found == [[(0, ""), (1, "a"), (3, "a"), (4, "")], [(2, "b")]]
+
+
+@pytest.mark.parametrize(("flushed", "after_s", "kept"), [(True, 0.0, 0), (False, 0.0, 1), (True, 1000.0, 1)])
+async def test_what_waits_long_for_its_answer_lets_its_receive_buffer_go(
+    flushed: bool, after_s: float, kept: int
+) -> None:
+    bench, shares = Bench(), Shares()
+    letter = Letter("a", lease=shares.retain())
+    async with running(bench) as outbox:
+        outbox.schedule_send(sender := Sender(0, letter, Letter("b")))
+        outbox.schedule_send(Sender(1, Letter("a position")))
+        await turns()
+        shares.release()
+        bench.brokers[0].flushed = flushed
+        outbox.copy_out(after_s)
+        outbox.copy_out(after_s)
+        assert shares.count == 2 * kept, "the share of the batch, and that of the request"
+        bench.brokers[0].answer()
+        bench.brokers[0].answer()
+        assert [name for name, _ in sender.outcomes] == ["a", "b"]
+    outbox.copy_out(0.0)  # no connection, nothing to copy
+    assert shares.count == kept
+
+
+async def test_a_broker_moves_while_it_answers_or_has_nothing_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    bench = Bench()
+    async with running(bench) as outbox:
+        assert outbox.moves
+        outbox.schedule_send(Sender(0, Letter("a")))
+        await turns()
+        assert outbox.moves
+        monkeypatch.setattr("engine.flow.io.outbox._MOVING_S", 0.0)
+        assert not outbox.moves
+        bench.brokers[0].throttled = True
+        assert outbox.moves
+    assert not outbox.moves

@@ -1,0 +1,82 @@
+"""Who wrote which position, as it stands in the topic."""
+
+import pytest
+
+from engine.core.position.position import ForeignPosition, Position, encode_value
+from engine.core.position.position_keys import PositionKeys
+from engine.flow.ownership.stored_positions import PositionsFound, Unreadable, Writer, stored_positions, writer_of
+from policies.model import TopicPartition
+from tests.fakes.cluster import FakeCluster
+
+TOPIC = "mm2-offsets.A.internal"
+OURS = Position(
+    source_next=7,
+    target_next=9,
+    sequence=2,
+    producer_id=1,
+    producer_epoch=0,
+    runs=((0, 5),),
+    assignment_epoch=1,
+    deployment_id="d",
+)
+
+
+def lane(partition: int) -> TopicPartition:
+    return TopicPartition("t", partition)
+
+
+class Positions(FakeCluster):
+    """A cluster whose positions topic holds what a test says."""
+
+    def __init__(self, records: list[tuple[bytes | None, bytes | None]]) -> None:
+        super().__init__("b")
+        self.records = records
+        self.target(TOPIC)
+
+    async def read_records(self, *_args: object, **_kwargs: object) -> list[tuple[bytes | None, bytes | None]]:
+        return self.records
+
+
+async def test_the_last_of_each_lane_counts_and_tells_who_wrote_it() -> None:
+    cluster = Positions(
+        [
+            (PositionKeys("A").encode(lane(0)), b'{"offset":3}'),
+            (PositionKeys("A").encode(lane(0)), encode_value(OURS)),
+            (PositionKeys("A").encode(lane(1)), b'{"offset":4}'),
+            (PositionKeys("A").encode(lane(2)), b"nonsense"),
+            (PositionKeys("A").encode(lane(3)), None),
+            (PositionKeys("C").encode(lane(4)), b'{"offset":4}'),
+            (b"something else", b"{}"),
+            (None, b"{}"),
+        ]
+    )
+    found = (await stored_positions(cluster, TOPIC, PositionKeys("A"))).lanes
+    assert isinstance(found[lane(0)], Position)
+    assert found[lane(1)] == ForeignPosition(offset=4)
+    assert isinstance(found[lane(2)], Unreadable)
+    assert {one.partition: writer_of(stored) for one, stored in found.items()} == {
+        0: Writer.OURS,
+        1: Writer.MM2,
+        2: Writer.UNREADABLE,
+        3: Writer.NONE,
+    }
+
+
+async def test_positions_that_another_connector_keeps_are_told_where_none_is_ours() -> None:
+    elsewhere: list[tuple[bytes | None, bytes | None]] = [(PositionKeys("A", "dr").encode(lane(0)), b'{"offset":3}')]
+    found = await stored_positions(Positions(elsewhere), TOPIC, PositionKeys("A"))
+    assert found.lanes == {}
+    assert found.kept_elsewhere(lambda _topic: True) == ("dr",)
+    assert found.kept_elsewhere(lambda _topic: False) == ()
+    both = [*elsewhere, (PositionKeys("A").encode(lane(1)), b'{"offset":3}')]
+    found = await stored_positions(Positions(both), TOPIC, PositionKeys("A"))
+    assert found.kept_elsewhere(lambda _topic: True) == ()
+
+
+async def test_a_topic_that_is_not_there_holds_none() -> None:
+    assert await stored_positions(FakeCluster("b"), TOPIC, PositionKeys("A")) == PositionsFound()
+
+
+@pytest.mark.parametrize("stored", [OURS, ForeignPosition(offset=1), Unreadable(reason="x"), None])
+def test_every_kind_has_a_writer(stored: Position | ForeignPosition | Unreadable | None) -> None:
+    assert writer_of(stored) in Writer

@@ -1,0 +1,92 @@
+"""When positions are written that the copying itself does not ask for."""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from engine.base.clock import now_s
+from engine.flow.ports.ports import Leader
+from engine.flow.replication import maintenance as maintenance
+from policies.model import TopicPartition
+from tests.unit.engine.flow.replication.test_syncs import TOPIC, SyncStage
+from tests.unit.engine.flow.stage import TERMS, Stage, until
+
+SELDOM = msgspec.structs.replace(TERMS, flush_s=1000.0, untold_s=0.05)
+
+
+def synced() -> SyncStage:
+    stage = SyncStage()
+    stage.copier = stage.new_copier(msgspec.structs.replace(stage.options, flush_s=1000.0, untold_s=0.05))
+    return stage
+
+
+async def test_without_syncs_positions_tell_how_far_a_lane_is() -> None:
+    stage = Stage()
+    stage.copier = stage.new_copier(SELDOM)
+    stage.sources[0].data(3)
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.positions.records() and stage.stored().source_next == 3)
+
+
+async def test_a_lane_that_syncs_tell_of_writes_no_position_until_it_leaves() -> None:
+    stage = synced()
+    stage.sources[0].data(3)
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.whole() and stage.at_end() and stage.answered())
+        beats = stage.copier.maintenance.beat
+        await until(lambda: stage.copier.maintenance.beat > beats + 3)
+        assert stage.stored().source_next == 0
+    assert stage.stored().source_next == 3
+
+
+async def test_what_no_sync_can_tell_the_position_does() -> None:
+    """All that came was aborted: there is no record that a sync could name."""
+    stage = synced()
+    stage.sources[0].aborted_data(2, 7)
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.positions.records() and stage.stored().source_next == 3)
+
+
+async def test_while_syncs_cannot_be_written_positions_tell_it() -> None:
+    stage = synced()
+    stage.home.leader[TopicPartition(TOPIC, 0)] = Leader(-1, 0, "id")
+    stage.sources[0].data(3)
+    stage.assign()
+    async with stage.running():
+        await until(lambda: stage.positions.records() and stage.stored().source_next == 3)
+    assert stage.whole()
+
+
+async def test_a_copier_at_rest_passes_once_a_second_and_when_its_lease_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pauses: list[float] = []
+
+    async def pause(duration_s: float) -> None:
+        pauses.append(duration_s)
+        await asyncio.sleep(0.001)
+
+    monkeypatch.setattr(maintenance, "pause", pause)
+    stage = Stage()
+    stage.copier = stage.new_copier(msgspec.structs.replace(TERMS, flush_s=60.0, untold_s=5.0))
+    stage.assign()
+    async with stage.running():
+        await until(lambda: 1.0 in pauses)
+        stage.sources[0].data(3)
+        stage.a.grow()
+        await until(lambda: 0.2 in pauses)
+
+        def cut_short() -> bool:
+            """Renew the lease each time: a machine at its limit may not look again before it is over."""
+            stage.copier.lease_until_s = now_s() + 0.9
+            return any(0.2 < one < 1.0 for one in pauses)
+
+        await until(cut_short)
+        await until(lambda: not stage.copier.router.may_send(stage.driver()) and pauses[-1] == 0.02)
+        stage.copier.lease_until_s = now_s() + 1000
+        await until(lambda: pauses[-1] == 1.0)
+    assert stage.whole()

@@ -1,0 +1,77 @@
+"""What a cluster tells of its clients' quotas, and what is said of them before a start."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from aiokafka.protocol.admin import (
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasRequest_v0,
+    DescribeClientQuotasResponse_v0,
+)
+
+from engine.base.errors import ConnectionLost
+from engine.checks.quota_check import quota_doubts
+from engine.kafka.admin.client_quotas import client_quotas
+from engine.kafka.client.cluster import ClusterClient
+from policies.sync.client_quotas import ClientQuota
+from tests.unit.engine.config_files import mirror
+
+DEFAULT_CLIENT = [("client-id", None)]
+
+
+class Broker:
+    """Tells quotas as the wire has them; a code refuses, an exception is raised."""
+
+    def __init__(self, *entries: Any, code: int = 0, knows: bool = True, lost: bool = False) -> None:
+        self.entries, self.code, self.knows, self.lost = entries, code, knows, lost
+
+    def supports(self, key: int, version: int) -> bool:
+        assert (key, version) == (48, 0)
+        return self.knows
+
+    async def call(self, request: DescribeClientQuotasRequest) -> Any:
+        if self.lost:
+            raise ConnectionLost("b:1")
+        assert request.build(DescribeClientQuotasRequest_v0).encode()
+        answer = DescribeClientQuotasResponse_v0
+        return answer.decode(answer.SCHEMA.encode((0, self.code, None, list(self.entries))))
+
+
+def client(broker: Broker) -> ClusterClient:
+    async def any_connection() -> Broker:
+        return broker
+
+    return cast("ClusterClient", SimpleNamespace(any_connection=any_connection))
+
+
+async def test_quotas_are_read() -> None:
+    told = [(DEFAULT_CLIENT, [("producer_byte_rate", 5.5)]), ([("user", "u"), ("client-id", "c")], [("x", 1.0)])]
+    assert await client_quotas(client(Broker(*told))) == (
+        ClientQuota({"client-id": None}, {"producer_byte_rate": 5.5}),
+        ClientQuota({"user": "u", "client-id": "c"}, {"x": 1.0}),
+    )
+
+
+@pytest.mark.parametrize("broker", [Broker(code=31), Broker(knows=False), Broker(lost=True)])
+async def test_a_cluster_that_tells_none_has_none_that_are_known(broker: Broker) -> None:
+    assert await client_quotas(client(broker)) == ()
+
+
+async def test_each_quota_is_told_where_it_limits_the_flow() -> None:
+    config = mirror("")
+    limits = [("producer_byte_rate", 2.0**20), ("consumer_byte_rate", 3 * 2.0**20), ("request_percentage", 50.0)]
+    clients = {alias: client(Broker((DEFAULT_CLIENT, limits))) for alias in ("A", "B")}
+    by = "of the default client-id"
+    assert await quota_doubts(config, config.flows[0], clients) == (
+        f"cluster 'A' limits what we read to 3.0 MiB/s per broker (consumer_byte_rate {by}): copying can be no faster",
+        (
+            "cluster 'A' limits what we ask to 50 % of a request handler's time per broker"
+            f" (request_percentage {by}): many partitions may be slow"
+        ),
+        f"cluster 'B' limits what we write to 1.0 MiB/s per broker (producer_byte_rate {by}): copying can be no faster",
+        (
+            "cluster 'B' limits what we ask to 50 % of a request handler's time per broker"
+            f" (request_percentage {by}): many partitions may be slow"
+        ),
+    )

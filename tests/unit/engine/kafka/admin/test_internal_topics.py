@@ -1,0 +1,63 @@
+"""Topics of ours that somebody else has made: checked, also where a broker has not heard of them yet."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from engine.base.errors import ConnectionLost, KafkaRefusal
+from engine.kafka.admin import internal_topics
+from engine.kafka.admin.internal_topics import MAP_CONFIGS, ensure_internal_topic
+
+TOPIC = "raymirror-map.a.internal"
+
+
+class Client:
+    """A cluster whose brokers hear of a topic after a few answers; None: never."""
+
+    alias = "B"
+
+    def __init__(self, partitions: int, unheard: int | None) -> None:
+        self._partitions, self._unheard = partitions, unheard
+        self.asked = 0
+
+    async def metadata(self, topics: list[str]) -> Any:
+        self.asked += 1
+        heard = self._unheard is not None and self.asked > self._unheard
+        return SimpleNamespace(topics={TOPIC: SimpleNamespace(partitions=range(self._partitions))} if heard else {})
+
+
+@pytest.fixture(autouse=True)
+def made_by_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def exists(*_: object, key: str) -> bool:
+        assert key == "offset.storage.replication.factor"
+        return False
+
+    async def policy(*_: object) -> str:
+        return "compact"
+
+    monkeypatch.setattr(internal_topics, "create_topic", exists)
+    monkeypatch.setattr(internal_topics, "_policy", policy)
+
+
+async def ensure(client: Client) -> bool:
+    given: Any = client
+    return await ensure_internal_topic(given, TOPIC, 1, MAP_CONFIGS, partitions=5)
+
+
+@pytest.mark.parametrize("unheard", [0, 1, 3])
+async def test_another_number_of_partitions_is_refused_whenever_the_broker_hears_of_the_topic(unheard: int) -> None:
+    with pytest.raises(KafkaRefusal, match="has 2 partitions, needed is 5"):
+        await ensure(Client(2, unheard))
+
+
+async def test_a_topic_that_somebody_made_just_now_is_taken() -> None:
+    client = Client(5, 2)
+    assert not await ensure(client)
+    assert client.asked == 3
+
+
+async def test_a_topic_that_no_broker_hears_of_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(internal_topics, "HEARD_S", 0.1)
+    with pytest.raises(ConnectionLost, match=r"have not heard of it for 0\.1 s"):
+        await ensure(Client(5, None))

@@ -1,0 +1,87 @@
+"""The Settings port over a client that is a script: requests in parts, one that is lost, brokers that are too old."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from aiokafka.protocol.admin import CreateAclsResponse_v1, DescribeAclsResponse_v1
+
+from engine.base.errors import ConnectionLost, KafkaRefusal
+from engine.kafka.admin import settings
+from engine.kafka.admin.settings import KafkaSettings
+from engine.kafka.protocol import admin_codec as codec
+from policies.sync.acl_sync import Binding, Resource
+from tests.unit.engine.kafka.protocol.test_admin_codec import ALTERED
+
+READ = Binding(2, "t", 3, "User:ann", "*", 3, 3)
+
+
+class Broker:
+    """A connection and the client that has it; answers come from a script, an exception is raised."""
+
+    alias = "b"
+
+    def __init__(self, *script: bytes | Exception, knows: bool = True) -> None:
+        self.script, self.knows = list(script), knows
+        self.bodies: list[bytes] = []
+
+    async def controller(self) -> Any:
+        return self
+
+    any_connection = controller
+
+    def supports(self, _key: int, _version: int) -> bool:
+        return self.knows
+
+    async def request(self, _key: int, _version: int, _flexible: bool, parts: Sequence[bytes], _wait_s: float) -> bytes:
+        self.bodies += parts
+        answer = self.script.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def port(broker: Any) -> KafkaSettings:
+    return KafkaSettings(broker)
+
+
+def altered(*topics: str, code: int = 0) -> bytes:
+    return bytes(ALTERED.encode((0, [(code, "no" if code else None, 2, topic) for topic in topics])))
+
+
+async def test_a_part_that_is_lost_is_lost_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "_TOPICS_AT_ONCE", 2)
+    monkeypatch.setattr(settings, "_ENTRIES_AT_ONCE", 3)
+    broker = Broker(altered("a"), ConnectionLost("b:1"), altered("d", "e", code=44))
+    made = port(broker)
+    one: dict[str, str | None] = {"x": "1"}
+    wanted: dict[str, dict[str, str | None]] = {"a": one, "b": {"x": "1", "y": "2", "z": None}, "c": {}, "d": one}
+    refused = await made.alter({**wanted, "e": one})
+    assert broker.bodies == [
+        codec.alter_configs(part) for part in ({"a": one}, {"b": wanted["b"], "c": {}}, {"d": one, "e": one})
+    ]
+    assert list(refused) == ["b", "c", "d", "e"]
+    assert "connection lost: b:1" in refused["b"]
+    assert "PolicyViolation: no" in refused["d"]
+    assert made.requests == 3
+
+
+async def test_bindings_go_in_parts_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "_BINDINGS_AT_ONCE", 1)
+    bindings = [READ._replace(principal=f"User:{number}") for number in range(3)]
+    answers = [CreateAclsResponse_v1(0, [(code, None)]).encode() for code in (0, 31)]
+    refused = await port(Broker(answers[0], ConnectionLost("b:1"), answers[1])).add_acls(bindings)
+    assert list(refused) == bindings[1:]
+    assert "ClusterAuthorizationFailed" in refused[bindings[2]]
+
+
+async def test_a_broker_that_is_too_old_says_so() -> None:
+    refused = await port(Broker(knows=False)).alter({"t": {"x": "1"}})
+    assert "Kafka 2.3 or newer" in refused["t"]
+    with pytest.raises(KafkaRefusal, match="or newer"):
+        await port(Broker(knows=False)).acls(Resource.TOPIC)
+
+
+async def test_acls_that_may_not_be_read_are_a_refusal() -> None:
+    with pytest.raises(KafkaRefusal, match="Describe on the cluster"):
+        await port(Broker(DescribeAclsResponse_v1(0, 31, None, []).encode())).acls(Resource.TOPIC)

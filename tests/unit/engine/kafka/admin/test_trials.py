@@ -1,0 +1,54 @@
+"""Topics that a cluster judges and does not make."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from engine.kafka.admin import trials
+from engine.kafka.admin.trials import NewTopic, Refused, try_creating, try_growing
+from engine.kafka.client.cluster import ClusterClient
+
+
+class Controller:
+    """Refuses what the script names; remembers each request."""
+
+    def __init__(self, refused: dict[str, tuple[int, str | None]]) -> None:
+        self.refused = refused
+        self.asked: list[list[str]] = []
+
+    async def call(self, request: Any) -> Any:
+        specs, _, validate_only = vars(request).values()
+        assert validate_only is True
+        self.asked.append([spec[0] for spec in specs])
+        return SimpleNamespace(topic_errors=[(spec[0], *self.refused.get(spec[0], (0, None))) for spec in specs])
+
+
+def client(controller: Controller) -> ClusterClient:
+    async def ask() -> Controller:
+        return controller
+
+    return cast("ClusterClient", SimpleNamespace(controller=ask))
+
+
+async def test_what_is_refused_is_named_and_what_exists_is_fine() -> None:
+    controller = Controller({"a": (38, "too many"), "b": (36, "exists"), "c": (44, None)})
+    topics = [NewTopic(name=name, partitions=1, replicas=1) for name in "abcd"]
+    assert await try_creating(client(controller), topics) == {
+        "a": Refused(38, "InvalidReplicationFactor: too many"),
+        "c": Refused(44, "PolicyViolation"),
+    }
+    assert await try_growing(client(controller), {"c": 3, "d": 4}) == {"c": Refused(44, "PolicyViolation")}
+    assert await try_creating(client(controller), []) == {}
+    assert controller.asked == [["a", "b", "c", "d"], ["c", "d"]]
+
+
+async def test_a_request_stays_within_what_a_controller_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(trials, "_MOST_RECORDS", 10)
+    controller = Controller({})
+    sizes = {"a": 4, "b": 3, "c": 3, "huge": 50, "d": 1}
+    await try_creating(
+        client(controller),
+        [NewTopic(name=name, partitions=count, replicas=1, configs={"x": "1"}) for name, count in sizes.items()],
+    )
+    assert controller.asked == [["a"], ["b", "c"], ["huge"], ["d"]]

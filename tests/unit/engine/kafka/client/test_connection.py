@@ -1,0 +1,163 @@
+"""A connection whose callers change their minds: what nobody waits for any more harms nobody else."""
+
+import asyncio
+import struct
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from engine.base.errors import BrokerUnreachable, ConnectionLost
+from engine.kafka.client.connection import Connection, _take_transport
+from tests.fakes.brokers import turns
+
+KEY, VERSION = 3, 0
+LARGE = 200_000
+
+
+class Wire(asyncio.Transport):
+    """A transport that keeps what is written."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written: list[bytes] = []
+        self.aborted = False
+
+    def writelines(self, parts: object) -> None:
+        self.written.append(b"".join(cast("list[bytes]", parts)))
+
+    def pause_reading(self) -> None:
+        """The test reads for it."""
+
+    def is_closing(self) -> bool:
+        return self.aborted
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+class Line:
+    """A connection over it, whose other end is the test."""
+
+    def __init__(self) -> None:
+        self.wire = Wire()
+        self.connection = Connection("h", 1, "me", {})
+        self.connection._transport = self.wire
+
+    def ask(self, group: asyncio.TaskGroup, room: "Room | None" = None) -> asyncio.Task[memoryview]:
+        return group.create_task(self.connection.request(KEY, VERSION, False, [b"?"], 60.0, room))
+
+    def receive(self, stream: bytes) -> None:
+        """Hand bytes over as the event loop does, as many at a time as there is room."""
+        while stream:
+            buffer = self.connection._frames.get_buffer(-1)
+            size = min(len(buffer), len(stream))
+            buffer[:size] = stream[:size]
+            self.connection._frames.buffer_updated(size)
+            stream = stream[size:]
+
+
+class Room:
+    """Memory that is taken away."""
+
+    def __init__(self) -> None:
+        self.memory = bytearray(LARGE)
+
+    def room(self, size: int) -> memoryview:
+        return memoryview(self.memory)[:size]
+
+
+def answer(number: int, body: bytes) -> bytes:
+    return struct.pack(">ii", 4 + len(body), number) + body
+
+
+async def test_an_answer_that_nobody_waits_for_is_read_past() -> None:
+    line = Line()
+    async with asyncio.TaskGroup() as group:
+        first, second = line.ask(group), line.ask(group)
+        await turns(2)
+        first.cancel()
+        await turns(2)
+        line.receive(answer(1, b"late") + answer(2, b"in time"))
+        assert bytes(await second) == b"in time"
+    assert not line.wire.aborted
+
+
+@pytest.mark.parametrize("size", [10, LARGE - 4])
+async def test_the_buffer_of_a_request_that_was_given_up_is_not_written_to(size: int) -> None:
+    line, room = Line(), Room()
+    async with asyncio.TaskGroup() as group:
+        first, second = line.ask(group, room), line.ask(group)
+        await turns(2)
+        first.cancel()
+        await turns(2)
+        line.receive(answer(1, b"x" * size) + answer(2, b"in time"))
+        assert bytes(await second) == b"in time"
+    assert (line.wire.aborted, any(room.memory)) == (False, False)
+
+
+async def test_a_buffer_that_is_being_written_to_costs_the_connection() -> None:
+    line, room = Line(), Room()
+    async with asyncio.TaskGroup() as group:
+        first = line.ask(group, room)
+        await turns(2)
+        line.receive(answer(1, b"x" * (LARGE - 4))[: LARGE // 2])
+        first.cancel()
+        await turns(2)
+    assert line.wire.aborted
+
+
+async def test_a_request_that_gets_the_answer_of_another_one_has_its_outcome() -> None:
+    line = Line()
+    answers: list[memoryview | None] = []
+    line.connection.send(KEY, VERSION, False, [b"?"], answers.append)
+    with pytest.raises(ConnectionLost):  # asyncio closes the connection for it
+        line.receive(answer(7, b"of another"))
+    assert answers == [None]
+
+
+class Handshake:
+    """What aiokafka leaves after a handshake: a transport, and a task that reads from it."""
+
+    def __init__(self, group: asyncio.TaskGroup) -> None:
+        self.wire = Wire()
+        self.ended = asyncio.Event()
+        self.reader = group.create_task(self._read())
+
+    async def _read(self) -> None:
+        await self.ended.wait()
+
+    def left(self) -> Any:
+        writer = SimpleNamespace(transport=self.wire)
+        return SimpleNamespace(
+            host="h", port=1, _reader=None, _writer=writer, _read_task=self.reader, _idle_handle=None
+        )
+
+
+async def test_a_handshake_leaves_its_transport_and_no_reader() -> None:
+    async with asyncio.TaskGroup() as group:
+        handshake = Handshake(group)
+        await turns(1)
+        assert await _take_transport(handshake.left()) is handshake.wire
+        assert (handshake.reader.cancelled(), handshake.wire.aborted) == (True, False)
+
+
+async def test_who_is_cancelled_while_it_takes_the_transport_is_cancelled() -> None:
+    async with asyncio.TaskGroup() as group:
+        handshake = Handshake(group)
+        await turns(1)
+        taking = group.create_task(_take_transport(handshake.left()))
+        await turns(1)
+        taking.cancel()
+    assert taking.cancelled()
+    assert handshake.wire.aborted, "nobody else would close it"
+
+
+async def test_a_broker_that_hangs_up_right_after_the_handshake_is_unreachable() -> None:
+    async with asyncio.TaskGroup() as group:
+        handshake = Handshake(group)
+        handshake.ended.set()
+        await turns(2)
+        with pytest.raises(BrokerUnreachable, match="the broker hung up"):
+            await _take_transport(handshake.left())
+    assert handshake.wire.aborted

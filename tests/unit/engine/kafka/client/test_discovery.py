@@ -1,0 +1,79 @@
+"""Copies that were just made, in rounds of discovery that ask a broker which does not know of them yet."""
+
+from typing import cast
+from uuid import UUID
+
+import pytest
+
+from engine.base.errors import KafkaRefusal
+from engine.core.events.events import AnyEvent, TopicCreated
+from engine.kafka.admin import topics as under_test
+from engine.kafka.admin.topics import Topics
+from engine.kafka.client.cluster import ClusterClient
+from engine.kafka.client.metadata import Metadata, PartitionMeta, TopicMeta
+from tests.unit.engine.config_files import flow
+
+PARTITIONS = 4
+
+
+def metadata(*topics: str, partitions: int = PARTITIONS) -> Metadata:
+    led = {number: PartitionMeta(1, 0, (1,)) for number in range(partitions)}
+    found = {topic: TopicMeta(0, UUID(int=1), False, led) for topic in topics}
+    return Metadata(cluster_id="i", controller=1, brokers={}, topics=found)
+
+
+class Stage:
+    """A flow with the topic `t`; whether the target's controller makes its copy, or says that it is there."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        nowhere = cast("ClusterClient", None)
+        self.topics = Topics(flow(), nowhere, nowhere)
+        self.makes = True
+        self.events: list[AnyEvent] = []
+
+        async def create(*_words: object) -> bool:
+            return self.makes
+
+        async def grow(*_words: object) -> None:
+            if not self.makes:
+                raise KafkaRefusal("adding partitions", 37, "InvalidPartitions", "")
+
+        async def configs(_topic: str) -> dict[str, str]:
+            return {}
+
+        async def compare(_topic: str) -> list[AnyEvent]:
+            return []
+
+        monkeypatch.setattr(under_test, "create_topic", create)
+        monkeypatch.setattr(under_test, "grow_topic", grow)
+        monkeypatch.setattr(self.topics, "_wanted_configs", configs)
+        monkeypatch.setattr(self.topics, "_compare", compare)
+
+    async def ready(self, *known: str, makes: bool) -> int:
+        """Look while the broker that is asked knows these copies."""
+        self.makes = makes
+        return await self.topics._prepare("t", metadata("t"), metadata(*known), self.events)
+
+
+async def test_a_copy_that_not_every_broker_knows_yet_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(monkeypatch)
+    assert await stage.ready(makes=True) == PARTITIONS
+    assert await stage.ready(makes=False) == PARTITIONS, "it is no topic that has gone"
+    assert await stage.ready("A.t", makes=False) == PARTITIONS
+    assert [type(event) for event in stage.events] == [TopicCreated]
+
+
+async def test_a_copy_that_somebody_else_makes_is_looked_at_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(monkeypatch)
+    assert await stage.ready(makes=False) == 0
+    assert await stage.ready(makes=True) == PARTITIONS
+    assert await stage.ready("A.t", makes=True) == PARTITIONS
+    assert await stage.ready(makes=False) == 0, "it was gone for a while, and may have any number of partitions now"
+
+
+async def test_partitions_that_not_every_broker_knows_yet_are_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(monkeypatch)
+    fewer = metadata("A.t", partitions=PARTITIONS - 1)
+    for stage.makes in (True, False, False):
+        assert await stage.topics._prepare("t", metadata("t"), fewer, stage.events) == PARTITIONS
+    assert [type(event) for event in stage.events] == [TopicCreated], "nothing failed, and it was added once"

@@ -1,0 +1,47 @@
+"""What becomes of a lane whose topic is not what it was."""
+
+import pytest
+
+from policies.patterns import BadPattern
+from policies.sync.topic_faults import FaultRules, GoOn, OnGap, OnRenewal, Renewed, go_on, parse_choices
+
+
+@pytest.mark.parametrize(
+    ("choice", "source", "target", "both"),
+    [
+        (OnRenewal.FAIL, GoOn.NOWHERE, GoOn.NOWHERE, GoOn.NOWHERE),
+        (OnRenewal.APPEND, GoOn.FIRST, GoOn.POSITION, GoOn.FIRST),
+        (OnRenewal.RECREATE, GoOn.BEHIND_TARGET, GoOn.FIRST, GoOn.FIRST),
+    ],
+)
+def test_where_a_lane_goes_on(choice: OnRenewal, source: GoOn, target: GoOn, both: GoOn) -> None:
+    assert [go_on(choice, one) for one in (Renewed.SOURCE, Renewed.TARGET, Renewed.BOTH)] == [source, target, both]
+
+
+def test_the_first_rule_that_matches_a_whole_name_wins() -> None:
+    rules = FaultRules(
+        gaps=parse_choices(["logs.*@continue", "logs-audit@fail"], OnGap),
+        renewals=parse_choices([" a@b @ append", "tmp.*@re-create", "fail", "x@append"], OnRenewal),
+    )
+    assert [rules.on_gap(topic) for topic in ("logs-audit", "my-logs")] == [OnGap.CONTINUE, OnGap.FAIL]
+    names = ("a@b", "tmp-1", "x", "other")
+    assert [rules.on_renewal(topic) for topic in names] == [
+        OnRenewal.APPEND,
+        OnRenewal.RECREATE,
+        OnRenewal.FAIL,
+        OnRenewal.FAIL,
+    ]
+
+
+def test_without_a_rule_everything_fails() -> None:
+    assert FaultRules().on_gap("t") is OnGap.FAIL
+    assert FaultRules().on_renewal("t") is OnRenewal.FAIL
+
+
+def test_entries_that_say_nothing() -> None:
+    with pytest.raises(ValueError, match="'orders@append' chooses none of fail, continue"):
+        parse_choices(["orders@append"], OnGap)
+    with pytest.raises(ValueError, match="'orders' chooses none of fail, append, re-create"):
+        parse_choices(["orders"], OnRenewal)
+    with pytest.raises(BadPattern):
+        parse_choices(["(@append"], OnRenewal)
