@@ -1,8 +1,8 @@
 """Bookkeeping of one flow: its copiers, its sets, what is wanted of it. No await, no Ray.
 
-discovery ──> plan ──> ledger (sets, owners, moves) ──> orders of each seat
-                          ^                                │
-                          └────────── reports ─────────────┘
+discovery ──> plan ──> ownership table (sets, owners, moves) ──> orders of each copier
+                          ^                                         │
+                          └────────────── reports ──────────────────┘
 """
 
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Which sets a flow's lanes form: `policies.placement.assignment`, in the shape the desk asks."""
+"""Which sets a flow's lanes form: `policies.placement.assignment`, in the shape the supervisor asks."""
 
 from collections.abc import Mapping
 

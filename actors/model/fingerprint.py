@@ -1,6 +1,7 @@
 """The fingerprint of a copier: a digest of its code and settings. A change replaces running copiers, set by set.
 
-The settings that select topics are not part of it: Metadata reads them, and a copier receives its lanes in its orders.
+Settings that copiers do not read (`NOT_OURS`) are not part of it: Metadata or the supervisor reads them. A copier
+receives its lanes in its orders.
 """
 
 import hashlib

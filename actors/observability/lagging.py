@@ -36,6 +36,7 @@ class LagRow(msgspec.Struct, frozen=True, kw_only=True):
     owner: str
     set_id: str
     epoch: int
+    """Assignment epoch: that of the set's present owner; -1 where nobody holds the lane."""
     source_next: int
     source_end: int
     target_next: int

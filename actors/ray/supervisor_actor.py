@@ -259,7 +259,7 @@ class SupervisorActor:
         return msgspec.structs.replace(status, unremembered=tuple(map(str, owed)), socket=local)
 
     async def fail_over(self, flow: str, outcome: bytes) -> None:
-        """Stop one flow, and tell what its failover left (an `actors.model.events.Outcome`)."""
+        """Stop one flow, and tell what its failover left (an `actors.model.events.FailoverOutcome`)."""
         (await self._ready()).fail_over(flow, msgspec.msgpack.decode(outcome, type=FailoverOutcome))
         await self._remembered()
 

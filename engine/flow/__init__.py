@@ -1,4 +1,4 @@
 """Asyncio drivers over ports: they perform what the core decides.
 
-Its rooms see clusters only through `engine.flow.ports`; real brokers (`engine.kafka`) and fakes fill them.
+Its packages see clusters only through `engine.flow.ports`; real brokers (`engine.kafka`) and fakes fill them.
 """

@@ -7,7 +7,7 @@ A record's digest is two 64-bit hashes of everything a consumer sees but offset 
 against forgery. Lengths go in with every value, and -1 for null, because Spark's hash passes over nulls. A range's
 digest is the XOR of its records', each with its source offset: so it tells order, and adds up in any.
 
-A function returns the text of one SELECT. `{name}` in it is a table that `ProofPlace.query` (`proof_place`) fills in.
+A function returns the text of one SELECT. `{name}` in it is a table that `ProofPlace.query` (`place.py`) fills in.
 Only what both know alike is used: functions and operators whose answer to NULL is the same. Hints are comments to
 SQLite; it looks numbers up by an index only where both sides are known to be numbers, so places are cast (to Spark
 that is nothing).

@@ -1,4 +1,4 @@
-"""Lanes to sets, in the desk's shape."""
+"""Lanes to sets, in the supervisor's shape."""
 
 from actors.control.plan import plan_sets
 from tests.unit.actors.fakes import FLOW, lanes

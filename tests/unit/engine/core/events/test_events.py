@@ -1,12 +1,15 @@
 """Every event says in one sentence what happened, and survives a process."""
 
+import importlib
+import pkgutil
 import typing
 from typing import Any
 
 import msgspec
 import pytest
 
-from engine.core.events import commit_events, config_events, events, progress_events, proof_events, recovery_events
+from engine.core import events as package
+from engine.core.events import config_events, events
 from engine.core.events.events import AnyEvent, LaneEvent, StartDoubt
 from policies.model import FlowName, TopicPartition
 
@@ -33,9 +36,12 @@ KINDS = typing.get_args(AnyEvent)
 
 
 def test_the_union_holds_every_event() -> None:
+    modules = [
+        importlib.import_module(f"{package.__name__}.{found.name}") for found in pkgutil.iter_modules(package.__path__)
+    ]
     leaves = {
         kind
-        for module in (events, commit_events, config_events, progress_events, proof_events, recovery_events)
+        for module in modules
         for kind in vars(module).values()
         if isinstance(kind, type) and issubclass(kind, events.Event) and not kind.__subclasses__()
     }
