@@ -23,22 +23,23 @@ class LagWatch:
         self.began_ms = began_ms
         self.caught_up_ms = -1
         self.appended_at_ms = -1
-        self._dated = (-1, -1)
+        self._dated = (-1, -1, -1)
         self._seen = (0, 0)
         self._bytes = 0.0
         self._offsets = 0.0
 
-    def date(self, offset: int, timestamp_ms: int) -> None:
-        """Take the source's answer: the timestamp of the first record at or after a source offset."""
-        self._dated = offset, timestamp_ms
+    def date(self, offset: int, timestamp_ms: int, at_ms: int) -> None:
+        """Take the source's answer: the timestamp of the first record at or after a source offset; -1: none came."""
+        self._dated = offset, timestamp_ms, at_ms
 
-    def is_dated(self, offset: int) -> bool:
-        """Whether the source was asked about the first record at or after this offset."""
-        return self._dated[0] == offset
+    def is_dated(self, offset: int, since_ms: int) -> bool:
+        """Whether the source answered for this offset, or was asked in vain since an instant (Unix ms)."""
+        of, timestamp_ms, at_ms = self._dated
+        return of == offset and (timestamp_ms >= 0 or at_ms >= since_ms)
 
     def date_of(self, offset: int) -> int:
-        """Return the timestamp that the source answered; -1 if it was not asked, or has no such record."""
-        return self._dated[1] if self.is_dated(offset) else -1
+        """Return the timestamp that the source answered; -1 without an answer."""
+        return self._dated[1] if self._dated[0] == offset else -1
 
     def behind_since_ms(self, head_ms: int, newest_ms: int) -> int:
         """Return since when (Unix ms) the source holds records that are not copied, for a lane that is behind.

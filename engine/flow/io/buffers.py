@@ -79,11 +79,12 @@ class BufferPool:
         self._unneeded = 0
         """The fewest buffers that were free at once since `shed` was called last."""
         self._waiters: deque[asyncio.Future[None]] = deque()
+        self._is_rationed = False
 
     @property
     def is_short(self) -> bool:
-        """Whether a fetch waits for memory."""
-        return bool(self._waiters)
+        """Whether a fetch waits for memory, or left lanes out for want of it."""
+        return bool(self._waiters) or self._is_rationed
 
     @property
     def is_spent(self) -> bool:
@@ -104,6 +105,7 @@ class BufferPool:
         """Wait until a whole buffer fits into the budget, first come first served."""
         if not self._waiters and self._fits():
             self.used_bytes += self.buffer_bytes
+            self._is_rationed = self._is_rationed and not self._fits()
             return BufferLease(self, self.buffer_bytes)
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
@@ -114,6 +116,11 @@ class BufferPool:
             self._forget(waiter)
             raise
         return BufferLease(self, self.buffer_bytes)  # its bytes were taken for it when it was woken
+
+    def ration(self) -> None:
+        """A fetch leaves lanes out, because it has the last buffer: memory is short until more than one is free."""
+        self._is_rationed = True
+        self.short.set()
 
     def _fits(self) -> bool:
         least = max(self.buffer_bytes, self.budget_bytes // _LEFT_TO_RECEIVE)

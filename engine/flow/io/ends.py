@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 from engine.base.clock import pause, wall_ms
-from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, WireError
+from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, OffsetGone, WireError
 from engine.base.tasks import run_all
 from engine.flow.lane.bisection import offsets_bisecting
 from engine.flow.lane.lane_driver import LaneDriver
@@ -19,11 +19,10 @@ from policies.model import TopicPartition
 STALE_MS = 4000
 """A lane that is fetched learns its end more often than this: a fetch at the log's end waits 0.5 s by default."""
 _EVERY_S = 1.0
-_DATED_AT_ONCE = 500
-"""Most lanes of one leader that are dated in one look: one after the other they take a second or two.
-
-More would delay the leader's next ends.
-"""
+_DATING_S = 2.0
+"""How long the lanes of one leader are dated in one look, one after the other: those left over have their turn next."""
+_AGAIN_MS = 60_000
+"""How soon a lane is dated again that got no date: the record may be in tiered storage, or deleted, or not readable."""
 
 
 class SourceEnds:
@@ -38,6 +37,7 @@ class SourceEnds:
     async def run(self) -> None:
         """Look every second, until cancelled; the next look does not wait for brokers that are silent."""
         async with asyncio.TaskGroup() as group:
+            group.create_task(self._date_all())
             while True:
                 await pause(_EVERY_S)
                 group.create_task(self.look())
@@ -76,19 +76,42 @@ class SourceEnds:
                 driver.end.miss()
             else:
                 driver.end.told(end, now_ms)
-        for driver in list(filter(_is_undated, drivers))[:_DATED_AT_ONCE]:
-            await self._date(driver)
 
-    async def _date(self, driver: LaneDriver) -> None:
-        offset = driver.lane.source_next
+    async def _date_all(self) -> None:
+        while True:
+            await pause(_EVERY_S)
+            await self.date()
+
+    async def date(self) -> None:
+        """Ask how old the next records are, of lanes that nothing else tells, each leader for a short time."""
+        undated: dict[int, list[LaneDriver]] = defaultdict(list)
+        since_ms = wall_ms() - _AGAIN_MS
+        for driver in self._drivers.values():
+            if driver.source_leader.node >= 0 and _is_undated(driver, since_ms):
+                undated[driver.source_leader.node].append(driver)
+        await run_all(*(self._date(drivers) for drivers in undated.values()))
+
+    async def _date(self, drivers: Sequence[LaneDriver]) -> None:
         try:
-            driver.watch.date(offset, await self._source.read_time(driver.name.source, offset))
-        except (BrokerUnreachable, ConnectionLost, KafkaRefusal, WireError):
-            return  # asked again with the next question for its end
+            async with asyncio.timeout(_DATING_S):
+                for driver in drivers:
+                    await self._date_one(driver)
+        except (TimeoutError, BrokerUnreachable, ConnectionLost):
+            return  # the broker is slow or away: its other lanes are not worth a wait each
+
+    async def _date_one(self, driver: LaneDriver) -> None:
+        """Date one lane. Raises BrokerUnreachable, ConnectionLost."""
+        offset = driver.lane.source_next
+        driver.watch.date(offset, -1, wall_ms())  # whatever comes of it, it is not asked again for a while
+        try:
+            found = await self._source.read_time(driver.name.source, offset)
+        except (OffsetGone, KafkaRefusal, WireError):
+            return
+        driver.watch.date(offset, found, wall_ms())
 
 
-def _is_undated(driver: LaneDriver) -> bool:
-    """Whether the age of the first record that the lane has not copied is unknown."""
+def _is_undated(driver: LaneDriver, since_ms: int) -> bool:
+    """Whether no fetch will say soon how old the first record is that the lane has not copied, and nothing has."""
     lane = driver.lane
-    knows = lane.newest_ms >= 0 or lane.pieces.head_ms >= 0 or driver.watch.is_dated(lane.source_next)
-    return not knows and 0 <= lane.source_next < driver.end.offset
+    knows = lane.newest_ms >= 0 or lane.pieces.head_ms >= 0 or driver.watch.is_dated(lane.source_next, since_ms)
+    return not knows and not lane.listens and 0 <= lane.source_next < driver.end.offset

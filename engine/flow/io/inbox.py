@@ -139,7 +139,7 @@ class Inbox:
     def _wanted(self) -> tuple[dict[PartitionFetch, LaneDriver], bool]:
         """Choose the partitions of the next fetch, in a rotated order (a broker fills an answer in request order).
 
-        The last buffer is for lanes that have nothing to send: a few with much to make up, in batches so small that a
+        The last buffer is for lanes that have little to send: a few with much to make up, in batches so small that a
         buffer takes them seconds to send, would hold all of them, and lanes in health would stand.
         """
         wanted: dict[PartitionFetch, LaneDriver] = {}
@@ -149,9 +149,12 @@ class Inbox:
             lane = driver.lane
             if driver in self._busy or not self._may_send(driver):
                 continue
-            if lane.wants_fetch and not (is_last and lane.queued_bytes):
-                wanted[self._want(driver)] = driver
-            elif _is_soon_ready(driver):
+            if lane.wants_fetch:
+                if not is_last or lane.queued_bytes <= self._partition_bytes:
+                    wanted[self._want(driver)] = driver
+                    continue
+                self._pool.ration()
+            if _is_soon_ready(driver):
                 patient = False
         if len(wanted) > 1:
             self._turn = (self._turn + 1) % len(wanted)

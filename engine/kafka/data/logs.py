@@ -35,7 +35,6 @@ _A_FEW = 64
 _SMALL_BYTES, _SMALL_INFLATED_BYTES = 16 * 1024, 128 * 1024
 """A batch no larger, which inflates to no more, is inflated on the loop: that takes less than going to a thread."""
 TERMS = FetchOptions(max_wait_s=0.0, min_bytes=0, max_bytes=4 * _PARTITION_BYTES, read_committed=False)
-_ONE_BATCH = FetchOptions(max_wait_s=0.0, min_bytes=0, max_bytes=1, read_committed=False)
 _COMMITTED = FetchOptions(max_wait_s=0.0, min_bytes=0, max_bytes=4 * _PARTITION_BYTES, read_committed=True)
 
 
@@ -43,6 +42,9 @@ _THROTTLED_S, _LEAST_S = 60.0, 0.1
 """How long a broker may hold an answer back by its quota, and how soon it is asked again at the earliest."""
 _WAIT_S = 2.0
 """How long a broker may take to find what is there: records in tiered storage are in no answer at once."""
+_ONE_BATCH = FetchOptions(max_wait_s=_WAIT_S, min_bytes=1, max_bytes=1, read_committed=False)
+_LOOKS = 16
+"""Answers in a row in which a record is looked for, where a log has markers and emptied batches only."""
 
 
 class _ReadBatch(msgspec.Struct, frozen=True, gc=False):
@@ -217,15 +219,17 @@ async def read_time(client: ClusterClient, partition: TopicPartition, offset: in
     A broker gives one batch, however little is asked for (KIP-74).
     """
     log = await Log.of(client, partition.topic)
-    while True:
-        buffer, found = await log.read(partition, offset, _ONE_BATCH)
+    options = _ONE_BATCH
+    for _ in range(_LOOKS):
+        buffer, found = await log.read(partition, offset, options)
         headers = [header for _, header in split_batches(buffer, found.start, found.end, *partition)]
         for header in headers:
             if header.next_offset > offset and header.record_count and not header.is_control:
                 return header.first_timestamp
         if not headers or headers[-1].next_offset <= offset:
-            return -1
-        offset = headers[-1].next_offset
+            break
+        offset, options = headers[-1].next_offset, TERMS
+    return -1
 
 
 def _judged(batch: TailBatch, fate: Fate) -> TailBatch:

@@ -27,10 +27,12 @@ def test_behind_since(caught_up: int, appended: int, head: int, newest: int, sin
 
 def test_a_date_is_of_one_offset() -> None:
     watch = LagWatch(0)
-    assert (watch.is_dated(7), watch.date_of(7)) == (False, -1)
-    watch.date(7, 123)
-    assert (watch.is_dated(7), watch.date_of(7)) == (True, 123)
-    assert (watch.is_dated(8), watch.date_of(8)) == (False, -1)
+    assert (watch.is_dated(7, 0), watch.date_of(7)) == (False, -1)
+    watch.date(7, -1, 1000)
+    assert (watch.is_dated(7, 900), watch.is_dated(7, 1100), watch.date_of(7)) == (True, False, -1)
+    watch.date(7, 123, 1000)
+    assert (watch.is_dated(7, 900), watch.is_dated(7, 1100), watch.date_of(7)) == (True, True, 123)
+    assert (watch.is_dated(8, 900), watch.date_of(8)) == (False, -1)
 
 
 def test_weight_is_unknown_until_something_was_copied_and_nothing_weighs_nothing() -> None:

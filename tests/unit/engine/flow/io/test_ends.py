@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from engine.base.clock import wall_ms
-from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
+from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, OffsetGone
 from engine.flow.io.ends import STALE_MS, SourceEnds
 from engine.flow.lane.lane_driver import NOBODY, LaneDriver
 from engine.flow.ports.ports import Leader
@@ -104,34 +104,63 @@ async def test_a_lane_that_has_copied_nothing_learns_once_how_old_the_next_recor
         return await read_time(partition, offset)
 
     shore.source.read_time = noted  # type: ignore[method-assign]
-    copied, empty, paused = shore.drivers
-    copied.lane.newest_ms = 5
+    fetched, empty, paused = shore.drivers
+    empty.lane.paused = paused.lane.paused = True
     empty.lane.skip_to(4)
+    await shore.ends.look()
     for _ in range(2):
-        await shore.ends.look()
-        for driver in shore.drivers:
-            driver.end.at_ms = 0
+        await shore.ends.date()
     assert asked == [(2, 0)]
     assert paused.watch.date_of(0) == BORN_MS
+    fetched.lane.paused = True
+    fetched.lane.newest_ms = 5  # the next one came behind it
+    await shore.ends.date()
+    assert asked == [(2, 0)]
 
 
-@pytest.mark.parametrize("error", [ConnectionLost("a:1"), KafkaRefusal("read time", 29, "Denied", "")])
-async def test_a_date_that_does_not_come_is_asked_for_again(error: Exception) -> None:
-    shore = Shore()
+AWAY = ConnectionLost("a:1")
+GONE = OffsetGone("reading t-0 at 0")
+DENIED = KafkaRefusal("read time", 29, "Denied", "")
+
+
+@pytest.mark.parametrize(("error", "asked"), [(AWAY, [0, 2, 1]), (GONE, [0, 1, 2]), (DENIED, [0, 1, 2])])
+async def test_a_date_that_does_not_come_is_asked_for_again_after_a_while(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, asked: list[int]
+) -> None:
+    shore, now_ms, seen = Shore(), wall_ms(), list[int]()
     read_time = shore.source.read_time
 
     async def away(partition: TopicPartition, offset: int) -> int:
+        seen.append(partition.partition)
         raise error
 
+    for driver in shore.drivers:
+        driver.lane.paused = True
     shore.source.read_time = away  # type: ignore[method-assign]
     await shore.ends.look()
-    assert shore.told == [4, 4, 4]
-    assert not any(driver.watch.is_dated(0) for driver in shore.drivers)
+    for _ in range(3):
+        await shore.ends.date()
+    assert seen == asked  # a broker that is away is asked for one lane in a look
+    assert [driver.watch.date_of(0) for driver in shore.drivers] == [-1] * 3
     shore.source.read_time = read_time  # type: ignore[method-assign]
-    for driver in shore.drivers:
-        driver.end.at_ms = 0
-    await shore.ends.look()
+    monkeypatch.setattr("engine.flow.io.ends.wall_ms", lambda: now_ms + 61_000)
+    await shore.ends.date()
     assert [driver.watch.date_of(0) for driver in shore.drivers] == [BORN_MS] * 3
+
+
+async def test_a_broker_that_is_slow_to_date_holds_up_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    shore = Shore()
+
+    async def silent(_partition: TopicPartition, _offset: int) -> int:
+        return await asyncio.Event().wait()
+
+    for driver in shore.drivers:
+        driver.lane.paused = True
+    shore.source.read_time = silent  # type: ignore[assignment]
+    monkeypatch.setattr("engine.flow.io.ends._DATING_S", 0.01)
+    await shore.ends.look()
+    await shore.ends.date()
+    assert shore.told == [4, 4, 4]
 
 
 async def test_a_fetch_that_was_faster_is_believed() -> None:

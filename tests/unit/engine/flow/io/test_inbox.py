@@ -179,16 +179,19 @@ async def test_lanes_without_room_or_without_a_target_are_not_asked_for() -> Non
         assert desk.brokers[0].options[0].max_wait_s < TERMS.max_wait_s  # a lane only waits for room: answer soon
 
 
-@pytest.mark.parametrize(("others", "asked"), [(BUFFERS - 2, [[1, 2, 0]]), (BUFFERS - 1, [[1]])])
-async def test_the_last_buffer_is_for_lanes_that_have_nothing_to_send(others: int, asked: list[list[int]]) -> None:
+@pytest.mark.parametrize(("others", "asked"), [(BUFFERS - 2, [[1, 2, 0]]), (BUFFERS - 1, [[2, 1]])])
+async def test_the_last_buffer_is_for_lanes_that_have_little_to_send(others: int, asked: list[list[int]]) -> None:
     desk = Desk()
     for index in (0, 2):
-        desk.drivers[index].lane.limits = Limits(queue_bytes=1000)
-        desk.drivers[index].lane.pieces.queued_bytes = 1
+        desk.drivers[index].lane.limits = Limits(queue_bytes=5000)
+        desk.drivers[index].lane.pieces.queued_bytes = 1001 - index  # one fetch brings 1000 of a lane
     for _ in range(others):
         await desk.pool.lease()
     async with running(desk):
         assert desk.asked() == asked
+        assert desk.pool.is_short is (len(asked[0]) < 3)
+        desk.answer()
+        await turns()
 
 
 @pytest.mark.parametrize(("since_s", "is_patient"), [(0.0, False), (60.0, True)])
