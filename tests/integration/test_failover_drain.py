@@ -3,7 +3,7 @@
 import asyncio
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -78,34 +78,38 @@ async def test_what_is_not_drained_in_time_is_named_and_its_groups_are_not_equal
     assert world.outcomes[-1].records == -1, "nobody knows how many the new topic has"
 
 
-async def test_heartbeats_that_go_on_leave_nothing_undrained(
+@pytest.fixture
+async def beats(source_cluster: EmbeddedCluster, target_cluster: EmbeddedCluster) -> AsyncIterator[str]:
+    """A topic of heartbeats, gone at the end of the test: every flow of a later test would copy it."""
+    topic = "pulse-t.heartbeats"
+    await create_topics(source_cluster, {topic: 1})
+    try:
+        yield topic
+    finally:
+        await delete_topic(source_cluster, topic)
+        await delete_topic(target_cluster, f"pulse.{topic}")
+
+
+async def test_heartbeats_that_are_not_copied_leave_nothing_undrained(
     source_cluster: EmbeddedCluster,
     target_cluster: EmbeddedCluster,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
+    beats: str,
 ) -> None:
-    world, topic, beats = Rayless(tmp_path, "pulse", source_cluster, target_cluster), "pulse-t", "pulse-t.heartbeats"
-    await create_topics(source_cluster, {topic: 1, beats: 1})
+    world, topic = Rayless(tmp_path, "pulse", source_cluster, target_cluster), "pulse-t"
+    await create_topics(source_cluster, {topic: 1})
     await produce(source_cluster, topic, 0, numbered(RECORDS))
-    async with world.run(), producer(source_cluster) as client:
-        await world.until(copied(RECORDS), "all is copied")
-
-        async def beat() -> None:
-            while True:
-                await client.send_and_wait(beats, b"beat", partition=0)
-
-        beating = asyncio.create_task(beat())
-        try:
+    await produce(source_cluster, beats, 0, numbered(3))
+    async with world.run(), producer(source_cluster, transactional_id="pulse-open") as client:
+        await world.until(copied(RECORDS + 3), "all is copied")
+        async with client.transaction():  # open until the failover is over, as a heartbeat that was just written
+            await client.send_and_wait(beats, b"beat", partition=0)
             code, found = await world.ask(monkeypatch, capsys, "failover", "--timeout", "16")
-        finally:
-            beating.cancel()
-            await asyncio.wait([beating])
     (pulse,) = by_partition(found, beats).values()
     assert (pulse["drained"], pulse["heartbeats"], pulse["records"] > 0) == (False, True, True)
     assert (code, found["drained"], world.outcomes[-1].records) == (0, True, 0)
-    await delete_topic(source_cluster, beats)  # every flow of a later test would copy it
-    await delete_topic(target_cluster, f"pulse.{beats}")
 
 
 @pytest.fixture(scope="module")
