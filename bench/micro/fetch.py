@@ -13,20 +13,23 @@ from collections.abc import Sequence
 from typing import cast
 from uuid import UUID
 
+from engine.base.errors import WireError
 from engine.core.lane.lane import Lane
 from engine.core.lane.outcome import Outcome, OutcomeKind
 from engine.core.position.position import Position
 from engine.core.position.position_keys import PositionKeys
 from engine.core.streams.position_stream import PositionStream
 from engine.flow.io.buffers import BufferPool
-from engine.flow.io.inbox import Inbox, InboxEvents
-from engine.flow.lane.lane_driver import LaneDriver
-from engine.flow.ports.ports import FetchOptions, Leader, Room
+from engine.flow.io.inbox import Inbox, InboxLimits
+from engine.flow.lane.lane_driver import LaneDriver, LaneStreams
+from engine.flow.lane.lane_ownership import LaneOwnership
+from engine.flow.ports.ports import FetchOptions, Leader, Room, Slice
 from engine.kafka.client.connection import Connection
 from engine.kafka.data.source import KafkaSourceBroker
 from engine.kafka.protocol.codec import uvarint
 from engine.wire.records import Record, encode_batch
 from policies.model import FlowName, LaneName, TopicPartition
+from tests.fakes.lane_events import NoEvents
 
 _FLOW = FlowName("A", "B")
 _TOPIC, _ID = "topic", UUID(int=7)
@@ -88,9 +91,8 @@ def _driver(partition: int) -> LaneDriver:
     name = LaneName(TopicPartition(_TOPIC, partition), TopicPartition(f"A.{_TOPIC}", partition))
     lane = Lane(_FLOW, name)
     stream = PositionStream(lane, PositionKeys(_FLOW.source).encode(name.source), lambda: 0)
-    driver = LaneDriver(
-        lane, "set", 1, stream, TopicPartition("positions", 0), 0, lambda *_: None, lambda _: None, lambda _: None
-    )
+    streams = LaneStreams(stream, TopicPartition("positions", 0))
+    driver = LaneDriver(lane, LaneOwnership("set", 1), streams, 0, NoEvents())
     position = Position(
         source_next=0,
         target_next=0,
@@ -103,15 +105,44 @@ def _driver(partition: int) -> LaneDriver:
     )
     lane.own(position, barrier_done=True)
     lane.on_position_durable(lane.plan_version)
-    driver.source_leader = Leader(1, 0, str(_ID))
+    driver.leaders.lead_source(Leader(1, 0, str(_ID)))
     return driver
 
 
-def _append(drivers: list[LaneDriver]) -> None:
-    for driver in drivers:
-        lane = driver.lane
-        while (piece := lane.next_append()) is not None:
-            lane.on_outcome(piece, Outcome(OutcomeKind.APPENDED, lane.target_next))
+class _Side:
+    """The broker as the inbox sees it, and what becomes of its answers: every batch is appended at once."""
+
+    def __init__(self, wire: _Wire, drivers: list[LaneDriver], *, lasting: bool) -> None:
+        self._wire, self._drivers, self._lasting = wire, drivers, lasting
+
+    async def connect(self) -> KafkaSourceBroker:
+        return KafkaSourceBroker(cast("Connection", self._wire), {_TOPIC: _ID}, lasting=self._lasting)
+
+    async def back_off(self, attempt: int) -> None: ...
+
+    def served(self) -> list[LaneDriver]:
+        return self._drivers
+
+    def may_fetch(self, _driver: LaneDriver) -> bool:
+        return True
+
+    def lost(self) -> None: ...
+
+    def silent(self) -> None: ...
+
+    def taken(self, drivers: Sequence[LaneDriver]) -> None:
+        for driver in drivers:
+            lane = driver.lane
+            while (piece := lane.next_append()) is not None:
+                lane.on_outcome(piece, Outcome(OutcomeKind.APPENDED, lane.target_next))
+
+    def fault(self, driver: LaneDriver, found: Slice) -> None: ...
+
+    def corrupt(self, driver: LaneDriver, error: WireError) -> None: ...
+
+    def idle(self, driver: LaneDriver, found: Slice) -> None: ...
+
+    def awake(self, driver: LaneDriver) -> None: ...
 
 
 async def _measure(partitions: int, rounds: int, *, lasting: bool) -> dict[str, float]:
@@ -119,16 +150,8 @@ async def _measure(partitions: int, rounds: int, *, lasting: bool) -> dict[str, 
     wire = _Wire(rounds, partitions, lasting=lasting)
     drivers = [_driver(partition) for partition in range(partitions)]
 
-    async def connect() -> KafkaSourceBroker:
-        return KafkaSourceBroker(cast("Connection", wire), {_TOPIC: _ID}, lasting=lasting)
-
-    async def no_pause(_attempt: int) -> None:
-        return None
-
-    events = InboxEvents(_append, lambda *_: None, lambda *_: None, lambda *_: None, lambda _: None, lambda: None)
-    inbox = Inbox(
-        connect, lambda: drivers, lambda _: True, BufferPool(64 << 20), FetchOptions(), 1 << 20, no_pause, events
-    )
+    side = _Side(wire, drivers, lasting=lasting)
+    inbox = Inbox(side, side, BufferPool(64 << 20), FetchOptions(), InboxLimits(1 << 20))
     task = asyncio.create_task(inbox.run())
     await wire.done.wait()
     cpu_s = time.process_time() - wire.began

@@ -41,6 +41,7 @@ def leave_positions_without_leader(scene: Scene) -> Cause:
     target, alone = scene.stage.target, scene.stage.target.brokers[2]
     chosen = _chosen(scene)
     scene.kept["led"] = _arrange(scene, alone.node_id, chosen)
+    scene.wait_balanced()
     scene.hit = {lane: (_POSITION,) if place in chosen else () for lane, place in _positions(scene).items()}
     scene.stay(_SETTLED_S)
     began = time.monotonic()
@@ -114,6 +115,7 @@ def _unreachable(side: str) -> Callable[[Scene], Cause]:
         if not isinstance(cluster, FrontedCluster):
             raise BenchError("stage", "this fault needs proxies")  # a bug of the table
         topic, alone = (scene.topic if side == _SOURCE else scene.target_topic), cluster.brokers[1].node_id
+        scene.wait_balanced()
         before = led(cluster, topic)
         began = time.monotonic()
         cluster.fronts.silence(1)
@@ -123,7 +125,7 @@ def _unreachable(side: str) -> Callable[[Scene], Cause]:
             after = led(cluster, topic)
             cluster.fronts.mend()
         ended = time.monotonic()
-        # Who merely keeps a position there is healthy: without breaks nobody needs one in this time.
+        # Who merely keeps a position there is healthy: nobody needs one in this time, without breaks or moves of sets.
         scene.hit = {
             lane: (_RECORDS,) if alone in (one.leader, after[topic, lane].leader) else ()
             for (_, lane), one in before.items()

@@ -9,11 +9,12 @@ import psutil
 
 from bench.errors import BenchError
 from bench.recovery.helper import Helper
-from bench.recovery.mirror import COPIER, SUPERVISOR, MirrorRun, is_actor
+from bench.recovery.mirror import COPIER, COPIERS, SUPERVISOR, MirrorRun, is_actor
 from bench.recovery.stage import Stage
 from tests.harness.ray_cluster import RayCluster
 
 _POLL_S = 0.1
+_BALANCED_S = 120.0
 
 
 class Cause(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,9 +83,18 @@ class Scene:
                 raise BenchError("scene", f"not within {deadline_s:.0f} s: {what}; {self.mirror.told()}")
             time.sleep(_POLL_S)
 
+    def wait_balanced(self) -> None:
+        """Wait until every copier has its share of the sets: a set that moves takes what its lanes seldom need."""
+        self.until(lambda: _is_balanced(self.mirror.status()), "the copiers share the sets", _BALANCED_S)
+
     def stay(self, seconds: float) -> None:
         """Let time pass in which nothing is done; raises BenchError if the load ends meanwhile."""
         until = time.monotonic() + seconds
         while (left_s := until - time.monotonic()) > 0:
             self.load.require_running()
             time.sleep(min(left_s, 0.5))
+
+
+def _is_balanced(status: dict[str, Any]) -> bool:
+    held = [len(one["set_ids"]) for one in status["copiers"] if one["state"] == "ready"]
+    return len(held) == COPIERS and max(held) - min(held) <= 1

@@ -114,10 +114,10 @@ class Copier:
             flow.starts.start_for,
         )
         self._latest: FlowProgress | None = None
-        self._copier.beside.append(self._learn_expiry)
+        self._copier.auxiliary.append(self._learn_expiry)
         samples = sample_writer(flow, copier_id, self._target, on_target, lambda: self._latest, self._copier.tell)
         if samples is not None:
-            self._copier.beside.append(samples.run)
+            self._copier.auxiliary.append(samples.run)
         self._opening = Opening(self._reach, self._copier.maintenance.tick)
 
     async def run(self) -> None:

@@ -81,7 +81,7 @@ async def looking_up(run: Run) -> None:
 def led_by(run: Run, broker: Broker) -> int:
     """How many lanes have records under way to a broker."""
     drivers = run.copier.drivers.values()
-    return sum(1 for one in drivers if one.target_leader.node == broker.node_id and one.lane.in_flight)
+    return sum(1 for one in drivers if one.leaders.target.node == broker.node_id and one.lane.in_flight)
 
 
 async def copied_meanwhile(run: Run) -> None:

@@ -35,11 +35,11 @@ async def test_records_across_leader_epochs(mirror: Mirror) -> None:
     await fill(0)
     async with mirror.run() as run:
         await run.until_copied()
-        epochs = {driver.source_leader.epoch for driver in run.copier.drivers.values()}
+        epochs = {driver.leaders.source.epoch for driver in run.copier.drivers.values()}
         await restart()
         await fill(200)
         await run.until_copied(deadline_s=120.0)
-        after = {driver.source_leader.epoch for driver in run.copier.drivers.values()}
+        after = {driver.leaders.source.epoch for driver in run.copier.drivers.values()}
         assert min(after) > max(epochs) >= 0
         assert not run.told(SourceGap)
     await restart()

@@ -54,7 +54,7 @@ def by_others(source: EmbeddedCluster) -> int:
 
 def serving(run: Run) -> set[int]:
     """Return the brokers that the lanes fetch from."""
-    return {driver.source_node for driver in run.copier.drivers.values()}
+    return {driver.leaders.source_node for driver in run.copier.drivers.values()}
 
 
 async def test_records_come_from_the_own_rack_and_from_leaders_while_it_is_gone(

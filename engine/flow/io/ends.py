@@ -47,7 +47,7 @@ class SourceEnds:
         stale: dict[int, list[LaneDriver]] = defaultdict(list)
         now_ms = wall_ms()
         for driver in self._drivers.values():
-            node = driver.source_leader.node
+            node = driver.leaders.source.node
             if node in self._asked or driver.lane.source_next < 0 or not driver.end.is_stale(now_ms, STALE_MS):
                 continue
             if node < 0:
@@ -87,8 +87,8 @@ class SourceEnds:
         undated: dict[int, list[LaneDriver]] = defaultdict(list)
         since_ms = wall_ms() - _AGAIN_MS
         for driver in self._drivers.values():
-            if driver.source_leader.node >= 0 and _is_undated(driver, since_ms):
-                undated[driver.source_leader.node].append(driver)
+            if driver.leaders.source.node >= 0 and _is_undated(driver, since_ms):
+                undated[driver.leaders.source.node].append(driver)
         await run_all(*(self._date(drivers) for drivers in undated.values()))
 
     async def _date(self, drivers: Sequence[LaneDriver]) -> None:

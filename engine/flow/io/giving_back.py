@@ -14,7 +14,8 @@ send, so its patience doubles each time that it gives back.
 While there is enough memory nothing is given back, so a lane sends at once when its obstacle ends.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import Protocol
 
 from engine.base.clock import now_s, pause
 from engine.core.lane.states import State
@@ -35,26 +36,26 @@ _SENDING = (State.COPYING, State.TROUBLED)
 _Mark = tuple[int, int]
 
 
+class MemoryUsers(Protocol):
+    """Who holds receive buffers for lanes (`BrokerRouter`)."""
+
+    def can_send(self, driver: LaneDriver) -> bool:
+        """Whether no known obstacle keeps the lane's batches from being sent."""
+
+    def wake(self, driver: LaneDriver) -> None:
+        """The lane may be fetched."""
+
+    def copy_out(self, after_s: float) -> None:
+        """Copy batches that target brokers have not answered for so long out of receive buffers."""
+
+
 class GivingBack:
-    """Watches the lanes of one copier while memory is short.
+    """Watches the lanes of one copier while memory is short."""
 
-    `can_send`: whether no known obstacle keeps the lane's batches from being sent. `wake`: the lane may be fetched.
-    `copy_out`: copy the batches that target brokers have not answered for so many seconds out of receive buffers.
-    """
-
-    def __init__(
-        self,
-        pool: BufferPool,
-        drivers: Mapping[TopicPartition, LaneDriver],
-        can_send: Callable[[LaneDriver], bool],
-        wake: Callable[[LaneDriver], None],
-        copy_out: Callable[[float], None],
-    ) -> None:
+    def __init__(self, pool: BufferPool, drivers: Mapping[TopicPartition, LaneDriver], users: MemoryUsers) -> None:
         self._pool = pool
         self._drivers = drivers
-        self._can_send = can_send
-        self._wake = wake
-        self._copy_out = copy_out
+        self._users = users
         self._held: dict[LaneDriver, None] = {}
         self._marks: dict[LaneDriver, tuple[_Mark, float]] = {}
         self._patience: dict[LaneDriver, tuple[float, float]] = {}
@@ -74,7 +75,7 @@ class GivingBack:
         """Whether the lane gave back its buffers and still cannot send; such a lane is not fetched."""
         if driver not in self._held:
             return False
-        if self._can_send(driver):
+        if self._users.can_send(driver):
             del self._held[driver]
             return False
         return True
@@ -89,7 +90,7 @@ class GivingBack:
         """Release lanes that can send again; if memory is short, make lanes that stand still give back buffers."""
         for driver in list(self._held):
             if not self.holds(driver):
-                self._wake(driver)
+                self._users.wake(driver)
         if not self._pool.is_short:
             return self._marks.clear()  # a mark from before says nothing of the time between
         still = self._stand_still(now)
@@ -100,7 +101,7 @@ class GivingBack:
             self._marks.pop(driver, None)
             self._held[driver] = None
             self._patience[driver] = min(2 * self._patience_of(driver, now), MOST_STILL_S), now
-        return self._copy_out(STILL_S)
+        return self._users.copy_out(STILL_S)
 
     def _patience_of(self, driver: LaneDriver, now: float) -> float:
         """Return how many seconds the lane may stand still before it gives back."""
@@ -121,9 +122,9 @@ class GivingBack:
             since = known[1] if known is not None and known[0] == mark else now
             self._marks[driver] = mark, since
             stands = now - since >= self._patience_of(driver, now)
-            if stands and driver not in self._held and not self._can_send(driver):
+            if stands and driver not in self._held and not self._users.can_send(driver):
                 still.append(driver)
         return still
 
     def _could_use_it(self, driver: LaneDriver) -> bool:
-        return driver not in self._held and driver.lane.wants_fetch and self._can_send(driver)
+        return driver not in self._held and driver.lane.wants_fetch and self._users.can_send(driver)

@@ -1,9 +1,10 @@
 """One source broker: one fetch ahead over the lanes it leads that have room."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from typing import Protocol
 
 import msgspec
 
@@ -14,6 +15,7 @@ from engine.core.lane.states import State
 from engine.flow.io.buffers import BufferLease, BufferPool
 from engine.flow.lane.copier_metrics import CopierMetrics
 from engine.flow.lane.lane_driver import LaneDriver
+from engine.flow.lane.lane_events import FetchEvents
 from engine.flow.ports.ports import FetchAnswer, FetchOptions, PartitionFetch, Slice, SourceBroker
 from engine.wire.bounded import MAX_INFLATED_BYTES
 from policies.model import TopicPartition
@@ -26,47 +28,57 @@ _SOON_S = 3.0
 """A lane without an owner is soon there; one that takes longer may wait for a fetch to end."""
 
 
-class InboxEvents(msgspec.Struct, frozen=True):
-    """Whom the inbox tells what it finds."""
+class InboxLimits(msgspec.Struct, frozen=True):
+    """Bytes of one partition in one fetch, and what a batch may inflate to that has to be encoded again."""
 
-    taken: Callable[[list[LaneDriver]], None]
-    fault: Callable[[LaneDriver, Slice], None]
-    corrupt: Callable[[LaneDriver, WireError], None]
-    idle: Callable[[LaneDriver, Slice], None]
-    awake: Callable[[LaneDriver], None]
-    lost: Callable[[], None]
-    silent: Callable[[], None] = lambda: None
+    partition_bytes: int
+    inflated_bytes: int = MAX_INFLATED_BYTES
+
+
+class FetchSide(Protocol):
+    """The broker that an inbox fetches from, as the router sees it."""
+
+    async def connect(self) -> SourceBroker:
+        """Open a connection. Raises BrokerUnreachable, ConnectionLost."""
+
+    async def back_off(self, attempt: int) -> None:
+        """Wait before another attempt to connect."""
+
+    def served(self) -> Iterable[LaneDriver]:
+        """Return the lanes to be fetched from this broker."""
+
+    def may_fetch(self, driver: LaneDriver) -> bool:
+        """Whether what is fetched could be sent."""
+
+    def lost(self) -> None:
+        """The connection is lost, or could not be opened."""
+
+    def silent(self) -> None:
+        """The broker takes requests and answers none."""
 
 
 class Inbox:
-    """The inbox of one broker; `drivers` tells which lanes it serves now."""
+    """The inbox of one broker."""
 
     def __init__(
         self,
-        connect: Callable[[], Awaitable[SourceBroker]],
-        drivers: Callable[[], Iterable[LaneDriver]],
-        may_send: Callable[[LaneDriver], bool],
+        side: FetchSide,
+        events: FetchEvents,
         pool: BufferPool,
         options: FetchOptions,
-        partition_bytes: int,
-        pause: Callable[[int], Awaitable[None]],
-        events: InboxEvents,
+        limits: InboxLimits,
         meter: CopierMetrics | None = None,
-        inflated_bytes: int = MAX_INFLATED_BYTES,
     ) -> None:
-        self._connect = connect
-        self._drivers = drivers
-        self._may_send = may_send
+        self._side = side
+        self._events = events
         self._pool = pool
         self._options = options
-        self._partition_bytes = partition_bytes
-        self._pause = pause
-        self._events = events
+        self._partition_bytes = limits.partition_bytes
+        self._inflated_bytes = limits.inflated_bytes
         self._meter = meter or CopierMetrics()
         self.connected = False
         self.throttled = False
         """Whether the broker's quota keeps us from asking it."""
-        self._inflated_bytes = inflated_bytes
         self._long_work: asyncio.TaskGroup | None = None
         self._busy: dict[LaneDriver, None] = {}
         """Lanes whose last fetch a thread is at work on."""
@@ -85,7 +97,7 @@ class Inbox:
         async with asyncio.TaskGroup() as self._long_work:
             while True:
                 try:
-                    broker = await self._connect()
+                    broker = await self._side.connect()
                     attempt = 0
                     self.connected = True
                     self._open.clear()  # a new connection's first fetch tells of every partition
@@ -96,8 +108,8 @@ class Inbox:
                         await broker.close()
                 except (BrokerUnreachable, ConnectionLost):
                     attempt += 1
-                    self._events.lost()
-                    await self._pause(attempt)
+                    self._side.lost()
+                    await self._side.back_off(attempt)
 
     async def _fetch(self, broker: SourceBroker) -> None:
         while True:
@@ -128,7 +140,7 @@ class Inbox:
 
         def say() -> None:
             timers[:] = [loop.call_later(every_s, say)]
-            self._events.silent()
+            self._side.silent()
 
         timers.append(loop.call_later(every_s, say))
         try:
@@ -145,9 +157,9 @@ class Inbox:
         wanted: dict[PartitionFetch, LaneDriver] = {}
         patient = True
         is_last = self._pool.is_spent
-        for driver in self._drivers():
+        for driver in self._side.served():
             lane = driver.lane
-            if driver in self._busy or not self._may_send(driver):
+            if driver in self._busy or not self._side.may_fetch(driver):
                 continue
             if lane.wants_fetch:
                 if not is_last or lane.queued_bytes <= self._partition_bytes:
@@ -168,13 +180,13 @@ class Inbox:
         if (
             said is None
             or said.offset != lane.fetch_offset
-            or said.leader_epoch != driver.source_leader.epoch
+            or said.leader_epoch != driver.leaders.source.epoch
             or said.last_epoch != lane.source_leader_epoch
         ):
             said = driver.want = PartitionFetch(
                 lane.name.source,
                 lane.fetch_offset,
-                driver.source_leader.epoch,
+                driver.leaders.source.epoch,
                 lane.source_leader_epoch,
                 self._partition_bytes,
             )
@@ -220,7 +232,6 @@ class Inbox:
             driver.end.doubt()
         else:
             driver.end.told(found.high_watermark, now_ms)
-            driver.log_start = found.log_start
             if found.last_stable_offset < found.high_watermark or found.partition in self._open:
                 self._open[found.partition] = found
 
@@ -287,5 +298,5 @@ def _tells_end(found: Slice) -> bool:
 def _is_soon_ready(driver: LaneDriver) -> bool:
     """Whether a lane that cannot be fetched now will want to be in a moment."""
     if driver.lane.state is State.ACQUIRING:
-        return now_s() - driver.given_at_s < _SOON_S
+        return now_s() - driver.attempts.given_at_s < _SOON_S
     return driver.lane.state is State.COPYING and not driver.lane.paused

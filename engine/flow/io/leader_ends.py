@@ -8,13 +8,16 @@ which rewinds it.
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 from engine.base.clock import backoff_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.core.lane.states import State
+from engine.flow.context.copier_context import CopierContext
 from engine.flow.lane.lane_driver import LaneDriver
-from engine.flow.ports.ports import LATEST, Cluster, Leader
+from engine.flow.lane.lane_events import LeaderEvents
+from engine.flow.ports.ports import LATEST, Leader
 
 _OWNED = (State.COPYING, State.TROUBLED, State.WAITING, State.SETTLING, State.REFUSED)
 _PATIENCE_S = 1.0
@@ -22,38 +25,39 @@ _ANSWER_S = 3.0
 """Timeout of the first question; a leader that needs longer gets more time at each attempt."""
 
 
-class LeaderEndVerifier:
-    """Asks for many lanes at once; `schedule_send` lets a lane go on, `lost` says where its log ends instead."""
+class Senders(Protocol):
+    """Who sends what lanes have (`BrokerRouter`)."""
 
-    def __init__(
-        self,
-        target: Cluster,
-        spawn: Callable[..., None],
-        schedule_send: Callable[[list[LaneDriver]], None],
-        lost: Callable[[LaneDriver, int], None],
-    ) -> None:
-        self._target = target
-        self._spawn = spawn
-        self._kick = schedule_send
-        self._lost = lost
+    def schedule_send(self, drivers: Iterable[LaneDriver]) -> None:
+        """These lanes may have something to send."""
+
+
+class LeaderEndVerifier:
+    """Asks for many lanes at once."""
+
+    def __init__(self, context: CopierContext, senders: Senders, events: LeaderEvents) -> None:
+        self._target = context.target
+        self._spawn = context.tasks.spawn
+        self._senders = senders
+        self._events = events
         self._asking: dict[LaneDriver, Leader] = {}
         """The leader that is being asked about a lane."""
 
     def doubt(self, driver: LaneDriver) -> None:
         """Note that the connection to the lane's target leader is lost: the next leader must be verified."""
-        driver.doubted = driver.lane.state in _OWNED
+        driver.leaders.doubt(is_owned=driver.lane.state in _OWNED)
 
-    def settle(self, drivers: Sequence[LaneDriver]) -> None:
+    def verify(self, drivers: Sequence[LaneDriver]) -> None:
         """Ask the new leaders of some lanes, whose leaders were just looked up."""
         new: dict[LaneDriver, Leader] = {}
         for driver in drivers:
-            leader = driver.target_leader
+            leader = driver.leaders.target
             if driver.lane.state not in _OWNED or leader.node < 0:
                 continue
-            if leader == driver.verified_leader and (leader.epoch >= 0 or not driver.doubted):
+            if driver.leaders.target_is_verified:
                 self._trust(driver)
                 continue
-            driver.doubted = True
+            driver.leaders.doubt()
             if self._asking.get(driver) != leader:
                 new[driver] = self._asking[driver] = leader
         self._ask_each(new, 1)
@@ -67,10 +71,8 @@ class LeaderEndVerifier:
             self._spawn(self._ask(lanes, attempt))
 
     def _trust(self, driver: LaneDriver) -> None:
-        driver.verified_leader = driver.target_leader
-        if driver.doubted:
-            driver.doubted = False
-            self._kick([driver])
+        if driver.leaders.trust():
+            self._senders.schedule_send([driver])
 
     async def _ask(self, lanes: Mapping[LaneDriver, Leader], attempt: int) -> None:
         asked = {driver: leader for driver, leader in lanes.items() if self._is_open(driver, leader)}
@@ -88,13 +90,13 @@ class LeaderEndVerifier:
             self._asking.pop(driver, None)
             end = ends[driver.name.target]
             if end < driver.lane.target_next:
-                self._lost(driver, end)
+                self._events.cut_off(driver, end)
             else:
                 self._trust(driver)
 
     def _is_open(self, driver: LaneDriver, leader: Leader) -> bool:
         """Whether this leader's answer still matters; else another is being asked, or the lane is acquired again."""
-        if driver.doubted and driver.lane.state in _OWNED and driver.target_leader == leader:
+        if driver.leaders.doubted and driver.lane.state in _OWNED and driver.leaders.target == leader:
             return True
         if self._asking.get(driver) == leader:
             del self._asking[driver]

@@ -6,13 +6,17 @@ answer does not delay the other.
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from math import inf
+from typing import Protocol
 
 from engine.base.clock import backoff_s, now_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost
 from engine.base.tasks import run_all
-from engine.flow.lane.lane_driver import NOBODY, LaneDriver
+from engine.flow.context.copier_context import CopierContext
+from engine.flow.lane.lane_driver import LaneDriver
+from engine.flow.lane.lane_events import LeaderEvents
+from engine.flow.lane.lane_leaders import NOBODY
 from engine.flow.ports.ports import Cluster, Leader
 from policies.model import TopicPartition
 
@@ -23,19 +27,34 @@ _AGAIN_S = 0.1
 """Least time between two look-ups: a leader election takes longer than that anyway."""
 _PATIENCE_S = 1.0
 """Most time between two look-ups that a lane asks for: so long may a lane stand still after its leader is elected."""
-_FORGIVEN_S = 30.0
-"""After so long without a fault, the count of a lane's faults begins again."""
 
-Changed = Callable[[LaneDriver, str, str, str, str], None]
 Found = dict[TopicPartition, Leader]
 
 
-class ClusterLeaders(ABC):
-    """The leaders of one cluster; `take` notes what was looked up for a lane."""
+class LeaderUsers(Protocol):
+    """Who acts on the leaders that were found (`BrokerRouter`)."""
 
-    def __init__(self, cluster: Cluster, drivers: dict[TopicPartition, LaneDriver]) -> None:
+    def verify(self, drivers: list[LaneDriver]) -> None:
+        """The target leaders of some lanes were looked up: they may append to those that are verified only."""
+
+    def place(self, driver: LaneDriver) -> None:
+        """The leaders of a lane were looked up: use their brokers."""
+
+
+class ClusterLeaders(ABC):
+    """The leaders of one cluster."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        drivers: dict[TopicPartition, LaneDriver],
+        users: LeaderUsers,
+        events: LeaderEvents,
+    ) -> None:
         self._cluster = cluster
         self._drivers = drivers
+        self._users = users
+        self._events = events
         self._due: dict[LaneDriver, float] = {}
         self._leaderless: dict[LaneDriver, int] = {}
         """Look-ups in a row that found some partition of a lane without a leader."""
@@ -59,8 +78,17 @@ class ClusterLeaders(ABC):
         """Return the partitions of a lane in this cluster."""
 
     @abstractmethod
-    def take(self, driver: LaneDriver, found: Found) -> bool:
+    def note_lane(self, driver: LaneDriver, found: Found) -> bool:
         """Note a lane's leaders; return whether all of its partitions have one."""
+
+    @abstractmethod
+    def use(self, drivers: Sequence[LaneDriver]) -> None:
+        """Let some lanes use the leaders that were noted."""
+
+    def look_up_all(self) -> None:
+        """Ask for a look-up of all lanes."""
+        for driver in self._drivers.values():
+            self.look_up(driver)
 
     async def find(self, drivers: Iterable[LaneDriver]) -> Found:
         """Look up the leaders of some lanes. Raises ConnectionLost, BrokerUnreachable."""
@@ -69,24 +97,22 @@ class ClusterLeaders(ABC):
     def note(self, drivers: Iterable[LaneDriver], found: Found) -> None:
         """Note the leaders of some lanes, and ask again for lanes without a leader."""
         for driver in drivers:
-            if self.take(driver, found) or not self._is_here(driver):
+            if self.note_lane(driver, found) or not self._is_here(driver):
                 self._leaderless.pop(driver, None)
             else:
                 times = self._leaderless[driver] = self._leaderless.get(driver, 0) + 1
                 self.look_up(driver, times)
 
-    async def keep(self, placed: Callable[[list[LaneDriver]], None], refreshed: Callable[[float], None]) -> None:
+    async def keep(self) -> None:
         """Look leaders up when asked, and all of them every 30 s, until cancelled."""
         while True:
             now = now_s()
             if now >= self._all_at_s:
                 self._all_at_s = now + _REFRESH_S
-                refreshed(now)
-                for driver in self._drivers.values():
-                    self.look_up(driver)
+                self.look_up_all()
             due = [driver for driver, at_s in self._due.items() if at_s <= now]
             if due:
-                await self._look(due, placed)
+                await self._look(due)
                 await pause(_AGAIN_S)
             else:
                 await self._wait(min(self._due.values(), default=self._all_at_s) - now)
@@ -99,7 +125,7 @@ class ClusterLeaders(ABC):
         except TimeoutError:
             pass
 
-    async def _look(self, due: list[LaneDriver], placed: Callable[[list[LaneDriver]], None]) -> None:
+    async def _look(self, due: list[LaneDriver]) -> None:
         for driver in due:
             self._due.pop(driver, None)
         lanes = self._here(due)
@@ -113,7 +139,7 @@ class ClusterLeaders(ABC):
         self._failures = 0
         lanes = self._here(lanes)
         self.note(lanes, found)
-        placed(lanes)
+        self.use(lanes)
 
     def _here(self, lanes: Iterable[LaneDriver]) -> list[LaneDriver]:
         return [driver for driver in lanes if self._is_here(driver)]
@@ -122,59 +148,70 @@ class ClusterLeaders(ABC):
         return self._drivers.get(driver.name.source) is driver
 
 
-class _SourceLeaders(ClusterLeaders):
-    def __init__(self, cluster: Cluster, drivers: dict[TopicPartition, LaneDriver], changed: Changed) -> None:
-        super().__init__(cluster, drivers)
-        self._changed = changed
+class SourceLeaders(ClusterLeaders):
+    """The leaders of source partitions."""
+
+    def __init__(self, context: CopierContext, users: LeaderUsers, events: LeaderEvents) -> None:
+        super().__init__(context.source, context.drivers, users, events)
+        self._nearest_at_s = now_s()
 
     def wanted(self, driver: LaneDriver) -> list[TopicPartition]:
+        """Return the partitions of a lane in this cluster."""
         return [driver.name.source]
 
-    def take(self, driver: LaneDriver, found: Found) -> bool:
+    def note_lane(self, driver: LaneDriver, found: Found) -> bool:
+        """Note a lane's leaders; return whether all of its partitions have one."""
         partition = driver.name.source
-        _check_identity(driver, "source", driver.source_topic_id, partition, found, self._changed)
-        driver.source_leader = found.get(partition, NOBODY)
-        return driver.source_leader.node >= 0
+        _check_identity(driver, "source", driver.ownership.source_topic_id, partition, found, self._events)
+        driver.leaders.lead_source(found.get(partition, NOBODY))
+        return driver.leaders.source.node >= 0
+
+    def use(self, drivers: Sequence[LaneDriver]) -> None:
+        """Let some lanes use the leaders that were noted."""
+        for driver in drivers:
+            self._users.place(driver)
+
+    def look_up_all(self) -> None:
+        """Ask for a look-up of all lanes; every 300 s the leaders name the nearest replicas again (KIP-392)."""
+        if now_s() - self._nearest_at_s >= _NEAREST_S:
+            self._nearest_at_s = now_s()
+            for driver in self._drivers.values():
+                driver.leaders.read_from(None)
+        super().look_up_all()
 
 
-class _TargetLeaders(ClusterLeaders):
-    def __init__(self, cluster: Cluster, drivers: dict[TopicPartition, LaneDriver], changed: Changed) -> None:
-        super().__init__(cluster, drivers)
-        self._changed = changed
+class TargetLeaders(ClusterLeaders):
+    """The leaders of target partitions: of the records, the positions and the map's blocks."""
 
     def wanted(self, driver: LaneDriver) -> list[TopicPartition]:
+        """Return the partitions of a lane in this cluster."""
         return driver.fenced_partitions
 
-    def take(self, driver: LaneDriver, found: Found) -> bool:
-        _check_identity(driver, "target", driver.target_topic_id, driver.name.target, found, self._changed)
-        driver.target_leader = found.get(driver.name.target, NOBODY)
-        for appender in driver.beside:
+    def note_lane(self, driver: LaneDriver, found: Found) -> bool:
+        """Note a lane's leaders; return whether all of its partitions have one."""
+        _check_identity(driver, "target", driver.ownership.target_topic_id, driver.name.target, found, self._events)
+        driver.leaders.lead_target(found.get(driver.name.target, NOBODY))
+        for appender in driver.auxiliary:
             appender.leader = found.get(appender.partition, NOBODY)
             if appender.topic_id and appender.leader.topic_id not in ("", appender.topic_id):
                 # Re-created: appends that name the former topic are refused for ever (UNKNOWN_TOPIC_ID, 100).
                 self._cluster.forget_topic(appender.partition.topic)
             appender.topic_id = appender.leader.topic_id or appender.topic_id
-        return driver.target_leader.node >= 0 and all(one.leader.node >= 0 for one in driver.beside)
+        return driver.leaders.target.node >= 0 and all(one.leader.node >= 0 for one in driver.auxiliary)
+
+    def use(self, drivers: Sequence[LaneDriver]) -> None:
+        """Let some lanes use the leaders that were noted."""
+        self._users.verify(list(drivers))  # first: a lane must not append to a leader that may have lost records
+        for driver in drivers:
+            self._users.place(driver)
 
 
 class Leaders:
-    """Keeps the leaders of all lanes; `settle` and `place` are called for the lanes that were looked up."""
+    """Keeps the leaders of all lanes of one copier."""
 
-    def __init__(
-        self,
-        source: Cluster,
-        target: Cluster,
-        drivers: dict[TopicPartition, LaneDriver],
-        place: Callable[[LaneDriver], None],
-        changed: Changed,
-        settle: Callable[[list[LaneDriver]], None],
-    ) -> None:
-        self.source: ClusterLeaders = _SourceLeaders(source, drivers, changed)
-        self.target: ClusterLeaders = _TargetLeaders(target, drivers, changed)
-        self._settle = settle
-        self._drivers = drivers
-        self._place = place
-        self._nearest_at_s = now_s()
+    def __init__(self, context: CopierContext, users: LeaderUsers, events: LeaderEvents) -> None:
+        self.source: ClusterLeaders = SourceLeaders(context, users, events)
+        self.target: ClusterLeaders = TargetLeaders(context.target, context.drivers, users, events)
 
     def look_up(self, drivers: Iterable[LaneDriver]) -> None:
         """Ask for a look-up of some lanes soon, on both sides."""
@@ -184,10 +221,7 @@ class Leaders:
 
     def look_up_later(self, driver: LaneDriver) -> None:
         """Ask for a look-up after a fault of this lane at the source: the first at once, later ones with a back-off."""
-        now = now_s()
-        driver.faults = driver.faults + 1 if now - driver.fault_at_s < _FORGIVEN_S else 1
-        driver.fault_at_s = now
-        self.source.look_up(driver, driver.faults)
+        self.source.look_up(driver, driver.leaders.count_fault(now_s()))
 
     def forget(self, driver: LaneDriver) -> None:
         """Forget a lane that has ended."""
@@ -196,9 +230,7 @@ class Leaders:
 
     async def keep(self) -> None:
         """Look leaders up when asked, and all of them every 30 s, until cancelled."""
-        await run_all(
-            self.source.keep(self._place_all, self._doubt_replicas), self.target.keep(self._settled, lambda _now: None)
-        )
+        await run_all(self.source.keep(), self.target.keep())
 
     async def refresh(self, drivers: Iterable[LaneDriver]) -> None:
         """Look up the leaders of some lanes now. Raises ConnectionLost, BrokerUnreachable."""
@@ -211,28 +243,13 @@ class Leaders:
         await run_all(ask(self.source), ask(self.target))
         self.source.note(drivers, found[self.source])
         self.target.note(drivers, found[self.target])
-        self._settled(drivers)
-
-    def _settled(self, drivers: list[LaneDriver]) -> None:
-        self._settle(drivers)  # first: a lane must not append to a leader that may have lost records
-        self._place_all(drivers)
-
-    def _place_all(self, drivers: list[LaneDriver]) -> None:
-        for driver in drivers:
-            self._place(driver)
-
-    def _doubt_replicas(self, now: float) -> None:
-        """Forget the nearest replicas every 300 s, so that the leaders name them again (KIP-392)."""
-        if now - self._nearest_at_s >= _NEAREST_S:
-            self._nearest_at_s = now
-            for driver in self._drivers.values():
-                driver.replica = -1
+        self.target.use(drivers)
 
 
 def _check_identity(
-    driver: LaneDriver, side: str, began: str, partition: TopicPartition, found: Found, changed: Changed
+    driver: LaneDriver, side: str, began: str, partition: TopicPartition, found: Found, events: LeaderEvents
 ) -> None:
     """Compare a topic's id with the one the lane began with (KIP-516): the name does not show a re-created topic."""
     now = found.get(partition, NOBODY).topic_id
     if began and now and began != now:
-        changed(driver, side, partition.topic, began, now)
+        events.changed_topic(driver, side, partition.topic, began, now)

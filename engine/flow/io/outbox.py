@@ -1,13 +1,13 @@
 """One target broker: gathers batches of many lanes into produce requests, keeps the order of each."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from engine.base.clock import now_s
 from engine.base.errors import BrokerUnreachable, ConnectionLost
 from engine.core.lane.outcome import Outcome
 from engine.core.lane.pending_batch import BufferShare
-from engine.flow.io.lease_guard import LeaseGuard
+from engine.flow.context.lease_guard import LeaseGuard
 from engine.flow.lane.appender import Appender, Parcel
 from engine.flow.lane.copier_metrics import CopierMetrics
 from engine.flow.lane.in_flight import InFlightTracker
@@ -28,30 +28,41 @@ _MOVING_S = 0.5
 _Sent = list[tuple[Appender, Parcel, BufferShare | None]]
 
 
+class AppendSide(Protocol):
+    """The broker that an outbox appends to, as the router sees it."""
+
+    async def connect(self) -> TargetBroker:
+        """Open a connection. Raises BrokerUnreachable, ConnectionLost."""
+
+    async def back_off(self, attempt: int) -> None:
+        """Wait before another attempt to connect."""
+
+    def opened(self) -> None:
+        """There is a connection: batches may be sent."""
+
+    def lost(self) -> None:
+        """The connection is lost, or could not be opened."""
+
+    def silent(self) -> None:
+        """The broker takes requests and answers none."""
+
+
 class Outbox:
     """The outbox of one broker. `schedule_send` names an appender that may have something to send."""
 
     def __init__(
         self,
-        connect: Callable[[], Awaitable[TargetBroker]],
-        pause: Callable[[int], Awaitable[None]],
-        on_lost: Callable[[], None],
-        on_open: Callable[[], None],
-        request_timeout_s: float,
+        side: AppendSide,
         lease_guard: LeaseGuard,
+        request_timeout_s: float,
         meter: CopierMetrics | None = None,
         tracker: InFlightTracker | None = None,
-        on_silent: Callable[[], None] = lambda: None,
     ) -> None:
-        self._connect = connect
-        self._pause = pause
-        self._on_lost = on_lost
-        self._on_open = on_open
-        self._request_timeout_s = request_timeout_s
+        self._side = side
         self._lease_guard = lease_guard
+        self._request_timeout_s = request_timeout_s
         self._meter = meter or CopierMetrics()
         self._tracker = tracker or InFlightTracker()
-        self._on_silent = on_silent
         self._silent_since_s = 0.0
         self._broker: TargetBroker | None = None
         self._ready: dict[Appender, None] = {}
@@ -91,22 +102,22 @@ class Outbox:
         attempt = 0
         while True:
             try:
-                broker = await self._connect()
+                broker = await self._side.connect()
             except (BrokerUnreachable, ConnectionLost):
                 attempt += 1
-                self._on_lost()
-                await self._pause(attempt)
+                self._side.lost()
+                await self._side.back_off(attempt)
                 continue
             attempt = 0
             self._broker, self._requests = broker, 0
-            self._on_open()
+            self._side.opened()
             try:
                 self.pump()
                 await self._watch(broker)
             finally:
                 self._broker = None
                 await broker.close()
-            self._on_lost()
+            self._side.lost()
 
     async def _watch(self, broker: TargetBroker) -> None:
         """Return when the connection is lost, or has been silent for too long.
@@ -129,7 +140,7 @@ class Outbox:
                 return None
             if silent_s >= SILENT_S and now - looked_s >= SILENT_S:
                 looked_s = now
-                self._on_silent()
+                self._side.silent()
 
     @property
     def _owes_strays(self) -> bool:

@@ -35,7 +35,7 @@ class ProducerExpiry:
         """Set `forgets_before_ms` of some lanes by their present leaders; a lane without a leader keeps its value."""
         now_ms = wall_ms()
         for driver in drivers:
-            node = driver.target_leader.node
+            node = driver.leaders.target.node
             if node < 0:
                 continue
             if node not in self._after_s:

@@ -1,32 +1,30 @@
 """Which broker each lane talks to: one inbox and one outbox per broker and connection, lanes moved between them."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
-from typing import Any, Generic, TypeVar
+from collections.abc import Iterable
+from typing import Generic, TypeVar
 
 import msgspec
 
 from engine.base.clock import backoff_s, now_s, pause
 from engine.base.tasks import run_all, run_until
+from engine.flow.context.copier_context import CopierContext
 from engine.flow.io.buffers import BufferPool
 from engine.flow.io.giving_back import GivingBack
-from engine.flow.io.inbox import Inbox, InboxEvents
+from engine.flow.io.inbox import Inbox, InboxLimits
 from engine.flow.io.leader_ends import LeaderEndVerifier
 from engine.flow.io.leaders import Leaders
-from engine.flow.io.lease_guard import LeaseGuard
+from engine.flow.io.obstacles import Way, obstacle
 from engine.flow.io.outbox import Outbox
 from engine.flow.io.producer_expiry import ProducerExpiry
-from engine.flow.lane.copier_metrics import CopierMetrics
 from engine.flow.lane.in_flight import InFlightTracker
-from engine.flow.lane.lane_driver import NOBODY, LaneDriver
-from engine.flow.ports.options import FlowOptions
-from engine.flow.ports.ports import Cluster
-from policies.model import TopicPartition
+from engine.flow.lane.lane_driver import LaneDriver
+from engine.flow.lane.lane_events import LaneEvents
+from engine.flow.ports.ports import Cluster, SourceBroker, TargetBroker
 
 Address = tuple[int, int]
 """A broker and one of our connections to it: a broker handles one request per connection at a time."""
-Spawn = Callable[[Coroutine[Any, Any, None]], None]
-Box = TypeVar("Box")
+Box = TypeVar("Box", Inbox, Outbox)
 _CLOSE_S = 30.0
 """How long a broker is kept connected that no lane uses: leaders that move often move back."""
 _LEAST_SHARES = 64
@@ -35,31 +33,98 @@ seconds to send a megabyte each; with little memory a few would hold all of it, 
 
 
 class BrokerConnection(Generic[Box]):
-    """An inbox or an outbox, the lanes that use it, and since when none does."""
+    """One of our connections to a broker: its inbox or outbox, the lanes that use it, and since when none does."""
 
-    def __init__(self, address: Address, box: Box) -> None:
+    box: Box
+
+    def __init__(self, router: "BrokerRouter", address: Address) -> None:
+        self.router = router
         self.address = address
-        self.box = box
         self.lanes: dict[LaneDriver, None] = {}
         self.unused_at_s = now_s()
         self.closed = asyncio.Event()
+
+    @property
+    def node(self) -> int:
+        """The broker."""
+        return self.address[0]
 
     def leave(self, driver: LaneDriver) -> None:
         """A lane has gone elsewhere."""
         self.lanes.pop(driver, None)
         self.unused_at_s = now_s()
 
+    async def back_off(self, attempt: int) -> None:
+        """Wait before another attempt to connect."""
+        await pause(backoff_s(attempt))
+
+    def silent(self) -> None:
+        """The broker takes requests and answers none: perhaps others lead by now."""
+        self.router.leaders.look_up(self.lanes)
+
+
+class SourceConnection(BrokerConnection[Inbox]):
+    """A connection to a source broker."""
+
+    async def connect(self) -> SourceBroker:
+        """Open the connection. Raises BrokerUnreachable, ConnectionLost."""
+        return await self.router.context.source.source_broker(self.node)
+
+    def served(self) -> Iterable[LaneDriver]:
+        """Return the lanes to be fetched from this broker."""
+        return self.lanes
+
+    def may_fetch(self, driver: LaneDriver) -> bool:
+        """Whether what is fetched could be sent."""
+        return self.router.may_fetch(driver)
+
+    def lost(self) -> None:
+        """Lanes that read from this broker as their nearest replica go back to their leader."""
+        for driver in self.lanes:
+            driver.leaders.read_from(None)
+            driver.end.lose()
+        self.router.leaders.look_up(self.lanes)
+
+
+class TargetConnection(BrokerConnection[Outbox]):
+    """A connection to a target broker."""
+
+    async def connect(self) -> TargetBroker:
+        """Open the connection. Raises BrokerUnreachable, ConnectionLost."""
+        return await self.router.context.target.target_broker(self.node)
+
+    def opened(self) -> None:
+        """There is room for more; lanes that had a connection before ask whether it leads to the same log."""
+        for driver in self._writers():
+            self.router.leader_ends.doubt(driver)
+        self.router.leaders.look_up(driver for driver in self.lanes if driver.leaders.doubted)
+        self.router.wake_inboxes()
+
+    def lost(self) -> None:
+        """Lanes of a broker that is away give their receive buffers back; other lanes need them."""
+        for driver in self._writers():
+            driver.lane.rewind()
+            self.router.leader_ends.doubt(driver)
+        self.router.leaders.look_up(self.lanes)
+
+    def _writers(self) -> list[LaneDriver]:
+        """Return the lanes that write their records here."""
+        return [driver for driver in self.lanes if self.router.routes_of(driver).outbox is self]
+
+
+Connection = TypeVar("Connection", SourceConnection, TargetConnection)
+
 
 class LaneRoutes(msgspec.Struct):
     """The doors that a lane uses now; a lane keeps to one connection, so that order of sends is order of appends."""
 
-    inbox: BrokerConnection[Inbox] | None = None
-    outbox: BrokerConnection[Outbox] | None = None
-    positions: BrokerConnection[Outbox] | None = None
-    blocks: BrokerConnection[Outbox] | None = None
+    inbox: SourceConnection | None = None
+    outbox: TargetConnection | None = None
+    positions: TargetConnection | None = None
+    blocks: TargetConnection | None = None
 
     @property
-    def outboxes(self) -> tuple[BrokerConnection[Outbox] | None, ...]:
+    def outboxes(self) -> tuple[TargetConnection | None, ...]:
         """Those of the records, the positions and the map's blocks."""
         return self.outbox, self.positions, self.blocks
 
@@ -67,52 +132,44 @@ class LaneRoutes(msgspec.Struct):
 class BrokerRouter:
     """The brokers of both sides as the lanes see them."""
 
-    def __init__(
-        self,
-        options: FlowOptions,
-        source: Cluster,
-        target: Cluster,
-        drivers: dict[TopicPartition, LaneDriver],
-        spawn: Spawn,
-        events: InboxEvents,
-        changed: Callable[[LaneDriver, str, str, str, str], None],
-        lost: Callable[[LaneDriver, int], None],
-        lease_guard: LeaseGuard,
-        meter: CopierMetrics,
-    ) -> None:
+    def __init__(self, context: CopierContext, events: LaneEvents) -> None:
+        options = context.options
+        self.context = context
         self.pool = BufferPool(options.buffer_budget_bytes)
-        self.giving_back = GivingBack(self.pool, drivers, self.can_send, self.wake, self._copy_out)
-        self.leader_ends = LeaderEndVerifier(target, spawn, self.schedule_send, lost)
-        self.expiry = ProducerExpiry(target, drivers)
-        self.leaders = Leaders(source, target, drivers, self.place, changed, self._settle)
+        self.giving_back = GivingBack(self.pool, context.drivers, self)
+        self.leader_ends = LeaderEndVerifier(context, self, events)
+        self.expiry = ProducerExpiry(context.target, context.drivers)
+        self.leaders = Leaders(context, self, events)
         self._options = options
-        self._source = source
-        self._target = target
-        self._drivers = drivers
-        self._spawn = spawn
         self._events = events
-        self._lease_guard = lease_guard
-        self._meter = meter
-        self._inboxes: dict[Address, BrokerConnection[Inbox]] = {}
-        self._outboxes: dict[Address, BrokerConnection[Outbox]] = {}
+        self._lease_guard = context.lease_guard
+        self._inboxes: dict[Address, SourceConnection] = {}
+        self._outboxes: dict[Address, TargetConnection] = {}
         self._lane_routes: dict[LaneDriver, LaneRoutes] = {}
         self._tracker = InFlightTracker()
+        partition_bytes = min(options.partition_fetch_bytes, self.pool.budget_bytes // _LEAST_SHARES)
+        self._limits = InboxLimits(partition_bytes, options.inflated_bytes)
 
-    def _settle(self, drivers: list[LaneDriver]) -> None:
+    def routes_of(self, driver: LaneDriver) -> LaneRoutes:
+        """Return the connections that a lane uses."""
+        return self._lane_routes.get(driver, LaneRoutes())
+
+    def verify(self, drivers: list[LaneDriver]) -> None:
+        """The target leaders of some lanes were looked up: ask those that are new where their logs end."""
         self.expiry.mark(drivers)
-        self.leader_ends.settle(drivers)
+        self.leader_ends.verify(drivers)
 
     # --- places ----------------------------------------------------------------------------------------------
 
     def place(self, driver: LaneDriver) -> None:
         """Let a lane use the brokers that its leaders name now, and say that it may have something for them."""
-        if driver.target_leader.node < 0:
+        if driver.leaders.target.node < 0:
             driver.lane.rewind()  # nobody to send to: the receive buffers are for lanes that have somebody
         lane_routes = self._lane_routes.setdefault(driver, LaneRoutes())
         self._place_source(driver, lane_routes)
         before = lane_routes.outboxes
         turn = driver.turn % self._options.target_connections
-        lane_routes.outbox = self._outbox((driver.target_leader.node, turn))
+        lane_routes.outbox = self._outbox((driver.leaders.target.node, turn))
         lane_routes.positions = self._outbox((driver.position_appender.leader.node, turn))
         lane_routes.blocks = self._outbox((driver.block_appender.leader.node, turn))
         for old, new, appender in zip(before, lane_routes.outboxes, driver.appenders, strict=True):
@@ -123,10 +180,10 @@ class BrokerRouter:
         for connection in lane_routes.outboxes:
             if connection is not None:
                 connection.lanes[driver] = None
-        self._kick(driver, lane_routes)
+        self._schedule(driver, lane_routes)
 
     def _place_source(self, driver: LaneDriver, lane_routes: LaneRoutes) -> None:
-        connection = self._inbox((driver.source_node, driver.turn % self._options.source_connections))
+        connection = self._inbox((driver.leaders.source_node, driver.turn % self._options.source_connections))
         if lane_routes.inbox is not None and lane_routes.inbox is not connection:
             lane_routes.inbox.leave(driver)
         lane_routes.inbox = connection
@@ -136,13 +193,13 @@ class BrokerRouter:
 
     def lose_source(self, driver: LaneDriver) -> None:
         """Fetch nothing for the lane until its leader was looked up again: the same fault would come at once."""
-        driver.source_leader, driver.replica = NOBODY, -1
+        driver.leaders.lose_source()
         self._place_source(driver, self._lane_routes.setdefault(driver, LaneRoutes()))
         self.leaders.look_up_later(driver)
 
     def read_from(self, driver: LaneDriver, replica: int) -> None:
         """Fetch from a replica that is nearer than the leader (KIP-392)."""
-        driver.replica = replica
+        driver.leaders.read_from(replica)
         self._place_source(driver, self._lane_routes.setdefault(driver, LaneRoutes()))
 
     def leave(self, driver: LaneDriver) -> None:
@@ -164,8 +221,8 @@ class BrokerRouter:
         """
         needs = {
             driver: (
-                [driver.source_leader.node],
-                [leader.node for leader in (driver.target_leader, *(one.leader for one in driver.beside))],
+                [driver.leaders.source.node],
+                [leader.node for leader in (driver.leaders.target, *(one.leader for one in driver.auxiliary))],
             )
             for driver in drivers
         }
@@ -175,7 +232,7 @@ class BrokerRouter:
             nodes = {node for need in needs.values() for node in need[side]} - {-1}
             away[side] = await cluster.unreachable(nodes, hurry=hurry)
 
-        await run_all(ask(0, self._source), ask(1, self._target))
+        await run_all(ask(0, self.context.source), ask(1, self.context.target))
         if not any(away):
             return {}
         found: dict[LaneDriver, str] = {}
@@ -188,51 +245,27 @@ class BrokerRouter:
 
     # --- brokers ---------------------------------------------------------------------------------------------
 
-    def _inbox(self, address: Address) -> BrokerConnection[Inbox] | None:
+    def _inbox(self, address: Address) -> SourceConnection | None:
         if address[0] < 0:
             return None
         connection = self._inboxes.get(address)
         if connection is None:
-            lanes: dict[LaneDriver, None] = {}
-            inbox = Inbox(
-                connect=lambda: self._source.source_broker(address[0]),
-                drivers=lambda: lanes,
-                may_send=self.may_send,
-                pool=self.pool,
-                options=self._options.fetch,
-                partition_bytes=min(self._options.partition_fetch_bytes, self.pool.budget_bytes // _LEAST_SHARES),
-                pause=_back_off,
-                events=msgspec.structs.replace(
-                    self._events,
-                    lost=lambda: self._inbox_lost(address),
-                    silent=lambda: self._silent(self._inboxes.get(address)),
-                ),
-                meter=self._meter,
-                inflated_bytes=self._options.inflated_bytes,
-            )
-            connection = self._inboxes[address] = BrokerConnection(address, inbox)
-            connection.lanes = lanes
-            self._spawn(run_until(connection.closed, inbox.run()))
+            connection = self._inboxes[address] = SourceConnection(self, address)
+            fetch, meter = self._options.fetch, self.context.meter
+            connection.box = Inbox(connection, self._events, self.pool, fetch, self._limits, meter)
+            self.context.tasks.spawn(run_until(connection.closed, connection.box.run()))
         return connection
 
-    def _outbox(self, address: Address) -> BrokerConnection[Outbox] | None:
+    def _outbox(self, address: Address) -> TargetConnection | None:
         if address[0] < 0:
             return None
         connection = self._outboxes.get(address)
         if connection is None:
-            outbox = Outbox(
-                connect=lambda: self._target.target_broker(address[0]),
-                pause=_back_off,
-                on_lost=lambda: self._outbox_lost(address),
-                on_open=lambda: self._outbox_open(address),
-                request_timeout_s=self._options.request_timeout_s,
-                lease_guard=self._lease_guard,
-                meter=self._meter,
-                tracker=self._tracker,
-                on_silent=lambda: self._silent(self._outboxes.get(address)),
+            connection = self._outboxes[address] = TargetConnection(self, address)
+            connection.box = Outbox(
+                connection, self._lease_guard, self._options.request_timeout_s, self.context.meter, self._tracker
             )
-            connection = self._outboxes[address] = BrokerConnection(address, outbox)
-            self._spawn(run_until(connection.closed, outbox.run()))
+            self.context.tasks.spawn(run_until(connection.closed, connection.box.run()))
         return connection
 
     def close_unused(self) -> None:
@@ -240,39 +273,9 @@ class BrokerRouter:
         _close_unused(self._inboxes)
         _close_unused(self._outboxes)
 
-    def _inbox_lost(self, address: Address) -> None:
-        """Lanes that read from this broker as their nearest replica go back to their leader."""
-        lanes = list(self._inboxes[address].lanes) if address in self._inboxes else []
-        for driver in lanes:
-            driver.replica = -1
-            driver.end.lose()
-        self.leaders.look_up(lanes)
-
-    def _outbox_open(self, address: Address) -> None:
-        """There is room for more; lanes that had a connection before ask whether it leads to the same log."""
-        lanes = list(self._outboxes[address].lanes) if address in self._outboxes else []
-        for driver in lanes:
-            if self._lane_routes[driver].outbox is self._outboxes[address]:
-                self.leader_ends.doubt(driver)
-        self.leaders.look_up(driver for driver in lanes if driver.doubted)
-        self.wake_inboxes()
-
-    def _outbox_lost(self, address: Address) -> None:
-        """Lanes of a broker that is away give their receive buffers back; other lanes need them."""
-        lanes = list(self._outboxes[address].lanes) if address in self._outboxes else []
-        for driver in lanes:
-            if self._lane_routes[driver].outbox is self._outboxes[address]:
-                driver.lane.rewind()
-                self.leader_ends.doubt(driver)
-        self.leaders.look_up(lanes)
-
-    def _silent(self, connection: BrokerConnection[Any] | None) -> None:
-        """A broker takes requests and answers none: perhaps others lead by now."""
-        self.leaders.look_up(connection.lanes if connection is not None else ())
-
     # --- traffic ---------------------------------------------------------------------------------------------
 
-    def may_send(self, driver: LaneDriver) -> bool:
+    def may_fetch(self, driver: LaneDriver) -> bool:
         """Whether the lane may be fetched now: what is fetched could be sent on.
 
         Lanes of a broker whose quota is used up leave half of the memory to others: they send what they have first.
@@ -284,53 +287,46 @@ class BrokerRouter:
 
     def is_answered(self, driver: LaneDriver) -> bool:
         """Whether the target brokers that the lane writes to answer, as far as one can see."""
-        connections = self._lane_routes.get(driver, LaneRoutes()).outboxes
+        connections = self.routes_of(driver).outboxes
         return all(connection is not None and connection.box.answers for connection in connections)
 
     def can_send(self, driver: LaneDriver) -> bool:
         """Whether nothing known keeps batches of the lane from going out, those too that a position goes before."""
-        lane_routes, transaction = self._lane_routes.get(driver, LaneRoutes()), driver.transaction
+        lane_routes, transaction = self.routes_of(driver), driver.transaction
         return (
             lane_routes.outbox is not None
             and lane_routes.outbox.box.moves
             and lane_routes.positions is not None
             and lane_routes.positions.box.moves
-            and not driver.doubted
+            and not driver.leaders.doubted
             and not driver.positions.writing
             and (transaction is None or transaction.between_steps)
             and not self._tracker.elsewhere(driver, lane_routes.outbox.box)
             and self._lease_guard.is_open
         )
 
-    def _copy_out(self, after_s: float) -> None:
+    def copy_out(self, after_s: float) -> None:
+        """Copy batches that target brokers have not answered for so long out of receive buffers."""
         for connection in self._outboxes.values():
             connection.box.copy_out(after_s)
 
     def obstacle(self, driver: LaneDriver) -> str:
         """Say what keeps the lane from being fetched or sent just now; empty where nothing of the way does."""
-        if not self._lease_guard.is_open:
-            return "waits for its lease: the supervisor cannot see that the flow is still its own, or does not answer"
-        for side, leader, partition in (
-            ("source", driver.source_leader, driver.name.source),
-            ("target", driver.target_leader, driver.name.target),
-            ("positions", driver.position_appender.leader, driver.position_appender.partition),
-            ("offset map", driver.block_appender.leader, driver.block_appender.partition),
-        ):
-            if leader.node < 0:
-                return f"no leader for {side} partition {partition}"
-        lane_routes = self._lane_routes.get(driver, LaneRoutes())
-        if driver.doubted:
-            return f"waits to hear from target broker {driver.target_leader.node} where its log ends"
-        if lane_routes.outbox is None or not lane_routes.outbox.box.open:
-            return f"no connection to target broker {driver.target_leader.node}"
-        if self._tracker.elsewhere(driver, lane_routes.outbox.box):
-            return "waits for the last answers of the target broker that led before"
-        if lane_routes.inbox is None or not lane_routes.inbox.box.connected:
-            return f"no connection to source broker {driver.source_node}"
-        if lane_routes.outbox.box.throttled:
-            return f"throttled by the quota of target broker {driver.target_leader.node}"
-        return (
-            f"throttled by the quota of source broker {driver.source_node}" if lane_routes.inbox.box.throttled else ""
+        routes = self.routes_of(driver)
+        is_owed = routes.outbox is not None and self._tracker.elsewhere(driver, routes.outbox.box)
+        return obstacle(
+            Way(
+                lease_is_open=self._lease_guard.is_open,
+                leaderless=_leaderless(driver),
+                source_node=driver.leaders.source_node,
+                target_node=driver.leaders.target.node,
+                is_doubted=driver.leaders.doubted,
+                has_outbox=routes.outbox is not None and routes.outbox.box.open,
+                has_inbox=routes.inbox is not None and routes.inbox.box.connected,
+                is_owed_elsewhere=is_owed,
+                target_throttles=routes.outbox is not None and routes.outbox.box.throttled,
+                source_throttles=routes.inbox is not None and routes.inbox.box.throttled,
+            )
         )
 
     def schedule_send(self, drivers: Iterable[LaneDriver]) -> None:
@@ -338,10 +334,10 @@ class BrokerRouter:
         for driver in drivers:
             lane_routes = self._lane_routes.get(driver)
             if lane_routes is not None:
-                self._kick(driver, lane_routes)
+                self._schedule(driver, lane_routes)
 
     @staticmethod
-    def _kick(driver: LaneDriver, lane_routes: LaneRoutes) -> None:
+    def _schedule(driver: LaneDriver, lane_routes: LaneRoutes) -> None:
         if lane_routes.outbox is not None:
             lane_routes.outbox.box.schedule_send(driver)
         if lane_routes.positions is not None:
@@ -367,7 +363,7 @@ class BrokerRouter:
         self.wake_inboxes()
 
 
-def _close_unused(connections: dict[Address, BrokerConnection[Box]]) -> None:
+def _close_unused(connections: dict[Address, Connection]) -> None:
     before = now_s() - _CLOSE_S
     for address, connection in list(connections.items()):
         if not connection.lanes and connection.unused_at_s < before:
@@ -375,5 +371,12 @@ def _close_unused(connections: dict[Address, BrokerConnection[Box]]) -> None:
             del connections[address]
 
 
-async def _back_off(attempt: int) -> None:
-    await pause(backoff_s(attempt))
+def _leaderless(driver: LaneDriver) -> str:
+    """Name the first partition of a lane that has no leader; empty where all have one."""
+    partitions = (
+        ("source", driver.leaders.source, driver.name.source),
+        ("target", driver.leaders.target, driver.name.target),
+        ("positions", driver.position_appender.leader, driver.position_appender.partition),
+        ("offset map", driver.block_appender.leader, driver.block_appender.partition),
+    )
+    return next((f"{side} partition {partition}" for side, leader, partition in partitions if leader.node < 0), "")

@@ -1,7 +1,20 @@
-"""One lane with everything a driver keeps about it: its place in inbox and outbox, what it writes, its trouble."""
+"""One lane with everything around it: its owner, its leaders, its health, and what it writes.
 
-from collections.abc import Callable
-from typing import Any
+Each part has one owner of its facts, and changes by methods that say what happened:
+
+    lane        the records on their way (engine/core/lane)
+    ownership   set, epoch, producer                 written by acquisition and the sets
+    attempts    to get an owner                      written by the acquisition scheduler and the failure handler
+    leaders     of both partitions                   written by the look-ups, the router and the leader verifier
+    health      why the lane does not copy           written by the failure handler and the denials
+    upkeep      marks of the periodic work           written by the maintenance loop
+    end, watch  source end and lag                   written by the inbox and the source ends
+    streams     positions and blocks of the map, each with an appender
+"""
+
+from typing import Any, Protocol
+
+import msgspec
 
 from engine.base.clock import now_s, wall_ms
 from engine.core.events.events import AnyEvent
@@ -21,150 +34,130 @@ from engine.core.streams.block_stream import BlockStream
 from engine.core.streams.fenced_stream import FencedStream, Write
 from engine.core.streams.position_stream import PositionStream
 from engine.core.streams.transaction import CommittedPositions
+from engine.flow.lane.acquire_attempts import AcquireAttempts
 from engine.flow.lane.appender import Appender
 from engine.flow.lane.copier_metrics import CopierMetrics
-from engine.flow.ports.ports import Leader, PartitionFetch, Producer
+from engine.flow.lane.lane_health import LaneHealth
+from engine.flow.lane.lane_leaders import NOBODY, LaneLeaders
+from engine.flow.lane.lane_ownership import LaneOwnership
+from engine.flow.lane.upkeep import Upkeep
+from engine.flow.ports.ports import PartitionFetch, Producer
 from policies.model import LaneName, TopicPartition
 
-Perform = Callable[["LaneDriver", Action], None]
-NOBODY = Leader(-1, -1, "")
 _MAY_DOUBLE = "a batch of unknown outcome is older than its leader remembers producers: only the log can tell"
 
 
-def _no_transaction(_driver: "LaneDriver") -> None:
-    """Most lanes copy without."""
+class AppendEvents(Protocol):
+    """What a lane reports of its appends."""
+
+    def perform(self, driver: "LaneDriver", action: Action) -> None:
+        """Start an action that the lane asks for."""
+
+    def appended(self, driver: "LaneDriver") -> None:
+        """Records were acknowledged: the lane has room for more."""
+
+    def written(self, driver: "LaneDriver") -> None:
+        """A position or block is durable: what waited for it may be sent or fetched."""
+
+    def progressed(self, driver: "LaneDriver") -> None:
+        """Something changed that the lane's transaction may have waited for."""
 
 
 class StreamAppender:
-    """What the lane writes beside its records, its positions or the blocks of its map, as an appender."""
+    """What a lane writes beside its records, as an appender.
+
+    `transactional_id`: of the transaction that it writes in; empty: in none.
+    """
 
     def __init__(
         self,
         driver: "LaneDriver",
         stream: FencedStream[Any],
         partition: TopicPartition,
-        perform: Perform,
+        events: AppendEvents,
         transactional_id: str = "",
     ) -> None:
         self.partition = partition
         self.transactional_id = transactional_id
+        self.stream = stream
         self.leader = NOBODY
         self.topic_id = ""
         """Of the topic that was there when its leader was looked up last."""
-        self.stream = stream
         self._driver = driver
-        self._perform = perform
+        self._events = events
 
     def next_parcel(self) -> Write | None:
         """Hand out the write that is due."""
         write: Write | None = self.stream.next_write()
         if write is None:
-            self._driver.on_progress(self._driver)
+            self._events.progressed(self._driver)
         return write
 
     def on_outcome(self, parcel: Write, outcome: Outcome) -> None:
-        """Take the answer; what waited for this to be durable may go on now."""
+        """Process the answer; what waited for this write to be durable may continue."""
         action = self.stream.on_outcome(parcel, outcome)
         if action is not None:
-            self._perform(self._driver, action)
+            self._events.perform(self._driver, action)
         self._driver.on_written()
 
 
+class LaneStreams(msgspec.Struct, frozen=True):
+    """What a lane writes beside its records. `syncs`: which offset syncs are due; None where none are written.
+
+    `transactional_id`: of the lane's producer, where records and positions are in a transaction.
+    """
+
+    positions: PositionStream
+    positions_partition: TopicPartition
+    syncs: SyncEmitter | None = None
+    transactional_id: str = ""
+
+
 class LaneDriver:
-    """A lane and its surroundings; also the appender of its target partition."""
+    """A lane and its surroundings; also the appender of its target partition.
+
+    `turn`: the lane's number, by which lanes share the connections to a broker.
+    """
 
     def __init__(
         self,
         lane: Lane,
-        set_id: str,
-        assignment_epoch: int,
-        positions: PositionStream,
-        positions_partition: TopicPartition,
+        ownership: LaneOwnership,
+        streams: LaneStreams,
         turn: int,
-        perform: Perform,
-        appended: Callable[["LaneDriver"], None],
-        planned: Callable[["LaneDriver"], None],
+        events: AppendEvents,
         meter: CopierMetrics | None = None,
-        syncs: SyncEmitter | None = None,
-        transactional_id: str = "",
     ) -> None:
         self.lane = lane
-        self.set_id = set_id
-        self.assignment_epoch = assignment_epoch
-        self.positions = positions
+        self.ownership = ownership
         self.turn = turn
-        self.partition = lane.name.target
-        self.transaction = positions if isinstance(positions, CommittedPositions) else None
-        """The transaction that records and position are in; None where the lane copies without."""
-        self.transactional_id = transactional_id if self.transaction is not None else ""
-        self.on_progress: Callable[[LaneDriver], None] = _no_transaction
-        """Called where the lane's transaction may go on."""
-        self.blocks = BlockStream(lane, wall_ms)
-        self.position_appender = StreamAppender(self, positions, positions_partition, perform, self.transactional_id)
-        blocks_partition = TopicPartition(map_topic(lane.flow.source), positions_partition.partition)
-        self.block_appender = StreamAppender(self, self.blocks, blocks_partition, perform)
-        self.beside = self.position_appender, self.block_appender
-        """Appenders beside the data."""
-        self.producer: Producer | None = None
-        self.source_leader = NOBODY
-        self.target_leader = NOBODY
-        self.verified_leader = NOBODY
-        """The target leader that has everything it acknowledged, as far as we know."""
-        self.doubted = False
-        """Whether nothing may be appended until the target leader's end is known."""
-        self.source_topic_id = ""
-        self.target_topic_id = ""
-        self.replica = -1
-        self.want: PartitionFetch | None = None
-        """What was said in the last fetch."""
-        self.faults = 0
-        """Look-ups of the leaders in a row that this lane's own faults asked for, and when the last one was."""
-        self.fault_at_s = 0.0
+        self.attempts = AcquireAttempts(now_s())
+        self.leaders = LaneLeaders()
+        self.health = LaneHealth()
+        self.upkeep = Upkeep()
+        self.end = SourceEnd()
+        self.watch = LagWatch(wall_ms())
         self.limit = BatchLimit()
         self.meter = meter or CopierMetrics()
-        self.syncs = syncs
-        """Which offset syncs are due; None where none are written."""
-        self.watch = LagWatch(wall_ms())
         self.latency_ms = 0
-        self.fault = ""
-        self.had_failed = False
-        """Whether the lane had failed when it was stopped for good: that is told to the end."""
-        self.end = SourceEnd()
-        self.log_start = -1
-        self.divergence_offset, self.divergence_cause = -1, ""
-        """Where the source's history parts from what was copied, as a fetch told, and its cause; -1: nowhere."""
+        self.want: PartitionFetch | None = None
+        """What the inbox asked for in the last fetch."""
         self.marker_owed = False
-        """Whether the last commit was decided, and is not yet seen carried out (`flow/replication/marker_watch.py`)."""
-        self.held_since: float | None = None
-        self.held_told = False
-        self.refused_told = False
-        self.denied: dict[str, str] = {}
-        """What the lane may not do just now, each told once, and why."""
-        self.reason = ""
-        self.resumed_by = ""
-        self.position_read = False
-        self.left_at: Position | None = None
-        """Whether the stored position was read before there was an owner; what it is, where the last owner has left."""
-        self.alone = False
-        """Whether the lane was taken without a barrier: nobody has to be kept from its target partition."""
-        self.reacquired = 0
-        """Acquisitions since the last acknowledged record."""
-        self.flaps = 0
-        """Acquisitions that were lost again before long."""
-        self.given_at_s = now_s()
-        """Since when no former owner has a lease for the lane."""
-        self.woken = False
-        """Whether there was something to copy for a lane that had no owner."""
-        self.owned_at_s = 0.0
-        self.join_at_s = 0.0
-        self.acquiring = False
-        self.leaving = False
-        self.flushed_bytes = 0
-        self.eaten_told = False
-        self.kept_alive_at = 0.0
-        self._perform = perform
-        self._appended = appended
-        self._planned = planned
+        """Whether the last commit was decided, and its marker not seen yet (`flow/replication/marker_watch.py`)."""
+        self.partition = lane.name.target
+        self.positions = streams.positions
+        self.transaction = self.positions if isinstance(self.positions, CommittedPositions) else None
+        """The transaction that records and position are in; None where the lane copies without."""
+        self.transactional_id = streams.transactional_id if self.transaction is not None else ""
+        self.syncs = streams.syncs
+        self.blocks = BlockStream(lane, wall_ms)
+        where = streams.positions_partition
+        blocks_partition = TopicPartition(map_topic(lane.flow.source), where.partition)
+        self.position_appender = StreamAppender(self, self.positions, where, events, self.transactional_id)
+        self.block_appender = StreamAppender(self, self.blocks, blocks_partition, events)
+        self.auxiliary = self.position_appender, self.block_appender
+        """The appenders that write no records."""
+        self._events = events
 
     @property
     def name(self) -> LaneName:
@@ -172,107 +165,104 @@ class LaneDriver:
         return self.lane.name
 
     @property
+    def producer(self) -> Producer | None:
+        """The producer of this owner; None before the first one."""
+        return self.ownership.producer
+
+    @property
     def fenced_partitions(self) -> list[TopicPartition]:
         """The target partitions that the lane's barrier covers: wherever its producer id appends."""
-        return [self.partition, *(appender.partition for appender in self.beside)]
+        return [self.partition, *(appender.partition for appender in self.auxiliary)]
 
     @property
     def kept_alive_partitions(self) -> list[TopicPartition]:
         """The target partitions where the fence is renewed: the copy itself only where it keeps somebody out."""
-        return [one.partition for one in self.beside] if self.alone else self.fenced_partitions
+        return [one.partition for one in self.auxiliary] if self.ownership.alone else self.fenced_partitions
 
     @property
     def appenders(self) -> tuple[Appender, ...]:
-        """The lane itself, and those beside it."""
-        return self, *self.beside
+        """The lane itself, and the auxiliary ones."""
+        return self, *self.auxiliary
 
     def writer_of(self, what: str) -> StreamAppender:
-        """Return the appender of a stream beside the data, by what it writes."""
-        return next(one for one in self.beside if one.stream.what == what)
+        """Return the auxiliary appender that writes `what`."""
+        return next(one for one in self.auxiliary if one.stream.what == what)
 
     @property
     def source_is_old(self) -> bool:
         """Whether the source leader we know is of an older epoch than what was fetched."""
-        return self.is_older(self.lane.source_leader_epoch)
-
-    def is_older(self, copied_epoch: int) -> bool:
-        """Whether the source leader we know is of an older epoch than what was copied: somebody's metadata is old.
-
-        A topic without an id may have been made anew, and then begins with low epochs.
-        """
-        leader = self.source_leader
-        return bool(leader.topic_id) and 0 <= leader.epoch < copied_epoch
+        return self.leaders.source_is_older(self.lane.source_leader_epoch)
 
     @property
     def source_end(self) -> int:
-        """Where the source partition ended when that was heard last; -1 where it never was."""
+        """Where the source partition ended when a broker last reported it; -1 where none did."""
         return self.end.offset
-
-    @property
-    def source_node(self) -> int:
-        """The broker to fetch from: the nearest replica if one was named, else the leader (KIP-392)."""
-        return self.replica if self.replica >= 0 else self.source_leader.node
 
     def next_parcel(self) -> PendingBatch | None:
         """Hand out the next batch of records, stamped."""
         transaction = self.transaction
         if transaction is not None and not transaction.takes_records:
-            self.on_progress(self)
+            self._events.progressed(self)
             return None
-        if self.doubted:
+        if self.leaders.doubted:
             return None
         lane = self.lane
         if lane.state is State.COPYING and lane.pieces.may_double(lane.forgets_before_ms):
-            self._perform(self, Reacquire(_MAY_DOUBLE, settles=True))
+            self._events.perform(self, Reacquire(_MAY_DOUBLE, settles=True))
             return None
-        piece = self.lane.next_append()
+        piece = lane.next_append()
         if piece is not None:
-            stamp(piece, *self.lane.producer, transactional=transaction is not None)
+            stamp(piece, *lane.producer, transactional=transaction is not None)
         return piece
 
     def on_outcome(self, parcel: PendingBatch, outcome: Outcome) -> None:
-        """Take the answer of one batch."""
+        """Process the answer of one batch."""
         before = self.lane.records
         for action in self.lane.on_outcome(parcel, outcome):
-            self._perform(self, action)
+            self._events.perform(self, action)
         copied = self.lane.records - before
         if copied:
-            self.reacquired = 0
+            self.attempts.acknowledged()
             self.limit.fitted(len(parcel.payload))
             self._measure(copied)
-            self._appended(self)
+            self._events.appended(self)
         elif outcome.kind is not OutcomeKind.APPENDED:
-            self.fault = outcome.message
-        self.on_progress(self)
+            self.health.append_failed(outcome.message)
+        self._events.progressed(self)
 
     def _measure(self, copied: int) -> None:
         self.latency_ms += self.meter.copied(self.lane.newest_ms, copied)
         self.watch.appended_at_ms = self.meter.now_ms
-        self.fault = ""
+        self.health.appended()
         if self.lane.source_next >= self.end.offset:
             self.watch.caught_up_ms = self.end.at_ms
 
-    def begin(
-        self, producer: Producer, resumed_by: str, source_topic_id: str, target_topic_id: str, last: OffsetPair | None
-    ) -> None:
-        """Note who we are from now on, behind the `last` copied record; the lane itself is owned next."""
-        self.producer, self.resumed_by, self.reason = producer, resumed_by, ""
-        self.source_topic_id, self.target_topic_id = source_topic_id, target_topic_id
-        self.owned_at_s = now_s()
-        self.divergence_offset, self.divergence_cause = -1, ""
-        self.verified_leader, self.doubted = self.target_leader, False
+    def begin(self, producer: Producer, resumed_by: str, last: OffsetPair | None, *, alone: bool) -> None:
+        """Begin as the owner, behind the `last` copied record; the lane itself is owned next."""
+        topic_ids = self.leaders.source.topic_id, self.leaders.target.topic_id
+        self.ownership.begin(producer, resumed_by, topic_ids, alone=alone, now_s=now_s())
+        self.attempts.diverged(None)
+        self.leaders.trust()
+        self.health.clear()
         self.positions.begin()
         self.blocks.begin()
         if self.syncs is not None:
             self.syncs.begin(last)
 
+    def watch_source(self, stored: Position, end: int, end_at_ms: int) -> None:
+        """Watch the source's end from the stored position, without an owner. `end`, `end_at_ms`: what a broker said."""
+        self.ownership.watch(stored.source_topic_id, stored.target_topic_id)
+        self.end.told(end, end_at_ms)
+        self.health.clear()
+        self.lane.watch(stored)
+
     def on_written(self) -> None:
         """Appends that waited for a position may go, and so may fetches that waited for a block."""
-        self.on_progress(self)
-        self._planned(self)
+        self._events.progressed(self)
+        self._events.written(self)
 
     def fail(self, event: AnyEvent) -> None:
         """Note why the lane stopped; the lane itself stops unless it has."""
         if self.lane.state not in (State.FAILED, State.STOPPED):
             self.lane.fail()
-        self.reason = event.text()
+        self.health.explain(event.text())

@@ -6,7 +6,7 @@ once, `fence` serves one. An error of one lane is raised only after all the othe
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from engine.base.clock import wall_ms
@@ -28,18 +28,18 @@ from engine.core.events.events import (
 from engine.core.lane.states import State
 from engine.core.mm2.sync_emitter import last_pair
 from engine.core.position.map_resume import resumed_map
+from engine.core.position.owning import Owner, copied_leader_epoch, first_position, is_at_rest, is_superseded
 from engine.core.position.position import Position
-from engine.core.position.resume import REGRESSION, RENEWED, ResumePoint
+from engine.core.position.resume import REGRESSION, ResumePoint
 from engine.core.position.stored_tail import UNDONE
-from engine.flow.io.lease_guard import LeaseGuard
+from engine.flow.context.copier_context import CopierContext
 from engine.flow.lane.corruption import corrupt_log
 from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.ownership.position_recovery import FencedLane, LogOffsets, PositionRecovery, PreFenceState
 from engine.flow.ownership.recovery_rules import Recovered, RecoveryRules
 from engine.flow.ownership.stored_positions import Stored, Unreadable
 from engine.flow.ownership.vacancies import Vacancies
-from engine.flow.ports.options import FlowOptions
-from engine.flow.ports.ports import Cluster, Producer
+from engine.flow.ports.ports import Producer
 from policies.model import TopicPartition
 
 _AT_ONCE = 32
@@ -56,26 +56,23 @@ _NO_TRANSACTIONS = (
     " on the transactional ids that begin with 'raymirror', or disable it"
 )
 
-Tell = Callable[[AnyEvent], None]
-
 
 class Acquisition:
     """Acquires lanes of one flow, stage by stage."""
 
-    def __init__(
-        self, options: FlowOptions, target: Cluster, recovery: PositionRecovery, rules: RecoveryRules, lease: LeaseGuard
-    ) -> None:
-        self._options = options
-        self._target = target
+    def __init__(self, context: CopierContext, recovery: PositionRecovery, rules: RecoveryRules) -> None:
+        self._context = context
+        self._options = context.options
+        self._lease = context.lease_guard
+        self._report = context.events.report
         self._recovery = recovery
         self._rules = rules
-        self._lease = lease
-        self._vacancies = Vacancies(options, target, recovery)
+        self._vacancies = Vacancies(context.options, context.target, recovery)
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
     # --- without a barrier -----------------------------------------------------------------------------------
 
-    async def rest(self, drivers: Sequence[LaneDriver], tell: Tell) -> None:
+    async def rest(self, drivers: Sequence[LaneDriver]) -> None:
         """Let lanes with nothing to copy watch their source from the stored position, without an owner.
 
         Nothing is written for them, so nothing needs a fence: a former owner that still lives continues the same
@@ -87,9 +84,9 @@ class Acquisition:
         for driver in drivers:
             position = stored.get(driver.name.source)
             if isinstance(position, Position) and self._lost_to(position, driver):
-                tell(self._stand_down(driver, position))
+                self._context.fail(driver, self._ownership_lost(driver, position))
             elif isinstance(position, Position):
-                driver.position_read, driver.left_at = True, position if position.left else None
+                driver.attempts.read(position)
                 ours.append(driver)
         # After the positions: a former owner may move on meanwhile. Then the ends do not fit, and the lane is acquired.
         world = await self._recovery.look(ours, stored=stored) if ours else LogOffsets()
@@ -97,37 +94,29 @@ class Acquisition:
 
     async def _watch(self, driver: LaneDriver, stored: Stored, world: LogOffsets) -> None:
         assert isinstance(stored, Position), "whoever has no position of ours is not at rest"
-        lane, target = driver.name
-        at_end = world.source_starts[lane] <= stored.source_next == world.source_ends[lane]
-        # No tail, no other writer, nothing lost; behind an atomic one lies the marker of what it was committed with.
-        whole = 0 <= world.target_ends[target] - stored.target_next <= stored.atomic
-        if not (at_end and whole and self._recovery.changed_identity(driver, stored, world) is None):
+        ends = world.ends_of(driver.name)
+        if not is_at_rest(stored, ends) or self._recovery.changed_identity(driver, stored, world) is not None:
             return
         async with self._slots:
             kept = not stored.atomic or await self._recovery.is_kept(driver, stored, world)
         if kept and driver.lane.state is State.ACQUIRING:
-            driver.source_topic_id, driver.target_topic_id = stored.source_topic_id, stored.target_topic_id
-            driver.end.told(world.source_ends[lane], world.asked_ms)
-            driver.resumed_by, driver.reason = "position", ""
-            driver.lane.watch(stored)
+            driver.watch_source(stored, ends.source_end, world.asked_ms)
 
     # --- before the barrier ----------------------------------------------------------------------------------
 
-    async def before(
-        self, drivers: Sequence[LaneDriver], tell: Tell, *, suspicious: bool
-    ) -> dict[TopicPartition, PreFenceState]:
+    async def before(self, drivers: Sequence[LaneDriver], *, suspicious: bool) -> dict[TopicPartition, PreFenceState]:
         """Read what the brokers know before anything changes; give up lanes that a newer owner has taken.
 
         Only lanes that somebody may have taken are checked for that; `suspicious`: all of them are. Lanes that were
         given up are not in the answer.
         """
-        suspects = [driver for driver in drivers if suspicious or driver.reacquired]
+        suspects = [driver for driver in drivers if suspicious or driver.attempts.reacquired]
         stored = await self._recovery.stored(suspects) if suspects else {}
         left: list[LaneDriver] = []
         for driver in drivers:
             position = stored.get(driver.name.source)
             if isinstance(position, Position) and self._lost_to(position, driver):
-                tell(self._stand_down(driver, position))
+                self._context.fail(driver, self._ownership_lost(driver, position))
             else:
                 left.append(driver)
         vacant = await self._vacancies.candidates(left)
@@ -135,8 +124,12 @@ class Acquisition:
 
     def _lost_to(self, position: Position, driver: LaneDriver) -> bool:
         """Whether another owner wrote this since we had the lane; at the same epoch the later deployment wins."""
-        other = driver.reacquired > 0 and position.deployment_id != self._options.deployment_id
-        return position.assignment_epoch > driver.assignment_epoch - other
+        return is_superseded(
+            position,
+            assignment_epoch=driver.ownership.assignment_epoch,
+            deployment_id=self._options.deployment_id,
+            was_owned=driver.attempts.reacquired > 0,
+        )
 
     # --- the barrier -----------------------------------------------------------------------------------------
 
@@ -169,9 +162,7 @@ class Acquisition:
 
     # --- behind the barrier ----------------------------------------------------------------------------------
 
-    async def behind(
-        self, fenced: Mapping[LaneDriver, FencedLane], tell: Tell, *, waited: bool
-    ) -> dict[LaneDriver, FencedLane]:
+    async def behind(self, fenced: Mapping[LaneDriver, FencedLane], *, waited: bool) -> dict[LaneDriver, FencedLane]:
         """Own every lane or fail it. Return the lanes that must first wait for their former owners' last requests.
 
         A lane that was stopped meanwhile stays as it is.
@@ -182,14 +173,14 @@ class Acquisition:
         world = await self._recovery.look(drivers, stored=stored)
         late: dict[LaneDriver, FencedLane] = {}
         for driver in drivers if not waited else ():
-            if self._must_wait(driver, fenced[driver].producer, world.stored.get(driver.name.source), tell):
+            if self._must_wait(driver, fenced[driver].producer, world.stored.get(driver.name.source)):
                 late[driver] = fenced[driver]
         ready = [driver for driver in drivers if driver not in late]
         if ready:
-            await self._own_all(ready, fenced, world, tell)
+            await self._own_all(ready, fenced, world)
         return late
 
-    def _must_wait(self, driver: LaneDriver, producer: Producer, stored: Stored, tell: Tell) -> bool:
+    def _must_wait(self, driver: LaneDriver, producer: Producer, stored: Stored) -> bool:
         """Return whether a lane must wait, and report why its barrier fences no former owner.
 
         A new producer id fences nobody, and without permission there is no barrier.
@@ -199,10 +190,10 @@ class Acquisition:
             return False  # `_judge` refuses it
         if not producer.fenced:
             reason = "not authorised for transactional ids"
-            tell(UnfencedOwnership(flow=self._options.flow, lane=lane, reason=reason))
+            self._report(UnfencedOwnership(flow=self._options.flow, lane=lane, reason=reason))
         elif isinstance(stored, Position) and producer.producer_id != stored.producer_id:
             expected, found = stored.producer_id, producer.producer_id
-            tell(ProducerChanged(flow=self._options.flow, lane=lane, expected=expected, found=found))
+            self._report(ProducerChanged(flow=self._options.flow, lane=lane, expected=expected, found=found))
         else:
             return False
         return isinstance(stored, Position)
@@ -212,7 +203,6 @@ class Acquisition:
         drivers: Sequence[LaneDriver],
         fenced: Mapping[LaneDriver, FencedLane],
         world: LogOffsets,
-        tell: Tell,
     ) -> None:
         judged: dict[LaneDriver, ResumePoint | Recovered | AnyEvent] = {}
         errors: list[ConnectionLost | BrokerUnreachable | KafkaRefusal] = []
@@ -234,7 +224,7 @@ class Acquisition:
             if not self._lease.is_open or fenced[driver].times_shut != self._lease.times_shut:
                 errors.append(ConnectionLost("the lease ran out meanwhile"))  # what was read may be outdated
             elif driver.lane.state is State.ACQUIRING:
-                self._own(driver, found, fenced[driver], world, tell)
+                self._own(driver, found, fenced[driver], world)
         if errors:
             raise errors[0]
 
@@ -266,7 +256,7 @@ class Acquisition:
             what = f"its position in {self._options.positions_topic}: {stored.reason}"
             return LaneRefused(flow=self._options.flow, lane=driver.name.source, what=what)
         if isinstance(stored, Position):
-            if stored.assignment_epoch > driver.assignment_epoch:
+            if stored.assignment_epoch > driver.ownership.assignment_epoch:
                 return self._ownership_lost(driver, stored)
             changed = await self._rules.renewed(driver, stored, fenced, world)
             if changed is not None:
@@ -285,64 +275,45 @@ class Acquisition:
         found: ResumePoint | Recovered | AnyEvent,
         fenced: FencedLane,
         world: LogOffsets,
-        tell: Tell,
     ) -> None:
         mended = found.event if isinstance(found, Recovered) else None
         if isinstance(found, Recovered):
             found = found.found
         if not isinstance(found, ResumePoint):
-            return tell(self._fail(driver, found))
+            return self._context.fail(driver, found)
         if found.foreign:
             foreign = self._foreign(driver, found)
-            tell(self._fail(driver, foreign) if foreign.stopped else foreign)
             if foreign.stopped:
-                return None
+                return self._context.fail(driver, foreign)
+            self._report(foreign)
         if mended is not None:
-            tell(mended)
+            self._report(mended)
         stored = world.stored.get(driver.name.source)
         if found.twice:
             first, last = found.twice
-            tell(CopiedAgain(flow=self._options.flow, lane=driver.name.source, first=first, last=last))
+            self._report(CopiedAgain(flow=self._options.flow, lane=driver.name.source, first=first, last=last))
         if found.how == REGRESSION and isinstance(stored, Position):
-            tell(self._cut(driver, found, stored))
+            self._report(self._cut(driver, found, stored))
         if found.how == UNDONE and isinstance(stored, Position):
-            tell(self._undone(driver, found, stored))
+            self._report(self._undone(driver, found, stored))
         self._start(driver, fenced, found, world)
-        return tell(self._resumed(driver, found))
+        return self._report(self._resumed(driver, found))
 
     def _start(self, driver: LaneDriver, fenced: FencedLane, found: ResumePoint, world: LogOffsets) -> None:
-        producer, driver.alone = fenced.producer, fenced.vacant
-        stored = world.stored.get(driver.name.source)
-        # The epoch of the last copied batch: known where nothing lies behind the position.
-        known_epoch = isinstance(stored, Position) and not found.tail_records and found.how != RENEWED and found.cut < 0
-        epoch = stored.source_leader_epoch if known_epoch and isinstance(stored, Position) else -1
+        producer, stored = fenced.producer, world.stored.get(driver.name.source)
         assert not isinstance(stored, Unreadable), "a lane whose position is unreadable has no place"
         known = resumed_map(stored, found, wall_ms())
-        source, target = driver.source_leader, driver.target_leader
-        driver.begin(producer, found.how, source.topic_id, target.topic_id, last_pair(known.runs))
+        owner = Owner(
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            first_sequence=producer.first_sequence,
+            assignment_epoch=driver.ownership.assignment_epoch,
+            deployment_id=self._options.deployment_id,
+            atomic=self._options.commit_s > 0,
+        )
+        driver.begin(producer, found.how, last_pair(known.runs), alone=fenced.vacant)
         driver.lane.own(
-            Position(
-                source_next=found.source_next,
-                target_next=found.target_next,
-                sequence=producer.first_sequence,
-                producer_id=producer.producer_id,
-                producer_epoch=producer.epoch,
-                runs=((producer.first_sequence, found.source_next),),
-                assignment_epoch=driver.assignment_epoch,
-                deployment_id=self._options.deployment_id,
-                source_leader_epoch=epoch,
-                source_topic_id=source.topic_id,
-                target_topic_id=target.topic_id,
-                source_cluster_id=world.source_cluster_id,
-                target_cluster_id=world.target_cluster_id,
-                map_generation=known.generation,
-                map_blocks=known.blocks,
-                map_source=known.start.source,
-                map_target=known.start.target,
-                map_first=known.start.first,
-                map_tail=known.runs,
-                atomic=self._options.commit_s > 0,
-            ),
+            first_position(owner, world.identity_of(driver), found, known, copied_leader_epoch(stored, found)),
             barrier_done=fenced.marked,
             alone=fenced.vacant,
         )
@@ -382,13 +353,10 @@ class Acquisition:
         return OwnershipLost(
             flow=self._options.flow,
             lane=driver.name.source,
-            assignment_epoch=driver.assignment_epoch,
+            assignment_epoch=driver.ownership.assignment_epoch,
             other_epoch=stored.assignment_epoch,
             other_deployment=stored.deployment_id,
         )
-
-    def _stand_down(self, driver: LaneDriver, stored: Position) -> AnyEvent:
-        return self._fail(driver, self._ownership_lost(driver, stored))
 
     def _resumed(self, driver: LaneDriver, found: ResumePoint) -> Resumed:
         return Resumed(
@@ -399,7 +367,3 @@ class Acquisition:
             target_offset=found.target_next,
             tail_records=found.tail_records,
         )
-
-    def _fail(self, driver: LaneDriver, event: AnyEvent) -> AnyEvent:
-        driver.fail(event)
-        return event

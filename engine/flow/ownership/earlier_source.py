@@ -4,13 +4,11 @@ Leader epochs of one topic id never fall (KIP-101), so what was copied at a high
 One broker with old metadata says the same of itself: only all of them together are believed.
 """
 
-from collections.abc import Callable
-
 from engine.base.clock import pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost
-from engine.core.events.events import AnyEvent, LaneRefused
+from engine.core.events.events import LaneRefused
 from engine.core.lane.states import State
-from engine.flow.io.router import Spawn
+from engine.flow.context.copier_context import CopierContext
 from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.ports.ports import Cluster
 from policies.model import FlowName
@@ -42,23 +40,19 @@ async def refusal(
 
 
 class EarlierSource:
-    """Finds running lanes whose source was restored; `fail` stops one and says why."""
+    """Finds running lanes whose source was restored, and stops them."""
 
-    def __init__(
-        self, flow: FlowName, source: Cluster, spawn: Spawn, fail: Callable[[LaneDriver, AnyEvent], None]
-    ) -> None:
-        self._flow = flow
-        self._source = source
-        self._spawn = spawn
-        self._fail = fail
+    def __init__(self, context: CopierContext) -> None:
+        self._context = context
+        self._source = context.source
         self._doubted: dict[LaneDriver, None] = {}
 
     def faulted(self, driver: LaneDriver) -> None:
         """A lane has no leader to fetch from; lanes that have none at the same time are looked at together."""
-        if driver.faults == 0 or driver.faults % _FAULTS or driver.lane.source_leader_epoch < 0:
+        if driver.leaders.faults == 0 or driver.leaders.faults % _FAULTS or driver.lane.source_leader_epoch < 0:
             return
         if not self._doubted:
-            self._spawn(self._look())
+            self._context.tasks.spawn(self._look())
         self._doubted[driver] = None
 
     async def _look(self) -> None:
@@ -72,10 +66,15 @@ class EarlierSource:
             return  # the next faults ask again
 
     async def _judge(self, driver: LaneDriver) -> None:
-        lane, topic_id = driver.lane, driver.source_topic_id
+        lane, topic_id = driver.lane, driver.ownership.source_topic_id
         copied_epoch, source_next = lane.source_leader_epoch, lane.source_next
         found = await refusal(
-            self._flow, self._source, driver, topic_id=topic_id, copied_epoch=copied_epoch, source_next=source_next
+            self._context.flow,
+            self._source,
+            driver,
+            topic_id=topic_id,
+            copied_epoch=copied_epoch,
+            source_next=source_next,
         )
-        if found is not None and lane.state in _STANDING and driver.source_topic_id == topic_id:
-            self._fail(driver, found)
+        if found is not None and lane.state in _STANDING and driver.ownership.source_topic_id == topic_id:
+            self._context.fail(driver, found)

@@ -1,13 +1,11 @@
 """Handles lanes that need more than the next append: retry, split, settle, inspect, acquire again, give up."""
 
-from collections.abc import Callable
 from functools import partial
 
 from engine.base.clock import backoff_s, now_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, WireError
 from engine.core.events.commit_events import CommitUnmarked
 from engine.core.events.events import (
-    AnyEvent,
     HeldByTransaction,
     IdentityChanged,
     LaneRefused,
@@ -33,58 +31,45 @@ from engine.core.lane.actions import (
 from engine.core.lane.batch_limit import SIZE_CONFIGS, most_bytes
 from engine.core.lane.pending_batch import Payload
 from engine.core.lane.states import State
+from engine.core.position.missing import MissingRecords, missing_records
 from engine.core.position.resume import Tail
-from engine.flow.io.router import BrokerRouter, Spawn
+from engine.flow.context.copier_context import CopierContext
+from engine.flow.io.router import BrokerRouter
+from engine.flow.lane.acquire_attempts import Divergence
 from engine.flow.lane.corruption import corrupt_source
-from engine.flow.lane.denials import Denials
 from engine.flow.lane.lane_driver import LaneDriver
+from engine.flow.lane.lane_health import HoldChange
+from engine.flow.ownership.denials import Denials
 from engine.flow.ownership.earlier_source import EarlierSource
 from engine.flow.ownership.gap_inspector import GapInspector
-from engine.flow.ports.options import FlowOptions
-from engine.flow.ports.ports import EARLIEST, LATEST, Cluster, Slice
+from engine.flow.ownership.source_faults import FaultResponse, respond
+from engine.flow.ports.ports import EARLIEST, LATEST, Slice
 from engine.wire.batch import read_header
 from engine.wire.records import Encoded, reencode
 from policies.model import TopicPartition
 from policies.sync.topic_faults import OnGap, OnRenewal
 
-_REACQUISITIONS = 5
-"""Acquisitions in a row without one acknowledged record before a lane gives up."""
-_FLAPS = 20
-"""Acquisitions in a row that somebody else soon ended, whatever was copied between them: about a minute."""
-_STEADY_S = 30.0
-"""A lane that was owned for so long is stable: the count of its acquisitions begins again."""
-_JOIN_S = 5.0
-
 
 class FailureHandler:
-    """Performs the actions of the lanes; `join` hands a lane back to the acquisition."""
+    """Performs the actions of the lanes; one that is lost goes back to the acquisition."""
 
-    def __init__(
-        self,
-        options: FlowOptions,
-        source: Cluster,
-        target: Cluster,
-        router: Callable[[], BrokerRouter],
-        spawn: Spawn,
-        tell: Callable[[AnyEvent], None],
-        join: Callable[[LaneDriver], None],
-    ) -> None:
-        self._options = options
-        self._source = source
-        self._target = target
+    def __init__(self, context: CopierContext, router: BrokerRouter) -> None:
+        self._context = context
+        self._options = context.options
+        self._source = context.source
+        self._target = context.target
         self._router = router
-        self._spawn = spawn
-        self._tell = tell
-        self._join = join
-        self.denials = Denials(options.flow, tell, self.fail)
-        self._earlier = EarlierSource(options.flow, source, spawn, self.fail)
-        self._gaps = GapInspector(options, target, spawn, tell, self.fail, self.denials)
+        self._spawn = context.tasks.spawn
+        self._report = context.events.report
+        self.denials = Denials(context)
+        self._earlier = EarlierSource(context)
+        self._gaps = GapInspector(context, self.denials)
 
     def perform(self, driver: LaneDriver, action: Action) -> None:
         """Start the action that the lane asks for; no action blocks the data path."""
         match action:
             case Retry():
-                self._router().leaders.look_up([driver])
+                self._router.leaders.look_up([driver])
                 self._spawn(self._retry(driver, backoff_s(action.attempt)))
             case RetryRefused():
                 self._refused(driver, action.event, action.attempt)
@@ -95,7 +80,7 @@ class FailureHandler:
             case Inspect():
                 self._gaps.found(driver, action.first, action.last)
             case Unmarked():
-                self._tell(
+                self._report(
                     CommitUnmarked(flow=self._options.flow, lane=driver.name.source, target_offset=action.target_offset)
                 )
             case Reacquire():
@@ -105,12 +90,7 @@ class FailureHandler:
             case WriteAllowed():
                 self.denials.write_allowed(driver, action.what)
             case Fail():
-                self.fail(driver, action.event)
-
-    def fail(self, driver: LaneDriver, event: AnyEvent) -> None:
-        """Stop one lane and report why; the other lanes continue."""
-        driver.fail(event)
-        self._tell(event)
+                self._context.fail(driver, action.event)
 
     # --- target side -----------------------------------------------------------------------------------------
 
@@ -123,23 +103,20 @@ class FailureHandler:
         driver.lane.on_retry()
         driver.positions.on_retry()
         driver.blocks.on_retry()
-        self._router().schedule_send([driver])
-        self._router().wake(driver)
+        self._router.schedule_send([driver])
+        self._router.wake(driver)
 
     def _refused(self, driver: LaneDriver, event: RecordRefused, attempt: int) -> None:
-        if not driver.refused_told:
-            self._tell(event)
-        driver.refused_told = True
-        driver.reason = event.text()
+        if driver.health.refuse(event.text()):
+            self._report(event)
         self._spawn(
             self._retry(driver, backoff_s(attempt, self._options.refused_retry_s, 12 * self._options.refused_retry_s))
         )
 
     def released(self, driver: LaneDriver) -> None:
-        """Report that a refused lane has appended again."""
-        driver.refused_told = False
-        driver.reason = ""
-        self._tell(LaneReleased(flow=self._options.flow, lane=driver.name.source))
+        """Report that a refused lane has appended again, if it was refused."""
+        if driver.health.release():
+            self._report(LaneReleased(flow=self._options.flow, lane=driver.name.source))
 
     async def _ask_again(self, driver: LaneDriver, denied: WriteDenied) -> None:
         """Report a lost right to write a topic beside the records, and retry later; the lane waits where it must."""
@@ -147,7 +124,7 @@ class FailureHandler:
         self.denials.write_denied(driver, denied, appender.partition.topic)
         await pause(backoff_s(1, self._options.refused_retry_s, self._options.refused_retry_s))
         appender.stream.ask_again(denied.attempt)
-        self._router().schedule_send([driver])
+        self._router.schedule_send([driver])
 
     async def _split(self, driver: LaneDriver, action: Split) -> None:
         """Cut a batch to the target's present size limit, or in halves if it is below the limit: it grows there.
@@ -167,7 +144,7 @@ class FailureHandler:
         driver.limit.refused(len(piece.payload))
         try:
             # It may be large, and is not in flight: nothing writes to it while a thread reads it.
-            parts = await self._router().pool.work_beside(
+            parts = await self._router.pool.work_beside(
                 partial(_cut, piece.payload, driver.name.target, driver.limit.bytes, self._options.inflated_bytes)
             )
         except WireError as error:
@@ -209,30 +186,24 @@ class FailureHandler:
         happen as often as leaders move; such times do not count. A lane that is already being acquired stays as it is.
         """
         if driver.lane.state not in (State.FAILED, State.STOPPED, State.ACQUIRING):
-            if now_s() - driver.owned_at_s >= _STEADY_S:
-                driver.flaps = 0
+            driver.attempts.rest(driver.ownership.owned_at_s, now_s())
             driver.lane.disown()
             self.lose_again(driver, reason, fenced=fenced, settles=settles)
 
     def lose_again(self, driver: LaneDriver, reason: str, *, fenced: bool, settles: bool = False) -> None:
         """Count that a lane was lost, perhaps while it was being acquired; let it join again, or give it up."""
-        driver.reason = reason
-        driver.reacquired += not settles
-        driver.flaps += 1
-        if fenced:
-            driver.given_at_s = now_s()
-        if driver.reacquired > _REACQUISITIONS or (fenced and driver.flaps > _FLAPS):
+        driver.health.explain(reason)
+        if driver.attempts.lose(now_s(), fenced=fenced, settles=settles):
             event = OwnershipLost(
                 flow=self._options.flow,
                 lane=driver.name.source,
-                assignment_epoch=driver.assignment_epoch,
+                assignment_epoch=driver.ownership.assignment_epoch,
                 other_epoch=-1,
-                other_deployment=f"unknown, acquired {driver.flaps} times in a row: {reason}",
+                other_deployment=f"unknown, acquired {driver.attempts.in_a_row} times in a row: {reason}",
             )
-            self.fail(driver, event)
+            self._context.fail(driver, event)
         else:
-            driver.join_at_s = now_s() + (backoff_s(driver.flaps - 1, most_s=_JOIN_S) if driver.flaps > 1 else 0.0)
-            self._join(driver)
+            self._context.ownerless.set()
 
     def cut_off(self, driver: LaneDriver, end: int) -> None:
         """Acquire a lane again whose target ends below what it had acknowledged; this rewinds it to what is left."""
@@ -244,45 +215,42 @@ class FailureHandler:
         if driver.lane.state is State.STOPPED:
             return
         driver.lane.disown()
-        driver.given_at_s = now_s()
-        driver.reacquired = driver.flaps = 0
-        driver.join_at_s = 0.0
-        self._join(driver)
+        driver.attempts.begin_again(now_s())
+        self._context.ownerless.set()
 
     # --- source side -----------------------------------------------------------------------------------------
 
     def source_fault(self, driver: LaneDriver, found: Slice) -> None:
         """Handle a fetch that failed for one partition, or that names another replica."""
-        lane, fault = driver.lane, found.fault
-        if fault is None and found.preferred_replica >= 0:
-            self._router().read_from(driver, found.preferred_replica)
-        elif driver.source_is_old:
-            self._router().lose_source(driver)  # a fault that a stale leader reports may not be real
+        response = respond(found, leader_is_old=driver.source_is_old, reads_replica=driver.leaders.replica is not None)
+        if response is FaultResponse.READ_REPLICA:
+            return self._router.read_from(driver, found.preferred_replica)
+        if response is FaultResponse.MEND_DIVERGENCE:
+            return self._mend_divergence(driver, found)
+        if response is FaultResponse.GIVE_UP and found.fault is not None:
+            what = f"fetch: {found.fault.name}"
+            return self._context.fail(driver, LaneRefused(flow=self._options.flow, lane=driver.name.source, what=what))
+        if response is FaultResponse.WAIT_FOR_RIGHT and found.fault is not None:
+            self.denials.fetch_denied(driver, found.fault)
+        self._router.lose_source(driver)
+        if response is FaultResponse.FIND_LEADER:
             self._earlier.faulted(driver)
-        elif fault is None and found.diverging is not None:
-            epoch, end = found.diverging
-            cause = f"the source's history parts from what was copied at epoch {epoch}, offset {end}"
-            first = min(end, lane.fetch_offset)
-            self._gap(driver, first, max(end, lane.fetch_offset) - 1, cause, divergence_offset=first)
-        elif fault is not None and driver.replica >= 0:
-            self._router().lose_source(driver)  # ask the leader before the follower's fault is believed
-        elif fault is not None and fault.out_of_range:
-            self._router().lose_source(driver)
+        elif response is FaultResponse.CHECK_RANGE:
             self._spawn(self._out_of_range(driver))
-        elif fault is not None and fault.denied:
-            self.denials.fetch_denied(driver, fault)
-            self._router().lose_source(driver)
-        elif fault is not None and fault.retry:
-            self._router().lose_source(driver)
-            self._earlier.faulted(driver)
-        elif fault is not None:
-            self.fail(
-                driver, LaneRefused(flow=self._options.flow, lane=driver.name.source, what=f"fetch: {fault.name}")
-            )
+        return None
+
+    def _mend_divergence(self, driver: LaneDriver, found: Slice) -> None:
+        if found.diverging is None:
+            return
+        epoch, end = found.diverging
+        cause = f"the source's history parts from what was copied at epoch {epoch}, offset {end}"
+        first = min(end, driver.lane.fetch_offset)
+        missing = MissingRecords(first, max(end, driver.lane.fetch_offset) - 1, cause)
+        self._gap(driver, missing, Divergence(first, cause))
 
     def corrupt(self, driver: LaneDriver, error: WireError) -> None:
         """Stop a lane whose source batch breaks the record format, or is larger inside than it may be."""
-        self.fail(driver, corrupt_source(self._options, driver.name.source, error))
+        self._context.fail(driver, corrupt_source(self._options, driver.name.source, error))
 
     async def _out_of_range(self, driver: LaneDriver) -> None:
         source, wanted = driver.name.source, driver.lane.fetch_offset
@@ -294,20 +262,20 @@ class FailureHandler:
             return  # the next fetch will report it again
         if not driver.lane.listens or driver.lane.fetch_offset != wanted:
             return
-        if wanted < start:
-            self._gap(
-                driver, wanted, start - 1, "the source's log start passed the position: retention or deleted records"
-            )
-        elif wanted > end:
-            self._gap(driver, end, wanted - 1, "the source ends before the position: it was truncated")
+        missing = missing_records(wanted, start, end)
+        if missing is not None:
+            self._gap(driver, missing)
 
-    def _gap(self, driver: LaneDriver, first: int, last: int, cause: str, divergence_offset: int = -1) -> None:
+    def _gap(self, driver: LaneDriver, missing: MissingRecords, divergence: Divergence | None = None) -> None:
         """Stop the lane, or acquire it again if it shall continue; the acquisition then reports the exact loss."""
         if self._options.faults.on_gap(driver.name.source.topic) is not OnGap.FAIL:
-            driver.divergence_offset, driver.divergence_cause = divergence_offset, cause
-            return self.reacquire(driver, cause, fenced=False)
-        event = SourceGap(flow=self._options.flow, lane=driver.name.source, first=first, last=last, cause=cause)
-        return self.fail(driver, event)
+            driver.attempts.diverged(divergence)
+            return self.reacquire(driver, missing.cause, fenced=False)
+        lane = driver.name.source
+        event = SourceGap(
+            flow=self._options.flow, lane=lane, first=missing.first, last=missing.last, cause=missing.cause
+        )
+        return self._context.fail(driver, event)
 
     def changed_topic(self, driver: LaneDriver, side: str, topic: str, expected: str, found: str) -> None:
         """Handle a topic whose id is not the one the lane began with: it was deleted and created again."""
@@ -318,11 +286,11 @@ class FailureHandler:
             event = IdentityChanged(
                 flow=self._options.flow, lane=driver.name.source, what=what, expected=expected, found=found
             )
-            self.fail(driver, event)
+            self._context.fail(driver, event)
 
     def eaten(self, driver: LaneDriver, log_start: int) -> None:
         """Report that the target's retention has passed the end of the copy: all that was copied is deleted there."""
-        self._tell(
+        self._report(
             TargetEaten(
                 flow=self._options.flow,
                 lane=driver.name.source,
@@ -336,18 +304,16 @@ class FailureHandler:
         """Handle an empty fetch: at the log's end, or held at the last stable offset by an open transaction."""
         self.denials.fetched(driver)
         held = found.last_stable_offset < found.high_watermark and driver.lane.fetch_offset >= found.last_stable_offset
-        if not held or not self._options.fetch.read_committed:
-            driver.held_since = None
-            if driver.held_told:
-                driver.held_told = False
-                driver.reason = ""
-                self._tell(LaneReleased(flow=self._options.flow, lane=driver.name.source))
-            return
-        now = now_s()
-        driver.held_since = driver.held_since if driver.held_since is not None else now
-        if not driver.held_told and now - driver.held_since >= self._options.held_after_s:
-            driver.held_told = True
+        change = driver.health.hold.look(
+            is_held=held and self._options.fetch.read_committed,
+            now_s=now_s(),
+            report_after_s=self._options.held_after_s,
+        )
+        if change is HoldChange.HELD:
             self._spawn(self._name_holder(driver, found))
+        elif change is HoldChange.RELEASED:
+            driver.health.clear()
+            self._report(LaneReleased(flow=self._options.flow, lane=driver.name.source))
 
     async def _name_holder(self, driver: LaneDriver, found: Slice) -> None:
         source = driver.name.source
@@ -362,10 +328,10 @@ class FailureHandler:
             last_stable_offset=found.last_stable_offset,
             high_watermark=found.high_watermark,
             producer_id=open_ones[0].producer_id if open_ones else -1,
-            age_s=now_s() - (driver.held_since or now_s()),
+            age_s=now_s() - (driver.health.hold.since_s or now_s()),
         )
-        driver.reason = event.text()
-        self._tell(event)
+        driver.health.explain(event.text())
+        self._report(event)
 
 
 def _stands_refused(driver: LaneDriver) -> bool:

@@ -1,19 +1,16 @@
 """Looks whether target offsets between records of ours hold another writer's records, or only markers of ours."""
 
-from collections.abc import Callable
-
 import msgspec
 
 from engine.base.clock import backoff_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
-from engine.core.events.events import AnyEvent, ForeignWriter
+from engine.core.events.events import ForeignWriter
 from engine.core.lane.states import State
 from engine.core.position.resume import TailBatch
-from engine.flow.io.router import Spawn
-from engine.flow.lane.denials import Denials
+from engine.flow.context.copier_context import CopierContext
 from engine.flow.lane.lane_driver import LaneDriver
-from engine.flow.ports.options import FlowOptions
-from engine.flow.ports.ports import EARLIEST, LATEST, Cluster, Producer
+from engine.flow.ownership.denials import Denials
+from engine.flow.ports.ports import EARLIEST, LATEST, Producer
 from policies.model import TopicPartition
 
 QUIET_S = 60.0
@@ -63,20 +60,10 @@ class GapInspector:
     and no further than the first records that are not ours: beside a busy writer that is one read.
     """
 
-    def __init__(
-        self,
-        options: FlowOptions,
-        target: Cluster,
-        spawn: Spawn,
-        tell: Callable[[AnyEvent], None],
-        fail: Callable[[LaneDriver, AnyEvent], None],
-        denials: Denials,
-    ) -> None:
-        self._options = options
-        self._target = target
-        self._spawn = spawn
-        self._tell = tell
-        self._fail = fail
+    def __init__(self, context: CopierContext, denials: Denials) -> None:
+        self._context = context
+        self._options = context.options
+        self._target = context.target
         self._denials = denials
         self._lanes: dict[LaneDriver, _Lane] = {}
 
@@ -89,7 +76,7 @@ class GapInspector:
             return
         lane = self._lanes[driver] = _Lane()
         lane.gather(gap)
-        self._spawn(self._look(driver, lane))
+        self._context.tasks.spawn(self._look(driver, lane))
 
     async def _look(self, driver: LaneDriver, lane: _Lane) -> None:
         try:
@@ -123,9 +110,9 @@ class GapInspector:
             gaps=gap.count,
         )
         if event.stopped:
-            self._fail(driver, event)
+            self._context.fail(driver, event)
         else:
-            self._tell(event)
+            self._context.events.report(event)
             await pause(QUIET_S)
 
     async def _foreign(self, target: TopicPartition, gap: _Gap) -> tuple[int, int] | None:

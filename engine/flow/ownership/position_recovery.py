@@ -9,6 +9,8 @@ from engine.base.errors import ConnectionLost
 from engine.base.tasks import run_all
 from engine.core.events.events import IdentityChanged, LaneRefused, SourceGap, TargetGap
 from engine.core.position.map_resume import map_reaches, needed_blocks, unfolded
+from engine.core.position.missing import missing_records
+from engine.core.position.owning import LaneIdentity, LogEnds
 from engine.core.position.position import ForeignPosition, Position
 from engine.core.position.resume import ResumePoint, Tail, TailBatch, Unknown, doubtful
 from engine.core.position.stored_tail import read_stored_tail
@@ -22,7 +24,7 @@ from engine.flow.ownership.tail import is_kept, tail_headers
 from engine.flow.ownership.takeover import Reach, Takeover
 from engine.flow.ports.options import FlowOptions
 from engine.flow.ports.ports import EARLIEST, LATEST, Cluster, Producer, ProducerState
-from policies.model import TopicPartition
+from policies.model import LaneName, TopicPartition
 
 _REGRESSION_WINDOW = 100_000
 """Target offsets read back to find our last batch after the target lost records."""
@@ -69,6 +71,24 @@ class LogOffsets(msgspec.Struct, kw_only=True):
     target_cluster_id: str = ""
     asked_ms: int = -1
     """When the clusters were asked (Unix ms): nothing is known of what came later."""
+
+    def ends_of(self, name: LaneName) -> LogEnds:
+        """Return where the logs of one lane begin and end."""
+        return LogEnds(
+            source_start=self.source_starts[name.source],
+            source_end=self.source_ends[name.source],
+            target_start=self.target_starts[name.target],
+            target_end=self.target_ends[name.target],
+        )
+
+    def identity_of(self, driver: LaneDriver) -> LaneIdentity:
+        """Return the topics and clusters that one lane has before it."""
+        return LaneIdentity(
+            source_topic_id=driver.leaders.source.topic_id,
+            target_topic_id=driver.leaders.target.topic_id,
+            source_cluster_id=self.source_cluster_id,
+            target_cluster_id=self.target_cluster_id,
+        )
 
 
 class PositionRecovery:
@@ -313,8 +333,8 @@ class PositionRecovery:
         checks = (  # clusters first: on another cluster every topic id differs, and no rule for topics covers that
             ("the source cluster's id", stored.source_cluster_id, world.source_cluster_id),
             ("the target cluster's id", stored.target_cluster_id, world.target_cluster_id),
-            (f"the id of source topic {source.topic}", stored.source_topic_id, driver.source_leader.topic_id),
-            (f"the id of target topic {target.topic}", stored.target_topic_id, driver.target_leader.topic_id),
+            (f"the id of source topic {source.topic}", stored.source_topic_id, driver.leaders.source.topic_id),
+            (f"the id of target topic {target.topic}", stored.target_topic_id, driver.leaders.target.topic_id),
         )
         for what, expected, found in checks:
             if expected and found and expected != found:
@@ -328,7 +348,7 @@ class PositionRecovery:
         BrokerUnreachable.
         """
         lane, copied = driver.name.source, stored.source_leader_epoch
-        if not driver.is_older(copied) or not await self._source.survey([lane]):
+        if not driver.leaders.source_is_older(copied) or not await self._source.survey([lane]):
             return None
         return await refusal(
             self._options.flow,
@@ -349,18 +369,14 @@ class PositionRecovery:
         if source_next > world.source_ends[lane]:
             await self._source.survey([lane])
             world.source_ends |= await self._source.offsets([lane], LATEST)
-            if isinstance(stored, Position) and driver.is_older(stored.source_leader_epoch):
+            if isinstance(stored, Position) and driver.leaders.source_is_older(stored.source_leader_epoch):
                 raise ConnectionLost(f"{lane}: copied up to epoch {stored.source_leader_epoch}, an older one leads")
-        start, end = world.source_starts[lane], world.source_ends[lane]
-        if source_next < start:
-            first, last = source_next, start - 1
-            cause = "the source's log start passed the position: retention or deleted records"
-        elif source_next > end:
-            first, last = end, source_next - 1
-            cause = "the source ends before the position: it was truncated"
-        else:
+        missing = missing_records(source_next, world.source_starts[lane], world.source_ends[lane])
+        if missing is None:
             return None
-        return SourceGap(flow=self._options.flow, lane=lane, first=first, last=last, cause=cause)
+        return SourceGap(
+            flow=self._options.flow, lane=lane, first=missing.first, last=missing.last, cause=missing.cause
+        )
 
 
 def _with_positions(drivers: Sequence[LaneDriver]) -> list[TopicPartition]:

@@ -9,7 +9,8 @@ import msgspec
 from engine.base.errors import ConnectionLost
 from engine.core.events.events import AnyEvent, IdentityChanged, SourceGap, TargetGap, TopicRenewed
 from engine.core.position.position import Position
-from engine.core.position.resume import RENEWED, ResumePoint
+from engine.core.position.recovering import behind_gap, is_other_cluster, renewed_point, renewed_side
+from engine.core.position.resume import ResumePoint
 from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.ownership.position_recovery import FencedLane, LogOffsets, PositionRecovery
 from engine.flow.ports.options import FlowOptions
@@ -43,8 +44,9 @@ class RecoveryRules:
         Raises ConnectionLost where that is not certain yet, or waited for.
         """
         changed = self._recovery.changed_identity(driver, stored, world)
-        which = _renewed(driver, stored)
-        if changed is None or which is None or _other_cluster(stored, world):
+        identity = world.identity_of(driver)
+        which = renewed_side(stored, identity)
+        if changed is None or which is None or is_other_cluster(stored, identity):
             return changed
         choice = self._options.faults.on_renewal(driver.name.source.topic)
         place = go_on(choice, which)
@@ -58,8 +60,8 @@ class RecoveryRules:
     async def _be_certain(self, driver: LaneDriver) -> None:
         """A broker of the past names the topic that was there before: all that answer must name the one we found."""
         for cluster, partition, leader in (
-            (self._source, driver.name.source, driver.source_leader),
-            (self._target, driver.name.target, driver.target_leader),
+            (self._source, driver.name.source, driver.leaders.source),
+            (self._target, driver.name.target, driver.leaders.target),
         ):
             if leader.topic_id and await cluster.settled_id(partition.topic) != leader.topic_id:
                 raise ConnectionLost(f"topic {partition.topic} is another one again: its leaders are looked up anew")
@@ -91,15 +93,8 @@ class RecoveryRules:
         await self._source.leaders([source])
         await self._target.leaders([target])
         first = (await self._source.offsets([source], EARLIEST))[source]
-        found = ResumePoint(
-            source_next=first if place is GoOn.FIRST else stored.source_next,
-            target_next=world.target_ends[target],
-            sequence=0,
-            how=RENEWED,
-            tail_records=0,
-            foreign=foreign,
-            whole=place is GoOn.FIRST,
-        )
+        whole = place is GoOn.FIRST
+        found = renewed_point(first if whole else stored.source_next, world.target_ends[target], foreign, whole=whole)
         event = TopicRenewed(
             flow=self._options.flow,
             lane=source,
@@ -121,39 +116,18 @@ class RecoveryRules:
 
         Raises ConnectionLost, BrokerUnreachable.
         """
-        divergence_offset = driver.divergence_offset if 0 <= driver.divergence_offset < found.source_next else -1
-        if divergence_offset >= 0:
+        divergence = driver.attempts.divergence
+        if divergence is not None and divergence.offset < found.source_next:
             gap: SourceGap | None = SourceGap(
                 flow=self._options.flow,
                 lane=driver.name.source,
-                first=divergence_offset,
+                first=divergence.offset,
                 last=found.source_next - 1,
-                cause=driver.divergence_cause,
+                cause=divergence.cause,
             )
         else:
             gap = await self._recovery.source_gap(driver, found.source_next, world)
         if gap is None or self._options.faults.on_gap(driver.name.source.topic) is OnGap.FAIL:
             return gap
-        # Ahead of a hole behind it; where the source ends before, or parted, where it did: all from there on is new.
-        ahead = gap.first >= found.source_next
-        goes_on_at = gap.last + 1 if ahead else gap.first
-        moved = msgspec.structs.replace(found, source_next=goes_on_at, cut=min(found.source_next, goes_on_at))
-        return Recovered(moved, msgspec.structs.replace(gap, goes_on_at=goes_on_at))
-
-
-def _renewed(driver: LaneDriver, stored: Position) -> Renewed | None:
-    source = _differ(stored.source_topic_id, driver.source_leader.topic_id)
-    target = _differ(stored.target_topic_id, driver.target_leader.topic_id)
-    if source and target:
-        return Renewed.BOTH
-    return Renewed.SOURCE if source else Renewed.TARGET if target else None
-
-
-def _other_cluster(stored: Position, world: LogOffsets) -> bool:
-    return _differ(stored.source_cluster_id, world.source_cluster_id) or _differ(
-        stored.target_cluster_id, world.target_cluster_id
-    )
-
-
-def _differ(expected: str, found: str) -> bool:
-    return bool(expected) and bool(found) and expected != found
+        moved = behind_gap(found, gap.first, gap.last)
+        return Recovered(moved, msgspec.structs.replace(gap, goes_on_at=moved.source_next))

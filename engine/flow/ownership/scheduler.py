@@ -7,21 +7,20 @@ look -> _acquire: leaders, limits, what the leaders remember    many lanes; in h
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from engine.base.clock import backoff_s, now_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, WireError
 from engine.base.tasks import run_all
-from engine.core.events.events import AnyEvent
 from engine.core.lane.batch_limit import DEFAULT_BYTES, SIZE_CONFIGS, most_bytes
 from engine.core.lane.states import State
-from engine.flow.io.router import BrokerRouter, Spawn
+from engine.flow.context.copier_context import CopierContext
+from engine.flow.io.router import BrokerRouter
 from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.ownership.acquisition import Acquisition
 from engine.flow.ownership.failure_handler import FailureHandler
 from engine.flow.ownership.position_recovery import FencedLane, PreFenceState
-from engine.flow.ports.options import FlowOptions
-from engine.flow.ports.ports import FENCED, Cluster
+from engine.flow.ports.ports import FENCED
 from policies.model import TopicPartition
 
 _WAVE_S = 0.15
@@ -52,50 +51,36 @@ class AcquisitionScheduler:
     """Brings lanes without an owner through the acquisition, however often that takes."""
 
     def __init__(
-        self,
-        options: FlowOptions,
-        target: Cluster,
-        drivers: dict[TopicPartition, LaneDriver],
-        acquisition: Acquisition,
-        router: BrokerRouter,
-        failure_handler: FailureHandler,
-        spawn: Spawn,
-        tell: Callable[[AnyEvent], None],
-        owned: Callable[[Sequence[LaneDriver]], None],
+        self, context: CopierContext, acquisition: Acquisition, router: BrokerRouter, failures: FailureHandler
     ) -> None:
-        self._options = options
-        self._target = target
-        self._drivers = drivers
+        self._options = context.options
+        self._target = context.target
+        self._drivers = context.drivers
+        self._ownerless = context.ownerless
+        self._spawn = context.tasks.spawn
         self._acquisition = acquisition
         self._router = router
-        self._failure_handler = failure_handler
-        self._spawn = spawn
-        self._tell = tell
-        self._owned = owned
-        self._joined = asyncio.Event()
-
-    def look(self) -> None:
-        """Wake the scheduler: some lane may have no owner."""
-        self._joined.set()
+        self._failures = failures
 
     async def run(self) -> None:
         """Acquire the lanes that join, until cancelled."""
         while True:
-            await self._joined.wait()
-            self._joined.clear()
+            await self._ownerless.wait()
+            self._ownerless.clear()
             now = now_s()
-            joined = [d for d in self._drivers.values() if d.lane.state is State.ACQUIRING and not d.acquiring]
-            due = [driver for driver in joined if driver.join_at_s <= now]
+            joined = [d for d in self._drivers.values() if d.lane.state is State.ACQUIRING and not d.attempts.under_way]
+            due = [driver for driver in joined if driver.attempts.is_due(now)]
             for driver in due:
-                driver.acquiring = True
+                driver.attempts.start()
             if due:
                 self._spawn(self._acquire(due, 1))
-            if len(due) < len(joined):
-                self._spawn(self._look_in(min(d.join_at_s for d in joined if d.join_at_s > now) - now))
+            later_s = [d.attempts.join_at_s for d in joined if d.attempts.join_at_s > now]
+            if later_s:
+                self._spawn(self._look_in(min(later_s) - now))
 
     async def _look_in(self, after_s: float) -> None:
         await pause(after_s)
-        self.look()
+        self._ownerless.set()
 
     # --- stages ----------------------------------------------------------------------------------------------
 
@@ -106,9 +91,9 @@ class AcquisitionScheduler:
         try:
             await self._router.leaders.refresh(left)
             left = await self._within_reach(left, attempt)
-            fresh = [driver for driver in left if driver.producer is None and not driver.woken]
+            fresh = [driver for driver in left if driver.producer is None and not driver.attempts.woken]
             if len(fresh) > _FEW:
-                await self._acquisition.rest(fresh, self._tell)
+                await self._acquisition.rest(fresh)
                 left = self._still_to_acquire(left)
             before = await self._look_before(left, attempt)
         except (ConnectionLost, BrokerUnreachable, KafkaRefusal, WireError) as error:
@@ -143,7 +128,7 @@ class AcquisitionScheduler:
         before: dict[TopicPartition, PreFenceState] = {}
 
         async def look() -> None:
-            before.update(await self._acquisition.before(drivers, self._tell, suspicious=attempt > 1))
+            before.update(await self._acquisition.before(drivers, suspicious=attempt > 1))
 
         if drivers:
             await run_all(self._learn_limits(drivers), look())
@@ -162,14 +147,14 @@ class AcquisitionScheduler:
         if not left:
             return
         try:
-            late = await self._acquisition.behind({d: wave[d] for d in left}, self._tell, waited=waited)
+            late = await self._acquisition.behind({d: wave[d] for d in left}, waited=waited)
         except (ConnectionLost, BrokerUnreachable, KafkaRefusal, WireError) as error:
             await self._failed(left, attempt, error)
             return
         for driver in self._still_to_acquire(left):
             if driver not in late:
-                driver.acquiring = False  # owned, and lost again meanwhile
-                self.look()
+                driver.attempts.end()  # owned, and lost again meanwhile
+                self._ownerless.set()
         if late:
             await pause(self._left_to_wait_s(list(late)))
             await self._behind(late, attempt, waited=True)
@@ -179,15 +164,26 @@ class AcquisitionScheduler:
 
         Former owners had lost their leases when we were given the lanes, so their last requests are as old as that.
         """
-        return max(0.0, max(driver.given_at_s for driver in late) + self._options.takeover_wait_s - now_s())
+        return max(0.0, max(driver.attempts.given_at_s for driver in late) + self._options.takeover_wait_s - now_s())
 
     def _still_to_acquire(self, drivers: Sequence[LaneDriver]) -> list[LaneDriver]:
         """Return the lanes that have no owner yet; take the others, whatever their state is, out of the acquisition."""
         done = [d for d in drivers if d.lane.state is not State.ACQUIRING or self._drivers.get(d.name.source) is not d]
         for driver in done:
-            driver.acquiring = False
-        self._owned(done)
-        return [d for d in drivers if d.acquiring]
+            driver.attempts.end()
+        self._begin(done)
+        return [d for d in drivers if d.attempts.under_way]
+
+    def _begin(self, drivers: Sequence[LaneDriver]) -> None:
+        """Let lanes that have an owner, or need none, copy."""
+        self._router.expiry.mark(drivers)
+        for driver in drivers:
+            driver.upkeep.begin(now_s(), driver.lane.wire_bytes)
+            if driver.lane.state in (State.COPYING, State.WATCHING):
+                self._failures.denials.allowed(driver)
+                self._failures.denials.kept_alive(driver)
+        self._router.schedule_send(drivers)
+        self._router.wake_inboxes()
 
     # --- trouble ---------------------------------------------------------------------------------------------
 
@@ -199,17 +195,17 @@ class AcquisitionScheduler:
         left = self._still_to_acquire(drivers)
         refused = isinstance(error, KafkaRefusal) and len(left) == 1
         if refused and isinstance(error, KafkaRefusal) and error.code in FENCED:
-            left[0].acquiring = False
-            self._failure_handler.lose_again(left[0], str(error), fenced=True)
-        elif refused and isinstance(error, KafkaRefusal) and not self._failure_handler.denials.refused(left[0], error):
-            left[0].acquiring = False
+            left[0].attempts.end()
+            self._failures.lose_again(left[0], str(error), fenced=True)
+        elif refused and isinstance(error, KafkaRefusal) and not self._failures.denials.refused(left[0], error):
+            left[0].attempts.end()
         elif left:
-            reason = left[0].reason if refused else str(error)
+            reason = left[0].health.reason if refused else str(error)
             await self._try_again(left, attempt, dict.fromkeys(left, reason))
 
     async def _try_again(self, drivers: Sequence[LaneDriver], attempt: int, reasons: Mapping[LaneDriver, str]) -> None:
         for driver in drivers:
-            driver.reason = reasons[driver]
+            driver.health.explain(reasons[driver])
         await pause(backoff_s(attempt, most_s=_PATIENCE_S))
         for part in await self._parts(drivers):
             if part:
@@ -226,7 +222,7 @@ class AcquisitionScheduler:
         except (ConnectionLost, BrokerUnreachable):
             far = {}
         for driver, reason in far.items():
-            driver.reason = reason
+            driver.health.explain(reason)
         if far:
             return [driver for driver in drivers if driver not in far], list(far)
         middle = (len(drivers) + 1) // 2

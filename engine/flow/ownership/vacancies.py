@@ -42,13 +42,14 @@ class Vacancies:
             return {}  # a barrier asks less, and whoever is away shall hold back only what it leads
 
     async def _found(self, fresh: Sequence[LaneDriver]) -> dict[TopicPartition, Position | None]:
-        unread = [driver for driver in fresh if not driver.position_read]
+        unread = [driver for driver in fresh if driver.attempts.stored is None]
         stored = await self._recovery.stored(unread) if unread else {}
         found: dict[TopicPartition, Position | None] = {}
         for driver in fresh:
             lane = driver.name.source
-            position: Stored = driver.left_at if driver.position_read else stored.get(lane)
-            if (position is None and not driver.position_read) or (isinstance(position, Position) and position.left):
+            read = driver.attempts.stored
+            position: Stored = stored.get(lane) if read is None else read.left
+            if (position is None and read is None) or (isinstance(position, Position) and position.left):
                 found[lane] = position
         agreed = await self._recovery.agreed([driver for driver in fresh if driver.name.source in found])
         return found if agreed else {}

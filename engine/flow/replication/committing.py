@@ -5,19 +5,18 @@ answered. A lane whose coordinator does not answer waits alone. An answer that w
 twice is to commit once, and an owner that was replaced meanwhile is told so by the broker.
 """
 
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
 
 from engine.base.clock import backoff_s, now_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
-from engine.core.events.events import AnyEvent
 from engine.core.streams.transaction import OWNED, CommittedPositions, TransactionStage, TransactionStep
-from engine.flow.io.lease_guard import LeaseGuard
-from engine.flow.lane.denials import Denials
+from engine.flow.context.copier_context import CopierContext
+from engine.flow.io.router import BrokerRouter
 from engine.flow.lane.lane_driver import LaneDriver
-from engine.flow.ports.ports import Cluster, Producer
+from engine.flow.ownership.failure_handler import FailureHandler
+from engine.flow.ports.ports import Producer
 from engine.flow.replication.marker_watch import MarkerWatch
-from policies.model import FlowName, TopicPartition
+from policies.model import TopicPartition
 
 _TICK_S = 0.02
 _DENIED_S = 5.0
@@ -27,27 +26,16 @@ _ENDED = frozenset({47, 48, 49, 90})
 
 
 class Commits:
-    """Carries the transactions of one copier on. `schedule_send` lets a lane write, `lost` acquires it anew."""
+    """Carries the transactions of one copier on."""
 
-    def __init__(
-        self,
-        flow: FlowName,
-        target: Cluster,
-        lease_guard: LeaseGuard,
-        spawn: Callable[[Coroutine[Any, Any, None]], None],
-        schedule_send: Callable[[Iterable[LaneDriver]], None],
-        lost: Callable[[LaneDriver, str], None],
-        denials: Denials,
-        tell: Callable[[AnyEvent], None],
-    ) -> None:
-        self._target = target
-        self._lease_guard = lease_guard
-        self._spawn = spawn
-        self._kick = schedule_send
-        self._lost = lost
-        self._denials = denials
+    def __init__(self, context: CopierContext, router: BrokerRouter, failures: FailureHandler) -> None:
+        self._target = context.target
+        self._lease_guard = context.lease_guard
+        self._spawn = context.tasks.spawn
+        self._router = router
+        self._failures = failures
         self._open: dict[LaneDriver, None] = {}
-        self._markers = MarkerWatch(flow, target, tell, self._again)
+        self._markers = MarkerWatch(context)
         self._looking = False
 
     async def run(self) -> None:
@@ -73,14 +61,12 @@ class Commits:
 
     async def _marked(self, drivers: Sequence[LaneDriver]) -> None:
         try:
-            await self._markers.look(drivers)
+            for driver in await self._markers.look(drivers):
+                if driver.transaction is not None:
+                    driver.transaction.refresh()
+                    self.look(driver)
         finally:
             self._looking = False
-
-    def _again(self, driver: LaneDriver) -> None:
-        if driver.transaction is not None:
-            driver.transaction.refresh()
-            self.look(driver)
 
     def look(self, driver: LaneDriver) -> None:
         """Something changed in a lane: go on with its transaction as far as it goes."""
@@ -93,7 +79,7 @@ class Commits:
                 self._open[driver] = None
                 self._spawn(self._begin(driver, transaction, producer))
             case TransactionStep.WRITE:
-                self._kick([driver])
+                self._router.schedule_send([driver])
             case TransactionStep.COMMIT:
                 self._spawn(self._commit(driver, transaction, producer))
 
@@ -102,7 +88,7 @@ class Commits:
         name = driver.transactional_id
         if await self._ask(driver, producer, lambda: self._target.add_to_transaction(name, producer, partitions)):
             transaction.begun(now_s())
-            self._kick([driver])
+            self._router.schedule_send([driver])
             self.look(driver)
 
     async def _commit(self, driver: LaneDriver, transaction: CommittedPositions, producer: Producer) -> None:
@@ -124,7 +110,7 @@ class Commits:
                 await self._lease_guard.while_open(asked)
             except (ConnectionLost, BrokerUnreachable) as error:
                 attempt += 1
-                driver.fault = str(error)
+                driver.health.append_failed(str(error))
                 await pause(backoff_s(attempt))
             except KafkaRefusal as refusal:
                 attempt += 1
@@ -132,15 +118,15 @@ class Commits:
                     return False
                 await pause(backoff_s(attempt, most_s=_DENIED_S))
             else:
-                self._denials.allowed(driver)
+                self._failures.denials.allowed(driver)
                 return _owns(driver, producer)
         return False
 
     def _may_pass(self, driver: LaneDriver, refusal: KafkaRefusal) -> bool:
         if refusal.code in _ENDED:
-            self._lost(driver, str(refusal))
+            self._failures.reacquire(driver, str(refusal), fenced=True)
             return False
-        return self._denials.refused(driver, refusal)
+        return self._failures.denials.refused(driver, refusal)
 
 
 def _owns(driver: LaneDriver, producer: Producer) -> bool:

@@ -1,19 +1,16 @@
 """Periodic work of a copier: flushes positions, keeps ids alive, marks old records, finds copies retention took."""
 
-from collections.abc import Callable
-
 from engine.base.clock import now_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.core.lane.outcome import UNAUTHORIZED
 from engine.core.lane.states import State
-from engine.flow.io.lease_guard import LeaseGuard
-from engine.flow.io.router import BrokerRouter, Spawn
+from engine.flow.context.copier_context import CopierContext
+from engine.flow.io.router import BrokerRouter
 from engine.flow.lane.bisection import offsets_by_leaders
 from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.ownership.failure_handler import FailureHandler
-from engine.flow.ports.options import FlowOptions
-from engine.flow.ports.ports import EARLIEST, Cluster
-from policies.model import TopicPartition
+from engine.flow.ports.ports import EARLIEST
+from engine.flow.replication.syncs import SyncWriter
 
 _TICK_S = 0.2
 _CALM_TICK_S = 1.0
@@ -27,25 +24,17 @@ class MaintenanceLoop:
     """The tick loop of one copier; `beat` grows with every pass."""
 
     def __init__(
-        self,
-        options: FlowOptions,
-        target: Cluster,
-        drivers: dict[TopicPartition, LaneDriver],
-        router: BrokerRouter,
-        failure_handler: FailureHandler,
-        lease_guard: LeaseGuard,
-        spawn: Spawn,
-        no_syncs: Callable[[], bool],
+        self, context: CopierContext, router: BrokerRouter, failures: FailureHandler, syncs: SyncWriter | None
     ) -> None:
         self.beat = 0
-        self._options = options
-        self._target = target
-        self._drivers = drivers
+        self._options = options = context.options
+        self._target = context.target
+        self._drivers = context.drivers
+        self._lease_guard = context.lease_guard
+        self._spawn = context.tasks.spawn
         self._router = router
-        self._failure_handler = failure_handler
-        self._lease_guard = lease_guard
-        self._spawn = spawn
-        self._no_syncs = no_syncs
+        self._failures = failures
+        self._syncs = syncs
         self._keep_alive_s = options.keep_alive_s
         self._look_s = min(options.flush_s, options.untold_s)
         self._looking = False
@@ -88,7 +77,7 @@ class MaintenanceLoop:
         return max(_SHUT_TICK_S, min(tick_s, self._lease_guard.lease_until_s - now_s()))
 
     def _flush(self, *, everything: bool, untold: bool) -> None:
-        all_untold = untold and self._no_syncs()
+        all_untold = untold and (self._syncs is None or bool(self._syncs.trouble))
         dirty = [
             driver
             for driver in self._drivers.values()
@@ -96,11 +85,11 @@ class MaintenanceLoop:
         ]
         for driver in dirty:
             driver.positions.flush_asked = True
-            driver.flushed_bytes = driver.lane.wire_bytes
+            driver.upkeep.flushed(driver.lane.wire_bytes)
         self._router.schedule_send(dirty)
 
     def _much_copied(self, driver: LaneDriver) -> bool:
-        return driver.lane.wire_bytes - driver.flushed_bytes >= self._options.flush_bytes
+        return driver.lane.wire_bytes - driver.upkeep.flushed_bytes >= self._options.flush_bytes
 
     def _copied_nothing(self, driver: LaneDriver) -> bool:
         """Whether the map has no record that an offset sync could name: all records that came were skipped."""
@@ -113,7 +102,7 @@ class MaintenanceLoop:
         self._looking = True
         try:
             drivers = [d for d in self._drivers.values() if d.lane.state is State.COPYING and d.lane.records]
-            led = {driver.name.target: driver.target_leader for driver in drivers}
+            led = {driver.name.target: driver.leaders.target for driver in drivers}
             starts = await offsets_by_leaders(self._target, led, EARLIEST)
         finally:
             self._looking = False
@@ -121,19 +110,17 @@ class MaintenanceLoop:
             start = starts.get(driver.name.target)
             if start is None:
                 continue  # asked again at the next look
-            eaten = start >= driver.lane.target_next
-            if eaten and not driver.eaten_told:
-                self._failure_handler.eaten(driver, start)
-            driver.eaten_told = eaten
+            if driver.health.pass_retention(passed=start >= driver.lane.target_next):
+                self._failures.eaten(driver, start)
 
     def _keep_all_alive(self, now: float) -> None:
         for driver in self._drivers.values():
             if (
                 driver.producer is not None
-                and now - driver.kept_alive_at >= self._keep_alive_s
+                and now - driver.upkeep.kept_alive_at_s >= self._keep_alive_s
                 and self._lease_guard.is_open
             ):
-                driver.kept_alive_at = now
+                driver.upkeep.kept_alive(now)
                 self._spawn(self._keep_alive(driver))
 
     async def _keep_alive(self, driver: LaneDriver) -> None:
@@ -141,8 +128,8 @@ class MaintenanceLoop:
         producer = driver.producer
         if producer is None or not producer.fenced or driver.lane.state in _OWNERLESS:
             return
-        if not self._lease_guard.is_open or driver.doubted:  # a marker could take the offset of a lost record
-            driver.kept_alive_at = 0.0
+        if not self._lease_guard.is_open or driver.leaders.doubted:  # a marker could take the offset of a lost record
+            driver.upkeep.kept_alive(0.0)
             return
         if driver.transaction is not None:  # an empty one would roll back what is open
             driver.transaction.refresh()
@@ -153,14 +140,14 @@ class MaintenanceLoop:
         try:
             await self._target.keep_alive(transactional_id, producer, partitions)
         except (ConnectionLost, BrokerUnreachable):
-            driver.kept_alive_at = 0.0  # again at the next tick
+            driver.upkeep.kept_alive(0.0)  # again at the next tick
         except KafkaRefusal as refusal:
             if driver.producer is not producer or driver.lane.state in _OWNERLESS:
                 return
             if refusal.code not in UNAUTHORIZED:
-                self._failure_handler.reacquire(driver, str(refusal), fenced=True)
+                self._failures.reacquire(driver, str(refusal), fenced=True)
             else:  # nobody has taken the lane, and a new acquisition would be refused for the same reason
-                self._failure_handler.denials.keep_alive_denied(driver, refusal)
-                driver.kept_alive_at = now_s() - self._keep_alive_s + self._options.refused_retry_s
+                self._failures.denials.keep_alive_denied(driver, refusal)
+                driver.upkeep.kept_alive(now_s() - self._keep_alive_s + self._options.refused_retry_s)
         else:
-            self._failure_handler.denials.kept_alive(driver)
+            self._failures.denials.kept_alive(driver)

@@ -5,18 +5,18 @@ never misses a block that it should count on, and an owner that was replaced rem
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
 
 from engine.base.clock import now_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.core.lane.states import State
 from engine.core.offset_map.map_retention import eaten
 from engine.core.offset_map.map_runs import MapTail
+from engine.flow.context.copier_context import CopierContext
+from engine.flow.io.router import BrokerRouter
 from engine.flow.lane.bisection import offsets_by_leaders
 from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.ownership.block_scan import find_blocks
-from engine.flow.ports.options import FlowOptions
-from engine.flow.ports.ports import EARLIEST, Cluster
+from engine.flow.ports.ports import EARLIEST
 from policies.model import TopicPartition
 
 _DURABLE_S = 30.0
@@ -28,17 +28,11 @@ _REST_S = 0.005
 class MapRetention:
     """Looks after the blocks of one copier's lanes."""
 
-    def __init__(
-        self,
-        options: FlowOptions,
-        target: Cluster,
-        drivers: dict[TopicPartition, LaneDriver],
-        schedule_send: Callable[[Sequence[LaneDriver]], None],
-    ) -> None:
-        self._options = options
-        self._target = target
-        self._drivers = drivers
-        self._kick = schedule_send
+    def __init__(self, context: CopierContext, router: BrokerRouter) -> None:
+        self._options = context.options
+        self._target = context.target
+        self._drivers = context.drivers
+        self._router = router
         self._seen: dict[TopicPartition, int] = {}
 
     async def run(self) -> None:
@@ -52,7 +46,7 @@ class MapRetention:
         drivers = {lane: driver for lane, driver in self._drivers.items() if _known(driver) is not None}
         self._seen = {lane: start for lane, start in self._seen.items() if lane in drivers}
         try:
-            led = {driver.name.target: driver.target_leader for driver in drivers.values()}
+            led = {driver.name.target: driver.leaders.target for driver in drivers.values()}
             starts = await offsets_by_leaders(self._target, led, EARLIEST)
             grouped: defaultdict[TopicPartition, dict[LaneDriver, int]] = defaultdict(dict)
             for lane, driver in drivers.items():
@@ -81,7 +75,7 @@ class MapRetention:
                 driver.lane.position_version += 1
                 driver.positions.flush_asked = True
                 begun[driver] = known, driver.lane.position_version, found.numbers
-        self._kick(list(begun))
+        self._router.schedule_send(list(begun))
         give_up_at = now_s() + _DURABLE_S
         while begun and now_s() < give_up_at:
             for driver, (known, version, numbers) in list(begun.items()):
@@ -90,7 +84,7 @@ class MapRetention:
                 elif driver.positions.is_durable(version):
                     del begun[driver]
                     known.eaten += sorted(set(numbers).difference(known.eaten))
-                    self._kick([driver])
+                    self._router.schedule_send([driver])
             await pause(_LOOK_S)
         for driver in begun:
             self._seen.pop(driver.name.source, None)

@@ -7,17 +7,17 @@ still hold open of our producers (DescribeProducers, KIP-664), a moment after th
 they answer.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from engine.base.clock import now_s
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.core.events.commit_events import CommitUnmarked
-from engine.core.events.events import AnyEvent
 from engine.core.streams.transaction import OWNED, TransactionStage
+from engine.flow.context.copier_context import CopierContext
 from engine.flow.lane.bisection import by_leaders
 from engine.flow.lane.lane_driver import LaneDriver
-from engine.flow.ports.ports import Cluster, ProducerState
-from policies.model import FlowName, TopicPartition
+from engine.flow.ports.ports import ProducerState
+from policies.model import TopicPartition
 
 _LOOK_S = 1.0
 """A marker is mostly there within milliseconds."""
@@ -26,19 +26,11 @@ _AT_ONCE = 1000
 
 
 class MarkerWatch:
-    """The lanes of one copier whose last commit is not known to be carried out. `mend` has a lane commit again."""
+    """The lanes of one copier whose last commit is not known to be carried out."""
 
-    def __init__(
-        self,
-        flow: FlowName,
-        target: Cluster,
-        tell: Callable[[AnyEvent], None],
-        mend: Callable[[LaneDriver], None],
-    ) -> None:
-        self._flow = flow
-        self._target = target
-        self._tell = tell
-        self._mend = mend
+    def __init__(self, context: CopierContext) -> None:
+        self._context = context
+        self._target = context.target
         self._since: dict[LaneDriver, float] = {}
 
     def committed(self, driver: LaneDriver) -> None:
@@ -61,8 +53,12 @@ class MarkerWatch:
                 found.append(driver)
         return found
 
-    async def look(self, drivers: Sequence[LaneDriver]) -> None:
-        """Ask about some lanes; one that no leader can be asked about is looked at again. Raises nothing."""
+    async def look(self, drivers: Sequence[LaneDriver]) -> list[LaneDriver]:
+        """Ask about some lanes; return those that must commit again. Raises nothing.
+
+        A lane that no leader can be asked about is looked at again.
+        """
+        found: list[LaneDriver] = []
         asked = {driver: self._since.get(driver) for driver in drivers}
         states = await self._states(drivers)
         for driver, since_s in asked.items():
@@ -70,11 +66,12 @@ class MarkerWatch:
                 continue  # it has committed since
             parts = _parts(driver)
             if all(part in states for part in parts):
-                self._seen(driver)  # or it commits again, which `_judge` has it begin at once
+                self._seen(driver)  # or it commits again, at once
             else:
                 self.committed(driver)  # as if it were now: asked again in a moment
-            for part in parts:
-                self._judge(driver, part, states.get(part, []))
+            if any(self._is_open(driver, part, states.get(part, [])) for part in parts):
+                found.append(driver)
+        return found
 
     def _seen(self, driver: LaneDriver) -> None:
         del self._since[driver]
@@ -96,18 +93,21 @@ class MarkerWatch:
                 raise
             return {partitions[0]: []}  # we may not look: the next append tells, whenever it comes
 
-    def _judge(self, driver: LaneDriver, partition: TopicPartition, states: Sequence[ProducerState]) -> None:
+    def _is_open(self, driver: LaneDriver, partition: TopicPartition, states: Sequence[ProducerState]) -> bool:
+        """Whether a leader still holds the lane's last transaction open; reported where it holds records back."""
         ours = driver.producer
         if ours is None or driver.transaction is None or driver.transaction.stage is not TransactionStage.CLOSED:
-            return
+            return False
         for state in states:
             if (state.producer_id, state.epoch) == (ours.producer_id, ours.epoch) and state.open_since_offset >= 0:
                 if partition == driver.partition:
-                    event = CommitUnmarked(
-                        flow=self._flow, lane=driver.name.source, target_offset=driver.lane.target_next
+                    self._context.events.report(
+                        CommitUnmarked(
+                            flow=self._context.flow, lane=driver.name.source, target_offset=driver.lane.target_next
+                        )
                     )
-                    self._tell(event)
-                self._mend(driver)
+                return True
+        return False
 
 
 def _parts(driver: LaneDriver) -> tuple[TopicPartition, TopicPartition]:

@@ -2,14 +2,14 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from engine.base.clock import pause
 from engine.core.lane.states import State
-from engine.flow.io.lease_guard import LeaseGuard
-from engine.flow.io.router import BrokerRouter, Spawn
+from engine.flow.context.copier_context import CopierContext
+from engine.flow.io.router import BrokerRouter
 from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.ownership.failure_handler import FailureHandler
-from engine.flow.ownership.scheduler import AcquisitionScheduler
 from policies.model import LaneName, PartitionSet, TopicPartition
 
 _OWNERLESS = (State.ACQUIRING, State.WATCHING)
@@ -19,36 +19,35 @@ _PART_S = 2.0
 """How long a stop waits, when all else is done, for positions that save the next start its barrier."""
 
 
+class LaneSource(Protocol):
+    """Who makes the drivers of lanes (`FlowCopier`)."""
+
+    def new_driver(self, name: LaneName, partition_set: PartitionSet) -> LaneDriver:
+        """Make the driver of a lane that joins."""
+
+    def left(self, driver: LaneDriver) -> None:
+        """A lane has left."""
+
+
 class Sets:
-    """Takes sets and lets them go. `make` makes the driver of a lane, `gone` is told of one that has left."""
+    """Takes sets and lets them go."""
 
     def __init__(
-        self,
-        drivers: dict[TopicPartition, LaneDriver],
-        router: BrokerRouter,
-        failure_handler: FailureHandler,
-        acquisitions: AcquisitionScheduler,
-        lease_guard: LeaseGuard,
-        spawn: Spawn,
-        make: Callable[[LaneName, PartitionSet], LaneDriver],
-        gone: Callable[[LaneDriver], None],
-        drain_s: float,
+        self, context: CopierContext, router: BrokerRouter, failures: FailureHandler, lanes: LaneSource
     ) -> None:
-        self._drivers = drivers
+        self._context = context
+        self._drivers = context.drivers
+        self._lease_guard = context.lease_guard
         self._router = router
-        self._failure_handler = failure_handler
-        self._acquisitions = acquisitions
-        self._lease_guard = lease_guard
-        self._spawn = spawn
-        self._make = make
-        self._gone = gone
-        self._drain_s = drain_s
+        self._failures = failures
+        self._lanes = lanes
+        self._drain_s = context.options.drain_s
         self._draining = False
         self._returning: dict[TopicPartition, tuple[LaneName, PartitionSet]] = {}
 
     # --- coming ----------------------------------------------------------------------------------------------
 
-    def assign(self, partition_set: PartitionSet, *, running: bool) -> None:
+    def assign(self, partition_set: PartitionSet) -> None:
         """Take a partition set, or what changed in one of ours (see `FlowCopier.assign`)."""
         if self._draining:
             return
@@ -57,29 +56,29 @@ class Sets:
         left = [
             driver
             for driver in self._lanes_of(partition_set.set_id)
-            if driver.name.source not in present and driver.assignment_epoch <= partition_set.epoch
+            if driver.name.source not in present and driver.ownership.assignment_epoch <= partition_set.epoch
         ]
-        if left and running:
+        if left and self._context.tasks.running:
             _mark_leaving(left)
-            self._spawn(self._leave(left))
+            self._context.tasks.spawn(self._leave(left))
         elif left:
             self._forget(left)
         for name in partition_set.lanes:
             driver = self._drivers.get(name.source)
             if driver is None:
-                self._drivers[name.source] = self._make(name, partition_set)
-            elif driver.leaving:
+                self._drivers[name.source] = self._lanes.new_driver(name, partition_set)
+            elif driver.ownership.leaving:
                 self._come_back(driver, name, partition_set)
-            elif driver.assignment_epoch < partition_set.epoch:
+            elif driver.ownership.assignment_epoch < partition_set.epoch:
                 self._hold_anew(driver, partition_set)
-        self._acquisitions.look()
+        self._context.ownerless.set()
 
     def _lanes_of(self, set_id: str) -> list[LaneDriver]:
-        return [driver for driver in self._drivers.values() if driver.set_id == set_id]
+        return [driver for driver in self._drivers.values() if driver.ownership.set_id == set_id]
 
     def _come_back(self, driver: LaneDriver, name: LaneName, partition_set: PartitionSet) -> None:
         known = self._returning.get(name.source)
-        newest = max(driver.assignment_epoch, known[1].epoch if known is not None else -1)
+        newest = max(driver.ownership.assignment_epoch, known[1].epoch if known is not None else -1)
         if partition_set.epoch >= newest:
             self._returning[name.source] = name, partition_set
 
@@ -89,11 +88,11 @@ class Sets:
         An owner of an epoch in between, if there was one, has fenced us or was fenced by us: the broker tells. Without
         fences it does not, so such a lane is acquired anew; so is one that had failed, as by any new owner.
         """
-        driver.set_id, driver.assignment_epoch = partition_set.set_id, partition_set.epoch
+        driver.ownership.assign(partition_set.set_id, partition_set.epoch)
         if driver.lane.state in _OWNERLESS:
             return
         if driver.lane.state is State.FAILED or (driver.producer is not None and not driver.producer.fenced):
-            self._failure_handler.rejoin(driver)
+            self._failures.rejoin(driver)
         else:
             driver.lane.adopt_epoch(partition_set.epoch)
             driver.positions.flush_asked = True
@@ -133,11 +132,11 @@ class Sets:
                 continue  # another release of the same set was first
             del self._drivers[lane]
             self._router.leave(driver)
-            self._gone(driver)
+            self._lanes.left(driver)
             back = self._returning.pop(lane, None)
             if back is not None and not self._draining:
-                self._drivers[lane] = self._make(*back)
-        self._acquisitions.look()
+                self._drivers[lane] = self._lanes.new_driver(*back)
+        self._context.ownerless.set()
 
     async def _settle_down(self, drivers: Sequence[LaneDriver], is_done: Callable[[LaneDriver], bool]) -> None:
         """Wait, for a bounded time, until lanes are done: idle with durable positions; resume settles what is left."""
@@ -155,7 +154,7 @@ class Sets:
         finally:
             for driver in drivers:
                 if driver.lane.state is not State.STOPPED:
-                    driver.had_failed = driver.lane.state is State.FAILED
+                    driver.health.stop(failed=driver.lane.state is State.FAILED)
                     driver.lane.stop()
 
     async def _let_finish(self, drivers: Sequence[LaneDriver]) -> None:
@@ -193,7 +192,7 @@ class Sets:
 
 def _mark_leaving(drivers: Sequence[LaneDriver]) -> None:
     for driver in drivers:
-        driver.leaving = True
+        driver.ownership.leave()
 
 
 def _has_finished(driver: LaneDriver) -> bool:

@@ -29,7 +29,7 @@ _AT_WORK = (State.COPYING, State.WATCHING)
 
 def _state(driver: LaneDriver) -> str:
     lane = driver.lane
-    if driver.had_failed:
+    if driver.health.failed:
         return State.FAILED.value
     if lane.state not in _AT_WORK:
         return lane.state.value
@@ -58,11 +58,11 @@ def lane_progress(driver: LaneDriver, router: BrokerRouter, now_ms: int) -> Lane
         wire_bytes=lane.wire_bytes,
         in_flight=lane.in_flight,
         queued_bytes=lane.queued_bytes,
-        resumed_by=driver.resumed_by,
+        resumed_by=driver.ownership.resumed_by,
         reencoded=lane.reencoded,
         skipped=lane.skipped,
-        set_id=driver.set_id,
-        epoch=driver.assignment_epoch,
+        set_id=driver.ownership.set_id,
+        epoch=driver.ownership.assignment_epoch,
         lag_bytes=watch.bytes_of(lag) if lag >= 0 else -1,
         newest_ms=lane.newest_ms,
         appended_at_ms=watch.appended_at_ms,
@@ -89,7 +89,7 @@ def is_committed(driver: LaneDriver) -> bool:
     """
     if driver.lane.state is State.WATCHING or driver.lane.map is None:
         return True
-    stands = driver.lane.state is not State.ACQUIRING and not driver.doubted
+    stands = driver.lane.state is not State.ACQUIRING and not driver.leaders.doubted
     return stands and driver.positions.settled and not driver.marker_owed
 
 
@@ -97,35 +97,35 @@ def why_still(driver: LaneDriver, router: BrokerRouter, now_ms: int) -> str:
     """Say why a lane does not move; empty for one that does, or has everything."""
     lane = driver.lane
     if lane.state not in _AT_WORK:
-        return driver.reason or _BY_STATE[lane.state].format(fault=driver.fault or "no answer")
+        return driver.health.reason or _BY_STATE[lane.state].format(fault=driver.health.fault or "no answer")
     if lane.draining:
         return "drains"
     if lane.paused:
         if is_committed(driver):
             return "paused"
-        return f"paused; waits until what it has copied is committed ({driver.fault or 'no answer yet'})"
+        return f"paused; waits until what it has copied is committed ({driver.health.fault or 'no answer yet'})"
     watched = now_ms - driver.end.at_ms < (_WATCHED_MS if driver.end.reached else UNREACHED_END_LASTS_MS)
     if watched and lane.source_next >= driver.end.offset:
         return ""  # first, and cheap: this is what most lanes are most of the time
     if now_ms - driver.watch.appended_at_ms < _MOVED_MS:
         return ""
-    return driver.reason or router.obstacle(driver) or _waits_for(driver, watched=watched)
+    return driver.health.reason or router.obstacle(driver) or _waits_for(driver, watched=watched)
 
 
 def _waits_for(driver: LaneDriver, *, watched: bool) -> str:
     """Say what a lane with open ways on both sides waits for."""
     lane = driver.lane
     if lane.in_flight:
-        return f"waits for the acknowledgement of target broker {driver.target_leader.node}"
+        return f"waits for the acknowledgement of target broker {driver.leaders.target.node}"
     if driver.transaction is not None and driver.transaction.stage in (
         TransactionStage.BEGINNING,
         TransactionStage.ENDING,
     ):
-        return f"waits for the coordinator of its transaction ({driver.fault or 'no answer yet'})"
+        return f"waits for the coordinator of its transaction ({driver.health.fault or 'no answer yet'})"
     if lane.plan_needed:
         return "waits until its position is durable"
     if lane.queued_bytes:
-        return f"waits for its turn at target broker {driver.target_leader.node}"
-    if watched and driver.held_since is not None:
+        return f"waits for its turn at target broker {driver.leaders.target.node}"
+    if watched and driver.health.hold.since_s is not None:
         return "waits at the last stable offset for an open transaction"
-    return f"waits for a fetch from source broker {driver.source_node}"
+    return f"waits for a fetch from source broker {driver.leaders.source_node}"

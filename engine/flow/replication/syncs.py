@@ -6,28 +6,27 @@ where newer pairs take its place; so a topic that is away or may not be written 
 """
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import msgspec
 
 from engine.base.clock import now_s, pause, wall_ms
 from engine.base.errors import MirrorError
-from engine.core.events.events import AnyEvent, Mm2TopicFailed
+from engine.core.events.events import Mm2TopicFailed
 from engine.core.events.recovery_events import WRITTEN_AGAIN, WorksAgain
 from engine.core.lane.outcome import Outcome, OutcomeKind
 from engine.core.lane.states import State
 from engine.core.mm2.mm2_records import OffsetSync, encode_offset_sync
 from engine.core.mm2.sync_emitter import Due, SyncEmitter
 from engine.core.offset_map.map_blocks import encode_tail
-from engine.flow.io.lease_guard import LeaseGuard
+from engine.flow.context.copier_context import CopierContext
 from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.lane.partition_writer import PartitionWriter
 from engine.flow.ports.options import SyncOptions
-from engine.flow.ports.ports import Cluster
 from engine.wire.codecs import ZSTD
 from engine.wire.record import Record
 from engine.wire.records import encode_batch
-from policies.model import FlowName, TopicPartition
+from policies.model import TopicPartition
 
 _REQUEST_S = 10.0
 _FLUSH_S = 2.0
@@ -57,19 +56,13 @@ class _DueLane(msgspec.Struct, frozen=True):
 class SyncWriter:
     """Writes what is due of all lanes to partition 0 of the flow's offset-syncs topic."""
 
-    def __init__(
-        self,
-        flow: FlowName,
-        options: SyncOptions,
-        cluster: Cluster,
-        drivers: dict[TopicPartition, LaneDriver],
-        lease_guard: LeaseGuard,
-        tell: Callable[[AnyEvent], None],
-    ) -> None:
+    def __init__(self, context: CopierContext, options: SyncOptions) -> None:
         self.trouble = ""
         """Why nothing is written at the moment, empty when all is well."""
-        self._flow, self._options = flow, options
-        self._drivers, self._lease_guard, self._tell = drivers, lease_guard, tell
+        cluster = context.source if options.on_source else context.target
+        self._flow, self._options = context.flow, options
+        self._drivers, self._lease_guard = context.drivers, context.lease_guard
+        self._report = context.events.report
         self._writer = PartitionWriter(cluster, TopicPartition(options.topic, 0), _REQUEST_S, by_name=True)
         self._left: dict[TopicPartition, LaneDriver] = {}
         self._most_bytes = _MOST_BYTES
@@ -169,7 +162,7 @@ class SyncWriter:
                 for part in parts:
                     part.emitter.told(part.due)
                 if self._told:
-                    self._tell(WorksAgain(flow=self._flow, subject=self._options.topic, what=WRITTEN_AGAIN))
+                    self._report(WorksAgain(flow=self._flow, subject=self._options.topic, what=WRITTEN_AGAIN))
                 self.trouble, self._well_at_s, self._told = "", now_s(), False
                 return True
             case OutcomeKind.UNKNOWN:
@@ -187,7 +180,7 @@ class SyncWriter:
         if not self._told and (not passing or now_s() - self._well_at_s >= _TOLD_AFTER_S):
             self._told = True
             cluster = self._flow.source if self._options.on_source else self._flow.target
-            self._tell(Mm2TopicFailed(flow=self._flow, topic=self._options.topic, cluster=cluster, what=self.trouble))
+            self._report(Mm2TopicFailed(flow=self._flow, topic=self._options.topic, cluster=cluster, what=self.trouble))
 
 
 def _unknown(parts: list[_DueLane]) -> None:

@@ -8,7 +8,8 @@ import pytest
 from engine.base.clock import wall_ms
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal, OffsetGone
 from engine.flow.io.ends import STALE_MS, SourceEnds
-from engine.flow.lane.lane_driver import NOBODY, LaneDriver
+from engine.flow.lane.lane_driver import LaneDriver
+from engine.flow.lane.lane_leaders import NOBODY
 from engine.flow.ports.ports import Leader
 from policies.model import TopicPartition
 from tests.fakes.brokers import turns
@@ -32,7 +33,7 @@ class Shore:
         self.drivers: list[LaneDriver] = [stage.driver(index) for index in range(3)]
         for node, driver in zip((1, 1, 2), self.drivers, strict=True):
             driver.lane.own(position(0, 0), barrier_done=True)
-            driver.source_leader = Leader(node, 0, "id")
+            driver.leaders.source = Leader(node, 0, "id")
             driver.end.at_ms = 0
         for log in stage.sources:
             log.data(4)
@@ -60,7 +61,7 @@ async def test_stale_ends_are_asked_for_broker_by_broker() -> None:
 async def test_who_was_fetched_lately_has_no_leader_or_no_position_is_not_asked_for() -> None:
     shore = Shore()
     shore.drivers[0].end.at_ms = wall_ms() - STALE_MS // 2
-    shore.drivers[1].source_leader = NOBODY
+    shore.drivers[1].leaders.source = NOBODY
     shore.drivers[2].lane._source_next = -1
     await shore.ends.look()
     assert shore.asked == []
@@ -231,12 +232,12 @@ async def test_a_broker_that_cannot_be_asked_twice_is_not_reached_until_it_answe
             raise ConnectionLost("a:1")
 
     shore.fail = gone
-    shore.drivers[2].source_leader = NOBODY
+    shore.drivers[2].leaders.source = NOBODY
     await shore.ends.look()
     assert reached() == [True, True, True]
     await shore.ends.look()
     assert reached() == [False, False, False], "a partition without a leader has nobody who would tell"
     shore.fail = lambda _partitions: None
-    shore.drivers[2].source_leader = Leader(2, 0, "id")
+    shore.drivers[2].leaders.source = Leader(2, 0, "id")
     await shore.ends.look()
     assert (reached(), shore.told) == ([True, True, True], [4, 4, 4])

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -18,15 +18,17 @@ from engine.core.position.position_keys import PositionKeys
 from engine.core.streams.position_stream import PositionStream
 from engine.flow.io import inbox
 from engine.flow.io.buffers import BUFFER_BYTES, BufferPool
-from engine.flow.io.inbox import Inbox, InboxEvents
+from engine.flow.io.inbox import Inbox, InboxLimits
 from engine.flow.lane.copier_metrics import CopierMetrics
-from engine.flow.lane.lane_driver import LaneDriver
+from engine.flow.lane.lane_driver import LaneDriver, LaneStreams
+from engine.flow.lane.lane_ownership import LaneOwnership
 from engine.flow.ports.ports import FetchAnswer, FetchFault, FetchOptions, Leader, Slice
 from engine.wire.codecs import GZIP
 from engine.wire.encode import seal, write_area
 from engine.wire.record import Record
 from policies.model import FlowName, LaneName, TopicPartition
 from tests.fakes.brokers import HeldSource, turns
+from tests.fakes.lane_events import NoEvents
 from tests.fakes.source_log import LEADER_EPOCH, SourceLog
 from tests.unit.engine.core.positions import position
 
@@ -39,13 +41,12 @@ def driver_of(partition: int, *, owned: bool = True) -> LaneDriver:
     name = LaneName(TopicPartition("t", partition), TopicPartition("A.t", partition))
     lane = Lane(FLOW, name, Limits(queue_bytes=1))
     stream = PositionStream(lane, PositionKeys("A").encode(name.source), lambda: 0)
-    driver = LaneDriver(
-        lane, "s", 1, stream, TopicPartition("p", 0), 0, lambda _d, _a: None, lambda _d: None, lambda _d: None
-    )
+    streams = LaneStreams(stream, TopicPartition("p", 0))
+    driver = LaneDriver(lane, LaneOwnership("s", 1), streams, 0, NoEvents())
     if owned:
         lane.own(position(0, 0), barrier_done=True)
         lane.on_position_durable(lane.plan_version)
-    driver.source_leader = Leader(1, 9, "id")
+    driver.leaders.lead_source(Leader(1, 9, "id"))
     return driver
 
 
@@ -60,38 +61,49 @@ class Desk:
         self.told: list[tuple[str, object]] = []
         self.pauses: list[int] = []
         self.pool = BufferPool(BUFFERS * BUFFER_BYTES)
-        events = InboxEvents(
-            taken=lambda drivers: self.told.append(("taken", [driver.name.source.partition for driver in drivers])),
-            fault=lambda driver, found: self.told.append(("fault", (driver.name.source.partition, found.fault))),
-            corrupt=self._corrupt,
-            idle=lambda driver, _found: self.told.append(("idle", driver.name.source.partition)),
-            awake=lambda driver: self.told.append(("awake", driver.name.source.partition)),
-            lost=lambda: self.told.append(("lost", None)),
-        )
-        self.inbox = Inbox(
-            self._connect,
-            lambda: self.drivers,
-            lambda driver: driver not in self.blocked,
-            self.pool,
-            TERMS,
-            1000,
-            self._pause,
-            events,
-        )
+        self.inbox = Inbox(self, self, self.pool, TERMS, InboxLimits(1000))
 
-    def _corrupt(self, driver: LaneDriver, error: WireError) -> None:
+    # --- what the inbox reports ------------------------------------------------------------------------------
+
+    def taken(self, drivers: Sequence[LaneDriver]) -> None:
+        self.told.append(("taken", [driver.name.source.partition for driver in drivers]))
+
+    def fault(self, driver: LaneDriver, found: Slice) -> None:
+        self.told.append(("fault", (driver.name.source.partition, found.fault)))
+
+    def corrupt(self, driver: LaneDriver, error: WireError) -> None:
         driver.lane.fail()
         self.told.append(("corrupt", (driver.name.source.partition, error.offset)))
 
-    async def _connect(self) -> HeldSource:
+    def idle(self, driver: LaneDriver, _found: Slice) -> None:
+        self.told.append(("idle", driver.name.source.partition))
+
+    def awake(self, driver: LaneDriver) -> None:
+        self.told.append(("awake", driver.name.source.partition))
+
+    # --- the broker as the router sees it --------------------------------------------------------------------
+
+    async def connect(self) -> HeldSource:
         if self.unreachable:
             self.unreachable -= 1
             raise BrokerUnreachable("a:1", "down")
         self.brokers.append(HeldSource())
         return self.brokers[-1]
 
-    async def _pause(self, attempt: int) -> None:
+    async def back_off(self, attempt: int) -> None:
         self.pauses.append(attempt)
+
+    def served(self) -> Sequence[LaneDriver]:
+        return self.drivers
+
+    def may_fetch(self, driver: LaneDriver) -> bool:
+        return driver not in self.blocked
+
+    def lost(self) -> None:
+        self.told.append(("lost", None))
+
+    def silent(self) -> None:
+        self.told.append(("silent", None))
 
     def asked(self) -> list[list[int]]:
         return [[want.partition.partition for want in asked] for broker in self.brokers for asked in broker.asked]
@@ -142,7 +154,7 @@ async def test_a_lane_is_asked_for_from_where_it_stands() -> None:
         assert (first.offset, first.leader_epoch, first.last_epoch, first.max_bytes) == (0, 9, -1, 1000)
         assert (second.offset, second.last_epoch) == (2, LEADER_EPOCH)
         assert desk.told == [("taken", [0])]
-        assert (desk.drivers[0].source_end, desk.drivers[0].log_start) == (50, 0)
+        assert desk.drivers[0].source_end == 50
 
 
 async def test_an_end_is_as_old_as_the_last_answer_that_told_it() -> None:
@@ -198,7 +210,7 @@ async def test_the_last_buffer_is_for_lanes_that_have_little_to_send(others: int
 async def test_a_lane_that_was_just_given_to_us_is_awaited_for_a_moment(since_s: float, is_patient: bool) -> None:
     desk = Desk(1)
     coming = driver_of(1, owned=False)
-    coming.given_at_s -= since_s
+    coming.attempts.given_at_s -= since_s
     desk.drivers.append(coming)
     async with running(desk):
         assert desk.asked() == [[0]]

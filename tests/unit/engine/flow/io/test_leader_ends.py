@@ -146,7 +146,7 @@ async def test_a_new_leader_that_has_everything_is_believed() -> None:
         stage.b.lose(1)
         stage.more()
         await until(stage.whole)
-        assert stage.driver().verified_leader == Leader(2, 5, "id-A.t")
+        assert stage.driver().leaders.verified == Leader(2, 5, "id-A.t")
         stage.b.lose(1)
         stage.b.lose(2)
         stage.more()
@@ -172,7 +172,7 @@ async def test_a_partition_that_cannot_be_asked_about_holds_no_other(error: Exce
         for index in range(3):
             stage.more(index)
         await until(lambda: stage.whole(1) and stage.whole(2))
-        assert (stage.driver().doubted, stage.whole()) == (True, False)
+        assert (stage.driver().leaders.doubted, stage.whole()) == (True, False)
         stage.b.fail = lambda _asked, _partitions: None
         await until(stage.whole)
 
@@ -212,6 +212,6 @@ async def test_a_leader_that_keeps_its_end_to_itself_holds_no_lane_of_another(mo
         for index in range(2):
             stage.more(index)
         await until(lambda: stage.whole(1) and asked >= 2)  # and the silent one is asked again
-        assert (stage.driver().doubted, stage.whole()) == (True, False)
+        assert (stage.driver().leaders.doubted, stage.whole()) == (True, False)
         speak.set()
         await until(stage.whole)

@@ -37,7 +37,7 @@ class Moving(Stage):
 
     async def led_by(self, node: int) -> None:
         driver = self.driver()
-        await until(lambda: driver.target_leader.node == node and not driver.doubted)
+        await until(lambda: driver.leaders.target.node == node and not driver.leaders.doubted)
 
     async def filled(self) -> None:
         self.more()

@@ -10,7 +10,7 @@ import pytest
 from engine.base.errors import BrokerUnreachable
 from engine.core.lane.outcome import UNKNOWN_OUTCOME, Outcome, OutcomeKind
 from engine.core.lane.pending_batch import BufferShare
-from engine.flow.io.lease_guard import LeaseGuard
+from engine.flow.context.lease_guard import LeaseGuard
 from engine.flow.io.outbox import MAX_REQUESTS, REQUEST_BYTES, Outbox
 from engine.flow.lane.appender import Parcel
 from policies.model import TopicPartition
@@ -76,7 +76,7 @@ class Bench:
     def __init__(self) -> None:
         self.brokers: list[HeldTarget] = []
         self.unreachable = 0
-        self.lost = self.opened = 0
+        self.times_lost = self.times_opened = 0
         self.pauses: list[int] = []
         self.timeout_s = 60.0
         self.lease = LeaseGuard(lambda: None)
@@ -90,20 +90,22 @@ class Bench:
         self.brokers.append(HeldTarget())
         return self.brokers[-1]
 
-    async def pause(self, attempt: int) -> None:
+    async def back_off(self, attempt: int) -> None:
         self.pauses.append(attempt)
         await self.lease_guard.wait()
 
-    def on_lost(self) -> None:
-        self.lost += 1
+    def lost(self) -> None:
+        self.times_lost += 1
 
-    def on_open(self) -> None:
-        self.opened += 1
+    def opened(self) -> None:
+        self.times_opened += 1
+
+    def silent(self) -> None: ...
 
 
 @asynccontextmanager
 async def running(bench: Bench) -> AsyncIterator[Outbox]:
-    outbox = Outbox(bench.connect, bench.pause, bench.on_lost, bench.on_open, bench.timeout_s, bench.lease)
+    outbox = Outbox(bench, bench.lease, bench.timeout_s)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(outbox.run())
         await turns()
@@ -189,7 +191,7 @@ async def test_a_lost_connection_leaves_outcomes_unknown_and_another_is_opened()
         assert sender.outcomes == [("a", UNKNOWN_OUTCOME.kind)]
         assert lease.count == 1
         assert bench.brokers[0].closed
-        assert (bench.lost, bench.opened, bench.pauses) == (3, 2, [1, 2])
+        assert (bench.times_lost, bench.times_opened, bench.pauses) == (3, 2, [1, 2])
         sender.letters.append(Letter("b"))
         sender.troubled = False
         outbox.schedule_send(sender)

@@ -5,7 +5,7 @@ import pytest
 from engine.core.lane.states import State
 from engine.flow.io import producer_expiry
 from engine.flow.io.producer_expiry import FORGETS_ALL_MS
-from engine.flow.ownership import failure_handler as failure_handler
+from engine.flow.lane import acquire_attempts
 from engine.flow.ports.ports import Leader
 from policies.model import TopicPartition
 from tests.fakes.source_log import BORN_MS
@@ -64,7 +64,7 @@ async def test_a_leader_that_has_not_answered_counts_as_one_that_forgets_at_once
         await until(lambda: lane.forgets_before_ms < BORN_MS)
         stage.b.leader[TARGET] = Leader(-1, 1, "id-A.t")
         stage.copier.router.leaders.look_up([stage.driver()])
-        await until(lambda: stage.driver().target_leader.node < 0)
+        await until(lambda: stage.driver().leaders.target.node < 0)
         assert lane.forgets_before_ms < BORN_MS, "nobody leads, so nothing new is known"
         stage.b.leader[TARGET] = Leader(2, 1, "id-A.t")
 
@@ -73,13 +73,13 @@ async def test_a_leader_that_has_not_answered_counts_as_one_that_forgets_at_once
 async def test_a_lane_that_only_asks_what_the_log_holds_may_ask_as_often_as_leaders_move(
     settles: bool, state: State, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(failure_handler, "_JOIN_S", 0.01)
+    monkeypatch.setattr(acquire_attempts, "_LONGEST_WAIT_S", 0.01)
     stage = Stage()
     stage.assign()
     async with stage.running():
         for _ in range(8):
             await until(lambda: stage.state() in (State.COPYING, State.FAILED))
-            stage.copier._failure_handler.reacquire(stage.driver(), "nobody knows", fenced=False, settles=settles)
+            stage.copier._failures.reacquire(stage.driver(), "nobody knows", fenced=False, settles=settles)
         await until(lambda: stage.state() is state)
 
 

@@ -9,6 +9,7 @@ from engine.core.lane.outcome import Outcome
 from engine.core.lane.states import State
 from engine.flow.io import inbox, leaders
 from engine.flow.io import router as router
+from engine.flow.lane import lane_leaders
 from engine.flow.ports.ports import Append, FetchOptions, Leader, OnOutcomes, PartitionFetch, Room
 from engine.kafka.data.source import fetch_fault
 from engine.kafka.protocol.faults import append_kind
@@ -67,9 +68,9 @@ async def test_a_partition_that_no_broker_serves_is_not_asked_for_all_the_time()
         stage.a.fault = lambda want: fetch_fault(NOT_LEADER) if want.partition.partition == 1 else None
         stage.a.fetches.clear()
         stage.a.grow()
-        await until(lambda: stage.driver(1).faults >= 3)
+        await until(lambda: stage.driver(1).leaders.faults >= 3)
         asked = sum(any(want.partition.partition == 1 for want in wanted) for _, wanted in stage.a.fetches)
-        assert asked <= stage.driver(1).faults + 1
+        assert asked <= stage.driver(1).leaders.faults + 1
         stage.sources[0].data(2)
         stage.sources[1].data(2)
         stage.a.grow()
@@ -106,7 +107,7 @@ async def test_a_new_leader_gets_nothing_before_the_former_one_has_answered(monk
         driver = stage.driver()
         stage.b.leader[copy] = Leader(8, 2, "id-A.t")
         stage.copier.router.leaders.look_up([driver])
-        await until(lambda: driver.verified_leader.node == 8 and not driver.doubted)
+        await until(lambda: driver.leaders.verified.node == 8 and not driver.leaders.doubted)
         stage.sources[0].data(2)
         stage.a.grow()
         await until(lambda: driver.lane.fetched == 6)
@@ -134,14 +135,14 @@ def test_every_fault_in_a_row_waits_longer_for_its_look_up_and_never_too_long(mo
 
 
 async def test_a_fault_long_after_the_last_one_is_a_first_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leaders, "_FORGIVEN_S", 0.0)
+    monkeypatch.setattr(lane_leaders, "_FORGIVEN_S", 0.0)
     stage = Stage()
     stage.assign()
     async with stage.running():
         await until(lambda: stage.state() is State.COPYING)
         for _ in range(5):
             stage.copier.router.lose_source(stage.driver())
-        assert stage.driver().faults == 1
+        assert stage.driver().leaders.faults == 1
 
 
 async def test_connections_to_brokers_that_no_lane_uses_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -186,8 +187,7 @@ async def test_an_inbox_looks_at_the_lanes_of_its_own_broker_only() -> None:
         await until(lambda: all(stage.state(index) is State.COPYING for index in range(4)))
         doors = stage.copier.router._inboxes
         lanes = {
-            node: sorted(driver.name.source.partition for driver in door.box._drivers())
-            for (node, _), door in doors.items()
+            node: sorted(driver.name.source.partition for driver in door.served()) for (node, _), door in doors.items()
         }
         assert lanes == {1: [0, 2], 2: [1, 3]}
 

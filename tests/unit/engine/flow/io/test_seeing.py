@@ -100,7 +100,7 @@ async def test_every_state_but_copying_has_a_reason(ways: Sequence[LaneTrigger],
         driver.lane.state = step(driver.lane.state, event)
     assert driver.lane.state is state
     assert snapshots.why_still(driver, stage.copier.router, wall_ms())
-    driver.reason = "this one"
+    driver.health.reason = "this one"
     assert snapshots.why_still(driver, stage.copier.router, wall_ms()) == "this one"
 
 
@@ -118,11 +118,11 @@ async def test_what_the_target_said_of_an_append_is_in_the_reason_until_one_is_a
         piece = driver.next_parcel()
         assert piece is None
         driver.on_outcome(None, Outcome(OutcomeKind.RETRY, message="NOT_ENOUGH_REPLICAS"))  # type: ignore[arg-type]
-        assert driver.fault == "NOT_ENOUGH_REPLICAS"
+        assert driver.health.fault == "NOT_ENOUGH_REPLICAS"
         stage.sources[0].data(3)
         stage.a.grow()
         await until(lambda: lane(stage).records == 6)
-        assert driver.fault == ""
+        assert driver.health.fault == ""
 
 
 async def test_a_lane_without_a_way_says_where_it_ends() -> None:
@@ -137,8 +137,8 @@ async def test_a_lane_without_a_way_says_where_it_ends() -> None:
         driver.end.offset += 1
         assert lane(stage).reason == "waits for a fetch from source broker 1"
         for side, whose, broken in (
-            ("target", driver, "target_leader"),
-            ("source", driver, "source_leader"),
+            ("target", driver.leaders, "target"),
+            ("source", driver.leaders, "source"),
             ("positions", driver.position_appender, "leader"),
             ("offset map", driver.block_appender, "leader"),
         ):
@@ -180,7 +180,7 @@ async def test_without_a_connection_to_the_source_the_lag_is_soon_unknown_and_sa
             return seen.lag_known, seen.reason
 
         assert seen_after(UNREACHED_END_LASTS_MS + 1) == (True, "")
-        router._inbox_lost((1, 0))
+        router._inboxes[1, 0].lost()
         inbox.connected = False
         assert seen_after(UNREACHED_END_LASTS_MS - 1) == (True, "")
         assert seen_after(UNREACHED_END_LASTS_MS + 1) == (False, "no connection to source broker 1")
@@ -232,7 +232,7 @@ async def test_a_lane_says_what_it_waits_for_on_an_open_way() -> None:
         ask(now_ms + 60_000)
         driver.end.offset += 10
         ask()
-        driver.held_since = 1.0
+        driver.health.hold.since_s = 1.0
         ask()
         driver.lane.pieces.queued_bytes = 1
         ask()
@@ -256,7 +256,7 @@ async def test_an_append_without_its_answer_and_a_position_not_durable_are_what_
     stage = Stage()
     stage.assign()
     driver, router = stage.driver(), stage.copier.router
-    driver.target_leader = Leader(3, 0, "id")
+    driver.leaders.target = Leader(3, 0, "id")
     driver.lane.own(position(0, 0), barrier_done=True)
     driver.end.told(5, wall_ms())
     assert snapshots._waits_for(driver, watched=True) == "waits until its position is durable"

@@ -116,7 +116,7 @@ async def test_a_lane_whose_new_leader_does_not_say_where_it_ends_gives_its_memo
         stage.b.fail = fail
         stage.b.leader[COPY] = Leader(8, 1, "id-A.t")
         stage.look_up()
-        await until(lambda: stage.driver(STUCK).doubted and stage.driver(STUCK).target_leader.node == 8)
+        await until(lambda: stage.driver(STUCK).leaders.doubted and stage.driver(STUCK).leaders.target.node == 8)
         stage.fill(STUCK)
         await until(holds(stage))
         await stage.others_copy()
@@ -204,13 +204,13 @@ async def test_lanes_of_a_throttled_broker_leave_half_of_the_memory_to_others(mo
         assert not router.pool.is_short
         for connection in stage.b.connections:
             connection.throttled = True
-        assert router.may_send(driver), "it has nothing to send"
+        assert router.may_fetch(driver), "it has nothing to send"
         monkeypatch.setattr(driver.lane.pieces, "queued_bytes", 1)
         monkeypatch.setattr(router.pool, "used_bytes", 1)
-        assert not router.may_send(driver)
+        assert not router.may_fetch(driver)
         for connection in stage.b.connections:
             connection.throttled = False
-        assert router.may_send(driver)
+        assert router.may_fetch(driver)
         monkeypatch.undo()
 
 
@@ -220,7 +220,7 @@ async def test_a_batch_that_inflates_beyond_the_limit_is_refused_with_what_would
         await stage.start()
         source, driver = stage.sources[WELL], stage.driver(WELL)
         error = BatchTooLarge("t", WELL, 7, "gzip: more than 100 bytes when inflated")
-        stage.copier._failure_handler.corrupt(driver, error)
+        stage.copier._failures.corrupt(driver, error)
         (event,) = stage.told(BatchRefused)
         assert stage.state(WELL) is State.FAILED
         assert "source offset 7" in event.text()

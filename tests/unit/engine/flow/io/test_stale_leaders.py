@@ -170,7 +170,7 @@ async def test_what_a_source_leader_of_the_past_finds_wrong_is_no_gap(what: str)
         parts_at = stage.sources[0].parts_at
 
         def old() -> bool:
-            return stage.lying and driver.source_leader.node == 2
+            return stage.lying and driver.leaders.source.node == 2
 
         def answer(_want: PartitionFetch) -> FetchFault | None:
             nonlocal asked
@@ -232,7 +232,7 @@ async def test_a_source_that_becomes_one_of_a_former_epoch_stops_the_running_lan
             (event,) = stage.told(LaneRefused)
             assert isinstance(event, LaneRefused)
             assert f"led at leader epoch 1, and records of leader epoch {copied} were copied" in event.what
-            assert stage.driver().reason == event.text()
+            assert stage.driver().health.reason == event.text()
         else:
             await until(lambda: "survey" in asked)
             assert stage.state() is State.COPYING

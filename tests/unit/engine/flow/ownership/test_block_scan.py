@@ -103,7 +103,7 @@ async def test_a_lane_that_was_lost_during_the_look_is_left_to_its_next_owner(mo
         def lose(what: str, _partitions: object) -> None:
             if what == "read log" and not taken:
                 taken.append(what)
-                stage.copier._failure_handler.rejoin(stage.driver())
+                stage.copier._failures.rejoin(stage.driver())
 
         stage.b.fail = lose
         await stage.copier._map_retention.look()

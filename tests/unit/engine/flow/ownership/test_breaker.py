@@ -9,8 +9,8 @@ import pytest
 from engine.base.errors import ConnectionLost, KafkaRefusal
 from engine.core.events.events import LaneRefused, OwnershipLost, ProducerChanged, UnfencedOwnership
 from engine.core.lane.states import State
+from engine.flow.lane import acquire_attempts
 from engine.flow.ownership import acquisition
-from engine.flow.ownership import failure_handler as failure_handler
 from engine.flow.ownership import scheduler as acquisitions
 from policies.model import TopicPartition
 from tests.unit.engine.flow.stage import TERMS, Stage, until
@@ -77,7 +77,7 @@ async def test_a_lane_whose_tail_cannot_be_read_holds_no_other_lane() -> None:
     stage.assign()
     async with stage.running():
         await until(lambda: others_whole(stage))
-        assert (stage.state(BAD), stage.driver(BAD).reason) == (State.ACQUIRING, "connection lost: b:1")
+        assert (stage.state(BAD), stage.driver(BAD).health.reason) == (State.ACQUIRING, "connection lost: b:1")
         stage.b.fail = lambda _asked, _partitions: None
         await until(lambda: stage.whole(BAD))
 
@@ -94,7 +94,7 @@ async def test_a_lane_that_is_refused_stops_alone_after_one_attempt_of_its_own()
 
 
 async def test_a_lane_that_somebody_takes_away_again_and_again_stops_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failure_handler, "_JOIN_S", 0.001)
+    monkeypatch.setattr(acquire_attempts, "_LONGEST_WAIT_S", 0.001)
     stage = filled(3)
     stage.assign()
     async with stage.running(), asyncio.TaskGroup() as group:
@@ -119,7 +119,7 @@ async def test_a_lane_that_somebody_takes_away_again_and_again_stops_alone(monke
 
 
 async def test_a_lane_that_is_lost_on_every_way_to_its_owner_stops(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(failure_handler, "_JOIN_S", 0.001)
+    monkeypatch.setattr(acquire_attempts, "_LONGEST_WAIT_S", 0.001)
     stage = filled(3)
     refuse(stage, "acquire", KafkaRefusal("transactional id x", 90, "ProducerFenced", "a newer owner took the lane"))
     stage.assign()

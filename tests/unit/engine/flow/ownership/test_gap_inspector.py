@@ -191,9 +191,9 @@ async def test_a_look_on_behalf_of_a_former_owner_says_nothing(lost: bool) -> No
         await until(stage.whole)
         stage.slow.open.clear()
         reads = stage.slow.reads
-        stage.copier._failure_handler.perform(stage.driver(), Inspect(0, 0))
+        stage.copier._failures.perform(stage.driver(), Inspect(0, 0))
         await until(lambda: stage.slow.reads > reads)
-        stage.driver().producer = None
+        stage.driver().ownership.producer = None
         if lost:
             stage.slow.refusing = [ConnectionLost("gone")]
         stage.slow.open.set()
@@ -214,7 +214,7 @@ async def test_a_look_at_what_the_target_has_lost_ends(part: bool, monkeypatch: 
         if part:
             stage.targets[0].foreign(1)
         stage.slow.reads = 0
-        inspector = stage.copier._failure_handler._gaps
+        inspector = stage.copier._failures._gaps
         inspector.found(stage.driver(), end if part else end + 3, end + 1_000_000)
         await until(lambda: stage.foreign_told() if part else not inspector._lanes)
         assert stage.slow.reads == part

@@ -247,7 +247,7 @@ async def test_where_the_copy_is_to_be_made_anew_the_lane_waits_for_that() -> No
         stage.renew_source()
         stage.sources[0].data(3)
         stage.look()
-        await until(lambda: "waits until A.t was deleted" in stage.driver().reason)
+        await until(lambda: "waits until A.t was deleted" in stage.driver().health.reason)
         assert stage.copied() == [0, 1, 2, 3, 4]
         stage.renew_target()
         await until(stage.whole)

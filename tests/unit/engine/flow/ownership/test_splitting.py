@@ -108,7 +108,7 @@ async def test_a_lane_that_was_stopped_meanwhile_splits_nothing(monkeypatch: pyt
         configs = stage.b.topic_configs
 
         async def slow(topics: Sequence[str], names: Sequence[str]) -> dict[str, dict[str, str]]:
-            stage.copier._failure_handler.reacquire(stage.driver(), "meanwhile", fenced=False)
+            stage.copier._failures.reacquire(stage.driver(), "meanwhile", fenced=False)
             stage.targets[0].max_bytes = 1 << 20
             monkeypatch.setattr(stage.b, "topic_configs", configs)
             return await configs(topics, names)

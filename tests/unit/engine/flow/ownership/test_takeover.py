@@ -77,8 +77,8 @@ async def test_a_position_below_the_source_s_start_is_a_gap_and_nothing_is_read(
     stage.sources[0].start = 20
     stage.assign()
     async with stage.running():
-        await until(lambda: stage.driver().reason != "")
-    assert "6 to 19" in stage.driver().reason
+        await until(lambda: stage.driver().health.reason != "")
+    assert "6 to 19" in stage.driver().health.reason
 
 
 async def test_timestamps_that_the_target_gave_itself_are_not_compared() -> None:
@@ -123,8 +123,8 @@ async def test_records_of_somebody_else_on_the_target_still_stop_the_lane() -> N
     mm2_copied(stage, [0, 1, 3], position=None)
     stage.assign()
     async with stage.running():
-        await until(lambda: stage.driver().reason != "")
-    assert "another writer" in stage.driver().reason
+        await until(lambda: stage.driver().health.reason != "")
+    assert "another writer" in stage.driver().health.reason
 
 
 async def test_an_mm2_that_went_on_from_our_position_is_continued_too() -> None:

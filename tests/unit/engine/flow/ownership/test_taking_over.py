@@ -140,7 +140,7 @@ async def test_a_look_into_batches_of_our_own_finds_nobody_else() -> None:
     async with stage.running():
         await until(stage.whole)
         ours = stage.targets[0].batches[-1].header
-        stage.copier._failure_handler.perform(stage.driver(), Inspect(ours.base_offset, ours.next_offset - 1))
+        stage.copier._failures.perform(stage.driver(), Inspect(ours.base_offset, ours.next_offset - 1))
         await turns()
         assert stage.state() is State.COPYING
     assert stage.told(ForeignWriter) == []

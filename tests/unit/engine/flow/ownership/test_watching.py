@@ -212,7 +212,7 @@ async def test_a_lane_that_watched_long_enough_does_not_wait_for_owners_that_are
     stage.assign(epoch=2)
     async with stage.running():
         await stage.until_watching()
-        stage.driver().given_at_s -= 3600.0
+        stage.driver().attempts.given_at_s -= 3600.0
         stage.more()
         await until(stage.whole)
     assert len(stage.told(ProducerChanged)) == 1

@@ -9,6 +9,7 @@ import pytest
 from engine.base.errors import ConnectionLost, KafkaRefusal
 from engine.core.events.events import LaneRefused, RecordRefused, Resumed, SourceGap
 from engine.core.lane.states import State
+from engine.flow.io.leaders import SourceLeaders
 from engine.flow.ports.ports import Leader
 from policies.model import LaneName, PartitionSet, TopicPartition
 from tests.fakes.brokers import HeldTarget
@@ -155,7 +156,7 @@ async def test_a_lane_owned_before_its_neighbour_failed_can_be_acquired_again_an
         stage.targets[0].marker(producer_id, epoch + 1)  # somebody fences the lane
         stage.sources[0].data(2)
         stage.a.grow()
-        await until(lambda: stage.whole(0) and stage.driver(0).reacquired == 0)
+        await until(lambda: stage.whole(0) and stage.driver(0).attempts.reacquired == 0)
 
 
 async def test_a_lost_connection_and_a_moved_leader_lose_and_repeat_nothing() -> None:
@@ -262,7 +263,8 @@ async def test_the_leader_is_asked_anew_which_replica_is_nearest() -> None:
         await until(lambda: stage.whole() and stage.a.fetches[-1][0] == 3)
         stage.a.preferred[where] = 2  # 3 has fallen behind, and answers as if nothing were new
         leaders = stage.copier.router.leaders
-        leaders._nearest_at_s -= 3600.0
+        assert isinstance(leaders.source, SourceLeaders)
+        leaders.source._nearest_at_s -= 3600.0
         leaders.source._all_at_s = 0.0
         leaders.look_up([stage.driver()])
         await until(lambda: stage.a.fetches[-1][0] == 2)

@@ -86,7 +86,7 @@ async def test_a_copier_at_rest_passes_once_a_second_and_when_its_lease_ends(
             return any(0.2 < one < 1.0 for one in pauses)
 
         await until(cut_short)
-        await until(lambda: not stage.copier.router.may_send(stage.driver()) and pauses[-1] == 0.02)
+        await until(lambda: not stage.copier.router.may_fetch(stage.driver()) and pauses[-1] == 0.02)
         stage.copier.lease_until_s = now_s() + 1000
         await until(lambda: pauses[-1] == 1.0)
     assert stage.whole()

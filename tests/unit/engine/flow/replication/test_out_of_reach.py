@@ -46,7 +46,7 @@ async def test_a_leader_that_cannot_be_reached_holds_only_its_own_lanes(side: st
     async with stage.running():
         await until(lambda: all(stage.whole(index) for index in (0, 1, 2, 3, 5)))
         reason = f"{side} broker 7 cannot be reached: {cluster.name}:7: cannot connect: down"
-        await until(lambda: stage.driver(4).reason == reason)
+        await until(lambda: stage.driver(4).health.reason == reason)
         assert stage.driver(4).lane.state is State.ACQUIRING
         assert sorted(fenced) == [TopicPartition("A.t", index) for index in (0, 1, 2, 3, 5)]  # one barrier each
         cluster.down.clear()
@@ -87,7 +87,7 @@ async def test_a_leader_that_keeps_silent_holds_only_its_own_lanes(side: str) ->
     stage.assign()
     async with stage.running():
         await until(lambda: all(stage.whole(index) for index in (0, 1, 2, 3, 5)))
-        assert stage.driver(4).reason == f"{side} broker 7 cannot be reached: no sign of life"
+        assert stage.driver(4).health.reason == f"{side} broker 7 cannot be reached: no sign of life"
         assert stage.driver(4).lane.state is State.ACQUIRING
         assert isinstance(cluster, Silent)
         cluster.answers.set()

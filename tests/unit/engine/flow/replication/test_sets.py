@@ -23,10 +23,10 @@ def epochs(stage: Stage) -> dict[int, int]:
 async def begin_release(stage: Stage, group: asyncio.TaskGroup) -> asyncio.Task[None]:
     """Release set "s" while every lane of it has a position to write first."""
     for driver in stage.copier.drivers.values():
-        driver.lane.adopt_epoch(driver.assignment_epoch)
+        driver.lane.adopt_epoch(driver.ownership.assignment_epoch)
     releasing = group.create_task(stage.copier.release("s"))
     await turns(1)
-    assert all(driver.leaving for driver in stage.copier.drivers.values())
+    assert all(driver.ownership.leaving for driver in stage.copier.drivers.values())
     return releasing
 
 

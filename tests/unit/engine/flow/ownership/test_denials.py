@@ -56,7 +56,7 @@ async def test_a_lane_without_a_right_waits_alone_for_its_owner(asked: str, monk
     assert denied.lane == released.lane == TopicPartition("t", 1)
     assert "grant Read" in denied.text()
     assert stage.told(LaneRefused) == []
-    assert stage.driver(1).reason == ""
+    assert stage.driver(1).health.reason == ""
 
 
 @pytest.mark.parametrize("watching", [False, True])
@@ -80,13 +80,13 @@ async def test_a_lane_that_may_not_fetch_waits_alone_and_says_so_once(watching: 
         for index in (0, 1):
             stage.sources[index].data(3)
         stage.a.grow()
-        await until(lambda: stage.whole(0) and stage.driver(1).faults > 1)
-        assert "grant Read on topic t" in stage.driver(1).reason
+        await until(lambda: stage.whole(0) and stage.driver(1).leaders.faults > 1)
+        assert "grant Read on topic t" in stage.driver(1).health.reason
         assert stage.told(LaneReleased) == []
         stage.a.fault = lambda _want: None
         await until(lambda: stage.whole(1))
     assert len(stage.told(AccessDenied)) == len(stage.told(LaneReleased)) == 1
-    assert stage.driver(1).reason == ""
+    assert stage.driver(1).health.reason == ""
 
 
 async def test_a_lane_with_nothing_to_fetch_says_that_it_may_again() -> None:
@@ -113,7 +113,7 @@ async def test_a_read_of_the_target_that_is_refused_waits_for_a_right_only(
         stage.b.fail = failing("read headers", KafkaRefusal("reading", code, "no", ""), 2)
         if isinstance(action, ReadTail):
             stage.driver(1).lane.state = State.SETTLING
-        stage.copier._failure_handler.perform(stage.driver(1), action)
+        stage.copier._failures.perform(stage.driver(1), action)
         if code == 42:
             await until(lambda: stage.state(1) is State.FAILED)
             assert len(stage.told(LaneRefused)) == 1
@@ -162,12 +162,12 @@ async def test_a_position_that_may_not_be_written_holds_its_lane_and_goes_later(
         assert stage.state() is not State.FAILED
         await until(lambda: stage.driver().positions._attempt > 3)
         assert len(stage.copied()) == copied
-        assert f"grant Write on topic {POSITIONS}" in stage.driver().reason
+        assert f"grant Write on topic {POSITIONS}" in stage.driver().health.reason
         assert stage.told(LaneReleased) == []
         stage.positions.denied = False
         await until(stage.whole)
         await until(lambda: stage.told(LaneReleased))
-        assert stage.driver().reason == ""
+        assert stage.driver().health.reason == ""
     assert len(stage.told(AccessDenied)) == len(stage.told(LaneReleased)) == 1
     assert stage.stored().source_next == stage.sources[0].end
 
@@ -215,10 +215,10 @@ async def test_a_map_and_positions_that_may_not_be_written_are_asked_for_at_a_st
         assert stage.driver().blocks._attempt - before < 40  # each asks for itself: no answer makes two questions
         stage.positions.denied = False
         await until(lambda: len(stage.told(LaneReleased)) == 1)
-        assert "offset map" in stage.driver().reason  # the other right is still away
+        assert "offset map" in stage.driver().health.reason  # the other right is still away
         stage.blocks.denied = False
         await until(lambda: len(stage.told(LaneReleased)) == 2 and stage.whole())
-        assert stage.driver().reason == ""
+        assert stage.driver().health.reason == ""
     assert len(stage.told(AccessDenied)) == 2
     assert stage.stored().map_blocks > 0
 
@@ -240,6 +240,6 @@ async def test_a_fence_that_may_not_be_kept_alive_waits_for_the_right_only(code:
         await until(lambda: stage.told(AccessDenied) or "acquire" in barriers)
         await until(lambda: stage.told(LaneReleased) or "acquire" in barriers)
         assert "acquire" not in barriers
-        assert stage.driver(1).flaps == 0
-        assert stage.driver(1).reason == ""
+        assert stage.driver(1).attempts.in_a_row == 0
+        assert stage.driver(1).health.reason == ""
     assert len(stage.told(AccessDenied)) == len(stage.told(LaneReleased)) == 1

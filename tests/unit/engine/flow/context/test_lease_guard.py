@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from engine.base.clock import now_s
-from engine.flow.io.lease_guard import LeaseGuard
+from engine.flow.context.lease_guard import LeaseGuard
 from tests.fakes.brokers import turns
 
 

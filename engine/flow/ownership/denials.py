@@ -3,28 +3,23 @@
 An ACL may be removed and granted again at any time, so no lane stops because of one.
 """
 
-from collections.abc import Callable
-
 from engine.base.errors import KafkaRefusal
-from engine.core.events.events import AccessDenied, AnyEvent, LaneRefused, LaneReleased
+from engine.core.events.events import AccessDenied, LaneRefused, LaneReleased
 from engine.core.lane.actions import WriteDenied
 from engine.core.lane.outcome import UNAUTHORIZED
+from engine.flow.context.copier_context import CopierContext
 from engine.flow.lane.lane_driver import LaneDriver
 from engine.flow.ports.ports import FetchFault
-from policies.model import FlowName
 
 _FETCH, _OWN, _FENCE = "fetch", "own", "fence"
 
 
 class Denials:
-    """Keeps what each lane is denied; `fail` stops a lane after a refusal that no ACL would change."""
+    """Keeps what each lane is denied; a lane that is refused something that no ACL would change stops."""
 
-    def __init__(
-        self, flow: FlowName, tell: Callable[[AnyEvent], None], fail: Callable[[LaneDriver, AnyEvent], None]
-    ) -> None:
-        self._flow = flow
-        self._tell = tell
-        self._fail = fail
+    def __init__(self, context: CopierContext) -> None:
+        self._context = context
+        self._flow = context.flow
 
     def refused(self, driver: LaneDriver, refusal: KafkaRefusal) -> bool:
         """Take a refusal to the lane's owner; return whether it may ask again. If not, the lane has stopped.
@@ -34,7 +29,7 @@ class Denials:
         if refusal.code in UNAUTHORIZED:
             self._deny(driver, _OWN, str(refusal))
             return True
-        self._fail(driver, LaneRefused(flow=self._flow, lane=driver.name.source, what=str(refusal)))
+        self._context.fail(driver, LaneRefused(flow=self._flow, lane=driver.name.source, what=str(refusal)))
         return False
 
     def fetch_denied(self, driver: LaneDriver, fault: FetchFault) -> None:
@@ -70,13 +65,9 @@ class Denials:
 
     def _deny(self, driver: LaneDriver, what_for: str, why: str) -> None:
         event = AccessDenied(flow=self._flow, lane=driver.name.source, what=why)
-        driver.reason = event.text()
-        if what_for not in driver.denied:
-            self._tell(event)
-        driver.denied[what_for] = driver.reason
+        if driver.health.deny(what_for, event.text()):
+            self._context.events.report(event)
 
     def _allow(self, driver: LaneDriver, what_for: str) -> None:
-        if what_for in driver.denied:
-            del driver.denied[what_for]
-            driver.reason = next(iter(driver.denied.values()), "")
-            self._tell(LaneReleased(flow=self._flow, lane=driver.name.source))
+        if driver.health.allow(what_for):
+            self._context.events.report(LaneReleased(flow=self._flow, lane=driver.name.source))

@@ -9,7 +9,7 @@ import pytest
 from engine.base.clock import now_s
 from engine.core.events.events import OwnershipLost, Resumed
 from engine.core.lane.states import State
-from engine.flow.io.lease_guard import LeaseGuard
+from engine.flow.context.lease_guard import LeaseGuard
 from engine.flow.ports.ports import Leader
 from policies.model import TopicPartition
 from tests.fakes.brokers import turns

@@ -1,0 +1,88 @@
+"""Decides about a lane that gets an owner: who may own it, whether it needs one now, and its first position."""
+
+import msgspec
+
+from engine.core.offset_map.map_runs import MapTail
+from engine.core.position.position import Position
+from engine.core.position.resume import RENEWED, ResumePoint
+
+
+class LogEnds(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the logs of a lane's source and target partition begin and end (offsets; an end is the next offset)."""
+
+    source_start: int
+    source_end: int
+    target_start: int
+    target_end: int
+
+
+class Owner(msgspec.Struct, frozen=True, kw_only=True):
+    """Who owns a lane from now on. `atomic`: its records and positions are written in transactions."""
+
+    producer_id: int
+    producer_epoch: int
+    first_sequence: int
+    assignment_epoch: int
+    deployment_id: str
+    atomic: bool
+
+
+class LaneIdentity(msgspec.Struct, frozen=True, kw_only=True):
+    """The topics and clusters that a lane copies between; empty where a broker does not tell."""
+
+    source_topic_id: str
+    target_topic_id: str
+    source_cluster_id: str
+    target_cluster_id: str
+
+
+def is_superseded(stored: Position, *, assignment_epoch: int, deployment_id: str, was_owned: bool) -> bool:
+    """Whether another owner wrote this position, so that the lane is not ours any more.
+
+    `was_owned`: whether this process had the lane and lost it. Then another deployment at the same epoch is newer too.
+    """
+    is_other = was_owned and stored.deployment_id != deployment_id
+    return stored.assignment_epoch > assignment_epoch - is_other
+
+
+def is_at_rest(stored: Position, ends: LogEnds) -> bool:
+    """Whether a lane has nothing to copy, and its target holds just what its position says.
+
+    Behind a position that was written in a transaction lies the marker of that transaction.
+    """
+    is_at_end = ends.source_start <= stored.source_next == ends.source_end
+    return is_at_end and 0 <= ends.target_end - stored.target_next <= stored.atomic
+
+
+def copied_leader_epoch(stored: object, found: ResumePoint) -> int:
+    """Return the source leader epoch of the last copied batch; -1 unless nothing lies behind the stored position."""
+    is_there = isinstance(stored, Position) and not found.tail_records and found.how != RENEWED and found.cut < 0
+    return stored.source_leader_epoch if is_there and isinstance(stored, Position) else -1
+
+
+def first_position(
+    owner: Owner, identity: LaneIdentity, found: ResumePoint, known: MapTail, source_leader_epoch: int
+) -> Position:
+    """Return the position that a new owner begins with. `known`: the offset map as far as it is kept."""
+    return Position(
+        source_next=found.source_next,
+        target_next=found.target_next,
+        sequence=owner.first_sequence,
+        producer_id=owner.producer_id,
+        producer_epoch=owner.producer_epoch,
+        runs=((owner.first_sequence, found.source_next),),
+        assignment_epoch=owner.assignment_epoch,
+        deployment_id=owner.deployment_id,
+        source_leader_epoch=source_leader_epoch,
+        source_topic_id=identity.source_topic_id,
+        target_topic_id=identity.target_topic_id,
+        source_cluster_id=identity.source_cluster_id,
+        target_cluster_id=identity.target_cluster_id,
+        map_generation=known.generation,
+        map_blocks=known.blocks,
+        map_source=known.start.source,
+        map_target=known.start.target,
+        map_first=known.start.first,
+        map_tail=known.runs,
+        atomic=owner.atomic,
+    )

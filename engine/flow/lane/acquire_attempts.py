@@ -1,0 +1,100 @@
+"""Counts the attempts of one lane to get an owner, and decides when it tries again and when it gives up."""
+
+import msgspec
+
+from engine.base.clock import backoff_s
+from engine.core.position.position import Position
+
+MOST_WITHOUT_A_RECORD = 5
+"""Acquisitions in a row without one acknowledged record before a lane gives up."""
+MOST_FENCED = 20
+"""Acquisitions in a row that another owner soon ended, whatever was copied between them: about a minute."""
+_STEADY_S = 30.0
+"""A lane that was owned for so long is stable: the count of its acquisitions begins again."""
+_LONGEST_WAIT_S = 5.0
+
+
+class Divergence(msgspec.Struct, frozen=True):
+    """The source offset from which its history is another one than what was copied, and how a fetch showed that."""
+
+    offset: int
+    cause: str
+
+
+class StoredPlace(msgspec.Struct, frozen=True):
+    """What was read of a lane's position before it had an owner. `left`: the position, if the last owner has left."""
+
+    left: Position | None
+
+
+class AcquireAttempts:
+    """A lane's attempts since it came to this copier. Instants are those of `engine.base.clock.now_s`."""
+
+    def __init__(self, now_s: float) -> None:
+        self.given_at_s = now_s
+        """Since when no former owner has a lease for the lane."""
+        self.join_at_s = 0.0
+        """When the next attempt may begin."""
+        self.under_way = False
+        self.woken = False
+        """Whether there is something to copy for a lane that has no owner."""
+        self.reacquired = 0
+        """Acquisitions since the last acknowledged record."""
+        self.in_a_row = 0
+        """Acquisitions that were lost before long."""
+        self.stored: StoredPlace | None = None
+        """What was read of the position before there was an owner; None where it was not read."""
+        self.divergence: Divergence | None = None
+        """Where the source's history diverges, for the next acquisition to judge."""
+
+    def is_due(self, now_s: float) -> bool:
+        """Whether an attempt may begin."""
+        return not self.under_way and self.join_at_s <= now_s
+
+    def start(self) -> None:
+        """Begin an attempt."""
+        self.under_way = True
+
+    def end(self) -> None:
+        """End the attempt, however it went."""
+        self.under_way = False
+
+    def wake(self) -> None:
+        """Note that the lane has something to copy."""
+        self.woken = True
+
+    def read(self, position: Position) -> None:
+        """Note the position that was read before there was an owner."""
+        self.stored = StoredPlace(position if position.left else None)
+
+    def diverged(self, divergence: Divergence | None) -> None:
+        """Note where the source's history diverges; None: nowhere."""
+        self.divergence = divergence
+
+    def acknowledged(self) -> None:
+        """Note an acknowledged record: the acquisition was worth it."""
+        self.reacquired = 0
+
+    def rest(self, owned_at_s: float, now_s: float) -> None:
+        """Begin to count again if the lane had an owner for long."""
+        if now_s - owned_at_s >= _STEADY_S:
+            self.in_a_row = 0
+
+    def lose(self, now_s: float, *, fenced: bool, settles: bool) -> bool:
+        """Count a lost acquisition and set when the next may begin; return whether the lane should give up.
+
+        `fenced`: another owner may have the lane now. `settles`: the lane is acquired only to learn what the log holds,
+        which may happen as often as leaders move; such times do not count.
+        """
+        self.reacquired += not settles
+        self.in_a_row += 1
+        if fenced:
+            self.given_at_s = now_s
+        again = self.in_a_row - 1
+        self.join_at_s = now_s + (backoff_s(again, most_s=_LONGEST_WAIT_S) if again else 0.0)
+        return self.reacquired > MOST_WITHOUT_A_RECORD or (fenced and self.in_a_row > MOST_FENCED)
+
+    def begin_again(self, now_s: float) -> None:
+        """Forget all former attempts, because somebody asks for a new one from outside."""
+        self.given_at_s, self.join_at_s = now_s, 0.0
+        self.reacquired = self.in_a_row = 0

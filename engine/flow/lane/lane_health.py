@@ -1,0 +1,104 @@
+"""Keeps why one lane does not copy, and what was reported of that: each trouble is reported once, and its end once."""
+
+import enum
+
+
+class HoldChange(enum.Enum):
+    """What is new about an open transaction that holds a lane."""
+
+    NOTHING = enum.auto()
+    HELD = enum.auto()
+    """The lane has been held for long."""
+    RELEASED = enum.auto()
+    """A hold that was reported is over."""
+
+
+class HoldWatch:
+    """Watches how long an open transaction holds a lane at the last stable offset."""
+
+    def __init__(self) -> None:
+        self.since_s: float | None = None
+        self._reported = False
+
+    def look(self, *, is_held: bool, now_s: float, report_after_s: float) -> HoldChange:
+        """Note what a fetch at the end of the log showed; return what is to be reported."""
+        if not is_held:
+            was_reported, self._reported, self.since_s = self._reported, False, None
+            return HoldChange.RELEASED if was_reported else HoldChange.NOTHING
+        self.since_s = now_s if self.since_s is None else self.since_s
+        if self._reported or now_s - self.since_s < report_after_s:
+            return HoldChange.NOTHING
+        self._reported = True
+        return HoldChange.HELD
+
+
+class LaneHealth:
+    """The troubles of one lane. `reason`: why it does not move, empty where nothing is known to keep it."""
+
+    def __init__(self) -> None:
+        self.reason = ""
+        self.fault = ""
+        """What the last failed append, or the last failed request of a transaction, said."""
+        self.failed = False
+        """Whether the lane had failed when it was stopped for good: it is shown as failed to the end."""
+        self.denied: dict[str, str] = {}
+        """What an ACL denies the lane, and why."""
+        self.hold = HoldWatch()
+        self.refused = False
+        """Whether the target refuses a record of the lane."""
+        self._retention_passed = False
+
+    def explain(self, reason: str) -> None:
+        """Say why the lane does not move."""
+        self.reason = reason
+
+    def clear(self) -> None:
+        """Nothing is known to keep the lane."""
+        self.reason = ""
+
+    def stop(self, *, failed: bool) -> None:
+        """Note how the lane ended."""
+        self.failed = failed
+
+    def append_failed(self, fault: str) -> None:
+        """Note the error of a failed append or request."""
+        self.fault = fault
+
+    def appended(self) -> None:
+        """Note an acknowledged append."""
+        self.fault = ""
+
+    # --- each reported once: True where it is new ------------------------------------------------------------
+
+    def refuse(self, reason: str) -> bool:
+        """Note that the target refuses a record."""
+        was_refused, self.refused = self.refused, True
+        self.reason = reason
+        return not was_refused
+
+    def release(self) -> bool:
+        """Note that the target accepts records."""
+        was_refused, self.refused = self.refused, False
+        if was_refused:
+            self.reason = ""
+        return was_refused
+
+    def deny(self, what: str, reason: str) -> bool:
+        """Note that an ACL denies something."""
+        is_new = what not in self.denied
+        self.denied[what] = self.reason = reason
+        return is_new
+
+    def allow(self, what: str) -> bool:
+        """Note that something is not denied any more."""
+        if what not in self.denied:
+            return False
+        del self.denied[what]
+        self.reason = next(iter(self.denied.values()), "")
+        return True
+
+    def pass_retention(self, *, passed: bool) -> bool:
+        """Note whether the target's retention has passed the end of the copy."""
+        is_new = passed and not self._retention_passed
+        self._retention_passed = passed
+        return is_new

@@ -1,0 +1,79 @@
+"""Keeps the leaders of one lane's partitions, and whether the target's leader holds all that was acknowledged."""
+
+from engine.flow.ports.ports import Leader
+
+NOBODY = Leader(-1, -1, "")
+_FORGIVEN_S = 30.0
+"""After so long without a fault at the source, the count of faults begins again."""
+
+
+class LaneLeaders:
+    """The leaders of a lane's source and target partition, `NOBODY` where none is known."""
+
+    def __init__(self) -> None:
+        self.source = NOBODY
+        self.target = NOBODY
+        self.replica: int | None = None
+        """The broker with the nearest replica of the source partition, where its leader named one (KIP-392)."""
+        self.verified = NOBODY
+        """The target leader that is known to hold everything that was acknowledged."""
+        self.doubted = False
+        """Whether nothing may be appended until the end of the target leader's log is known."""
+        self.faults = 0
+        """Faults at the source in a row, each of which asked for a look-up of the leader."""
+        self._fault_at_s = 0.0
+
+    # --- source ----------------------------------------------------------------------------------------------
+
+    @property
+    def source_node(self) -> int:
+        """The broker to fetch from: the nearest replica if one was named, else the leader."""
+        return self.source.node if self.replica is None else self.replica
+
+    def lead_source(self, leader: Leader) -> None:
+        """Note the source leader that a look-up found."""
+        self.source = leader
+
+    def lose_source(self) -> None:
+        """Fetch from nobody until the next look-up."""
+        self.source, self.replica = NOBODY, None
+
+    def read_from(self, replica: int | None) -> None:
+        """Fetch from a replica, or from the leader again (None)."""
+        self.replica = replica
+
+    def count_fault(self, now_s: float) -> int:
+        """Count a fault at the source; return how many there were in a row."""
+        self.faults = self.faults + 1 if now_s - self._fault_at_s < _FORGIVEN_S else 1
+        self._fault_at_s = now_s
+        return self.faults
+
+    def source_is_older(self, copied_epoch: int) -> bool:
+        """Whether the source leader has an older epoch than what was copied: some broker's metadata is old.
+
+        A topic without an id may have been deleted and created again, and then begins with low epochs.
+        """
+        return bool(self.source.topic_id) and 0 <= self.source.epoch < copied_epoch
+
+    # --- target ----------------------------------------------------------------------------------------------
+
+    def lead_target(self, leader: Leader) -> None:
+        """Note the target leader that a look-up found; whether it is verified is another question."""
+        self.target = leader
+
+    @property
+    def target_is_verified(self) -> bool:
+        """Whether the target leader is the one that acknowledged the lane's batches.
+
+        After a lost connection only a leader epoch shows that: a leader without one may have restarted.
+        """
+        return self.target == self.verified and (self.target.epoch >= 0 or not self.doubted)
+
+    def doubt(self, *, is_owned: bool = True) -> None:
+        """Let nothing be appended until the target leader is verified; without an owner nothing is appended anyway."""
+        self.doubted = is_owned
+
+    def trust(self) -> bool:
+        """Note that the target leader is verified; return whether the lane was held up until now."""
+        self.verified, was_doubted, self.doubted = self.target, self.doubted, False
+        return was_doubted
