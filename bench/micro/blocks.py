@@ -142,7 +142,7 @@ async def _run(cluster: EmbeddedCluster, blocks: int) -> dict[str, Any]:
         _reset_peak()
         look, began_s, began_cpu_s = Callbacks(), time.monotonic(), time.process_time()
         with look.watched():
-            await run.copier._map_retention.look()
+            await run.copier._map_retention.clean()
         took_s, took_cpu_s = time.monotonic() - began_s, time.process_time() - began_cpu_s
         peak = _memory("VmHWM")
         removed = [one.lane.map.start.first and one.lane.map.start.target > 0 for one in drivers if one.lane.map]

@@ -115,7 +115,7 @@ class Copier:
         )
         self._latest: FlowProgress | None = None
         self._copier.auxiliary.append(self._learn_expiry)
-        samples = sample_writer(flow, copier_id, self._target, on_target, lambda: self._latest, self._copier.tell)
+        samples = sample_writer(flow, copier_id, self._target, on_target, lambda: self._latest, self._copier.report)
         if samples is not None:
             self._copier.auxiliary.append(samples.run)
         self._opening = Opening(self._reach, self._copier.maintenance.tick)
@@ -179,7 +179,7 @@ class Copier:
         for client in (self._source, self._target):
             for other in client.identity.take_others():
                 event = ClusterChanged(flow=self._flow, cluster=client.alias, found=other.found, what=str(other))
-                self._copier.tell(event)
+                self._copier.report(event)
         progress = msgspec.structs.replace(
             self._copier.progress(), waits_for=self._opening.trouble, is_open=self._opening.is_done
         )

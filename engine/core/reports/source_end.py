@@ -34,7 +34,7 @@ class SourceEnd:
         self._in_doubt = False
         self._misses = 0
 
-    def told(self, offset: int, at_ms: int) -> None:
+    def reported(self, offset: int, at_ms: int) -> None:
         """Take the end offset that a broker reported."""
         self.offset, self.at_ms, self._in_doubt = offset, at_ms, False
         self.reached, self._misses = True, 0

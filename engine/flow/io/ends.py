@@ -40,9 +40,9 @@ class SourceEnds:
             group.create_task(self._date_all())
             while True:
                 await pause(_EVERY_S)
-                group.create_task(self.look())
+                group.create_task(self.refresh())
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """Bring stale ends up to date; a broker that does not answer delays only what it leads."""
         stale: dict[int, list[LaneDriver]] = defaultdict(list)
         now_ms = wall_ms()
@@ -75,7 +75,7 @@ class SourceEnds:
             if end is None:
                 driver.end.miss()
             else:
-                driver.end.told(end, now_ms)
+                driver.end.reported(end, now_ms)
 
     async def _date_all(self) -> None:
         while True:

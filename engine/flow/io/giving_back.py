@@ -69,7 +69,7 @@ class GivingBack:
                 self._pool.short.clear()
                 await self._pool.short.wait()
             await pause(_TICK_S)
-            self.look(now_s())
+            self.check(now_s())
 
     def holds(self, driver: LaneDriver) -> bool:
         """Whether the lane gave back its buffers and still cannot send; such a lane is not fetched."""
@@ -86,7 +86,7 @@ class GivingBack:
         self._marks.pop(driver, None)
         self._patience.pop(driver, None)
 
-    def look(self, now: float) -> None:
+    def check(self, now: float) -> None:
         """Release lanes that can send again; if memory is short, make lanes that stand still give back buffers."""
         for driver in list(self._held):
             if not self.holds(driver):

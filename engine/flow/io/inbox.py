@@ -231,7 +231,7 @@ class Inbox:
         if not _tells_end(found):
             driver.end.doubt()
         else:
-            driver.end.told(found.high_watermark, now_ms)
+            driver.end.reported(found.high_watermark, now_ms)
             if found.last_stable_offset < found.high_watermark or found.partition in self._open:
                 self._open[found.partition] = found
 

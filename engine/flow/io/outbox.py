@@ -8,7 +8,7 @@ from engine.base.errors import BrokerUnreachable, ConnectionLost
 from engine.core.lane.outcome import Outcome
 from engine.core.lane.pending_batch import BufferShare
 from engine.flow.context.lease_guard import LeaseGuard
-from engine.flow.lane.appender import Appender, Parcel
+from engine.flow.lane.appender import Appender, ReadyBatch
 from engine.flow.lane.copier_metrics import CopierMetrics
 from engine.flow.lane.in_flight import InFlightTracker
 from engine.flow.ports.ports import Append, TargetBroker
@@ -25,7 +25,7 @@ _LOOK_S = 0.5
 _MOVING_S = 0.5
 """A broker that has answered so lately handles one request after the other: what waits for it goes in its turn."""
 
-_Sent = list[tuple[Appender, Parcel, BufferShare | None]]
+_Sent = list[tuple[Appender, ReadyBatch, BufferShare | None]]
 
 
 class AppendSide(Protocol):
@@ -180,11 +180,11 @@ class Outbox:
             return
         before = now_s() - after_s
         for sent_s, sent in self._unanswered.values():
-            for index, (appender, parcel, lease) in enumerate(sent):
+            for index, (appender, batch, lease) in enumerate(sent):
                 if lease is not None and sent_s <= before:
-                    parcel.detach()
+                    batch.detach()
                     lease.release()
-                    sent[index] = appender, parcel, None
+                    sent[index] = appender, batch, None
 
     def pump(self) -> None:
         """Send as many requests as may be in flight, none through a shut gate."""
@@ -218,17 +218,17 @@ class Outbox:
                 del self._ready[appender]
                 continue
             del self._ready[appender]
-            parcel = appender.next_parcel()
-            if parcel is None:
+            batch = appender.next_batch()
+            if batch is None:
                 continue
             taken.add(appender.partition)
             transaction = transaction or appender.transactional_id
             self._ready[appender] = None  # to the end of the turn: it may have more
             # A share of the request's own: the bytes must stay until the answer, whatever the lane decides meanwhile.
-            lease = parcel.lease.retain() if parcel.lease is not None else None
-            sent.append((appender, parcel, lease))
+            lease = batch.lease.retain() if batch.lease is not None else None
+            sent.append((appender, batch, lease))
             self._tracker.sent(appender, self)
-            size += len(parcel.payload)
+            size += len(batch.payload)
             if size >= REQUEST_BYTES:
                 break
         return sent
@@ -246,8 +246,8 @@ class Outbox:
             if broker is self._broker:
                 self._requests -= 1
                 self._silent_since_s = now_s()
-            for (appender, parcel, lease), outcome in zip(sent, outcomes, strict=True):
-                appender.on_outcome(parcel, outcome)
+            for (appender, batch, lease), outcome in zip(sent, outcomes, strict=True):
+                appender.on_outcome(batch, outcome)
                 self._tracker.answered(appender)
                 if lease is not None:
                     lease.release()
@@ -255,5 +255,5 @@ class Outbox:
                     self._ready.setdefault(appender, None)
             self.pump()
 
-        appends = [Append(one.partition, parcel.payload, one.transactional_id) for one, parcel, _ in sent]
+        appends = [Append(one.partition, batch.payload, one.transactional_id) for one, batch, _ in sent]
         broker.append(appends, on_outcomes)

@@ -8,7 +8,7 @@ from engine.flow.ports.ports import Payload
 from policies.model import TopicPartition
 
 
-class Parcel(Protocol):
+class ReadyBatch(Protocol):
     """One batch, ready to be sent."""
 
     payload: Payload
@@ -25,8 +25,8 @@ class Appender(Protocol):
     transactional_id: str
     """The transactional id of the transaction that its batches are in; empty: in none."""
 
-    def next_parcel(self) -> Parcel | None:
+    def next_batch(self) -> ReadyBatch | None:
         """Hand out the next stamped batch; None while nothing may be sent."""
 
-    def on_outcome(self, parcel: Any, outcome: Outcome) -> None:
-        """Take the outcome of one batch; `parcel` is the same object that `next_parcel` handed out."""
+    def on_outcome(self, batch: Any, outcome: Outcome) -> None:
+        """Take the outcome of one batch; `batch` is the same object that `next_batch` handed out."""

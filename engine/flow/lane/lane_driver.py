@@ -86,16 +86,16 @@ class StreamAppender:
         self._driver = driver
         self._events = events
 
-    def next_parcel(self) -> Write | None:
+    def next_batch(self) -> Write | None:
         """Hand out the write that is due."""
         write: Write | None = self.stream.next_write()
         if write is None:
             self._events.progressed(self._driver)
         return write
 
-    def on_outcome(self, parcel: Write, outcome: Outcome) -> None:
+    def on_outcome(self, batch: Write, outcome: Outcome) -> None:
         """Process the answer; what waited for this write to be durable may continue."""
-        action = self.stream.on_outcome(parcel, outcome)
+        action = self.stream.on_outcome(batch, outcome)
         if action is not None:
             self._events.perform(self._driver, action)
         self._driver.on_written()
@@ -198,7 +198,7 @@ class LaneDriver:
         """Where the source partition ended when a broker last reported it; -1 where none did."""
         return self.end.offset
 
-    def next_parcel(self) -> PendingBatch | None:
+    def next_batch(self) -> PendingBatch | None:
         """Hand out the next batch of records, stamped."""
         transaction = self.transaction
         if transaction is not None and not transaction.takes_records:
@@ -215,15 +215,15 @@ class LaneDriver:
             stamp(piece, *lane.producer, transactional=transaction is not None)
         return piece
 
-    def on_outcome(self, parcel: PendingBatch, outcome: Outcome) -> None:
+    def on_outcome(self, batch: PendingBatch, outcome: Outcome) -> None:
         """Process the answer of one batch."""
         before = self.lane.records
-        for action in self.lane.on_outcome(parcel, outcome):
+        for action in self.lane.on_outcome(batch, outcome):
             self._events.perform(self, action)
         copied = self.lane.records - before
         if copied:
             self.attempts.acknowledged()
-            self.limit.fitted(len(parcel.payload))
+            self.limit.fitted(len(batch.payload))
             self._measure(copied)
             self._events.appended(self)
         elif outcome.kind is not OutcomeKind.APPENDED:
@@ -252,7 +252,7 @@ class LaneDriver:
     def watch_source(self, stored: Position, end: int, end_at_ms: int) -> None:
         """Watch the source's end from the stored position, without an owner. `end`, `end_at_ms`: what a broker said."""
         self.ownership.watch(stored.source_topic_id, stored.target_topic_id)
-        self.end.told(end, end_at_ms)
+        self.end.reported(end, end_at_ms)
         self.health.clear()
         self.lane.watch(stored)
 

@@ -20,7 +20,7 @@ class HoldWatch:
         self.since_s: float | None = None
         self._reported = False
 
-    def look(self, *, is_held: bool, now_s: float, report_after_s: float) -> HoldChange:
+    def note(self, *, is_held: bool, now_s: float, report_after_s: float) -> HoldChange:
         """Note what a fetch at the end of the log showed; return what is to be reported."""
         if not is_held:
             was_reported, self._reported, self.since_s = self._reported, False, None

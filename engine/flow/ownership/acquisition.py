@@ -89,18 +89,18 @@ class Acquisition:
                 driver.attempts.read(position)
                 ours.append(driver)
         # After the positions: a former owner may move on meanwhile. Then the ends do not fit, and the lane is acquired.
-        world = await self._recovery.look(ours, stored=stored) if ours else LogOffsets()
-        await run_all(*(self._watch(driver, stored[driver.name.source], world) for driver in ours))
+        logs = await self._recovery.read_offsets(ours, stored=stored) if ours else LogOffsets()
+        await run_all(*(self._watch(driver, stored[driver.name.source], logs) for driver in ours))
 
-    async def _watch(self, driver: LaneDriver, stored: Stored, world: LogOffsets) -> None:
+    async def _watch(self, driver: LaneDriver, stored: Stored, logs: LogOffsets) -> None:
         assert isinstance(stored, Position), "whoever has no position of ours is not at rest"
-        ends = world.ends_of(driver.name)
-        if not is_at_rest(stored, ends) or self._recovery.changed_identity(driver, stored, world) is not None:
+        ends = logs.ends_of(driver.name)
+        if not is_at_rest(stored, ends) or self._recovery.changed_identity(driver, stored, logs) is not None:
             return
         async with self._slots:
-            kept = not stored.atomic or await self._recovery.is_kept(driver, stored, world)
+            kept = not stored.atomic or await self._recovery.is_kept(driver, stored, logs)
         if kept and driver.lane.state is State.ACQUIRING:
-            driver.watch_source(stored, ends.source_end, world.asked_ms)
+            driver.watch_source(stored, ends.source_end, logs.asked_ms)
 
     # --- before the barrier ----------------------------------------------------------------------------------
 
@@ -138,7 +138,7 @@ class Acquisition:
 
         async def take() -> FencedLane:
             times_shut = self._lease.times_shut
-            producer, vacant = await self._vacancies.take(driver, before)
+            producer, vacant = await self._vacancies.take_producer(driver, before)
             return FencedLane(producer, before, times_shut, vacant)
 
         async with self._slot():
@@ -170,14 +170,14 @@ class Acquisition:
         drivers = list(fenced)
         final = all(one.producer.fenced for one in fenced.values())
         stored = None if final else await self._recovery.stored(drivers)
-        world = await self._recovery.look(drivers, stored=stored)
+        logs = await self._recovery.read_offsets(drivers, stored=stored)
         late: dict[LaneDriver, FencedLane] = {}
         for driver in drivers if not waited else ():
-            if self._must_wait(driver, fenced[driver].producer, world.stored.get(driver.name.source)):
+            if self._must_wait(driver, fenced[driver].producer, logs.stored.get(driver.name.source)):
                 late[driver] = fenced[driver]
         ready = [driver for driver in drivers if driver not in late]
         if ready:
-            await self._own_all(ready, fenced, world)
+            await self._own_all(ready, fenced, logs)
         return late
 
     def _must_wait(self, driver: LaneDriver, producer: Producer, stored: Stored) -> bool:
@@ -202,7 +202,7 @@ class Acquisition:
         self,
         drivers: Sequence[LaneDriver],
         fenced: Mapping[LaneDriver, FencedLane],
-        world: LogOffsets,
+        logs: LogOffsets,
     ) -> None:
         judged: dict[LaneDriver, ResumePoint | Recovered | AnyEvent] = {}
         errors: list[ConnectionLost | BrokerUnreachable | KafkaRefusal] = []
@@ -211,8 +211,8 @@ class Acquisition:
         async def judge(driver: LaneDriver) -> None:
             try:
                 async with at_once:
-                    found = await self._judge_again(driver, fenced[driver], world)
-                self._vacancies.confirm(driver, fenced[driver], world, found)
+                    found = await self._judge_again(driver, fenced[driver], logs)
+                self._vacancies.confirm(driver, fenced[driver], logs, found)
                 judged[driver] = found
             except (ConnectionLost, BrokerUnreachable, KafkaRefusal) as error:
                 errors.append(error)
@@ -224,12 +224,12 @@ class Acquisition:
             if not self._lease.is_open or fenced[driver].times_shut != self._lease.times_shut:
                 errors.append(ConnectionLost("the lease ran out meanwhile"))  # what was read may be outdated
             elif driver.lane.state is State.ACQUIRING:
-                self._own(driver, found, fenced[driver], world)
+                self._own(driver, found, fenced[driver], logs)
         if errors:
             raise errors[0]
 
     async def _judge_again(
-        self, driver: LaneDriver, fenced: FencedLane, world: LogOffsets
+        self, driver: LaneDriver, fenced: FencedLane, logs: LogOffsets
     ) -> ResumePoint | Recovered | AnyEvent:
         """Judge a lane; where retention passed the offsets being read, judge again by the new log starts.
 
@@ -238,16 +238,16 @@ class Acquisition:
         """
         for _ in range(_OVERTAKEN):
             try:
-                return await self._judge(driver, fenced, world)
+                return await self._judge(driver, fenced, logs)
             except OffsetGone:
-                await self._recovery.look_again(driver, world)
-        return await self._judge(driver, fenced, world)
+                await self._recovery.read_offsets_again(driver, logs)
+        return await self._judge(driver, fenced, logs)
 
     async def _judge(
-        self, driver: LaneDriver, fenced: FencedLane, world: LogOffsets
+        self, driver: LaneDriver, fenced: FencedLane, logs: LogOffsets
     ) -> ResumePoint | Recovered | AnyEvent:
         """Return the offset where the lane resumes, or the event that says why there is none."""
-        stored = world.stored.get(driver.name.source)
+        stored = logs.stored.get(driver.name.source)
         if self._options.commit_s and not fenced.producer.fenced:
             raise KafkaRefusal(
                 "the lane's transactions", _NO_RIGHT, "TransactionalIdAuthorizationFailed", _NO_TRANSACTIONS
@@ -258,23 +258,23 @@ class Acquisition:
         if isinstance(stored, Position):
             if stored.assignment_epoch > driver.ownership.assignment_epoch:
                 return self._ownership_lost(driver, stored)
-            changed = await self._rules.renewed(driver, stored, fenced, world)
+            changed = await self._rules.renewed(driver, stored, fenced, logs)
             if changed is not None:
                 return changed
             earlier = await self._recovery.earlier_source(driver, stored)
             if earlier is not None:
                 return earlier
-        found = await self._recovery.find(driver, fenced, world)
+        found = await self._recovery.find(driver, fenced, logs)
         if isinstance(found, TargetGap):
             return found
-        return await self._rules.source_gap(driver, found, world) or found
+        return await self._rules.source_gap(driver, found, logs) or found
 
     def _own(
         self,
         driver: LaneDriver,
         found: ResumePoint | Recovered | AnyEvent,
         fenced: FencedLane,
-        world: LogOffsets,
+        logs: LogOffsets,
     ) -> None:
         mended = found.event if isinstance(found, Recovered) else None
         if isinstance(found, Recovered):
@@ -288,7 +288,7 @@ class Acquisition:
             self._report(foreign)
         if mended is not None:
             self._report(mended)
-        stored = world.stored.get(driver.name.source)
+        stored = logs.stored.get(driver.name.source)
         if found.twice:
             first, last = found.twice
             self._report(CopiedAgain(flow=self._options.flow, lane=driver.name.source, first=first, last=last))
@@ -296,11 +296,11 @@ class Acquisition:
             self._report(self._cut(driver, found, stored))
         if found.how == UNDONE and isinstance(stored, Position):
             self._report(self._undone(driver, found, stored))
-        self._start(driver, fenced, found, world)
+        self._start(driver, fenced, found, logs)
         return self._report(self._resumed(driver, found))
 
-    def _start(self, driver: LaneDriver, fenced: FencedLane, found: ResumePoint, world: LogOffsets) -> None:
-        producer, stored = fenced.producer, world.stored.get(driver.name.source)
+    def _start(self, driver: LaneDriver, fenced: FencedLane, found: ResumePoint, logs: LogOffsets) -> None:
+        producer, stored = fenced.producer, logs.stored.get(driver.name.source)
         assert not isinstance(stored, Unreadable), "a lane whose position is unreadable has no place"
         known = resumed_map(stored, found, wall_ms())
         owner = Owner(
@@ -313,11 +313,11 @@ class Acquisition:
         )
         driver.begin(producer, found.how, last_pair(known.runs), alone=fenced.vacant)
         driver.lane.own(
-            first_position(owner, world.identity_of(driver), found, known, copied_leader_epoch(stored, found)),
+            first_position(owner, logs.identity_of(driver), found, known, copied_leader_epoch(stored, found)),
             barrier_done=fenced.marked,
             alone=fenced.vacant,
         )
-        driver.end.told(world.source_ends[driver.name.source], world.asked_ms)
+        driver.end.reported(logs.source_ends[driver.name.source], logs.asked_ms)
 
     # --- events ----------------------------------------------------------------------------------------------
 

@@ -288,7 +288,7 @@ class FailureHandler:
             )
             self._context.fail(driver, event)
 
-    def eaten(self, driver: LaneDriver, log_start: int) -> None:
+    def retention_passed(self, driver: LaneDriver, log_start: int) -> None:
         """Report that the target's retention has passed the end of the copy: all that was copied is deleted there."""
         self._report(
             TargetEaten(
@@ -304,7 +304,7 @@ class FailureHandler:
         """Handle an empty fetch: at the log's end, or held at the last stable offset by an open transaction."""
         self.denials.fetched(driver)
         held = found.last_stable_offset < found.high_watermark and driver.lane.fetch_offset >= found.last_stable_offset
-        change = driver.health.hold.look(
+        change = driver.health.hold.note(
             is_held=held and self._options.fetch.read_committed,
             now_s=now_s(),
             report_after_s=self._options.held_after_s,

@@ -47,7 +47,7 @@ class _Lane:
             gap = _Gap(producer=gap.producer, first=first, last=last, count=held.count + gap.count)
         self._gap = gap
 
-    def take(self, producer: Producer | None) -> _Gap | None:
+    def take_gap(self, producer: Producer | None) -> _Gap | None:
         """Give what gathered, and begin again; None where there is nothing of this owner's."""
         gap, self._gap = self._gap, None
         return gap if gap is not None and gap.producer is producer else None
@@ -80,7 +80,7 @@ class GapInspector:
 
     async def _look(self, driver: LaneDriver, lane: _Lane) -> None:
         try:
-            while driver.lane.state not in _ENDED and (gap := lane.take(driver.producer)) is not None:
+            while driver.lane.state not in _ENDED and (gap := lane.take_gap(driver.producer)) is not None:
                 await self._look_into(driver, lane, gap)
         finally:
             del self._lanes[driver]

@@ -145,17 +145,19 @@ class PositionRecovery:
             for driver in drivers
         }
 
-    async def look(self, drivers: Sequence[LaneDriver], *, stored: dict[TopicPartition, Stored] | None) -> LogOffsets:
+    async def read_offsets(
+        self, drivers: Sequence[LaneDriver], *, stored: dict[TopicPartition, Stored] | None
+    ) -> LogOffsets:
         """Ask both clusters for the offsets and ids that lanes are judged by, all at once; unless given, positions too.
 
         To ask at once is right behind a barrier, where they no longer change. Without a barrier, read positions first.
         """
         sources = [driver.name.source for driver in drivers]
         targets = [driver.name.target for driver in drivers]
-        world = LogOffsets(stored=stored or {}, asked_ms=wall_ms())
+        logs = LogOffsets(stored=stored or {}, asked_ms=wall_ms())
 
         async def positions() -> None:
-            world.stored = await self.stored(drivers) if stored is None else stored
+            logs.stored = await self.stored(drivers) if stored is None else stored
 
         async def offsets(
             into: dict[TopicPartition, int], cluster: Cluster, partitions: list[TopicPartition], at: int
@@ -163,44 +165,44 @@ class PositionRecovery:
             into.update(await cluster.offsets(partitions, at))
 
         async def ids() -> None:
-            world.source_cluster_id = await self._source.cluster_id()
-            world.target_cluster_id = await self._target.cluster_id()
+            logs.source_cluster_id = await self._source.cluster_id()
+            logs.target_cluster_id = await self._target.cluster_id()
 
         await run_all(
-            offsets(world.source_starts, self._source, sources, EARLIEST),
-            offsets(world.source_ends, self._source, sources, LATEST),
-            offsets(world.target_starts, self._target, targets, EARLIEST),
-            offsets(world.target_ends, self._target, _with_positions(drivers), LATEST),
+            offsets(logs.source_starts, self._source, sources, EARLIEST),
+            offsets(logs.source_ends, self._source, sources, LATEST),
+            offsets(logs.target_starts, self._target, targets, EARLIEST),
+            offsets(logs.target_ends, self._target, _with_positions(drivers), LATEST),
             ids(),
             positions(),
         )
-        return world
+        return logs
 
-    async def look_again(self, driver: LaneDriver, world: LogOffsets) -> None:
+    async def read_offsets_again(self, driver: LaneDriver, logs: LogOffsets) -> None:
         """Ask again where the logs of one lane begin and end."""
-        fresh = await self.look([driver], stored=world.stored)
-        world.source_starts |= fresh.source_starts
-        world.source_ends |= fresh.source_ends
-        world.target_starts |= fresh.target_starts
-        world.target_ends |= fresh.target_ends
+        fresh = await self.read_offsets([driver], stored=logs.stored)
+        logs.source_starts |= fresh.source_starts
+        logs.source_ends |= fresh.source_ends
+        logs.target_starts |= fresh.target_starts
+        logs.target_ends |= fresh.target_ends
 
     # --- one lane --------------------------------------------------------------------------------------------
 
     async def find(
-        self, driver: LaneDriver, fenced: FencedLane, world: LogOffsets, *, same_source: bool = True
+        self, driver: LaneDriver, fenced: FencedLane, logs: LogOffsets, *, same_source: bool = True
     ) -> ResumePoint | TargetGap:
         """Find where the copy ended. Raises ConnectionLost where the reads were not behind the barrier.
 
         `same_source`: whether this is the source that the position was written for, so that contents can be compared.
         """
-        target, stored = driver.name.target, world.stored.get(driver.name.source)
-        start, end = world.target_starts[target], world.target_ends[target]
-        self.check_behind(driver, fenced, world)
+        target, stored = driver.name.target, logs.stored.get(driver.name.source)
+        start, end = logs.target_starts[target], logs.target_ends[target]
+        self.check_behind(driver, fenced, logs)
         if isinstance(stored, Position):
             tail = await self._tail(driver, stored, fenced, start, end)
             found = read_stored_tail(stored, tail)
             if found.target_end >= 0 and not map_reaches(stored, found.target_end):
-                world.stored[driver.name.source] = stored = await self._unfolded(driver, stored, found.target_end)
+                logs.stored[driver.name.source] = stored = await self._unfolded(driver, stored, found.target_end)
                 found = read_stored_tail(stored, tail)
             if isinstance(found, Unknown):
                 return TargetGap(
@@ -212,16 +214,16 @@ class PositionRecovery:
                 )
             if found.foreign and same_source:
                 # Perhaps of an MM2 that continued from our position, and was killed before it wrote its own.
-                start = world.source_starts[driver.name.source]
-                taken = await self._taken_over(driver, world, stored.source_next, start)
+                start = logs.source_starts[driver.name.source]
+                taken = await self._taken_over(driver, logs, stored.source_next, start)
                 return taken if taken.tail_records else found
             return found
         if isinstance(stored, ForeignPosition):
-            return await self._taken_over(driver, world, stored.offset + 1, world.source_starts[driver.name.source])
+            return await self._taken_over(driver, logs, stored.offset + 1, logs.source_starts[driver.name.source])
         source_next = await self._starts.resolve(driver.name.source)
-        foreign = await self.strangers(target, world)
+        foreign = await self.strangers(target, logs)
         if foreign:  # perhaps of an MM2 that was killed before its first position
-            taken = await self._taken_over(driver, world, source_next, source_next)
+            taken = await self._taken_over(driver, logs, source_next, source_next)
             if taken.tail_records:
                 return taken
         return ResumePoint(
@@ -233,38 +235,38 @@ class PositionRecovery:
             foreign=foreign,
         )
 
-    async def is_kept(self, driver: LaneDriver, stored: Position, world: LogOffsets) -> bool:
+    async def is_kept(self, driver: LaneDriver, stored: Position, logs: LogOffsets) -> bool:
         """Whether the records that an atomic position counts were committed, so that readers see them."""
         target = driver.name.target
-        return await is_kept(self._target, target, stored, world.target_starts[target], world.target_ends[target])
+        return await is_kept(self._target, target, stored, logs.target_starts[target], logs.target_ends[target])
 
-    async def strangers(self, target: TopicPartition, world: LogOffsets) -> tuple[tuple[int, int], ...]:
+    async def strangers(self, target: TopicPartition, logs: LogOffsets) -> tuple[tuple[int, int], ...]:
         """Return the offset range of a log's records that no copier of ours wrote: all of it, or nothing."""
-        end = world.target_ends[target]
-        first = await self._first_data(target, world.target_starts[target], end)
+        end = logs.target_ends[target]
+        first = await self._first_data(target, logs.target_starts[target], end)
         return () if first is None else ((first, end - 1),)
 
     @staticmethod
-    def check_behind(driver: LaneDriver, fenced: FencedLane, world: LogOffsets) -> None:
+    def check_behind(driver: LaneDriver, fenced: FencedLane, logs: LogOffsets) -> None:
         """Raise ConnectionLost where a stale leader answered for the ends.
 
         The barrier wrote a marker to each log. An end that has not grown since came from a stale leader.
         """
         positions = driver.position_appender.partition
         for where, end in ((driver.name.target, fenced.before.end), (positions, fenced.before.positions_end)):
-            if fenced.marked and world.target_ends[where] <= end:
+            if fenced.marked and logs.target_ends[where] <= end:
                 raise _not_behind(where)
 
     async def _taken_over(
-        self, driver: LaneDriver, world: LogOffsets, source_next: int, source_start: int
+        self, driver: LaneDriver, logs: LogOffsets, source_next: int, source_start: int
     ) -> ResumePoint:
         source, target = driver.name
         reach = Reach(
             source_start=source_start,
             source_next=source_next,
-            source_end=world.source_ends[source],
-            target_start=world.target_starts[target],
-            target_end=world.target_ends[target],
+            source_end=logs.source_ends[source],
+            target_start=logs.target_starts[target],
+            target_end=logs.target_ends[target],
         )
         taken = await self._takeover.find(driver.name, reach)
         return ResumePoint(
@@ -327,12 +329,12 @@ class PositionRecovery:
 
     # --- reasons not to resume -------------------------------------------------------------------------------
 
-    def changed_identity(self, driver: LaneDriver, stored: Position, world: LogOffsets) -> IdentityChanged | None:
+    def changed_identity(self, driver: LaneDriver, stored: Position, logs: LogOffsets) -> IdentityChanged | None:
         """Compare topics and clusters with those the position was written for."""
         source, target = driver.name
         checks = (  # clusters first: on another cluster every topic id differs, and no rule for topics covers that
-            ("the source cluster's id", stored.source_cluster_id, world.source_cluster_id),
-            ("the target cluster's id", stored.target_cluster_id, world.target_cluster_id),
+            ("the source cluster's id", stored.source_cluster_id, logs.source_cluster_id),
+            ("the target cluster's id", stored.target_cluster_id, logs.target_cluster_id),
             (f"the id of source topic {source.topic}", stored.source_topic_id, driver.leaders.source.topic_id),
             (f"the id of target topic {target.topic}", stored.target_topic_id, driver.leaders.target.topic_id),
         )
@@ -359,19 +361,19 @@ class PositionRecovery:
             source_next=stored.source_next,
         )
 
-    async def source_gap(self, driver: LaneDriver, source_next: int, world: LogOffsets) -> SourceGap | None:
+    async def source_gap(self, driver: LaneDriver, source_next: int, logs: LogOffsets) -> SourceGap | None:
         """Return the gap where the source no longer has the offsets that would be copied next.
 
         Raises ConnectionLost, BrokerUnreachable. A stale leader has a stale end: before that is believed, every broker
         is asked who leads.
         """
-        lane, stored = driver.name.source, world.stored.get(driver.name.source)
-        if source_next > world.source_ends[lane]:
+        lane, stored = driver.name.source, logs.stored.get(driver.name.source)
+        if source_next > logs.source_ends[lane]:
             await self._source.survey([lane])
-            world.source_ends |= await self._source.offsets([lane], LATEST)
+            logs.source_ends |= await self._source.offsets([lane], LATEST)
             if isinstance(stored, Position) and driver.leaders.source_is_older(stored.source_leader_epoch):
                 raise ConnectionLost(f"{lane}: copied up to epoch {stored.source_leader_epoch}, an older one leads")
-        missing = missing_records(source_next, world.source_starts[lane], world.source_ends[lane])
+        missing = missing_records(source_next, logs.source_starts[lane], logs.source_ends[lane])
         if missing is None:
             return None
         return SourceGap(

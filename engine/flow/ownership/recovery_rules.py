@@ -37,14 +37,14 @@ class RecoveryRules:
     # --- topics that were made anew --------------------------------------------------------------------------
 
     async def renewed(
-        self, driver: LaneDriver, stored: Position, fenced: FencedLane, world: LogOffsets
+        self, driver: LaneDriver, stored: Position, fenced: FencedLane, logs: LogOffsets
     ) -> Recovered | AnyEvent | None:
         """Say what becomes of a lane whose topics or clusters are others than its position names; None: none is.
 
         Raises ConnectionLost where that is not certain yet, or waited for.
         """
-        changed = self._recovery.changed_identity(driver, stored, world)
-        identity = world.identity_of(driver)
+        changed = self._recovery.changed_identity(driver, stored, logs)
+        identity = logs.identity_of(driver)
         which = renewed_side(stored, identity)
         if changed is None or which is None or is_other_cluster(stored, identity):
             return changed
@@ -55,7 +55,7 @@ class RecoveryRules:
         await self._be_certain(driver)
         if place is GoOn.BEHIND_TARGET:
             raise ConnectionLost(f"waits until {driver.name.target.topic} was deleted and made anew")
-        return await self._go_on(driver, stored, fenced, world, which, place, changed)
+        return await self._go_on(driver, stored, fenced, logs, which, place, changed)
 
     async def _be_certain(self, driver: LaneDriver) -> None:
         """A broker of the past names the topic that was there before: all that answer must name the one we found."""
@@ -71,7 +71,7 @@ class RecoveryRules:
         driver: LaneDriver,
         stored: Position,
         fenced: FencedLane,
-        world: LogOffsets,
+        logs: LogOffsets,
         which: Renewed,
         place: GoOn,
         changed: IdentityChanged,
@@ -79,22 +79,22 @@ class RecoveryRules:
         source, target = driver.name
         copied, foreign = stored.source_next, tuple[tuple[int, int], ...]()
         if which is Renewed.SOURCE:  # the copy is the one we know: its tail says how far the former topic came
-            found = await self._recovery.find(driver, fenced, world, same_source=False)
+            found = await self._recovery.find(driver, fenced, logs, same_source=False)
             if isinstance(found, TargetGap):
                 return found
             if found.target_end >= 0:  # what the target lost besides is on neither side: nobody asked for that
                 return changed
             copied, foreign = found.source_next, found.foreign
         else:
-            self._recovery.check_behind(driver, fenced, world)
-            foreign = await self._recovery.strangers(target, world)
+            self._recovery.check_behind(driver, fenced, logs)
+            foreign = await self._recovery.strangers(target, logs)
         self._source.forget_topic(source.topic)  # the next look at the leaders names the topics that are there now
         self._target.forget_topic(target.topic)
         await self._source.leaders([source])
         await self._target.leaders([target])
         first = (await self._source.offsets([source], EARLIEST))[source]
         whole = place is GoOn.FIRST
-        found = renewed_point(first if whole else stored.source_next, world.target_ends[target], foreign, whole=whole)
+        found = renewed_point(first if whole else stored.source_next, logs.target_ends[target], foreign, whole=whole)
         event = TopicRenewed(
             flow=self._options.flow,
             lane=source,
@@ -110,7 +110,7 @@ class RecoveryRules:
     # --- gaps ------------------------------------------------------------------------------------------------
 
     async def source_gap(
-        self, driver: LaneDriver, found: ResumePoint, world: LogOffsets
+        self, driver: LaneDriver, found: ResumePoint, logs: LogOffsets
     ) -> Recovered | SourceGap | None:
         """Say what becomes of a lane whose source no longer has what would be copied next; None: it has.
 
@@ -126,7 +126,7 @@ class RecoveryRules:
                 cause=divergence.cause,
             )
         else:
-            gap = await self._recovery.source_gap(driver, found.source_next, world)
+            gap = await self._recovery.source_gap(driver, found.source_next, logs)
         if gap is None or self._options.faults.on_gap(driver.name.source.topic) is OnGap.FAIL:
             return gap
         moved = behind_gap(found, gap.first, gap.last)

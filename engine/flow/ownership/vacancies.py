@@ -54,7 +54,7 @@ class Vacancies:
         agreed = await self._recovery.agreed([driver for driver in fresh if driver.name.source in found])
         return found if agreed else {}
 
-    async def take(self, driver: LaneDriver, before: PreFenceState) -> tuple[Producer, bool]:
+    async def take_producer(self, driver: LaneDriver, before: PreFenceState) -> tuple[Producer, bool]:
         """Take a lane's producer, and tell whether that was without a barrier."""
         transactional_id = self._options.transactional_id(*driver.name.source)
         if before.may_be_vacant:
@@ -63,11 +63,11 @@ class Vacancies:
                 return producer, True
         return await self._target.acquire(transactional_id, driver.fenced_partitions), False
 
-    def confirm(self, driver: LaneDriver, fenced: FencedLane, world: LogOffsets, found: object) -> None:
+    def confirm(self, driver: LaneDriver, fenced: FencedLane, logs: LogOffsets, found: object) -> None:
         """Raise ConnectionLost where a lane was taken without a barrier, and should not have been."""
         if not fenced.vacant:
             return
-        stored, end = world.stored.get(driver.name.source), world.target_ends[driver.name.target]
+        stored, end = logs.stored.get(driver.name.source), logs.target_ends[driver.name.target]
         producer = fenced.producer
         if (
             isinstance(stored, ForeignPosition | Unreadable)

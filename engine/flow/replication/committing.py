@@ -50,7 +50,7 @@ class Commits:
                     or driver.lane.state not in OWNED
                 ):
                     del self._open[driver]
-                self.look(driver)
+                self.advance(driver)
             self._look_at_markers()
 
     def _look_at_markers(self) -> None:
@@ -61,14 +61,14 @@ class Commits:
 
     async def _marked(self, drivers: Sequence[LaneDriver]) -> None:
         try:
-            for driver in await self._markers.look(drivers):
+            for driver in await self._markers.check(drivers):
                 if driver.transaction is not None:
                     driver.transaction.refresh()
-                    self.look(driver)
+                    self.advance(driver)
         finally:
             self._looking = False
 
-    def look(self, driver: LaneDriver) -> None:
+    def advance(self, driver: LaneDriver) -> None:
         """Something changed in a lane: go on with its transaction as far as it goes."""
         transaction, producer = driver.transaction, driver.producer
         if transaction is None or producer is None:
@@ -89,7 +89,7 @@ class Commits:
         if await self._ask(driver, producer, lambda: self._target.add_to_transaction(name, producer, partitions)):
             transaction.begun(now_s())
             self._router.schedule_send([driver])
-            self.look(driver)
+            self.advance(driver)
 
     async def _commit(self, driver: LaneDriver, transaction: CommittedPositions, producer: Producer) -> None:
         name = driver.transactional_id

@@ -109,7 +109,7 @@ class FlowCopier:
         finally:
             self._context.tasks.close()
 
-    def tell(self, event: AnyEvent) -> None:
+    def report(self, event: AnyEvent) -> None:
         """Say something aloud: the next snapshot has it."""
         self._context.events.report(event)
 

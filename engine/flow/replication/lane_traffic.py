@@ -83,7 +83,7 @@ class LaneTraffic:
     def progressed(self, driver: LaneDriver) -> None:
         """Continue the lane's transaction."""
         if self._commits is not None:
-            self._commits.look(driver)
+            self._commits.advance(driver)
 
     # --- leaders ---------------------------------------------------------------------------------------------
 

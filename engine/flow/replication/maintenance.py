@@ -62,7 +62,7 @@ class MaintenanceLoop:
             self._flush(everything=flush, untold=look)
             if look:
                 looked_at = now
-                self._spawn(self._look_for_eaten())
+                self._spawn(self._look_for_retention())
                 self._router.close_unused()
             self._keep_all_alive(now)
 
@@ -95,7 +95,7 @@ class MaintenanceLoop:
         """Whether the map has no record that an offset sync could name: all records that came were skipped."""
         return driver.lane.map is not None and not driver.lane.map.pending
 
-    async def _look_for_eaten(self) -> None:
+    async def _look_for_retention(self) -> None:
         """Compare the target's log starts with the positions, once per lane until it recovers."""
         if self._looking:
             return  # the last look still waits for a broker
@@ -111,7 +111,7 @@ class MaintenanceLoop:
             if start is None:
                 continue  # asked again at the next look
             if driver.health.pass_retention(passed=start >= driver.lane.target_next):
-                self._failures.eaten(driver, start)
+                self._failures.retention_passed(driver, start)
 
     def _keep_all_alive(self, now: float) -> None:
         for driver in self._drivers.values():

@@ -39,9 +39,9 @@ class MapRetention:
         """Look now and then, until cancelled."""
         while True:
             await pause(self._options.map_retention_s)
-            await self.look()
+            await self.clean()
 
-    async def look(self) -> None:
+    async def clean(self) -> None:
         """Look once at all lanes; what fails is looked at again the next time."""
         drivers = {lane: driver for lane, driver in self._drivers.items() if _known(driver) is not None}
         self._seen = {lane: start for lane, start in self._seen.items() if lane in drivers}
@@ -54,11 +54,11 @@ class MapRetention:
                 if known is not None and start >= known.start.target and self._seen.get(lane) != start:
                     grouped[driver.block_appender.partition][driver] = start
             for partition, group in grouped.items():
-                await self._clean(partition, group)
+                await self._clean_blocks(partition, group)
         except (ConnectionLost, BrokerUnreachable, KafkaRefusal):
             return
 
-    async def _clean(self, partition: TopicPartition, group: dict[LaneDriver, int]) -> None:
+    async def _clean_blocks(self, partition: TopicPartition, group: dict[LaneDriver, int]) -> None:
         """Let the lanes that have their blocks on one partition begin their maps later, then remove the blocks."""
         maps = {driver: _known(driver) for driver in group}
         lanes = [driver.name.source for driver in group]

@@ -53,7 +53,7 @@ class MarkerWatch:
                 found.append(driver)
         return found
 
-    async def look(self, drivers: Sequence[LaneDriver]) -> list[LaneDriver]:
+    async def check(self, drivers: Sequence[LaneDriver]) -> list[LaneDriver]:
         """Ask about some lanes; return those that must commit again. Raises nothing.
 
         A lane that no leader can be asked about is looked at again.

@@ -41,10 +41,10 @@ class Lease:
 class Request:
     """One batch on a connection."""
 
-    def __init__(self, parcel: PendingBatch | Write) -> None:
-        self.parcel = parcel
-        self.lease = parcel.lease.retain() if parcel.lease is not None else None
-        self.payload: bytes | bytearray | memoryview = parcel.payload
+    def __init__(self, batch: PendingBatch | Write) -> None:
+        self.batch = batch
+        self.lease = batch.lease.retain() if batch.lease is not None else None
+        self.payload: bytes | bytearray | memoryview = batch.payload
 
     def let_go(self) -> None:
         if self.lease is not None:

@@ -301,8 +301,8 @@ class Owner:
         return True
 
     def _on_data(self, request: Request, outcome: Outcome) -> None:
-        assert isinstance(request.parcel, PendingBatch)
-        self.actions += self.lane.on_outcome(request.parcel, outcome)
+        assert isinstance(request.batch, PendingBatch)
+        self.actions += self.lane.on_outcome(request.batch, outcome)
 
     def _on_position(self, request: Request, outcome: Outcome) -> None:
         self._on_written(self.positions, request, outcome)
@@ -311,7 +311,7 @@ class Owner:
         self._on_written(self.blocks, request, outcome)
 
     def _on_written(self, stream: FencedStream[Any], request: Request, outcome: Outcome) -> None:
-        action = stream.on_outcome(request.parcel, outcome)
+        action = stream.on_outcome(request.batch, outcome)
         if action is not None:
             self.actions.append(action)
 

@@ -16,7 +16,7 @@ def test_an_end_that_was_never_heard_is_unknown_and_asked_for() -> None:
 
 def test_an_end_is_as_old_as_the_answer_that_told_or_confirmed_it() -> None:
     end = SourceEnd()
-    end.told(7, 1000)
+    end.reported(7, 1000)
     assert (end.offset, end.age_ms(1400)) == (7, 400)
     end.stands(1300)
     assert (end.offset, end.age_ms(1400)) == (7, 100)
@@ -25,31 +25,31 @@ def test_an_end_is_as_old_as_the_answer_that_told_or_confirmed_it() -> None:
 
 def test_an_error_has_it_asked_for_and_makes_it_no_younger() -> None:
     end = SourceEnd()
-    end.told(7, 1000)
+    end.reported(7, 1000)
     assert not end.is_stale(1400, 500)
     assert end.is_stale(1501, 500)
     end.doubt()
     assert end.is_stale(1001, 500)
     assert (end.offset, end.age_ms(1400)) == (7, 400)
-    end.told(9, 1500)
+    end.reported(9, 1500)
     assert not end.is_stale(1501, 500)
 
 
 def test_an_end_whose_broker_cannot_be_reached_is_asked_for_until_somebody_answers() -> None:
     end = SourceEnd()
-    end.told(7, 1000)
+    end.reported(7, 1000)
     end.lose()
     assert (end.reached, end.is_stale(1001, 500)) == (False, True)
     end.stands(1100)
     assert end.reached
     end.miss()
     assert end.reached, "one question may have met a leader that moved"
-    end.told(7, 1200)
+    end.reported(7, 1200)
     end.miss()
     assert end.reached
     end.miss()
     assert not end.reached
-    end.told(8, 1300)
+    end.reported(8, 1300)
     assert (end.reached, end.is_stale(1301, 500), end.offset) == (True, False, 8)
 
 

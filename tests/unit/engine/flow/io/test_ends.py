@@ -52,7 +52,7 @@ class Shore:
 async def test_stale_ends_are_asked_for_broker_by_broker() -> None:
     shore = Shore()
     before_ms = wall_ms()
-    await shore.ends.look()
+    await shore.ends.refresh()
     assert shore.asked == [[0, 1], [2]]
     assert shore.told == [4, 4, 4]
     assert all(driver.end.at_ms >= before_ms for driver in shore.drivers)
@@ -63,7 +63,7 @@ async def test_who_was_fetched_lately_has_no_leader_or_no_position_is_not_asked_
     shore.drivers[0].end.at_ms = wall_ms() - STALE_MS // 2
     shore.drivers[1].leaders.source = NOBODY
     shore.drivers[2].lane._source_next = -1
-    await shore.ends.look()
+    await shore.ends.refresh()
     assert shore.asked == []
 
 
@@ -75,7 +75,7 @@ async def test_a_partition_that_is_refused_hides_no_other() -> None:
             raise KafkaRefusal("offsets", 3, "UnknownTopicOrPartition", "")
 
     shore.fail = refuse
-    await shore.ends.look()
+    await shore.ends.refresh()
     assert shore.told == [4, -1, 4]
 
 
@@ -88,10 +88,10 @@ async def test_a_broker_that_is_away_is_asked_again_later_and_holds_back_its_own
             raise error
 
     shore.fail = away
-    await shore.ends.look()
+    await shore.ends.refresh()
     assert (shore.asked, shore.told) == ([[0, 1], [2]], [-1, -1, 4])
     shore.fail = lambda _partitions: None
-    await shore.ends.look()
+    await shore.ends.refresh()
     assert shore.told == [4, 4, 4]
 
 
@@ -108,7 +108,7 @@ async def test_a_lane_that_has_copied_nothing_learns_once_how_old_the_next_recor
     fetched, empty, paused = shore.drivers
     empty.lane.paused = paused.lane.paused = True
     empty.lane.skip_to(4)
-    await shore.ends.look()
+    await shore.ends.refresh()
     for _ in range(2):
         await shore.ends.date()
     assert asked == [(2, 0)]
@@ -138,7 +138,7 @@ async def test_a_date_that_does_not_come_is_asked_for_again_after_a_while(
     for driver in shore.drivers:
         driver.lane.paused = True
     shore.source.read_time = away  # type: ignore[method-assign]
-    await shore.ends.look()
+    await shore.ends.refresh()
     for _ in range(3):
         await shore.ends.date()
     assert seen == asked  # a broker that is away is asked for one lane in a look
@@ -159,7 +159,7 @@ async def test_a_broker_that_is_slow_to_date_holds_up_no_end(monkeypatch: pytest
         driver.lane.paused = True
     shore.source.read_time = silent  # type: ignore[assignment]
     monkeypatch.setattr("engine.flow.io.ends._DATING_S", 0.01)
-    await shore.ends.look()
+    await shore.ends.refresh()
     await shore.ends.date()
     assert shore.told == [4, 4, 4]
 
@@ -168,10 +168,10 @@ async def test_a_fetch_that_was_faster_is_believed() -> None:
     shore = Shore()
 
     def fetched(_partitions: Sequence[TopicPartition]) -> None:
-        shore.drivers[0].end.told(99, 1)
+        shore.drivers[0].end.reported(99, 1)
 
     shore.fail = fetched
-    await shore.ends.look()
+    await shore.ends.refresh()
     assert shore.told == [99, 4, 4]
 
 
@@ -186,7 +186,7 @@ async def test_a_broker_that_is_silent_holds_back_its_own_only() -> None:
 
     shore.source.offsets = slow  # type: ignore[method-assign]
     async with asyncio.TaskGroup() as group:
-        group.create_task(shore.ends.look())
+        group.create_task(shore.ends.refresh())
         await turns()
         assert shore.told == [-1, -1, 4]
         speak.set()
@@ -233,11 +233,11 @@ async def test_a_broker_that_cannot_be_asked_twice_is_not_reached_until_it_answe
 
     shore.fail = gone
     shore.drivers[2].leaders.source = NOBODY
-    await shore.ends.look()
+    await shore.ends.refresh()
     assert reached() == [True, True, True]
-    await shore.ends.look()
+    await shore.ends.refresh()
     assert reached() == [False, False, False], "a partition without a leader has nobody who would tell"
     shore.fail = lambda _partitions: None
     shore.drivers[2].leaders.source = Leader(2, 0, "id")
-    await shore.ends.look()
+    await shore.ends.refresh()
     assert (reached(), shore.told) == ([True, True, True], [4, 4, 4])

@@ -12,7 +12,7 @@ from engine.core.lane.outcome import UNKNOWN_OUTCOME, Outcome, OutcomeKind
 from engine.core.lane.pending_batch import BufferShare
 from engine.flow.context.lease_guard import LeaseGuard
 from engine.flow.io.outbox import MAX_REQUESTS, REQUEST_BYTES, Outbox
-from engine.flow.lane.appender import Parcel
+from engine.flow.lane.appender import ReadyBatch
 from policies.model import TopicPartition
 from tests.fakes.brokers import HeldTarget, turns
 
@@ -35,7 +35,7 @@ class Shares:
 
 
 class Letter:
-    """A parcel."""
+    """A batch."""
 
     def __init__(self, name: str, size: int = 10, lease: Shares | None = None) -> None:
         self.payload: bytearray | memoryview = bytearray(size)
@@ -60,13 +60,13 @@ class Sender:
         self.told = asyncio.Event()
         self.troubled = False
 
-    def next_parcel(self) -> Letter | None:
+    def next_batch(self) -> Letter | None:
         return self.letters.popleft() if self.letters and not self.troubled else None
 
-    def on_outcome(self, parcel: Parcel, outcome: Outcome) -> None:
-        assert isinstance(parcel, Letter)
+    def on_outcome(self, batch: ReadyBatch, outcome: Outcome) -> None:
+        assert isinstance(batch, Letter)
         self.told.set()
-        self.outcomes.append((parcel.name, outcome.kind))
+        self.outcomes.append((batch.name, outcome.kind))
         self.troubled |= outcome.kind is not OutcomeKind.APPENDED
 
 

@@ -68,7 +68,7 @@ async def test_lag_is_told_in_bytes_by_what_was_copied_and_in_seconds_by_the_hea
         stage.sources[0].data(10)
         driver = stage.driver()
         driver.end.at_ms = 0
-        await SourceEnds(stage.a, stage.copier.drivers).look()
+        await SourceEnds(stage.a, stage.copier.drivers).refresh()
         seen = lane(stage)
         assert (seen.state, seen.reason, seen.lag_records) == ("paused", "paused", 10)
         assert seen.lag_bytes == round(copied_bytes / 4)
@@ -115,7 +115,7 @@ async def test_what_the_target_said_of_an_append_is_in_the_reason_until_one_is_a
     async with stage.running():
         await until(lambda: stage.whole() and lane(stage).records == 3)
         driver = stage.driver()
-        piece = driver.next_parcel()
+        piece = driver.next_batch()
         assert piece is None
         driver.on_outcome(None, Outcome(OutcomeKind.RETRY, message="NOT_ENOUGH_REPLICAS"))  # type: ignore[arg-type]
         assert driver.health.fault == "NOT_ENOUGH_REPLICAS"
@@ -184,7 +184,7 @@ async def test_without_a_connection_to_the_source_the_lag_is_soon_unknown_and_sa
         inbox.connected = False
         assert seen_after(UNREACHED_END_LASTS_MS - 1) == (True, "")
         assert seen_after(UNREACHED_END_LASTS_MS + 1) == (False, "no connection to source broker 1")
-        driver.end.told(3, heard_ms)  # its leader answers who asks it over another connection
+        driver.end.reported(3, heard_ms)  # its leader answers who asks it over another connection
         assert seen_after(UNREACHED_END_LASTS_MS + 1) == (True, "")
 
 
@@ -258,7 +258,7 @@ async def test_an_append_without_its_answer_and_a_position_not_durable_are_what_
     driver, router = stage.driver(), stage.copier.router
     driver.leaders.target = Leader(3, 0, "id")
     driver.lane.own(position(0, 0), barrier_done=True)
-    driver.end.told(5, wall_ms())
+    driver.end.reported(5, wall_ms())
     assert snapshots._waits_for(driver, watched=True) == "waits until its position is durable"
     driver.lane.on_position_durable(driver.lane.plan_version)
     stage.sources[0].data(5)
@@ -268,7 +268,7 @@ async def test_an_append_without_its_answer_and_a_position_not_durable_are_what_
         work_for(driver.lane, memoryview(buffer), 0, len(buffer), aborted=[], max_batch_bytes=1000),
         Shares(),
     )
-    assert driver.next_parcel() is not None
+    assert driver.next_batch() is not None
     assert snapshots._waits_for(driver, watched=True) == "waits for the acknowledgement of target broker 3"
     assert snapshots.lane_progress(driver, router, wall_ms()).in_flight == 1
 
@@ -282,7 +282,7 @@ async def test_the_lag_of_a_partition_whose_source_has_no_leader_is_unknown_and_
         stage.a.leader[leaderless.name.source] = Leader(-1, -1, "")
         stage.copier.router.lose_source(leaderless)
         told, router = wall_ms() + 60_000, stage.copier.router
-        led.end.told(0, told)
+        led.end.reported(0, told)
         seen = [snapshots.lane_progress(driver, router, told) for driver in (leaderless, led)]
         assert [one.lag_known for one in seen] == [False, True]
         assert [one.lag_ms(told) for one in seen] == [-1, 0]

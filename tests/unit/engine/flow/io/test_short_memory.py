@@ -261,7 +261,7 @@ async def test_a_lane_whose_positions_take_long_gives_back_ever_later_and_so_get
     stage.b.leader[PLACES] = Leader(7, 0, f"id-{POSITIONS}")
     async with stage.running():
         await stage.start()
-        lane, pool, look = stage.driver(STUCK).lane, stage.copier.router.pool, stage.copier.router.giving_back.look
+        lane, pool, look = stage.driver(STUCK).lane, stage.copier.router.pool, stage.copier.router.giving_back.check
 
         def answer_positions() -> bool:
             """Answer what was asked up to now, and nothing of what is asked next."""

@@ -4,7 +4,7 @@ from engine.flow.lane.lane_health import HoldChange, HoldWatch, LaneHealth
 
 
 def seen(hold: HoldWatch, now_s: float, *, is_held: bool = True) -> HoldChange:
-    return hold.look(is_held=is_held, now_s=now_s, report_after_s=5.0)
+    return hold.note(is_held=is_held, now_s=now_s, report_after_s=5.0)
 
 
 def test_a_hold_is_reported_once_it_lasts_and_its_end_once() -> None:

@@ -106,9 +106,9 @@ async def test_a_lane_that_was_lost_during_the_look_is_left_to_its_next_owner(mo
                 stage.copier._failures.rejoin(stage.driver())
 
         stage.b.fail = lose
-        await stage.copier._map_retention.look()
+        await stage.copier._map_retention.clean()
         assert taken
         await until(lambda: stage.driver().lane.announced and stage.driver().lane.map is not before)
         assert not gone(stage)
-        await stage.copier._map_retention.look()
+        await stage.copier._map_retention.clean()
         await until(lambda: gone(stage))
