@@ -11,11 +11,9 @@ import shtab
 from actors.cli.common import exits
 
 SHELLS = ("bash", "zsh", "fish")
-HELP = "print a script that completes raymirror's words in a shell"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     parser.add_argument("shell", choices=SHELLS, help="the shell that reads the script")
     parser.epilog = (
         "bash: raymirror completion bash > ~/.local/share/bash-completion/completions/raymirror;"
@@ -25,7 +23,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the script."""
     print(script(args.shell))
     return exits.OK
 

@@ -4,11 +4,8 @@ import argparse
 
 from actors.cli.common import exits
 
-HELP = "show how a command is used"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     parser.add_argument("command", nargs="*", metavar="COMMAND", help="default: all commands, in a line each")
 
 

@@ -1,6 +1,6 @@
 """Entry point of the `raymirror` command: which sub-commands there are, and what their outcomes mean as exit codes.
 
-Each sub-command is a module with `HELP`, `add_arguments(parser)` and `run(args) -> int`. Only the module that was asked
+Each sub-command is a module with `add_arguments(parser)` and `run(args) -> int`. Only the module that was asked
 for is imported, so `raymirror cluster` starts in a blink and never imports Ray or Spark.
 """
 

@@ -39,12 +39,10 @@ class CopierHandle:
 
     @property
     def copier_id(self) -> str:
-        """Its name."""
         return self.port.copier_id
 
     @property
     def progress(self) -> FlowProgress | None:
-        """What it reported last."""
         return self.report.progress if self.report is not None else None
 
     @property
@@ -91,7 +89,6 @@ class CopierHandle:
         return (told.paused, told.paused_topics, told.wake) == (paused, paused_topics, wake)
 
     def answer(self, at_s: float) -> None:
-        """Note that its process answers."""
         if self.answered_at_s is None:
             self.answered_at_s = at_s
         self.sign(Sign.ANSWERED)
@@ -106,7 +103,6 @@ class CopierHandle:
         self.sign(Sign.DRAIN_ASKED)
 
     def take(self, report: Report, at_s: float) -> None:
-        """Take what it reports."""
         if self.report is None or self.report.beat != report.beat:
             self.beat_at_s = at_s
         before, self.report, self.reported_at_s = self.report, report, at_s

@@ -25,15 +25,12 @@ class Counts(NamedTuple):
 
     @staticmethod
     def of(progress: FlowProgress) -> "Counts":
-        """Take those of one copier."""
         return Counts(progress.records, progress.wire_bytes, progress.append_failures)
 
     def plus(self, other: "Counts") -> "Counts":
-        """Add two of them up."""
         return Counts(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
 
     def minus(self, earlier: "Counts") -> "Counts":
-        """Return what was counted since an earlier state of the same counters."""
         return Counts(*(now - then for now, then in zip(self, earlier, strict=True)))
 
 
@@ -46,15 +43,12 @@ class Latencies(NamedTuple):
 
     @staticmethod
     def of(progress: FlowProgress) -> "Latencies":
-        """Take those of one copier."""
         return Latencies(progress.append_latency, progress.replication_latency, progress.record_age)
 
     def plus(self, other: "Latencies") -> "Latencies":
-        """Add two of them up."""
         return Latencies(*(mine.plus(theirs) for mine, theirs in zip(self, other, strict=True)))
 
     def minus(self, earlier: "Latencies") -> "Latencies":
-        """Return what was measured since an earlier state of the same histograms."""
         return Latencies(*(now.minus(then) for now, then in zip(self, earlier, strict=True)))
 
 
@@ -65,7 +59,6 @@ class TopicCounters:
         self.topics = dict(known or {})
 
     def add(self, progress: FlowProgress) -> None:
-        """Add what one copier has counted."""
         for one in progress.left:
             self._add(one.topic, one.records, one.wire_bytes, one.latency_ms)
         for lane in progress.lanes:
@@ -120,7 +113,6 @@ class FlowCounters:
         self._before.pop(copier_id, None)
 
     def counts(self, living: Mapping[str, FlowProgress]) -> Counts:
-        """Sum the plain counters up."""
         total = self._counts
         for progress, before in self._ours(living):
             total = total.plus(Counts.of(progress))
@@ -128,7 +120,6 @@ class FlowCounters:
         return total
 
     def latencies(self, living: Mapping[str, FlowProgress]) -> Latencies:
-        """Sum the histograms up."""
         total = self._latencies
         for progress, before in self._ours(living):
             total = total.plus(Latencies.of(progress))

@@ -59,7 +59,6 @@ class FlowMetrics:
         return max(0, last_records - first_records) / span_s, max(0, last_bytes - first_bytes) / span_s
 
     def status(self) -> FlowStatus:
-        """Sum the flow up."""
         flow_state, lanes = self._flow_state, LaneSums(self._flow_state.lanes())
         total = sum(len(group.lanes) for group in flow_state.ownership.sets.values())
         unowned_lanes = max(0, total - lanes.count)
@@ -126,7 +125,6 @@ class FlowMetrics:
         return self._counters.counts(self._flow_state.reported())
 
     def topics(self) -> Iterator[TopicStatus]:
-        """Say what was copied of each topic."""
         for one in self._counters.topics(self._flow_state.reported()).values():
             yield TopicStatus(
                 flow=str(self._flow_state.flow),
@@ -153,7 +151,6 @@ class FlowMetrics:
                     yield unowned(name, set_id, group.epoch, why)
 
     def copiers(self) -> Iterator[CopierStatus]:
-        """Say how each copier of the flow is."""
         ownership = self._flow_state.ownership
         for copier_id, handle in self._flow_state.handles.items():
             owned = ownership.owned(copier_id)

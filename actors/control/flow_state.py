@@ -209,7 +209,6 @@ class FlowState:
         return Counter({topic: before[topic] for topic in gone})
 
     def _partitions(self) -> Counter[str]:
-        """Count the partitions of each source topic."""
         return Counter(lane.source.topic for group in self.ownership.sets.values() for lane in group.lanes)
 
     def _recall(self, kept: RememberedFlow, now_s: float) -> None:
@@ -295,13 +294,11 @@ class FlowState:
         return {set_id: record.reason for set_id, record in self.records.items() if record.reason}
 
     def quarantined_lanes(self) -> dict[str, str]:
-        """Name the partitions that are left alone, and why."""
         return {
             str(lane): why for set_id, why in self.quarantined().items() for lane in self.ownership.sets[set_id].lanes
         }
 
     def open_handles(self) -> list[CopierHandle]:
-        """List the copiers that answer and may be given sets."""
         return [handle for handle in self.handles.values() if handle.is_open]
 
     def reported(self) -> dict[str, FlowProgress]:
@@ -314,7 +311,6 @@ class FlowState:
             yield from progress.lanes
 
     def topics(self) -> frozenset[str]:
-        """Name the source topics of the flow."""
         return frozenset(self._partitions())
 
     def waiting_for(self) -> str:

@@ -91,7 +91,6 @@ class Supervisor:
                 flow_state.handles[port.copier_id] = CopierHandle(port, self._began_at_s, adopted=True)
 
     def _open(self, flow: FlowPlan) -> None:
-        """Begin the bookkeeping of a flow."""
         flow_state = self._flow_states[flow.name] = FlowState(flow, self._plan)
         metrics = self._flow_metrics[flow.name] = FlowMetrics(flow_state)
         self._scalers[flow.name] = Scaler(flow_state, metrics, flow.scaling, self._note)
@@ -123,7 +122,6 @@ class Supervisor:
 
     @property
     def is_ending(self) -> bool:
-        """Whether the mirror ends."""
         return self._draining
 
     def hear(self, spark: SparkPort | None, proofs: Callable[[], dict[str, FlowProof]]) -> None:

@@ -25,7 +25,6 @@ class PartitionDigest(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def records(self) -> int:
-        """Count the records."""
         return len(self.digests) // DIGEST_BYTES
 
 
@@ -63,7 +62,6 @@ def record_digest(
 
 
 def compare(topic: str, partition: int, source: PartitionDigest, target: PartitionDigest) -> PartitionVerdict:
-    """Compare one partition record by record."""
     return PartitionVerdict(
         topic=topic,
         partition=partition,

@@ -32,14 +32,12 @@ class Proof:
         return compare_all(ours.result(), theirs.result(), names)
 
     def close(self) -> None:
-        """End the processes."""
         self._pool.shutdown(wait=False, cancel_futures=True)
         for process in list((self._pool._processes or {}).values()):  # a reader in mid-read would be waited for at exit
             process.terminate()
 
 
 def compare_all(ours: Digests, theirs: Digests, names: Mapping[str, str]) -> list[PartitionVerdict]:
-    """Compare every partition either side has."""
     source_of = {target: source for source, target in names.items()}
     places = sorted(set(ours) | {(source_of[topic], number) for topic, number in theirs})
     return [

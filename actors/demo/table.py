@@ -8,7 +8,6 @@ from actors.observability.view import MIB
 
 
 def verdict_table(outcome: DemoOutcome) -> Table:
-    """Make the table of partitions."""
     table = Table(title="every record compared: order, key, value, headers, timestamp")
     table.add_column("partition")
     table.add_column("records", justify="right")

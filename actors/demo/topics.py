@@ -61,7 +61,6 @@ def hand_made(number: int) -> tuple[bytes | None, bytes | None, list[tuple[str, 
 
 
 async def topic_names(bootstrap: str) -> set[str]:
-    """Return the names of all topics."""
     return set(await _partition_counts(bootstrap))
 
 

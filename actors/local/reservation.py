@@ -70,7 +70,6 @@ class Reservation:
         self._path, self._descriptor = path, descriptor
 
     def release(self) -> None:
-        """Give the name back."""
         if self._descriptor >= 0:
             with suppress(OSError):  # a file without a lock bars nobody
                 self._path.unlink()  # before the lock goes: afterwards the file may be another's

@@ -123,7 +123,6 @@ class AlreadyRunning(MirrorError):
 
 
 def folder(env: Mapping[str, str]) -> Path:
-    """Return the folder of the state files."""
     base = env.get("XDG_STATE_HOME", "")
     root = Path(base) if base.startswith("/") else Path(env.get("HOME", "~")).expanduser() / ".local" / "state"
     return root / "raymirror" / "mirrors"
@@ -366,7 +365,6 @@ def deployment_id(env: Mapping[str, str]) -> str:
 
 
 def namespace_of(name: str) -> str:
-    """Return the Ray namespace of a mirror's name."""
     return name if name.startswith(PREFIX) else PREFIX + name
 
 

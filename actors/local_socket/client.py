@@ -72,7 +72,6 @@ class LocalMirror(AnsweringMirror):
             raise MirrorLost(self.namespace, f"its local socket: {error}") from error
 
     def close(self) -> None:
-        """Ask no more."""
         self._connection.close()
 
 

@@ -57,7 +57,6 @@ _replies: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
 
 
 def pack(message: AnyRequest | Hello | Reply) -> bytes:
-    """Pack a message with its length."""
     body = _encoder.encode(message)
     return HEAD.pack(len(body)) + body
 

@@ -39,7 +39,6 @@ class LineFilter(msgspec.Struct, frozen=True, kw_only=True):
     since: str = ""
 
     def takes(self, line: LogLine) -> bool:
-        """Whether a line is among them."""
         level = LEVELS.index(line.level) if line.level in LEVELS else len(LEVELS)
         return (
             self.flow in (None, line.flow)
@@ -59,7 +58,6 @@ class LogReader:
         self._read: dict[tuple[int, int], int] = {}
 
     def read(self) -> list[LogLine]:
-        """Read on."""
         lines: list[LogLine] = []
         before, self._read = self._read, {}
         for path in sorted(self._folder.glob(f"*{SUFFIX}*")):
@@ -140,7 +138,6 @@ def _short(namespace: str) -> str:
 
 
 def line_text(line: LogLine) -> str:
-    """Say a line to a person."""
     where = " ".join(part for part in (line.role, line.flow if line.flow not in line.set else "", line.set) if part)
     count = f" ({line.repeated} times more)" if line.repeated else ""
     if line.left_out:

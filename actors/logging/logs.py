@@ -55,7 +55,6 @@ _log = logging.getLogger("raymirror")
 
 
 def log_folder(namespace: str, env: Mapping[str, str]) -> Path:
-    """Give the folder of a mirror's logs on this machine."""
     return session.folder(env).parent / "logs" / namespace
 
 
@@ -99,7 +98,6 @@ class JsonLines(logging.Formatter):
         self._role, self._flow = role, flow
 
     def format(self, record: logging.LogRecord) -> str:
-        """Write a record down."""
         line: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),

@@ -20,7 +20,6 @@ class CopierEvent(Event, frozen=True, kw_only=True):
 
     @property
     def about(self) -> str:
-        """Name the copier."""
         return self.copier
 
 
@@ -70,7 +69,6 @@ class SetEvent(Event, frozen=True, kw_only=True):
 
     @property
     def about(self) -> str:
-        """Name the set."""
         return self.set_id
 
 
@@ -105,7 +103,6 @@ class TopicGone(Event, frozen=True, kw_only=True, tag="topic_gone"):
 
     @property
     def about(self) -> str:
-        """Name the topic."""
         return self.topic
 
     def text(self) -> str:
@@ -255,7 +252,6 @@ class FlowRecovered(Event, frozen=True, kw_only=True, tag="flow_recovered"):
 
 
 def spark_event(flow: FlowName, news: SparkNews) -> Event:
-    """Make the event of a flow from news of Spark."""
     if news.kind == "failed":
         return SparkFailed(flow=flow, reason=news.reason)
     return SparkStarted(flow=flow) if news.kind == "started" else SparkRecovered(flow=flow)

@@ -183,7 +183,6 @@ class MirrorStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encode_status(status: MirrorStatus) -> bytes:
-    """Pack a status for the way between processes."""
     return msgspec.msgpack.encode(status)
 
 

@@ -73,7 +73,6 @@ class KnownFlow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_unread(self) -> bool:
-        """Whether nothing at all could be read."""
         return not self.answered or self.unknown.keys() >= {POSITIONS, STATE, GROUPS, EVENTS}
 
 

@@ -273,7 +273,6 @@ def behind_text(flow: FlowStatus, at_ms: int) -> str:
 
 
 def render(status: MirrorStatus) -> RenderableType:
-    """Draw a status as a table of flows and the last events."""
     title = f"{status.namespace}  {status.phase}  {status.up_s:,.0f} s  {counted(len(status.copiers), 'copier')}"
     head = Text(title, style="bold")
     head.highlight_words([f"  {status.phase}  "], style=STATE.get(status.phase, ""))
@@ -298,7 +297,6 @@ def render(status: MirrorStatus) -> RenderableType:
 
 
 def flows_table(status: MirrorStatus) -> Table:
-    """Make the table of flows."""
     # No lines, and names fold where a terminal of 80 columns is too narrow: a number that is cut off is useless.
     table = Table(box=None, pad_edge=False, collapse_padding=True)
     table.add_column("flow", overflow="fold", min_width=6)

@@ -119,7 +119,6 @@ class RayConnection:
         return self._temp / "session_latest" / "logs" if self._temp else None
 
     def this_node(self) -> str:
-        """Name the Ray node that this process is attached to."""
         return str(self.ray.get_runtime_context().get_node_id())
 
     def announce_end(self, node: str, within_s: float) -> None:

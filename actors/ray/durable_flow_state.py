@@ -132,7 +132,6 @@ class DurableFlowState:
             raise NotOpen(self._trouble or "the state topic is being opened")
 
     async def close(self) -> None:
-        """Release the flow."""
         if self._open is not None:
             await self._open.close(release=True, within_s=CLOSE_S)
 

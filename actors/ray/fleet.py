@@ -59,7 +59,6 @@ class RayFleet:
         self._spec, self._memory = spec, {**self._memory, **memory}
 
     def find_copiers(self) -> Sequence[CopierPort]:
-        """Find the copiers that an earlier supervisor left."""
         found = []
         for name in names_in(self._spec.namespace):
             kind, _, rest = name.partition("/")

@@ -137,7 +137,6 @@ class Mirror(AnsweringMirror):
         self.kill()
 
     def kill(self) -> None:
-        """End the supervisor."""
         self.connection.ray.kill(self._handle)
 
     def end_all(self) -> None:

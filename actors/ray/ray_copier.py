@@ -60,11 +60,9 @@ class RayCopier:
             self._tasks.append(self._group.create_task(self._attend()))
 
     def hush(self) -> None:
-        """Say nothing more."""
         self._quiet = True
 
     def reports(self) -> Sequence[Report]:
-        """Take the reports that came."""
         taken = tuple(self._reports)
         self._reports.clear()
         return taken

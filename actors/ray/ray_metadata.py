@@ -85,18 +85,15 @@ class RayMetadata:
                 self._begin(flow)
 
     def give_back(self, flow: FlowName) -> None:
-        """Have a flow given back, once what is owed of it is written."""
         self._gone.add(flow)
 
     def found(self, flow: FlowName) -> DiscoveryAnswer:
-        """Give the latest answer about a flow."""
         events = tuple(self._events[flow])
         self._events[flow].clear()
         unrenewed_s = now_s() - self._sure_at_s[flow]
         return msgspec.structs.replace(self._found[flow], events=events, unrenewed_s=unrenewed_s)
 
     def keep(self, flow: FlowName, kept: RememberedFlow) -> None:
-        """Have it written down, as soon as somebody can."""
         self._to_keep[flow] = self._said[flow] = kept
         self._to_write[flow].set()
         self._written.clear()

@@ -349,7 +349,6 @@ class SupervisorActor:
         await asyncio.wait([task])
 
     async def restart(self, flow: str) -> None:
-        """Replace the copiers of a flow, one by one."""
         (await self._ready()).restart(flow)
         self._nudge.set()
 

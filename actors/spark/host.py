@@ -149,12 +149,10 @@ class SparkHostActor:
         await asyncio.to_thread(self._runner.submit, job_id, job, options)
 
     async def cancel(self, job_id: str) -> None:
-        """Have a job end soon."""
         if self._runner is not None:
             await asyncio.to_thread(self._runner.cancel, job_id)
 
     async def wake(self, job_id: str) -> None:
-        """End the idle wait of a job."""
         if self._runner is not None:
             self._runner.wake(job_id)
 

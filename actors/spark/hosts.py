@@ -32,11 +32,9 @@ class RayHost:
         self._handle = handle
 
     async def status(self) -> HostStatus:
-        """Ask how it is."""
         return msgspec.msgpack.decode(await self._call("status"), type=HostStatus)
 
     async def submit(self, job_id: str, job: str, options: bytes) -> None:
-        """Give it a job."""
         try:
             await self._call("submit", job_id, job, options)
         except HostGone as gone:
@@ -45,25 +43,20 @@ class RayHost:
             raise
 
     async def cancel(self, job_id: str) -> None:
-        """Have it end a job."""
         await self._call("cancel", job_id)
 
     async def wake(self, job_id: str) -> None:
-        """End the idle wait of a job."""
         await self._call("wake", job_id)
 
     async def report(self, job_id: str) -> bytes | None:
-        """Fetch a report."""
         found: bytes | None = await self._call("report", job_id)
         return found
 
     async def events(self, after: int) -> tuple[int, tuple[Event, ...]]:
-        """Fetch what its jobs told."""
         count, packed = await self._call("events", after)
         return count, unpack(packed)
 
     async def close(self) -> None:
-        """Have it stop Spark."""
         await self._call("close", timeout_s=CLOSE_S)
 
     def kill(self) -> None:
@@ -90,14 +83,12 @@ class RayHosts:
         self._head_only = config.storage is not None and config.storage.is_local and not config.spark.shared
 
     def clear(self) -> None:
-        """Kill hosts that are left in the namespace."""
         for name in names_in(self._spec.namespace):
             handle = find_actor(name, self._spec.namespace) if name.startswith(f"{SPARK}/") else None
             if handle is not None:
                 ray.kill(handle)
 
     def refusal(self) -> str:
-        """Say why there is no place for a host."""
         return refusal_of(ray_nodes(), head_only=self._head_only, cores=self._cores)
 
     def start(self, name: str) -> Host:

@@ -78,7 +78,6 @@ class JobRegistry:
         return self._entry(job_id).line
 
     def lines(self) -> tuple[JobLine, ...]:
-        """Tell of all."""
         return tuple(entry.line for entry in self._entries.values())
 
     def report(self, job_id: str) -> bytes | None:
@@ -104,7 +103,6 @@ class JobRegistry:
         return all(entry.kept and entry.line.state is JobState.RUNNING for entry in entries)
 
     def needs_host(self, now_s: float) -> bool:
-        """Whether anything is to run now."""
         return any(True for _ in self._due(now_s))
 
     def to_begin(self, now_s: float) -> tuple[Order, ...]:
@@ -112,7 +110,6 @@ class JobRegistry:
         return tuple(Order(entry.run_id, entry.line.job, entry.options) for entry in self._due(now_s))
 
     def begun(self, run_id: str, now_s: float) -> None:
-        """Note that the host has begun it."""
         if (entry := self._of_run(run_id)) is not None and entry.line.state is JobState.WAITING:
             entry.become(JobState.RUNNING)
             entry.began_at_s = now_s
@@ -152,7 +149,6 @@ class JobRegistry:
             entry.line = msgspec.structs.replace(entry.line, told=line.told)
 
     def refuse(self, run_id: str, why: str, now_s: float) -> None:
-        """Note that the host does not take a job."""
         if (entry := self._of_run(run_id)) is not None:
             self._end(entry, JobState.FAILED, why, now_s)
 

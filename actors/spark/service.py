@@ -193,7 +193,6 @@ class SparkService:
         self._state, self._reason = SparkState.OFF, "the mirror ends"
 
     async def step(self) -> None:
-        """Do one round."""
         host = self._host
         if host is None:
             self._begin()

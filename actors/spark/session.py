@@ -86,7 +86,6 @@ class Session:
         return waiting_text(self._options.config, ray_nodes(), executors, self._options.node)
 
     def close(self) -> None:
-        """Stop Spark and give its Ray resources back."""
         self._raydp.stop_spark()
 
 

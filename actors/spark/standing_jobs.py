@@ -27,7 +27,6 @@ def kept_jobs(config: MirrorConfig) -> tuple[StandingJob, ...]:
 
 
 def has_streams(config: MirrorConfig) -> bool:
-    """Whether any of them is a stream."""
     return any(entry_of(job.job).pool == "stream" for job in kept_jobs(config))
 
 
@@ -37,12 +36,10 @@ def _of_proof(flow: FlowName, proof: ProofConfig) -> StandingJob:
 
 
 def proof_job(flow: FlowName) -> str:
-    """Name the job that proves a flow all the time."""
     return f"proof {flow}"
 
 
 def lag_job(flow: FlowName) -> str:
-    """Name the job that makes the history of a flow's lag."""
     return f"lag {flow}"
 
 

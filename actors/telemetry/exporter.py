@@ -46,7 +46,6 @@ class Exporter:
         self._beat_at_s = now_s()
 
     def count(self, event: EventLine) -> None:
-        """Count an event."""
         self._events[event.flow, event.severity] += 1
 
     async def run(self) -> None:
@@ -85,15 +84,12 @@ class Exporter:
         await serve(self, self._config, self._tell, self._port_again_s)
 
     async def metrics(self) -> str:
-        """Give the page of metrics of this moment."""
         return await asyncio.to_thread(prometheus.page, await self._collect())
 
     def why_dead(self) -> str:
-        """Say why the mirror is not alive; empty: it is."""
         return why_dead(now_s() - self._beat_at_s)
 
     def why_not_ready(self) -> str:
-        """Say why the mirror is not ready; empty: it is."""
         return why_not_ready(self._look())
 
     # --- the collector ---------------------------------------------------------------------------------------

@@ -24,7 +24,6 @@ _CUMULATIVE = sdk.AggregationTemporality.CUMULATIVE
 
 
 def resource_of(mirror: str, version: str) -> Resource:
-    """Name this mirror to a collector."""
     return Resource({"service.name": "raymirror", "service.instance.id": mirror, "service.version": version})
 
 
@@ -50,7 +49,6 @@ class Sender:
         return answer is sdk.MetricExportResult.SUCCESS
 
     def close(self) -> None:
-        """Give up what is being sent."""
         self._exporter.shutdown()
 
     def _metric(self, family: Family, series: Series, at_ns: int) -> sdk.Metric:

@@ -22,13 +22,11 @@ from engine.jobs.audit.store import audit_store
 from engine.services.config_service import config_sync
 from policies.words import counted
 
-HELP = "bring topics, configs and ACLs of the copies in step, once; see plan"
 CLIENT_ID = "raymirror-apply"
 SHOWN = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     add_scope_arguments(parser)
     parser.epilog = (
         "exit codes: 0 everything is in step, conflicts aside; 1 some change failed, or a part could not be read; 2 bad"

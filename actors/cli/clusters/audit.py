@@ -17,11 +17,8 @@ from engine.flow.config_sync.audit import DONE, AuditRow
 from engine.jobs.audit.store import audit_store
 from policies.words import counted
 
-HELP = "show what was changed on the copies, by whom, when and why"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     add_config_place(parser, "mm2.properties")
     parser.add_argument("topic", nargs="?", metavar="TOPIC", help="by its name on either side; default: everything")
     parser.add_argument("--since", metavar="TIME", help="30s, 10m, 2h, 1d ago, or an instant; default: from the start")
@@ -51,7 +48,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def table(rows: list[AuditRow]) -> Table:
-    """Draw rows in their order."""
     drawn = Table(box=None, pad_edge=False)
     for name in ("when", "flow", "on the target", "what", "outcome", "why", "by"):
         drawn.add_column(name, no_wrap=not sys.stdout.isatty())
@@ -63,7 +59,6 @@ def table(rows: list[AuditRow]) -> Table:
 
 
 def what_of(row: AuditRow) -> str:
-    """Say a change in a few words."""
     match row.change:
         case "create_topic":
             return f"topic made: {_made(row.name, row.after)}"

@@ -17,12 +17,10 @@ from engine.config.file.file_kind import worded
 from engine.config.settings import ConfigWarning, MirrorConfig
 from policies.words import counted
 
-HELP = "read a configuration and say what is wrong or missing; changes nothing"
 TOPICS_SHOWN = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     add_config_place(parser)
     add_json_argument(parser)
 
@@ -69,7 +67,6 @@ def problems_of(error: MirrorError, config: Path) -> list[str]:
 
 
 def show(flow: FlowPreview) -> None:
-    """Print what a flow would copy."""
     partitions = sum(topic.partitions for topic in flow.topics)
     topics, left_out = counted(len(flow.topics), "topic"), counted(flow.left_out, "topic")
     print(f"{flow.flow}: {topics}, {counted(partitions, 'partition')}; left out: {left_out}")

@@ -35,7 +35,6 @@ source->target.topics = orders.*, clicks
 replication.factor = {replicas}
 offset.storage.replication.factor = {replicas}
 """
-HELP = "start, stop and show the embedded clusters"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -177,7 +176,6 @@ def show(args: argparse.Namespace) -> int:
 
 
 def show_records(records: tuple[state.ClusterRecord, ...]) -> int:
-    """Print a line per cluster and per broker."""
     for record in records:
         print(f"{record.name:<8} {record.bootstrap_servers}")
         for broker in record.brokers:

@@ -8,11 +8,8 @@ from actors.cli.common import exits
 from actors.cli.common.flags import add_json_argument, say_facts
 from actors.observability.colours import stdout_console
 
-HELP = "two real clusters, a live mirror, a proof of the copy"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     parser.add_argument("--keep", action="store_true", help="keep the clusters' data and logs")
     add_json_argument(parser, "print one JSON object, with every partition; what happens goes to standard error")
 

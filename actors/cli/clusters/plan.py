@@ -20,13 +20,11 @@ from engine.services.config_service import config_sync
 from policies.sync.config_sync import Change, ConflictKind, CreateTopic, DropConfig, GrowTopic, SetConfig
 from policies.words import counted
 
-HELP = "show what differs in topics, configs and ACLs, and what apply would do; changes nothing"
 CLIENT_ID = "raymirror-plan"
 SHOWN = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     add_scope_arguments(parser)
     parser.epilog = (
         "exit codes: 0 nothing to do; 5 there is something to apply; 1 a part could not be read; 2 bad input or a"
@@ -72,7 +70,6 @@ def scope_of(flow: FlowConfig) -> Scope:
 
 
 async def look(config: MirrorConfig, flows: Iterable[FlowConfig]) -> list[SyncPlan]:
-    """Look at each flow, one after the other."""
     found = []
     for flow in flows:
         async with config_sync(config, flow, CLIENT_ID) as sync:
@@ -109,7 +106,6 @@ def _list(title: str, lines: list[str]) -> None:
 
 
 def changes_table(changes: Iterable[Change]) -> Table:
-    """Draw changes in their order."""
     table = Table(box=None, pad_edge=False)
     for name in ("", "on the target", "what", "now", "then"):
         table.add_column(name, no_wrap=not sys.stdout.isatty())

@@ -17,12 +17,10 @@ from engine.config.settings import MirrorConfig
 from engine.flow.surveys.takeover_survey import LaneSurvey
 from policies.words import counted
 
-HELP = "say what would happen if MM2's flows were taken over now; changes nothing"
 LANES_SHOWN = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     add_config_place(parser, "the mm2.properties that MM2 runs with")
     parser.add_argument(
         "--check", action="store_true", required=True, help="only look; the taking over itself is: raymirror run CONFIG"

@@ -9,7 +9,6 @@ from actors.model.status import MirrorStatus
 
 
 def add_scope_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags that choose flow, topics and JSON output."""
     add_flow_argument(parser)
     add_json_argument(parser)
     parser.add_argument(

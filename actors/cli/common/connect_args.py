@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 
 def add_place_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags that find the mirror."""
     parser.add_argument("--address", help="its Ray cluster, HOST:PORT (default: RAY_ADDRESS, else the state file)")
     parser.add_argument(
         "--mirror", "--name", dest="mirror", metavar="NAME", help="name of the mirror, where several are running"

@@ -83,7 +83,6 @@ def settle_config(parser: argparse.ArgumentParser, args: argparse.Namespace, fil
 
 
 def add_json_argument(parser: argparse.ArgumentParser, what: str = "print one JSON object") -> None:
-    """Declare `--json`."""
     parser.add_argument("--json", action="store_true", help=what)
 
 

@@ -18,7 +18,6 @@ class StartSteps:
         self._began_s = now_s()
 
     def say(self, text: str) -> None:
-        """Say which step begins."""
         if self._quiet:
             return
         stream = self._out or sys.stdout

@@ -68,5 +68,4 @@ async def drain(mirror: Mirror, flow: FlowConfig, asked: DrainSource, give_up_at
 
 
 def names(lanes: Iterable[LaneProgress]) -> list[TopicPartition]:
-    """Return the source partitions of lanes."""
     return [lane.lane for lane in lanes]

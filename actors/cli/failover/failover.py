@@ -47,7 +47,6 @@ from engine.flow.ownership.other_writers import OtherWriters
 from engine.services.failover import Failover
 from policies.model import TopicPartition
 
-HELP = "end the copying of a flow, its consumer groups standing on the target where they stood on the source"
 SETTLE_S = 25.0
 """For copiers to end, behind the time that was given."""
 NEVER_FOUND = "the mirror has never found it on the source"
@@ -80,7 +79,6 @@ class Unfinished(MirrorError):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     add_needed_flow_argument(parser)
     parser.add_argument(
         "--config",

@@ -143,7 +143,6 @@ def _show_positions(result: Result) -> None:
 
 
 def drain_table(left: Sequence[PartitionDrain]) -> RenderableType:
-    """Draw the partitions that are not drained."""
     whys = SharedReasons(row.why for row in left)
     table = Table(box=None, pad_edge=False)
     table.add_column("partition")
@@ -179,7 +178,6 @@ def rpo_table(rpo: Sequence[TopicRpo]) -> Table:
 
 
 def stand_table(standing: GroupStatus) -> RenderableType:
-    """Draw the partitions of groups that are not equal."""
     shown = standing.unequal[:ROWS]
     whys = SharedReasons(one.why for one in shown)
     table = Table(box=None, pad_edge=False)

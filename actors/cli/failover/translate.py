@@ -20,13 +20,11 @@ from engine.config.settings import FlowConfig, MirrorConfig
 from engine.services.translate import GroupTranslator, Translated
 from policies.words import counted
 
-HELP = "show what a consumer group's offsets are on the target, exactly; or commit them there"
 _AGAIN_S = 0.25
 _UNREACHABLE = (ConnectionLost, BrokerUnreachable)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     parser.add_argument("group", metavar="GROUP", help="the consumer group's id")
     add_config_place(parser)
     add_flow_argument(parser, "needed where there are several")
@@ -136,7 +134,6 @@ def why_not(found: Translated) -> str:
 
 
 def show(found: Translated, *, json: bool) -> None:
-    """Print it."""
     if json:
         print(msgspec.json.encode(found).decode())
         return
@@ -145,7 +142,6 @@ def show(found: Translated, *, json: bool) -> None:
 
 
 def table(found: Translated) -> Table:
-    """Draw the partitions."""
     drawn = Table(box=None, pad_edge=False)
     drawn.add_column("source partition", no_wrap=True)
     drawn.add_column("source offset", justify="right", no_wrap=True)

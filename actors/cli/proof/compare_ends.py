@@ -18,12 +18,10 @@ from engine.core.position.end_offsets import EndsRow, EndsVerdict
 from engine.services.compare_ends import compare_ends_of
 from policies.words import counted
 
-HELP = "compare where the partitions of a flow end on both clusters, and explain the difference"
 _MOST_SHOWN = 200
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     parser.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties or mirror.yaml")
     add_flow_argument(parser)
     parser.add_argument("--topic", action="append", metavar="TOPIC", help="a source topic; may be given several times")
@@ -58,7 +56,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def summary(rows: Sequence[EndsRow]) -> str:
-    """Say in one sentence what the comparison found."""
     numbers = {verdict: sum(row.verdict is verdict for row in rows) for verdict in EndsVerdict}
     said = [f"{number} {verdict.value}" for verdict, number in numbers.items() if number]
     return f"{counted(len(rows), 'partition')}{': ' if said else ''}{', '.join(said)}"

@@ -39,7 +39,6 @@ def before_look(wish: Wish, asks_for_spark: str, lacks: str) -> Choice | None:
 
 
 def by_size(offsets: int) -> Choice:
-    """Choose by the number of source offsets to read."""
     if offsets > MOST_OFFSETS:
         return Choice("spark", f"{offsets:,} source offsets are more than {MOST_OFFSETS:,}")
     return Choice("process", f"{offsets:,} source offsets, at most {MOST_OFFSETS:,}")

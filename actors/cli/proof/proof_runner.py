@@ -102,7 +102,6 @@ class _Spark:
 
     @property
     def is_lent(self) -> bool:
-        """Whether it belongs to a mirror."""
         return self._lent is not None
 
     def _borrow(self, args: argparse.Namespace) -> RemoteSpark | None:
@@ -172,5 +171,4 @@ def prove(spark: Any, config: MirrorConfig, options: ProofOptions, storage: Stor
 
 
 def say(text: str) -> None:
-    """Print on standard error, apart from the result."""
     print(text, file=sys.stderr)

@@ -37,12 +37,10 @@ from engine.jobs.proof.model import (
 )
 from policies.words import counted
 
-HELP = "prove that the copies are whole: count, order and content of every record, by the exact map"
 SHOWN = 20
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     parser.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties or mirror.yaml")
     add_flow_argument(parser)
     parser.add_argument("--topics", metavar="PATTERNS", help="source topics: patterns as in the file, by commas")
@@ -218,7 +216,6 @@ def _sum(lanes: Sequence[LaneReport], field: str) -> int:
 
 
 def topics_table(lanes: Sequence[LaneReport]) -> Table:
-    """Draw a row a topic."""
     table = Table(box=None, pad_edge=False)
     table.add_column("topic", no_wrap=True)
     table.add_column("copy", no_wrap=True)
@@ -240,7 +237,6 @@ def topics_table(lanes: Sequence[LaneReport]) -> Table:
 
 
 def differences_table(found: Sequence[RecordDifference]) -> Table:
-    """Draw a row a difference."""
     table = Table(box=None, pad_edge=False)
     table.add_column("partition", no_wrap=True)
     table.add_column("source offset", justify="right")

@@ -13,13 +13,11 @@ from actors.cli.common.connect_args import add_place_arguments, mirror_on_ray
 from actors.cli.common.flags import add_json_argument, say, say_facts
 from policies.words import counted
 
-HELP = "move the copiers of a node elsewhere, before the node goes away"
 POLL_S = 0.5
 THIS = "this"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     parser.add_argument("--node", required=True, metavar="ID", help="Ray node id in hex, or: this")
     parser.add_argument(
         "--timeout",

@@ -14,11 +14,9 @@ from engine.core.reports.progress import LaneProgress
 
 NAMED = 5
 """Partitions that are named where not all of them are done."""
-HELP = "stop copying for a while: everything, one flow, or some topics"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     add_scope_arguments(parser)
     add_place_arguments(parser)
     parser.add_argument(

@@ -29,7 +29,6 @@ from engine.base.errors import MirrorError
 from engine.config.file.file_kind import worded
 from engine.config.settings import MirrorConfig
 
-HELP = "have a running mirror take a changed configuration over"
 _STYLE = {ADDED: "green", REMOVED: "red", CHANGED: "yellow"}
 
 
@@ -48,7 +47,6 @@ class OtherVersion(MirrorError):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     parser.add_argument(
         "config", nargs="?", type=Path, metavar="FILE", help="the configuration (default: the file that it runs with)"
     )
@@ -192,7 +190,6 @@ class Reload:
 
 
 def show(found: ConfigDifference) -> None:
-    """Print the table."""
     stdout_console().print(table(found))
 
 

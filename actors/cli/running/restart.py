@@ -6,11 +6,8 @@ from actors.cli.common import exits
 from actors.cli.common.connect_args import add_place_arguments, running_mirror
 from actors.cli.common.flags import add_json_argument, add_needed_flow_argument, say
 
-HELP = "replace the copiers of a flow, one by one"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     add_needed_flow_argument(parser)
     add_json_argument(parser)
     add_place_arguments(parser)

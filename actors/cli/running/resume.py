@@ -6,11 +6,8 @@ from actors.cli.common.command_args import add_scope_arguments, say_done
 from actors.cli.common.connect_args import add_place_arguments, running_mirror
 from actors.model.states import Command
 
-HELP = "copy again after a pause; wakes partitions that had stopped on their own"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     add_scope_arguments(parser)
     add_place_arguments(parser)
 

@@ -12,11 +12,8 @@ from actors.local import session
 from actors.local.reservation import refuse_starting, reserved
 from engine.config.file.file_kind import worded
 
-HELP = "start or join the mirror of a configuration and follow it"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     parser.add_argument("config", type=Path, metavar="CONFIG", help="mm2.properties or mirror.yaml")
     parser.add_argument("--address", help="Ray cluster, HOST:PORT (default: RAY_ADDRESS, else a local Ray)")
     parser.add_argument("--name", "--mirror", metavar="NAME", help="name of the mirror (default: made of its flows)")
@@ -83,7 +80,6 @@ def run(args: argparse.Namespace) -> int:
 
 
 def can_ask() -> bool:
-    """Whether somebody sits at a terminal."""
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 

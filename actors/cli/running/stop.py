@@ -14,12 +14,10 @@ from actors.model.status import MirrorStatus
 from engine.base.clock import wall_ms
 from engine.base.errors import MirrorError
 
-HELP = "drain a running mirror, wait until it is gone; it stays stopped"
 POLL_S = 0.1
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     add_place_arguments(parser)
     add_json_argument(parser)
     parser.add_argument("--timeout", type=float, default=40.0, metavar="SECONDS", help="how long to wait (default: 40)")

@@ -97,7 +97,6 @@ def say(command: str, found: KnownMirror) -> int:
 
 
 def show_flow(flow: KnownFlow, at_ms: int) -> None:
-    """Print one flow."""
     print(f"{flow.flow}: no mirror runs, as of {clock_text(at_ms)}; {_wanted_text(flow)}")
     if flow.owner is not None:
         end = "ended in order" if flow.owner.released else "did not end in order, or still runs elsewhere"
@@ -130,7 +129,6 @@ def _wanted_text(flow: KnownFlow) -> str:
 
 
 def lag_table(rows: list[KnownPartition]) -> RenderableType:
-    """Draw how far each partition is copied."""
     whys = SharedReasons(row.why for row in rows)
     drawn = Table(box=None, pad_edge=False)
     for name in ("flow", "partition"):

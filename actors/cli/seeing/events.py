@@ -20,12 +20,10 @@ from actors.observability.colours import print_severity
 from actors.observability.instants import clock_text, instant_ms
 from engine.base.clock import wall_ms
 
-HELP = "show what has happened in a running mirror"
 SEVERITIES = ("info", "warning", "error")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     add_flow_argument(parser)
     parser.add_argument(
         "--since",
@@ -89,7 +87,6 @@ def _with_older(args: argparse.Namespace, status: MirrorStatus, since_ms: int) -
 
 
 def chosen(events: tuple[EventLine, ...], flow: str | None, since_ms: int, severity: str) -> list[EventLine]:
-    """Pick events by flow, time and severity."""
     least = SEVERITIES.index(severity)
     return [
         event
@@ -99,5 +96,4 @@ def chosen(events: tuple[EventLine, ...], flow: str | None, since_ms: int, sever
 
 
 def event_line(event: EventLine) -> str:
-    """Say an event in a line."""
     return f"{clock_text(event.at_ms)} {event.severity:<7} {event.flow}: {event.text}"

@@ -41,7 +41,6 @@ class HistoryPlace(msgspec.Struct, frozen=True):
 
 
 def add_history_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the flags that find the history."""
     parser.add_argument(
         "--storage", metavar="URI", help=f"where the history is, as in {STORAGE_KEY} (default: of the configuration)"
     )

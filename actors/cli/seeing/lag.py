@@ -30,11 +30,8 @@ from actors.observability.lagging import (
 from actors.observability.shared_reasons import SharedReasons
 from engine.base.clock import wall_ms
 
-HELP = "show how far behind every partition is, and why it is not moving"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     add_flow_argument(parser)
     parser.add_argument(
         "--topic", "--topics", nargs="+", default=(), metavar="TOPIC", help="source topics; default: all"
@@ -131,7 +128,6 @@ def history(args: argparse.Namespace) -> int:
 
 
 def table(rows: list[LagRow]) -> RenderableType:
-    """Draw the partitions."""
     whys = SharedReasons(row.why for row in rows)
     drawn = Table(box=None, pad_edge=False)
     is_proven = any(row.proven_to is not None for row in rows)

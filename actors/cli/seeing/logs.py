@@ -15,12 +15,10 @@ from actors.logging.log_files import LEVELS, LineFilter, LogLine, LogReader, fin
 from actors.observability.instants import instant_ms
 from engine.base.clock import wall_ms
 
-HELP = "show what the mirror's processes on this machine have logged"
 POLL_S = 0.5
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     add_flow_argument(parser)
     parser.add_argument("--level", choices=LEVELS, default="info", help="this and graver ones (info)")
     parser.add_argument("--since", metavar="TIME", help="30s, 10m, 2h or 1d ago, or an instant")

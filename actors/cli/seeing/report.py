@@ -12,7 +12,6 @@ from engine.base.clock import wall_ms
 from engine.base.errors import MirrorError
 from policies.words import counted
 
-HELP = "write lag, latency, throughput and breaches of the last hours as an HTML page"
 _OUTPUT = Path("raymirror-report.html")
 
 
@@ -28,7 +27,6 @@ class PageNotWritten(MirrorError):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     add_flow_argument(parser)
     add_json_argument(parser)
     parser.add_argument("--since", default="24h", metavar="TIME", help="30m, 24h, 7d ago, or an instant (24h)")

@@ -19,11 +19,8 @@ from actors.observability.colours import stdout_console
 from actors.observability.conditions import FIGURES, Condition, parse_condition
 from actors.observability.view import render
 
-HELP = "show how a running mirror is"
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare the command's arguments."""
     add_place_arguments(parser)
     add_config_argument(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object, with every partition")
