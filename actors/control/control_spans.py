@@ -4,29 +4,17 @@ Each span is reported once, when it is over. A move lasts from the moment it was
 takeover lasts from the moment the owner's end was seen. A new request meanwhile starts the measurement again.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import msgspec
 
 from actors.control.flow_state import FlowState
+from actors.control.ports import ControlSpan, Observer
 from actors.model.states import CopierState
-from policies.model import FlowName
 from policies.words import counted
 
 MOVE, TAKEOVER, SCALING = "move set", "take over set", "scale"
 _ON_THE_WAY = ("acquiring", "stopped")
-
-
-class ControlSpan(msgspec.Struct, frozen=True, kw_only=True):
-    """Work that is over. Seconds of the supervisor's clock; `about`: the set, or how many copiers there are."""
-
-    name: str
-    flow: FlowName
-    about: str
-    began_s: float
-    ended_s: float
-    giver: str = ""
-    taker: str = ""
 
 
 class _Begun(msgspec.Struct, frozen=True):
@@ -36,10 +24,10 @@ class _Begun(msgspec.Struct, frozen=True):
 
 
 class ControlSpans:
-    """The control spans of one flow; `tell` receives each one when it is over."""
+    """The control spans of one flow; `observer` receives each one when it is over."""
 
-    def __init__(self, flow_state: FlowState, tell: Callable[[ControlSpan], None]) -> None:
-        self._flow_state, self._tell = flow_state, tell
+    def __init__(self, flow_state: FlowState, observer: Observer) -> None:
+        self._flow_state, self._observer = flow_state, observer
         self._begun: dict[str, _Begun] = {}
         self._wanted = flow_state.copiers_wanted
         self._scaling_since_s: float | None = None
@@ -48,7 +36,7 @@ class ControlSpans:
         """Note that a copier has ended, and that these sets have no owner."""
         self._begun |= dict.fromkeys(set_ids, _Begun(TAKEOVER, now_s, copier_id))
 
-    def look(self, now_s: float) -> None:
+    def update(self, now_s: float) -> None:
         """Note what has begun and what is over; costs nothing while no work is in progress."""
         ownership = self._flow_state.ownership
         for set_id in ownership.leaving:
@@ -61,7 +49,7 @@ class ControlSpans:
                 del self._begun[set_id]
                 taker = ownership.owner[set_id]
                 self._over(begun.name, set_id, begun.at_s, now_s, giver=begun.giver, taker=taker)
-        self._look_at_fleet(now_s)
+        self._update_scaling(now_s)
 
     def _copies(self, set_id: str) -> bool:
         """Whether a set's owner holds it at its present epoch, and no lane is still acquiring or stopped."""
@@ -74,7 +62,7 @@ class ControlSpans:
         states = {lane.lane: lane.state for lane in handle.report.progress.lanes}
         return all(states.get(lane.source, _ON_THE_WAY[0]) not in _ON_THE_WAY for lane in group.lanes)
 
-    def _look_at_fleet(self, now_s: float) -> None:
+    def _update_scaling(self, now_s: float) -> None:
         if self._flow_state.copiers_wanted != self._wanted:
             self._wanted, self._scaling_since_s = self._flow_state.copiers_wanted, now_s
         if self._scaling_since_s is None:
@@ -86,6 +74,6 @@ class ControlSpans:
 
     def _over(self, name: str, about: str, began_s: float, now_s: float, *, giver: str = "", taker: str = "") -> None:
         flow = self._flow_state.flow
-        self._tell(
+        self._observer.record(
             ControlSpan(name=name, flow=flow, about=about, began_s=began_s, ended_s=now_s, giver=giver, taker=taker)
         )

@@ -102,7 +102,7 @@ class CopierHandle:
         self.drain_asked_at_s = at_s
         self.sign(Sign.DRAIN_ASKED)
 
-    def take(self, report: Report, at_s: float) -> None:
+    def note_report(self, report: Report, at_s: float) -> None:
         if self.report is None or self.report.beat != report.beat:
             self.beat_at_s = at_s
         before, self.report, self.reported_at_s = self.report, report, at_s
@@ -124,9 +124,9 @@ class CopierHandle:
         if known is not None and known.sets is sets:
             same = msgspec.structs.replace(wanted, sets=sets, version=known.version)
             if same == known:
-                self.port.tell(known)
+                self.port.send(known)
                 return
         version = known.version + 1 if known is not None and known.term == wanted.term else 1
         self.orders = msgspec.structs.replace(wanted, sets=sets, version=version)
         self._note_held(self.report.held if self.report is not None else {}, at_s)
-        self.port.tell(self.orders)
+        self.port.send(self.orders)

@@ -4,14 +4,12 @@ Nobody gets a set of a copier that may still write: first its process or its lea
 refuses a late write, because the new owner's epoch is higher.
 """
 
-from collections.abc import Callable
-
 from actors.control.copier_handle import CopierHandle
+from actors.control.event_journal import EventJournal
 from actors.control.flow_state import FlowState
-from actors.control.ports import CopierVitals, Fleet
+from actors.control.ports import CopierVitals, Ports
 from actors.model.events import CopierDrainedBadly, CopierEnded, CopierReplaced, SetQuarantined
 from actors.model.states import CopierState
-from engine.core.events.events import Event
 from policies.placement.flapping import after_end, after_survival, divided, to_divide, wards
 from policies.placement.health import CopierHealth, HealthLimits, Sighting, judge, reason
 
@@ -20,14 +18,12 @@ BACKOFF_MAX_S = 30.0
 YIELD_S = 15.0
 """Seconds after which an outdated copier makes room for its replacement, where that has found no free CPU."""
 
-Note = Callable[[Event], None]
-
 
 class CopierLifecycle:
     """Decides about the copiers of each flow."""
 
-    def __init__(self, fleet: Fleet, clock_s: Callable[[], float], lease_s: float, note: Note) -> None:
-        self._fleet, self._clock_s, self._lease_s, self._note = fleet, clock_s, lease_s, note
+    def __init__(self, ports: Ports, lease_s: float, events: EventJournal) -> None:
+        self._fleet, self._clock, self._lease_s, self._events = ports.fleet, ports.clock, lease_s, events
         self._limits = HealthLimits()
 
     # --- who lives -------------------------------------------------------------------------------------------
@@ -35,7 +31,7 @@ class CopierLifecycle:
     def ended(self, flow_state: FlowState) -> list[CopierHandle]:
         """List the copiers whose sets others may get now: their process or their lease has ended."""
         if flow_state.records:
-            flow_state.records = after_survival(flow_state.records, flow_state.held_since(), self._clock_s())
+            flow_state.records = after_survival(flow_state.records, flow_state.held_since(), self._clock.now_s())
         return [handle for handle in flow_state.handles.values() if self._has_ended(flow_state, handle)]
 
     def _has_ended(self, flow_state: FlowState, handle: CopierHandle) -> bool:
@@ -52,7 +48,7 @@ class CopierLifecycle:
             handle.silent_because = ""
         if handle.has_spoken and (
             vital.state == "lost"
-            or (verdict is CopierHealth.SLOW and self._clock_s() - handle.reported_at_s > self._lease_s)
+            or (verdict is CopierHealth.SLOW and self._clock.now_s() - handle.reported_at_s > self._lease_s)
         ):
             handle.port.hush()  # let its lease run out; a copier that waits for a node has none
         if verdict not in (CopierHealth.DEAD, CopierHealth.LOST, CopierHealth.HUNG):
@@ -64,7 +60,7 @@ class CopierLifecycle:
         # an earlier supervisor may have granted a lease just before this one began
         unheard = handle.report is None and handle.is_adopted
         return Sighting(
-            now_s=self._clock_s(),
+            now_s=self._clock.now_s(),
             started_s=handle.started_at_s,
             answered_s=handle.answered_at_s,
             last_report_s=handle.reported_at_s if handle.has_spoken else None,
@@ -77,24 +73,24 @@ class CopierLifecycle:
     def _unexpected(self, flow_state: FlowState, handle: CopierHandle, cause: str, *, blameless: bool) -> None:
         if handle.drain_asked_at_s is not None:
             what = f"ended while it drained: {cause}"
-            self._note(CopierDrainedBadly(flow=flow_state.flow, copier=handle.copier_id, what=what))
+            self._events.note(CopierDrainedBadly(flow=flow_state.flow, copier=handle.copier_id, what=what))
             return
         wait_s = self._back_off(flow_state, handle) if blameless or not handle.held_since else 0.0
         then = f"the next one starts in {wait_s:.0f} s" if wait_s else "its partitions move to others"
-        self._note(CopierEnded(flow=flow_state.flow, copier=handle.copier_id, cause=cause, then=then))
+        self._events.note(CopierEnded(flow=flow_state.flow, copier=handle.copier_id, cause=cause, then=then))
         if not blameless:
             self._accuse(flow_state, handle, cause)  # also where it held nothing: that speaks for the suspects
 
     def _back_off(self, flow_state: FlowState, handle: CopierHandle) -> float:
         """Delay each next start where copiers end quickly, whatever they copy; the first one starts at once."""
-        now_s = self._clock_s()
+        now_s = self._clock.now_s()
         flow_state.quick_deaths = flow_state.quick_deaths + 1 if now_s - handle.started_at_s < QUICK_DEATH_S else 0
         wait_s = min(BACKOFF_MAX_S, 2.0 ** (flow_state.quick_deaths - 1)) if flow_state.quick_deaths > 1 else 0.0
         flow_state.start_not_before_s = now_s + wait_s
         return wait_s
 
     def _accuse(self, flow_state: FlowState, handle: CopierHandle, cause: str) -> None:
-        before, held, now_s = flow_state.quarantined(), flow_state.held_since(handle), self._clock_s()
+        before, held, now_s = flow_state.quarantined(), flow_state.held_since(handle), self._clock.now_s()
         guilty = to_divide(flow_state.records, held, now_s)
         parts = flow_state.divide(guilty) if guilty is not None else ()
         if guilty is not None and parts:
@@ -114,7 +110,7 @@ class CopierLifecycle:
         for set_id, why in flow_state.quarantined().items():
             if set_id not in before:
                 lanes = tuple(str(lane) for lane in flow_state.ownership.sets[set_id].lanes)
-                self._note(SetQuarantined(flow=flow_state.flow, set_id=set_id, why=why, partitions=lanes))
+                self._events.note(SetQuarantined(flow=flow_state.flow, set_id=set_id, why=why, partitions=lanes))
 
     # --- how many --------------------------------------------------------------------------------------------
 
@@ -122,16 +118,16 @@ class CopierLifecycle:
         """Start copiers that are missing; empty those that are too many or outdated, and end those that are empty."""
         current = [handle for handle in flow_state.handles.values() if not handle.empties]
         fresh = [handle for handle in current if not self._is_outdated(flow_state, handle)]
-        missing = flow_state.copiers_wanted + len(wards(flow_state.records, self._clock_s())) - len(fresh)
-        if self._clock_s() >= flow_state.start_not_before_s and not flow_state.taken:
+        missing = flow_state.copiers_wanted + len(wards(flow_state.records, self._clock.now_s())) - len(fresh)
+        if self._clock.now_s() >= flow_state.start_not_before_s and not flow_state.taken:
             for _ in range(missing):
                 port = self._fleet.start_copier(flow_state.flow, flow_state.fingerprint)
-                flow_state.handles[port.copier_id] = CopierHandle(port, self._clock_s())
+                flow_state.handles[port.copier_id] = CopierHandle(port, self._clock.now_s())
         for handle in current:
             if self._is_outdated(flow_state, handle) and self._can_spare(fresh):
                 handle.empties = True
                 why = "a restart was asked for" if handle.is_outdated else "its code or its settings have changed"
-                self._note(CopierReplaced(flow=flow_state.flow, copier=handle.copier_id, why=why))
+                self._events.note(CopierReplaced(flow=flow_state.flow, copier=handle.copier_id, why=why))
                 break  # one at a time
         for handle in sorted(fresh, key=lambda handle: len(flow_state.ownership.owned(handle.copier_id)))[
             : max(0, -missing)
@@ -144,9 +140,9 @@ class CopierLifecycle:
 
     def _can_spare(self, fresh: list[CopierHandle]) -> bool:
         """Whether a new copier can take over, or cannot start as long as no copier makes room."""
-        return any(handle.reaches_clusters or self._clock_s() - handle.started_at_s > YIELD_S for handle in fresh)
+        return any(handle.reaches_clusters or self._clock.now_s() - handle.started_at_s > YIELD_S for handle in fresh)
 
     def _dismiss(self, flow_state: FlowState) -> None:
         for handle in flow_state.handles.values():
             if handle.empties and handle.drain_asked_at_s is None and not flow_state.ownership.owned(handle.copier_id):
-                handle.ask_drain(self._clock_s())
+                handle.ask_drain(self._clock.now_s())

@@ -101,9 +101,9 @@ class FlowState:
         self.wanted_at_ms = 0
         self.failed_over = False
         """Whether a failover stopped it; a resume ends that. A stop of the whole mirror leaves it as it is."""
-        self.said = RememberedFlow()
-        """What Metadata was told, or told, to remember."""
-        self.is_kept = False
+        self.stored = RememberedFlow()
+        """What Metadata was given to remember, or has read."""
+        self.is_state_read = False
         """Whether what the state topic has was read; nothing is placed before."""
         self.handles: dict[str, CopierHandle] = {}
         self.ownership = OwnershipTable()
@@ -156,14 +156,14 @@ class FlowState:
         known = self.topics() | self.wanted.paused_topics if topics else frozenset()
         return tuple(topic for topic in topics if topic in known)
 
-    def kept(self, at_ms: int) -> RememberedFlow:
+    def remembered(self, at_ms: int) -> RememberedFlow:
         """Say what is to be remembered at an instant of Unix time."""
         sets = {
             set_id: SetState(lanes=group.lanes, epoch=group.epoch)
             for set_id, group in self.ownership.sets.items()
             if group.lanes and is_closed(set_id)
         }
-        before, left_alone = self.said.quarantine, self.quarantined()
+        before, left_alone = self.stored.quarantine, self.quarantined()
         return RememberedFlow(
             state=self.wanted.state,
             paused_topics=tuple(sorted(self.wanted.paused_topics)),
@@ -179,18 +179,18 @@ class FlowState:
             },
         )
 
-    def take(self, found: DiscoveryAnswer, now_s: float) -> Counter[str]:
-        """Take what Metadata found: new lanes join sets, lanes that are gone leave theirs. Name the topics that are
+    def apply_discovery(self, found: DiscoveryAnswer, now_s: float) -> Counter[str]:
+        """Apply what Metadata found: new lanes join sets, lanes that are gone leave theirs. Name the topics that are
         gone, with the partitions they had. Sets are planned once what is remembered of them was read.
         """
         self.failure, self.awaited = found.failure, found.awaited
         self.groups, self.configs = found.groups, found.configs
         self.is_unsure = found.unrenewed_s > UNSURE_S
         self.taken = self.taken or found.taken  # a metadata actor that is new does not know it yet
-        if found.kept is not None and not self.is_kept:
-            self.is_kept = True
+        if found.kept is not None and not self.is_state_read:
+            self.is_state_read = True
             self._recall(found.kept, now_s)
-        if found.serial == self.serial or not self.is_known or not self.is_kept:
+        if found.serial == self.serial or not self.is_known or not self.is_state_read:
             return Counter()
         self.serial = found.serial
         self.ownership.see_epoch(found.highest_epoch)
@@ -213,7 +213,7 @@ class FlowState:
 
     def _recall(self, kept: RememberedFlow, now_s: float) -> None:
         """Go on with what was known before; with what was wanted, unless that is older than the wish to start."""
-        self.said = kept
+        self.stored = kept
         for set_id, state in kept.sets.items():
             self.ownership.remember(
                 msgspec.structs.replace(self._pattern, set_id=set_id, epoch=state.epoch, lanes=state.lanes)

@@ -4,18 +4,20 @@ No call waits: when it returns, the message is on its way. A later step picks up
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
 from actors.model.messages import Orders, Report
 from actors.model.spark_status import SparkNews, SparkStatus
 from actors.model.states import Desired
+from actors.model.status import EventLine
 from engine.base.errors import MirrorError
 from engine.core.events.events import AnyEvent, Event
 from engine.core.reports.config_report import ConfigReport
 from engine.core.reports.group_report import GroupsReport
 from engine.core.reports.progress import FlowProgress, LaneProgress
+from engine.jobs.proof.state import FlowProof
 from engine.state.state import Quarantine, SetState
 from policies.model import FlowName, LaneName
 
@@ -62,7 +64,7 @@ class CopierPort(Protocol):
     def vital(self) -> CopierVitals:
         """Return at once, from the last observation, whether the copier lives."""
 
-    def tell(self, orders: Orders) -> None:
+    def send(self, orders: Orders) -> None:
         """Send what it should do from now on, until other orders come: once a second, and the lease goes with it."""
 
     def hush(self) -> None:
@@ -134,6 +136,9 @@ class SparkPort(Protocol):
     def take_events(self) -> tuple[Event, ...]:
         """Return the events of its jobs since the last call."""
 
+    def proofs(self) -> dict[str, FlowProof]:
+        """Return the continuous proof of each flow that is proven, by the flow's name."""
+
 
 class MetadataPort(Protocol):
     """Discovers what to copy, and stores what the next start must know."""
@@ -141,11 +146,53 @@ class MetadataPort(Protocol):
     def found(self, flow: FlowName) -> DiscoveryAnswer:
         """Return the latest discovery of a flow; each event is handed over once."""
 
-    def keep(self, flow: FlowName, kept: RememberedFlow) -> None:
+    def store_state(self, flow: FlowName, state: RememberedFlow) -> None:
         """Store what is wanted of a flow."""
 
-    def tell(self, event: Event) -> None:
+    def store_event(self, event: Event) -> None:
         """Store an event."""
 
     def give_back(self, flow: FlowName) -> None:
         """Release a flow: write what is still unwritten for it, and let other mirrors have it."""
+
+
+class ControlSpan(msgspec.Struct, frozen=True, kw_only=True):
+    """Work that is over. Seconds of the supervisor's clock; `about`: the set, or how many copiers there are."""
+
+    name: str
+    flow: FlowName
+    about: str
+    began_s: float
+    ended_s: float
+    giver: str = ""
+    taker: str = ""
+
+
+class Observer(Protocol):
+    """Hears what happens in a mirror, for its metrics and traces."""
+
+    def count(self, line: EventLine) -> None:
+        """Count an event."""
+
+    def record(self, span: ControlSpan) -> None:
+        """Record work that is over."""
+
+
+class Clock(Protocol):
+    """The supervisor's time; the module `engine.base.clock` is one."""
+
+    def now_s(self) -> float:
+        """Return a monotonic instant in seconds."""
+
+    def wall_ms(self) -> int:
+        """Return milliseconds of Unix time."""
+
+
+class Ports(NamedTuple):
+    """All that the supervisor uses and that is not its own."""
+
+    fleet: Fleet
+    metadata: MetadataPort
+    spark: SparkPort
+    observer: Observer
+    clock: Clock

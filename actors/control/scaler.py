@@ -5,18 +5,17 @@ Until the flow is known (its sets, and who holds them) the number does not chang
 
 import math
 from collections import deque
-from collections.abc import Callable
 from typing import NamedTuple
 
+from actors.control.event_journal import EventJournal
 from actors.control.flow_metrics import FlowMetrics
 from actors.control.flow_state import FlowState
 from actors.model.events import Scaled
-from engine.core.events.events import Event
 from engine.core.reports.progress import FlowProgress
 from policies.model import TopicPartition
 from policies.placement.scaling import FlowLoad, ScalingLimits, ScalingMemory, decide
 
-LOOK_S = 5.0
+DECIDE_S = 5.0
 """Seconds between two decisions: the policy smooths over several times as long."""
 STEP_S = 1.0
 """Most seconds between two steps: each measures some copiers, so that no step has ten thousand lanes to sum up."""
@@ -40,11 +39,11 @@ class Scaler:
     """Scales one flow."""
 
     def __init__(
-        self, flow_state: FlowState, metrics: FlowMetrics, limits: ScalingLimits, note: Callable[[Event], None]
+        self, flow_state: FlowState, metrics: FlowMetrics, limits: ScalingLimits, events: EventJournal
     ) -> None:
-        self._flow_state, self._tally, self._limits, self._note = flow_state, metrics, limits, note
+        self._flow_state, self._metrics, self._limits, self._events = flow_state, metrics, limits, events
         self._memory = ScalingMemory(wanted=flow_state.copiers_wanted)
-        self._said = ""
+        self._reason = ""
         self._at_s: float | None = None
         self._parts: dict[str, _CopierLoad] = {}
         self._left: set[str] = set()
@@ -56,14 +55,14 @@ class Scaler:
         if limits != self._limits:
             self._limits, self._memory = limits, ScalingMemory(wanted=self._flow_state.copiers_wanted)
 
-    def look(self, at_s: float, now_ms: int) -> None:
+    def update(self, at_s: float, now_ms: int) -> None:
         """Measure some copiers; decide how many are wanted if it is time. `at_s` is monotonic, `now_ms` Unix time."""
         flow_state = self._flow_state
         if self._limits.minimum == self._limits.maximum:
             return
         if self._at_s is None:
             self._at_s = at_s
-        is_due = at_s - self._at_s >= LOOK_S
+        is_due = at_s - self._at_s >= DECIDE_S
         sets = sum(1 for group in flow_state.ownership.sets.values() if group.lanes)
         if flow_state.ownership.owner and sets:
             self._measure(at_s, now_ms, all_left=is_due)
@@ -74,10 +73,10 @@ class Scaler:
             return
         self._memory, decision = decide(self._memory, self._load(at_s, sets), self._limits)
         flow_state.copiers_wanted = decision.copiers
-        if decision.reason != self._said:
-            self._said = decision.reason
+        if decision.reason != self._reason:
+            self._reason = decision.reason
             if decision.reason:
-                self._note(Scaled(flow=flow_state.flow, copiers=decision.copiers, reason=decision.reason))
+                self._events.note(Scaled(flow=flow_state.flow, copiers=decision.copiers, reason=decision.reason))
 
     def _measure(self, at_s: float, now_ms: int, *, all_left: bool) -> None:
         """Measure copiers that were not measured since the last decision: the next few, or all that are left."""
@@ -85,7 +84,7 @@ class Scaler:
         for copier_id in self._parts.keys() - reported.keys():
             del self._parts[copier_id], self._ends[copier_id]
         left = sorted(self._left & reported.keys() | (reported.keys() - self._parts.keys()))
-        turn = left if all_left else left[: math.ceil(len(reported) * STEP_S / LOOK_S)]
+        turn = left if all_left else left[: math.ceil(len(reported) * STEP_S / DECIDE_S)]
         for copier_id in turn:
             self._parts[copier_id] = self._part(copier_id, reported[copier_id], at_s, now_ms)
         self._left = set(reported) if all_left else set(left) - set(turn)
@@ -111,7 +110,7 @@ class Scaler:
     def _load(self, at_s: float, sets: int) -> FlowLoad:
         parts = self._parts.values()
         lag_bytes, lag_records = sum(part.lag_bytes for part in parts), sum(part.lag_records for part in parts)
-        records_per_s, bytes_per_s = self._tally.rates()
+        records_per_s, bytes_per_s = self._metrics.rates()
         record_bytes = lag_bytes / lag_records if lag_records else bytes_per_s / max(1.0, records_per_s)
         return FlowLoad(
             at_s=at_s,

@@ -24,8 +24,8 @@ MOST_MOVES = 4
 
 def place(flow_state: FlowState, now_s: float) -> None:
     """Decide which copier should have which set from now on."""
-    handles = _hands(flow_state)
-    if not handles or not flow_state.is_known or not flow_state.is_kept or _gathers(flow_state, now_s):
+    handles = _candidates(flow_state)
+    if not handles or not flow_state.is_known or not flow_state.is_state_read or _gathers(flow_state, now_s):
         return
     is_weighed = flow_state.weights.weigh(
         flow_state.reported(), flow_state.ownership.sets, flow_state.ownership.owner, now_s
@@ -36,15 +36,15 @@ def place(flow_state: FlowState, now_s: float) -> None:
     apart = place_apart(
         wards(flow_state.records, now_s), {**flow_state.ownership.owner, **flow_state.ownership.leaving}, copiers
     )
-    for set_id, room in apart.owners.items():
-        _bring(flow_state, set_id, room)
+    for set_id, worker in apart.owners.items():
+        _isolate(flow_state, set_id, worker)
     suspects = {set_id for set_id, record in flow_state.records.items() if record.ward}
     waits = waiting(flow_state.records, now_s)
     settling = {set_id for set_id, since_s in flow_state.held_since().items() if now_s - since_s < SETTLE_S}
-    _spread(flow_state, now_s, copiers, apart.rooms, without=suspects | waits, settling=settling)
+    _spread(flow_state, now_s, copiers, isolation_workers=apart.rooms, without=suspects | waits, settling=settling)
 
 
-def _hands(flow_state: FlowState) -> list[CopierHandle]:
+def _candidates(flow_state: FlowState) -> list[CopierHandle]:
     """List the copiers that may get sets: those that reach both clusters, or have some sets already.
 
     All open copiers at first, when all of them are connecting, and where no copier qualifies.
@@ -61,13 +61,13 @@ def _spread(
     flow_state: FlowState,
     now_s: float,
     copiers: list[str],
-    rooms: frozenset[str],
     *,
+    isolation_workers: frozenset[str],
     without: AbstractSet[str],
     settling: AbstractSet[str],
 ) -> None:
     ownership = flow_state.ownership
-    leaving = rooms | {handle.copier_id for handle in flow_state.handles.values() if handle.empties}
+    emptied = isolation_workers | {handle.copier_id for handle in flow_state.handles.values() if handle.empties}
     found = balance(
         {
             set_id: flow_state.weights.of(set_id, len(group.lanes))
@@ -75,8 +75,8 @@ def _spread(
             if group.lanes and set_id not in without
         },
         {**ownership.owner, **ownership.leaving},
-        [*copiers, *sorted(leaving - set(copiers))],
-        leaving=leaving,
+        [*copiers, *sorted(emptied - set(copiers))],
+        leaving=emptied,
         pinned=settling,
         most_moves=max(0, MOST_MOVES - len(ownership.leaving)),
     )
@@ -88,7 +88,7 @@ def _spread(
         if set_id in found.owners:
             ownership.give(set_id, found.owners[set_id])
     for move in found.moves:
-        is_worth_it = move.giver in leaving or _may_even_out(flow_state, copiers, now_s)
+        is_worth_it = move.giver in emptied or _may_even_out(flow_state, copiers, now_s)
         if is_worth_it and flow_state.handles[move.taker].reaches_clusters:
             ownership.move(move.set_id, move.taker)
 
@@ -100,15 +100,15 @@ def _may_even_out(flow_state: FlowState, copiers: list[str], now_s: float) -> bo
     return flow_state.uneven_since_s is not None and now_s - flow_state.uneven_since_s >= UNEVEN_S
 
 
-def _bring(flow_state: FlowState, set_id: str, room: str) -> None:
-    """Give or move a suspect to the copier that should have it."""
+def _isolate(flow_state: FlowState, set_id: str, worker: str) -> None:
+    """Give or move a suspect to its isolation worker."""
     ownership = flow_state.ownership
     if set_id not in ownership.sets or not ownership.sets[set_id].lanes:
         return
     if set_id not in ownership.owner:
-        ownership.give(set_id, room)
-    elif ownership.leaving.get(set_id, ownership.owner[set_id]) != room:
-        ownership.move(set_id, room)
+        ownership.give(set_id, worker)
+    elif ownership.leaving.get(set_id, ownership.owner[set_id]) != worker:
+        ownership.move(set_id, worker)
 
 
 def _gathers(flow_state: FlowState, now_s: float) -> bool:

@@ -17,7 +17,6 @@ from actors.control.ports import CopierPort
 from actors.model.messages import CopierSpec, MirrorSpec
 from actors.ray.copier_actor import CopierActor
 from actors.ray.ray_copier import RayCopier
-from engine.base.clock import now_s
 from policies.model import FlowName
 
 SUPERVISOR = "supervisor"
@@ -93,7 +92,7 @@ class RayFleet:
         return self._watch(handle, flow, copier_id)
 
     def _watch(self, handle: Any, flow: FlowName, copier_id: str) -> RayCopier:
-        copier = RayCopier(handle, flow, copier_id, self._group, self._changed, now_s)
+        copier = RayCopier(handle, flow, copier_id, self._group, self._changed)
         self._watched.append(copier)
         return copier
 

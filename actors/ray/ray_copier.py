@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -11,6 +11,7 @@ from ray.exceptions import ActorUnavailableError, RayError, RayTaskError
 from actors.calls import bounded, explain, process_ended
 from actors.control.ports import CopierUnreachable, CopierVitals
 from actors.model.messages import Orders, Report
+from engine.base.clock import now_s
 from engine.base.errors import MirrorError
 from engine.core.reports.progress import FlowProgress
 from policies.model import FlowName
@@ -24,19 +25,13 @@ class RayCopier:
     """A CopierPort over an actor handle. `changed` is set when the supervisor should look before its next round."""
 
     def __init__(
-        self,
-        handle: Any,
-        flow: FlowName,
-        copier_id: str,
-        group: asyncio.TaskGroup,
-        changed: asyncio.Event,
-        clock_s: Callable[[], float],
+        self, handle: Any, flow: FlowName, copier_id: str, group: asyncio.TaskGroup, changed: asyncio.Event
     ) -> None:
         self.flow, self.copier_id = flow, copier_id
         self.handle = handle
         self.trouble = ""
         self.granted_until_s = 0.0
-        self._group, self._changed, self._clock_s = group, changed, clock_s
+        self._group, self._changed = group, changed
         self._vital = CopierVitals(state="starting")
         self._orders = NOT_YET
         self._quiet = False
@@ -50,8 +45,8 @@ class RayCopier:
         """Say whether it lives, from the parked call."""
         return self._vital
 
-    def tell(self, orders: Orders) -> None:
-        """Have the orders said: at once where they are new."""
+    def send(self, orders: Orders) -> None:
+        """Send the orders again and again: at once where they are new."""
         new = (orders.term, orders.version) != (self._orders.term, self._orders.version)
         self._orders = orders
         if not self._spoken.is_set():
@@ -110,7 +105,7 @@ class RayCopier:
             self.trouble = str(unreachable)
             return
         self.trouble = ""
-        before, self._last, self._last_at_s = self._last, report, self._clock_s()
+        before, self._last, self._last_at_s = self._last, report, now_s()
         self._reports.append(report)
         if before is None or (before.version, before.held) != (report.version, report.held):
             self._changed.set()

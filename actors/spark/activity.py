@@ -1,6 +1,7 @@
 """Finds the flows that copy or are behind: their lag history is wanted soon, so its Spark job must not stay idle."""
 
-from collections.abc import Callable, Iterable
+import math
+from collections.abc import Iterable
 
 from engine.core.reports.progress import LaneProgress
 from policies.model import FlowName
@@ -11,21 +12,20 @@ INTERVAL_S = 5.0
 
 
 class ActivityMonitor:
-    """Compares the lanes of flows with those of the check before. `clock_s` is monotonic."""
+    """Compares the lanes of flows with those of the check before."""
 
-    def __init__(self, clock_s: Callable[[], float]) -> None:
-        self._clock_s = clock_s
-        self._next_check_s = clock_s()
+    def __init__(self) -> None:
+        self._next_check_s = -math.inf
         self._records: dict[FlowName, int] = {}
 
-    def active_flows(self, flows: Iterable[tuple[FlowName, Iterable[LaneProgress]]]) -> list[FlowName]:
+    def active_flows(self, flows: Iterable[tuple[FlowName, Iterable[LaneProgress]]], now_s: float) -> list[FlowName]:
         """Return the flows of which a lane is behind, has an unknown lag, or has copied since the last check.
 
         Between two checks the list is empty. Heartbeats do not count: they never stop.
         """
-        if self._clock_s() < self._next_check_s:
+        if now_s < self._next_check_s:
             return []
-        self._next_check_s = self._clock_s() + INTERVAL_S
+        self._next_check_s = now_s + INTERVAL_S
         return [flow for flow, lanes in flows if self._is_active(flow, lanes)]
 
     def _is_active(self, flow: FlowName, lanes: Iterable[LaneProgress]) -> bool:

@@ -43,7 +43,7 @@ class _Entry:
         self.runs = 1
         self.hosts_lost = 0
         self.ends = 0
-        self.kept = self.cancelled = False
+        self.standing = self.cancelled = False
         self.due_at_s = 0.0
         self.began_at_s = 0.0
 
@@ -69,9 +69,9 @@ class JobRegistry:
             self._entries[job_id] = _Entry(job_id, job, options)
         self._forget()
 
-    def keep(self, job_id: str) -> None:
+    def make_standing(self, job_id: str) -> None:
         """Have a job begin again whenever it has ended."""
-        self._entries[job_id].kept = True
+        self._entries[job_id].standing = True
 
     def line(self, job_id: str) -> JobLine:
         """Tell of a job. Raises UnknownJobId."""
@@ -87,7 +87,7 @@ class JobRegistry:
     def cancel(self, job_id: str) -> None:
         """Have a job end. Raises UnknownJobId."""
         entry = self._entry(job_id)
-        entry.kept, entry.cancelled = False, True
+        entry.standing, entry.cancelled = False, True
         if entry.line.state is JobState.WAITING:
             entry.become(JobState.CANCELLED)
 
@@ -100,7 +100,7 @@ class JobRegistry:
     def is_steady(self) -> bool:
         """Whether all that is to run runs, and is to run for ever."""
         entries = [entry for entry in self._entries.values() if entry.line.state not in ENDED]
-        return all(entry.kept and entry.line.state is JobState.RUNNING for entry in entries)
+        return all(entry.standing and entry.line.state is JobState.RUNNING for entry in entries)
 
     def needs_host(self, now_s: float) -> bool:
         return any(True for _ in self._due(now_s))
@@ -124,8 +124,8 @@ class JobRegistry:
         entries = self._entries.values()
         return tuple(one.run_id for one in entries if one.cancelled and one.line.state is JobState.RUNNING)
 
-    def hear(self, line: JobLine, now_s: float) -> bool:
-        """Take what a host tells of a run; whether its report is to be fetched, and `take` called with it."""
+    def note_line(self, line: JobLine, now_s: float) -> bool:
+        """Take what a host tells of a run; whether its report is to be fetched, and `note_report` called with it."""
         entry = self._of_run(line.job_id)
         if entry is None or entry.line.state is not JobState.RUNNING:
             return False
@@ -133,15 +133,15 @@ class JobRegistry:
             return line.told > entry.line.told
         if line.state is JobState.DONE:
             return True
-        self.take(line, None, now_s)
+        self.note_report(line, None, now_s)
         return False
 
-    def take(self, line: JobLine, report: bytes | None, now_s: float) -> None:
+    def note_report(self, line: JobLine, report: bytes | None, now_s: float) -> None:
         """Take the report of a run, and note how it has ended if it has."""
         entry = self._of_run(line.job_id)
         if entry is None:
             return
-        if report is not None or not entry.kept:
+        if report is not None or not entry.standing:
             entry.report = report
         if line.state in ENDED:
             self._end(entry, line.state, line.error, now_s, ours=line.ours)
@@ -160,13 +160,13 @@ class JobRegistry:
                 entry.runs += 1
                 if entry.cancelled:
                     entry.become(JobState.CANCELLED)
-                elif entry.hosts_lost >= MOST_HOSTS and not entry.kept:
+                elif entry.hosts_lost >= MOST_HOSTS and not entry.standing:
                     entry.become(JobState.FAILED, f"Spark ended {MOST_HOSTS} times while it ran, at last: {reason}")
                 else:
                     entry.become(JobState.WAITING)
 
     def _end(self, entry: _Entry, state: JobState, error: str, now_s: float, *, ours: bool = False) -> None:
-        if not entry.kept:
+        if not entry.standing:
             entry.become(state, error, ours=ours)
             return
         entry.ends = 0 if now_s - entry.began_at_s > WELL_S else entry.ends + 1

@@ -7,16 +7,19 @@ next. Nothing here raises because of Spark: copying never depends on it.
 import asyncio
 import uuid
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Iterable
 from typing import Protocol
 
+from actors.control.ports import Clock
 from actors.model.spark_status import HostStatus, SparkNews, SparkState, SparkStatus
 from actors.spark.activity import ActivityMonitor
 from actors.spark.job_registry import JobRegistry
+from actors.spark.proofs import Proofs
 from actors.spark.standing_jobs import lag_job
 from engine.base.errors import MirrorError
 from engine.core.events.event_base import Event
 from engine.core.reports.progress import LaneProgress
+from engine.jobs.proof.state import FlowProof
 from engine.jobs.runtime.runner import JobLine
 from engine.jobs.runtime.table import entry_of
 from policies.model import FlowName
@@ -86,11 +89,14 @@ class SparkOff(MirrorError):
 
 
 class SparkService:
-    """Spark in one mirror. `namespace` makes the names of its sessions; `clock_s` is monotonic."""
+    """Spark in one mirror. `namespace` makes the names of its sessions; `proven`: flows with a continuous proof."""
 
-    def __init__(self, hosts: Hosts, *, on: bool, namespace: str, clock_s: Callable[[], float]) -> None:
-        self._hosts, self._on, self._namespace, self._clock_s = hosts, on, namespace, clock_s
-        self._book = JobRegistry()
+    def __init__(
+        self, hosts: Hosts, clock: Clock, *, on: bool, namespace: str, proven: Iterable[FlowName] = ()
+    ) -> None:
+        self._hosts, self._clock, self._on, self._namespace = hosts, clock, on, namespace
+        self._jobs = JobRegistry()
+        self._proofs = Proofs(proven, self._jobs)
         self._host: Host | None = None
         self._seen = HostStatus()
         self._state = SparkState.IDLE if on else SparkState.OFF
@@ -98,12 +104,12 @@ class SparkService:
         self._failures = 0
         self._again_at_s = self._began_at_s = self._heard_at_s = 0.0
         self._ready_at_s: float | None = None
-        self._told: SparkNews | None = None
+        self._last_news: SparkNews | None = None
         self._news: deque[SparkNews] = deque(maxlen=NEWS_KEPT)
         self._events: deque[Event] = deque(maxlen=NEWS_KEPT)
         self._heard = 0
         """Of the events that the host's jobs told."""
-        self._activity, self._to_wake = ActivityMonitor(clock_s), set[str]()
+        self._activity, self._to_wake = ActivityMonitor(), set[str]()
         self._nudge = asyncio.Event()
 
     # --- asked by others --------------------------------------------------------------------------------------
@@ -111,7 +117,7 @@ class SparkService:
     def status(self) -> SparkStatus:
         """Say how Spark is, at once."""
         executors = self._seen.executors if self._host is not None else 0
-        return SparkStatus(state=self._state, reason=self._reason, executors=executors, jobs=self._book.lines())
+        return SparkStatus(state=self._state, reason=self._reason, executors=executors, jobs=self._jobs.lines())
 
     def take_news(self) -> tuple[SparkNews, ...]:
         """Give what happened since the last call."""
@@ -125,10 +131,14 @@ class SparkService:
         self._events.clear()
         return events
 
+    def proofs(self) -> dict[str, FlowProof]:
+        """Give the continuous proof of each flow that is proven."""
+        return self._proofs.by_flow()
+
     def note_activity(self, flows: Iterable[tuple[FlowName, Iterable[LaneProgress]]]) -> None:
         """Wake the lag history of the flows that copy or are behind."""
         if self._state is SparkState.READY:
-            self._to_wake.update(map(lag_job, self._activity.active_flows(flows)))
+            self._to_wake.update(map(lag_job, self._activity.active_flows(flows, self._clock.now_s())))
             if self._to_wake:
                 self._nudge.set()
 
@@ -138,29 +148,29 @@ class SparkService:
             raise SparkOff
         entry_of(job)
         job_id = job_id or f"{job}-{uuid.uuid4().hex[:8]}"
-        self._book.add(job_id, job, options)
+        self._jobs.add(job_id, job, options)
         self._nudge.set()
         return job_id
 
-    def keep(self, name: str, job: str, options: bytes) -> None:
+    def submit_standing(self, name: str, job: str, options: bytes) -> None:
         """Have a job run all the time, under an id of its own: begun again whenever it has ended, ever later.
 
         Raises SparkOff, UnknownJob.
         """
         self.submit(job, options, name)
-        self._book.keep(name)
+        self._jobs.make_standing(name)
 
     def line(self, job_id: str) -> JobLine:
         """Tell of a job. Raises UnknownJobId."""
-        return self._book.line(job_id)
+        return self._jobs.line(job_id)
 
     def report(self, job_id: str) -> bytes | None:
         """Give what a job reported last, msgpack; None while it has not. Raises UnknownJobId."""
-        return self._book.report(job_id)
+        return self._jobs.report(job_id)
 
     def cancel(self, job_id: str) -> None:
         """Have a job end soon, and not begin again. Raises UnknownJobId."""
-        self._book.cancel(job_id)
+        self._jobs.cancel(job_id)
         self._nudge.set()
 
     def clear_node(self, node: str) -> None:
@@ -173,9 +183,12 @@ class SparkService:
     async def run(self) -> None:
         """Keep it up for as long as the mirror lives."""
         try:
-            await self._safely(self._clear)
+            try:
+                self._hosts.clear()
+            except Exception as error:  # noqa: BLE001 as in `_step_safely`
+                self._fail(f"{type(error).__name__}: {error}")
             while self._on:
-                await self._safely(self.step)
+                await self._step_safely()
                 await self._pause()
         finally:
             self._drop()
@@ -205,20 +218,17 @@ class SparkService:
             if host is self._host:
                 self._fail(str(gone))
         except HostSilent as silent:
-            if host is self._host and self._clock_s() - self._heard_at_s > SILENT_S:
+            if host is self._host and self._clock.now_s() - self._heard_at_s > SILENT_S:
                 self._fail(str(silent))
 
-    async def _safely(self, do: Callable[[], Awaitable[None]]) -> None:
+    async def _step_safely(self) -> None:
         try:
-            await do()
+            await self.step()
         except Exception as error:  # noqa: BLE001 whatever Spark or Ray does here, the supervisor goes on
             self._fail(f"{type(error).__name__}: {error}")
 
-    async def _clear(self) -> None:
-        self._hosts.clear()
-
     async def _pause(self) -> None:
-        at_rest = self._host is None and self._book.is_done  # nothing changes by itself
+        at_rest = self._host is None and self._jobs.is_done  # nothing changes by itself
         try:
             async with asyncio.timeout(None if at_rest else self._step_s()):
                 await self._nudge.wait()
@@ -227,29 +237,29 @@ class SparkService:
         self._nudge.clear()
 
     def _step_s(self) -> float:
-        return REST_STEP_S if self._state is SparkState.READY and self._book.is_steady else STEP_S
+        return REST_STEP_S if self._state is SparkState.READY and self._jobs.is_steady else STEP_S
 
     def _begin(self) -> None:
-        if not self._book.needs_host(self._clock_s()) or self._clock_s() < self._again_at_s:
+        if not self._jobs.needs_host(self._clock.now_s()) or self._clock.now_s() < self._again_at_s:
             return
         if why := self._hosts.refusal():
             self._refuse(why)
             return
         self._host = self._hosts.start(f"{self._namespace}-{uuid.uuid4().hex[:8]}")
         self._seen, self._ready_at_s, self._heard = HostStatus(), None, 0
-        self._began_at_s = self._heard_at_s = self._clock_s()
+        self._began_at_s = self._heard_at_s = self._clock.now_s()
         if self._failures == 0 and self._state is not SparkState.REFUSED:
             self._state, self._reason = SparkState.STARTING, ""
 
     def _hear(self, seen: HostStatus) -> bool:
         """Take what a host tells; whether it takes jobs."""
-        now_s = self._clock_s()
+        now_s = self._clock.now_s()
         self._seen, self._heard_at_s = seen, now_s
         if seen.state == "broken":
             self._fail(seen.reason, refused=seen.refused)
         elif seen.state == "ready":
             if self._state is not SparkState.READY:
-                self._tell(SparkNews("started" if self._told is None else "recovered"))
+                self._announce(SparkNews("started" if self._last_news is None else "recovered"))
             self._state, self._reason = SparkState.READY, seen.reason
             self._ready_at_s = self._ready_at_s or now_s
             self._failures = 0 if now_s - self._ready_at_s > WELL_S else self._failures
@@ -265,46 +275,45 @@ class SparkService:
             self._heard, events = await host.events(self._heard)
             self._events.extend(events)
         for line in self._seen.jobs:
-            wants_report = self._book.hear(line, self._clock_s())
+            wants_report = self._jobs.note_line(line, self._clock.now_s())
             if wants_report:
-                self._book.take(line, await host.report(line.job_id), self._clock_s())
-        for order in self._book.to_begin(self._clock_s()):
+                self._jobs.note_report(line, await host.report(line.job_id), self._clock.now_s())
+        for order in self._jobs.to_begin(self._clock.now_s()):
             try:
                 await host.submit(order.run_id, order.job, order.options)
             except JobRefused as refused:
-                self._book.refuse(order.run_id, str(refused), self._clock_s())
+                self._jobs.refuse(order.run_id, str(refused), self._clock.now_s())
             else:
-                self._book.begun(order.run_id, self._clock_s())
-        for run_id in self._book.to_cancel():
+                self._jobs.begun(order.run_id, self._clock.now_s())
+        for run_id in self._jobs.to_cancel():
             await host.cancel(run_id)
         to_wake, self._to_wake = self._to_wake, set()
-        for run_id in self._book.running(to_wake):
+        for run_id in self._jobs.running(to_wake):
             await host.wake(run_id)
 
     def _fail(self, reason: str, *, refused: bool = False) -> None:
         self._drop()
-        self._book.lose_host(reason)
+        self._jobs.lose_host(reason)
         if refused:
             self._refuse(reason)
             return
         pause_s = PAUSES_S[min(self._failures, len(PAUSES_S) - 1)]
         self._failures += 1
-        self._again_at_s = self._clock_s() + pause_s
+        self._again_at_s = self._clock.now_s() + pause_s
         self._state, self._reason = SparkState.RESTARTING, f"{reason}; started again after {pause_s:.0f} s"
-        self._tell(SparkNews("failed", reason))
+        self._announce(SparkNews("failed", reason))
 
     def _refuse(self, reason: str) -> None:
-        self._again_at_s = self._clock_s() + REFUSED_S
+        self._again_at_s = self._clock.now_s() + REFUSED_S
         self._state, self._reason = SparkState.REFUSED, reason
-        self._tell(SparkNews("failed", reason))
+        self._announce(SparkNews("failed", reason))
 
     def _drop(self) -> None:
         if self._host is not None:
             self._host.kill()
             self._host = None
 
-    def _tell(self, news: SparkNews) -> None:
-        """Say it, unless the same was said last."""
-        if news != self._told:
-            self._told = news
+    def _announce(self, news: SparkNews) -> None:
+        if news != self._last_news:
+            self._last_news = news
             self._news.append(news)

@@ -17,7 +17,7 @@ class StandingJob(msgspec.Struct, frozen=True):
     options: bytes
 
 
-def kept_jobs(config: MirrorConfig) -> tuple[StandingJob, ...]:
+def standing_jobs(config: MirrorConfig) -> tuple[StandingJob, ...]:
     """Give them, flow by flow; none without Spark, or without a place for what they keep."""
     if not config.spark.on or config.storage is None:
         return ()
@@ -27,7 +27,7 @@ def kept_jobs(config: MirrorConfig) -> tuple[StandingJob, ...]:
 
 
 def has_streams(config: MirrorConfig) -> bool:
-    return any(entry_of(job.job).pool == "stream" for job in kept_jobs(config))
+    return any(entry_of(job.job).pool == "stream" for job in standing_jobs(config))
 
 
 def _of_proof(flow: FlowName, proof: ProofConfig) -> StandingJob:

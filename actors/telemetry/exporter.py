@@ -1,18 +1,14 @@
 """The one exporter of a mirror, in its supervisor's process, on its loop: a port for scrapes and probes, a collector.
 
-It keeps no values: each scrape and each sending asks for the status of that moment. Hooks for whoever owns it:
-
-    exporter = Exporter(config.telemetry, look=lambda: supervisor.status(lanes=True), tell=note)
-    group.create_task(exporter.run())   # until cancelled
-    exporter.beat()                     # in every step
-    exporter.count(line)                # for every event
+It keeps no values: each scrape and each sending asks for the status of that moment.
 """
 
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable
+from typing import Protocol
 
+from actors.logging.logs import log_sentence
 from actors.model.status import EventLine, MirrorStatus
 from actors.telemetry import prometheus
 from actors.telemetry.collect import Collected, Detail, PartitionCounters, collect, detail_of
@@ -22,18 +18,19 @@ from engine.config.settings import TelemetryConfig
 
 _PORT_AGAIN_S = 5.0
 
-Look = Callable[[], MirrorStatus]
-Tell = Callable[[str, str], None]
-"""Takes a severity and a sentence."""
+
+class StatusSource(Protocol):
+    """A mirror that says how it is."""
+
+    def status(self, *, lanes: bool = False) -> MirrorStatus:
+        """Say how everything is; `lanes` adds every lane."""
 
 
 class Exporter:
     """Tells the world how the mirror is; a port that is taken or a collector that is away never stops the mirror."""
 
-    def __init__(self, config: TelemetryConfig, *, look: Look, tell: Tell, port_again_s: float = _PORT_AGAIN_S) -> None:
-        self._config = config
-        self._look, self._tell = look, tell
-        self._port_again_s = port_again_s
+    def __init__(self, config: TelemetryConfig, mirror: StatusSource, *, port_again_s: float = _PORT_AGAIN_S) -> None:
+        self._config, self._mirror, self._port_again_s = config, mirror, port_again_s
         self._beat_at_s = now_s()
         self._events: Counter[tuple[str, str]] = Counter()
         self._partitions = PartitionCounters()
@@ -59,7 +56,7 @@ class Exporter:
     async def _collect(self) -> Collected:
         """Take the series of this moment; the summing up is done in a thread, so that the supervisor's steps go on."""
         async with self._collecting:
-            status = self._look()
+            status = self._mirror.status(lanes=True)
             detail = detail_of(status, per_partition=self._config.per_partition, most_series=self._config.most_series)
             self._note_detail(detail)
             return await asyncio.to_thread(
@@ -69,7 +66,7 @@ class Exporter:
     def _note_detail(self, detail: Detail) -> None:
         if detail.left_out and detail.depth != self._detail.depth:
             coarse = "topic" if detail.depth == 2 else "flow"
-            self._tell(
+            log_sentence(
                 "warning",
                 f"metrics are told by {coarse}: {detail.left_out} more series of each would be above"
                 f" raymirror.metrics.max.series = {self._config.most_series}",
@@ -81,7 +78,7 @@ class Exporter:
     async def _serve(self) -> None:
         from actors.telemetry.serving import serve  # aiohttp, for those who want it
 
-        await serve(self, self._config, self._tell, self._port_again_s)
+        await serve(self, self._config, self._port_again_s)
 
     async def metrics(self) -> str:
         return await asyncio.to_thread(prometheus.page, await self._collect())
@@ -90,14 +87,14 @@ class Exporter:
         return why_dead(now_s() - self._beat_at_s)
 
     def why_not_ready(self) -> str:
-        return why_not_ready(self._look())
+        return why_not_ready(self._mirror.status(lanes=True))
 
     # --- the collector ---------------------------------------------------------------------------------------
 
     async def _send(self) -> None:
         from actors.telemetry.otlp import Sender, resource_of  # requests and protobuf, for those who want them
 
-        status = self._look()
+        status = self._mirror.status(lanes=True)
         resource = resource_of(status.namespace, status.version)
         sender = Sender(self._config.otlp_endpoint, resource, status.version, time.time_ns())
         failing = False
@@ -108,7 +105,7 @@ class Exporter:
                     self._failures += 1
                 if taken is failing:
                     failing = not taken
-                    self._tell(*self._turned(taken=taken))
+                    log_sentence(*self._turned(taken=taken))
                 await pause(self._config.otlp_every_s)
         finally:
             sender.close()

@@ -1,16 +1,14 @@
 """The port of metrics and probes. Imported only where one is configured: aiohttp takes 6 MiB."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Protocol
 
 from aiohttp import web
 
+from actors.logging.logs import log_sentence
 from actors.telemetry.prometheus import CONTENT_TYPE
 from engine.base.clock import pause
 from engine.config.settings import TelemetryConfig
-
-Tell = Callable[[str, str], None]
 
 
 class Pages(Protocol):
@@ -26,28 +24,28 @@ class Pages(Protocol):
         """Say why the mirror is not ready; empty: it is."""
 
 
-async def serve(pages: Pages, config: TelemetryConfig, tell: Tell, again_s: float) -> None:
+async def serve(pages: Pages, config: TelemetryConfig, again_s: float) -> None:
     """Serve until cancelled; a port that is taken is told, and tried again every `again_s` seconds."""
     runner = web.AppRunner(_app(pages), access_log=None, shutdown_timeout=1.0)
     await runner.setup()
     try:
-        await _bind(runner, config, tell, again_s)
+        await _bind(runner, config, again_s)
         await asyncio.Event().wait()
     finally:
         await runner.cleanup()
 
 
-async def _bind(runner: web.AppRunner, config: TelemetryConfig, tell: Tell, again_s: float) -> None:
-    told = False
+async def _bind(runner: web.AppRunner, config: TelemetryConfig, again_s: float) -> None:
+    is_logged = False
     while True:
         site = web.TCPSite(runner, config.bind, config.port)
         try:
             return await site.start()
         except OSError as error:
-            if not told:
+            if not is_logged:
                 at = f"{config.bind}:{config.port}"
-                tell("warning", f"metrics cannot be served at {at} ({error.strerror}); trying again")
-            told = True
+                log_sentence("warning", f"metrics cannot be served at {at} ({error.strerror}); trying again")
+            is_logged = True
             await pause(again_s)
 
 

@@ -9,7 +9,6 @@ tracing.close()
 
 import time
 from contextlib import AbstractContextManager, nullcontext
-from typing import Protocol
 
 from engine.config.settings import TelemetryConfig
 
@@ -17,11 +16,12 @@ Span = AbstractContextManager[object]
 Attribute = str | float | bool
 
 
-class Tracing(Protocol):
-    """Somewhere for spans to go."""
+class Tracing:
+    """Where spans go; this one sends them nowhere."""
 
     def span(self, name: str, **attributes: Attribute) -> Span:
         """Measure what is done within; an error that leaves it is noted."""
+        return nullcontext()
 
     def record(self, name: str, took_s: float, **attributes: Attribute) -> None:
         """Note what is over now and took so long."""
@@ -30,21 +30,7 @@ class Tracing(Protocol):
         """Send what is left, for a bounded time."""
 
 
-class NoTracing:
-    """Nothing is measured."""
-
-    def span(self, name: str, **attributes: Attribute) -> Span:
-        """Do nothing around what is done within."""
-        return nullcontext()
-
-    def record(self, name: str, took_s: float, **attributes: Attribute) -> None:
-        """Note nothing."""
-
-    def close(self) -> None:
-        """There is nothing to close."""
-
-
-class OtlpTracing:
+class OtlpTracing(Tracing):
     """Spans to a collector, in batches, from a thread of the SDK."""
 
     def __init__(self, endpoint: str, mirror: str, version: str) -> None:
@@ -61,20 +47,17 @@ class OtlpTracing:
         self._tracer = self._provider.get_tracer("raymirror", version)
 
     def span(self, name: str, **attributes: Attribute) -> Span:
-        """Measure what is done within; an error that leaves it is noted."""
         return self._tracer.start_as_current_span(name, attributes=attributes)
 
     def record(self, name: str, took_s: float, **attributes: Attribute) -> None:
-        """Note what is over now and took so long."""
         ended_ns = time.time_ns()
         span = self._tracer.start_span(name, attributes=attributes, start_time=ended_ns - int(took_s * 1e9))
         span.end(ended_ns)
 
     def close(self) -> None:
-        """Send what is left, for a bounded time."""
         self._provider.shutdown()
 
 
 def open_tracing(config: TelemetryConfig, *, mirror: str, version: str) -> Tracing:
     """Open what the configuration asks for."""
-    return OtlpTracing(config.otlp_endpoint, mirror, version) if config.otlp_endpoint else NoTracing()
+    return OtlpTracing(config.otlp_endpoint, mirror, version) if config.otlp_endpoint else Tracing()

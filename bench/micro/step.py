@@ -18,14 +18,13 @@ import msgspec
 
 from actors.control.flow_state import FlowPlan
 from actors.control.identity import Durations, Identity
-from actors.control.plan import plan_sets
 from actors.control.ports import CopierVitals
 from actors.control.supervisor import Supervisor
 from actors.model.messages import Report
 from engine.core.reports.progress import FlowProgress, LaneProgress
 from policies.model import FlowName, LaneName, TopicPartition
 from policies.placement.scaling import ScalingLimits
-from tests.unit.actors.fakes import FLOW, Clock, FakeCopier, FakeFleet
+from tests.unit.actors.fakes import FLOW, Clock, FakeCopier, FakeFleet, ports
 
 _PER_TOPIC = 100
 _STEPS = 90
@@ -49,7 +48,7 @@ class _Copier(FakeCopier):
         self.prepared = super().reports()
 
     def snapshot(self) -> FlowProgress:
-        now_s = int(self._clock())
+        now_s = int(self._clock.now_s())
         lanes = tuple(
             LaneProgress(
                 lane=lane.source,
@@ -128,17 +127,13 @@ class _Day:
         return Supervisor(
             Identity(namespace="raymirror-bench", version="0", config_path="mm2.properties", config_digest="d"),
             [FlowPlan(name=FLOW, scaling=self._limits, fingerprint="r")],
-            fleet=self.fleet,
-            metadata=self.fleet,
-            plan=plan_sets,
-            clock_s=self.clock,
-            wall_ms=lambda: int(self.clock.now_s * 1000),
-            options=Durations(),
+            ports(self.fleet, self.clock),
+            Durations(),
         )
 
     def second(self, number: int) -> str:
         """Let a second pass up to the next step; say what kind of step that is."""
-        self.clock.now_s += 1
+        self.clock.seconds += 1
         for lane in self.names:
             self.traffic[lane] = max(1, self.traffic[lane] + self._random.randint(-3, 4))
         kind = "ordinary"

@@ -15,7 +15,7 @@ def fail(shell: Any) -> None:
     def step() -> None:
         raise RuntimeError("a bug that a test has put here")
 
-    shell._supervisor.step = step
+    shell._parts.supervisor.step = step
     shell._nudge.set()
 
 

@@ -1,15 +1,16 @@
 """A fleet without Ray: copiers that live in memory, and die when told to."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from actors.control.control_spans import ControlSpan
 from actors.control.flow_state import FlowPlan, Plan
 from actors.control.identity import Durations, Identity
-from actors.control.ports import CopierVitals, DiscoveryAnswer, RememberedFlow, SparkPort
+from actors.control.ports import ControlSpan, CopierVitals, DiscoveryAnswer, Ports, RememberedFlow, SparkPort
 from actors.control.supervisor import Supervisor
 from actors.model.messages import Orders, Report
+from actors.model.spark_status import SparkNews, SparkStatus
+from actors.model.status import EventLine
 from engine.core.events.events import AnyEvent, Event
 from engine.core.reports.progress import FlowProgress, LaneProgress
 from engine.jobs.proof.state import FlowProof
@@ -75,13 +76,13 @@ class FakeCopier:
     def hush(self) -> None:
         self.hushed = True
 
-    def tell(self, orders: Orders) -> None:
+    def send(self, orders: Orders) -> None:
         if self.hushed or self.life.state != "ready":
             return
         self.trouble = "deaf" if self.deaf else ""
         if self.deaf or orders.term < self.orders.term:
             return
-        self.granted_until_s = self._clock() + orders.lease_s
+        self.granted_until_s = self._clock.now_s() + orders.lease_s
         self._due = True
         self._introduce = orders.version == 0
         if orders.version == 0:
@@ -125,7 +126,7 @@ class FakeCopier:
                 node="n1",
                 term=self.orders.term,
                 version=self.orders.version,
-                stamp=self._clock(),
+                stamp=self._clock.now_s(),
                 beat=self._beat,
                 held={set_id: group.epoch for set_id, group in self.sets.items()},
                 progress=snapshot,
@@ -185,10 +186,10 @@ class FakeFleet:
         self.answers[flow] = msgspec.structs.replace(answer, events=())
         return answer
 
-    def keep(self, flow: FlowName, kept: RememberedFlow) -> None:
-        self.kept.append(kept)
+    def store_state(self, flow: FlowName, state: RememberedFlow) -> None:
+        self.kept.append(state)
 
-    def tell(self, event: Event) -> None:
+    def store_event(self, event: Event) -> None:
         self.told.append(event)
 
     def give_back(self, flow: FlowName) -> None:
@@ -212,10 +213,58 @@ class Clock:
     """Monotonic seconds that move when told to."""
 
     def __init__(self) -> None:
-        self.now_s = 1000.0
+        self.seconds = 1000.0
 
-    def __call__(self) -> float:
-        return self.now_s
+    def now_s(self) -> float:
+        return self.seconds
+
+    def wall_ms(self) -> int:
+        return int(self.seconds * 1000)
+
+
+class NoSpark:
+    """A SparkPort of a mirror without Spark, and with the proofs that are given."""
+
+    def __init__(self, proofs: dict[str, FlowProof] | None = None) -> None:
+        self._proofs = proofs or {}
+
+    def status(self) -> SparkStatus:
+        return SparkStatus()
+
+    def note_activity(self, flows: Iterable[tuple[FlowName, Iterable[LaneProgress]]]) -> None:
+        return
+
+    def take_news(self) -> tuple[SparkNews, ...]:
+        return ()
+
+    def take_events(self) -> tuple[Event, ...]:
+        return ()
+
+    def proofs(self) -> dict[str, FlowProof]:
+        return self._proofs
+
+
+class Observed:
+    """An Observer that keeps what it hears."""
+
+    def __init__(self) -> None:
+        self.lines: list[EventLine] = []
+        self.spans: list[ControlSpan] = []
+
+    def count(self, line: EventLine) -> None:
+        self.lines.append(line)
+
+    def record(self, span: ControlSpan) -> None:
+        self.spans.append(span)
+
+
+IDENTITY = Identity(namespace="raymirror-t", version="0", config_path="mm2.properties", config_digest="d")
+DURATIONS = Durations(drain_s=20.0, lease_s=6.0)
+
+
+def ports(fleet: "FakeFleet", clock: Clock, spark: SparkPort | None = None, observer: Observed | None = None) -> Ports:
+    """Give what a supervisor over a fake fleet uses."""
+    return Ports(fleet, fleet, spark or NoSpark(), observer or Observed(), clock)
 
 
 def by_topic(
@@ -236,21 +285,10 @@ def make(
     fingerprint: str = "r1",
     most: int = 0,
     plan: Plan = by_topic,
-    done: Callable[[ControlSpan], None] = lambda _: None,
     spark: SparkPort | None = None,
-    proofs: Callable[[], dict[str, FlowProof]] = dict,
+    observer: Observed | None = None,
 ) -> Supervisor:
     """Make a supervisor of one flow over a fake fleet."""
-    return Supervisor(
-        Identity(namespace="raymirror-t", version="0", config_path="mm2.properties", config_digest="d"),
-        [FlowPlan(name=FLOW, scaling=ScalingLimits(minimum=copiers, maximum=most or copiers), fingerprint=fingerprint)],
-        fleet=fleet,
-        metadata=fleet,
-        plan=plan,
-        clock_s=clock,
-        wall_ms=lambda: int(clock.now_s * 1000),
-        options=Durations(drain_s=20.0, lease_s=6.0),
-        done=done,
-        spark=spark,
-        proofs=proofs,
-    )
+    limits = ScalingLimits(minimum=copiers, maximum=most or copiers)
+    flows = [FlowPlan(name=FLOW, scaling=limits, fingerprint=fingerprint)]
+    return Supervisor(IDENTITY, flows, ports(fleet, clock, spark, observer), DURATIONS, plan)

@@ -20,13 +20,13 @@ def started(fleet: FakeFleet, clock: Clock, copiers: int = 1, highest_epoch: int
 def advance(supervisor: Supervisor, clock: Clock, seconds: int) -> None:
     """Let time pass, step by step."""
     for _ in range(seconds):
-        clock.now_s += 1
+        clock.seconds += 1
         supervisor.step()
 
 
 def adopt(fleet: FakeFleet, clock: Clock, copiers: int = 1, fingerprint: str = "r1") -> Supervisor:
     """Begin a second supervisor over the copiers of the first."""
-    clock.now_s += 1
+    clock.seconds += 1
     second = FakeFleet(clock)
     second.left = [copier for copier in fleet.copiers if copier.life.state == "ready"]
     second.answers = dict(fleet.answers)

@@ -2,11 +2,11 @@
 
 import msgspec
 
-from actors.control.control_spans import MOVE, SCALING, TAKEOVER, ControlSpan
+from actors.control.control_spans import MOVE, SCALING, TAKEOVER
 from actors.control.ports import CopierVitals
 from actors.control.supervisor import Supervisor
 from engine.core.reports.progress import FlowProgress
-from tests.unit.actors.fakes import FLOW, Clock, FakeCopier, FakeFleet, lanes, make
+from tests.unit.actors.fakes import FLOW, Clock, FakeCopier, FakeFleet, Observed, lanes, make
 from tests.unit.actors.mirrors import advance
 
 
@@ -14,9 +14,10 @@ class Told:
     """A mirror of two sets, and what it has told."""
 
     def __init__(self, fleet: FakeFleet, clock: Clock, copiers: int = 1) -> None:
-        self.spans: list[ControlSpan] = []
+        observed = Observed()
+        self.spans = observed.spans
         self.fleet, self.clock = fleet, clock
-        self.supervisor: Supervisor = make(fleet, clock, copiers, done=self.spans.append)
+        self.supervisor: Supervisor = make(fleet, clock, copiers, observer=observed)
         fleet.discover(*lanes("a", 2), *lanes("b", 1))
         self.go(1)
         self.wake_up()
@@ -53,7 +54,7 @@ def test_a_takeover_lasts_from_the_end_of_the_owner_until_the_next_one_copies(fl
     told = Told(fleet, clock)
     told.fleet.copiers[0].life = CopierVitals(state="dead", cause="killed")
     told.go(1)
-    died_at_s = clock.now_s
+    died_at_s = clock.seconds
     still_acquiring(told.fleet.copiers[1])
     told.go(1)
     told.wake_up()
@@ -96,8 +97,8 @@ def test_a_set_that_is_gone_meanwhile_is_not_told_of(fleet: FakeFleet, clock: Cl
 
 def test_a_fleet_that_grows_is_told_of_when_all_are_there(fleet: FakeFleet, clock: Clock) -> None:
     told = Told(fleet, clock)
-    (flow_state,) = told.supervisor._flow_states.values()
-    flow_state.copiers_wanted = 2
+    (flow,) = told.supervisor._flows.values()
+    flow.state.copiers_wanted = 2
     told.go(2)
     assert SCALING not in {span.name for span in told.spans}
     told.wake_up()

@@ -4,13 +4,12 @@ import msgspec
 import pytest
 
 from actors.control.flow_state import FlowPlan
-from actors.control.identity import Durations, Identity
 from actors.control.ports import CopierVitals
 from actors.control.supervisor import Supervisor
 from actors.model.events import FailedOver, FailoverOutcome
 from actors.model.states import Command, Desired, UnknownFlow
 from policies.model import FlowName
-from tests.unit.actors.fakes import FLOW, Clock, FakeFleet, by_topic, lanes
+from tests.unit.actors.fakes import DURATIONS, FLOW, IDENTITY, Clock, FakeFleet, by_topic, lanes, ports
 
 
 @pytest.fixture
@@ -26,21 +25,18 @@ def fleet(clock: Clock) -> FakeFleet:
 def advance(supervisor: Supervisor, clock: Clock, seconds: int) -> None:
     """Let time pass, step by step."""
     for _ in range(seconds):
-        clock.now_s += 1
+        clock.seconds += 1
         supervisor.step()
 
 
 def two_flows(fleet: FakeFleet, clock: Clock) -> Supervisor:
     """A mirror of two flows of which each has a copier."""
     supervisor = Supervisor(
-        Identity(namespace="raymirror-t", version="0", config_path="mm2.properties", config_digest="d"),
+        IDENTITY,
         [FlowPlan(name=flow, fingerprint="r1") for flow in (FLOW, FlowName("B", "C"))],
-        fleet=fleet,
-        metadata=fleet,
-        plan=by_topic,
-        clock_s=clock,
-        wall_ms=lambda: int(clock.now_s * 1000),
-        options=Durations(drain_s=20.0, lease_s=6.0),
+        ports(fleet, clock),
+        DURATIONS,
+        by_topic,
     )
     fleet.discover(*lanes("a", 1))
     supervisor.step()

@@ -22,12 +22,12 @@ def started(fleet: FakeFleet, clock: Clock) -> Supervisor:
 
 def turn(supervisor: Supervisor, clock: Clock) -> None:
     for _ in range(3):
-        clock.now_s += 1
+        clock.seconds += 1
         supervisor.step()
 
 
 def metrics(supervisor: Supervisor) -> FlowMetrics:
-    return supervisor._flow_metrics[FLOW]
+    return supervisor._flows[FLOW].metrics
 
 
 def test_a_lane_that_nobody_has_taken_is_listed_with_the_reason(fleet: FakeFleet, clock: Clock) -> None:

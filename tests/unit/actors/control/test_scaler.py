@@ -26,10 +26,10 @@ class Backlog:
         return [copier for copier in self.fleet.copiers if copier.life.state == "ready"]
 
     def second(self, supervisor: Supervisor) -> None:
-        self.clock.now_s += 1
+        self.clock.seconds += 1
         for copier in self.fleet.copiers:
-            asked_s = self._asked_s.setdefault(copier.copier_id, self.clock())
-            if copier.life.state == "starting" and self.clock() >= asked_s + self._node_s:
+            asked_s = self._asked_s.setdefault(copier.copier_id, self.clock.now_s())
+            if copier.life.state == "starting" and self.clock.now_s() >= asked_s + self._node_s:
                 copier.life = CopierVitals(state="ready")
             if copier.orders.drain and copier.life.state == "ready":
                 copier.life = CopierVitals(state="closed", last=copier.snapshot())
@@ -43,7 +43,7 @@ class Backlog:
         supervisor.step()
 
     def _adjust(self, copier_id: str, busy: int) -> Callable[[FlowProgress], FlowProgress]:
-        copied, lag, now_ms = self.copied.get(copier_id, 0), self.lag, int(self.clock.now_s * 1000)
+        copied, lag, now_ms = self.copied.get(copier_id, 0), self.lag, int(self.clock.seconds * 1000)
 
         def adjust(progress: FlowProgress) -> FlowProgress:
             told = [
@@ -89,7 +89,7 @@ def test_a_flow_that_is_not_known_yet_keeps_its_number() -> None:
     fleet = FakeFleet(clock)
     supervisor = make(fleet, clock, copiers=2, most=4)
     for _ in range(30):
-        clock.now_s += 1
+        clock.seconds += 1
         supervisor.step()
     assert len(fleet.copiers) == 2
     assert not [event for event in fleet.told if event.flow == FLOW and type(event).__name__ == "Scaled"]

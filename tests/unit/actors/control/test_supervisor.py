@@ -56,7 +56,7 @@ def test_lanes_spread_over_copiers_and_stay(fleet: FakeFleet, clock: Clock) -> N
     assert [sorted(copier.sets) for copier in fleet.copiers] == [["A->B/a", "A->B/b"], ["A->B/c"]], "three lanes each"
     calls = [list(copier.calls) for copier in fleet.copiers]
     for _ in range(20):
-        clock.now_s += 1
+        clock.seconds += 1
         supervisor.step()
     assert [copier.calls for copier in fleet.copiers] == calls, "and there they rest"
 
@@ -93,10 +93,10 @@ def test_a_copier_that_cannot_live_is_started_ever_slower(fleet: FakeFleet, cloc
         fleet.copiers[-1].life = CopierVitals(state="dead", cause="no target")
         supervisor.step()
         starts.append(len(fleet.copiers))
-        clock.now_s += 1
+        clock.seconds += 1
     assert starts[0] == 2, "the first replacement comes at once"
     assert starts[-1] <= 8
-    clock.now_s += 31
+    clock.seconds += 31
     supervisor.step()
     assert len(fleet.copiers) == starts[-1] + 1, "but it never gives up"
 

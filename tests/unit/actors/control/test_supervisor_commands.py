@@ -95,7 +95,7 @@ def test_what_was_paused_stays_so_over_a_stop_and_the_next_start(fleet: FakeFlee
     assert (kept.state, kept.paused_topics) == (Desired.STOPPED, ("a",))
     for started_ms, state in ((kept.at_ms + 1, Desired.RUNNING), (kept.at_ms, Desired.STOPPED)):
         flow_state = FlowState(FlowPlan(name=FLOW, started_ms=started_ms), by_topic)
-        flow_state.take(DiscoveryAnswer(serial=1, lanes=lanes("a", 2), kept=kept), clock())
+        flow_state.apply_discovery(DiscoveryAnswer(serial=1, lanes=lanes("a", 2), kept=kept), clock.now_s())
         assert flow_state.wanted == DesiredFlow(state=state, paused_topics=frozenset({"a"}))
 
 
@@ -114,7 +114,7 @@ def test_a_copier_that_does_not_drain_is_killed(fleet: FakeFleet, clock: Clock) 
     supervisor.command(Command.STOP)
     supervisor.step()
     for _ in range(21):
-        clock.now_s += 1
+        clock.seconds += 1
         supervisor.step()
     assert supervisor.is_drained
     assert fleet.retired == [fleet.copiers[0].copier_id]

@@ -4,12 +4,11 @@ import msgspec
 import pytest
 
 from actors.control.flow_state import FlowPlan, UnknownTopic
-from actors.control.identity import Durations, Identity
 from actors.control.ports import CopierVitals, DiscoveryAnswer, RememberedFlow
 from actors.control.supervisor import Supervisor
 from actors.model.states import Command, Desired
 from policies.model import FlowName
-from tests.unit.actors.fakes import FLOW, Clock, FakeCopier, FakeFleet, by_topic, lanes
+from tests.unit.actors.fakes import DURATIONS, FLOW, IDENTITY, Clock, FakeCopier, FakeFleet, by_topic, lanes, ports
 from tests.unit.actors.mirrors import adopt, advance, started
 
 OTHER = FlowName("B", "C")
@@ -20,14 +19,11 @@ TAKEN = "mirrored by another deployment"
 def both(fleet: FakeFleet, clock: Clock) -> Supervisor:
     """A mirror of two flows, each with a copier and a topic of its own."""
     supervisor = Supervisor(
-        Identity(namespace="raymirror-t", version="0", config_path="mm2.properties", config_digest="d"),
+        IDENTITY,
         [FlowPlan(name=flow, fingerprint="r1") for flow in (FLOW, OTHER)],
-        fleet=fleet,
-        metadata=fleet,
-        plan=by_topic,
-        clock_s=clock,
-        wall_ms=lambda: int(clock.now_s * 1000),
-        options=Durations(drain_s=20.0, lease_s=6.0),
+        ports(fleet, clock),
+        DURATIONS,
+        by_topic,
     )
     fleet.answers[FLOW] = DiscoveryAnswer(serial=1, lanes=lanes("a", 1), kept=RememberedFlow())
     fleet.answers[OTHER] = DiscoveryAnswer(serial=1, lanes=lanes("b", 1), kept=RememberedFlow())

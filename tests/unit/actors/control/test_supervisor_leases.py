@@ -11,11 +11,11 @@ def test_a_silent_copier_keeps_its_sets_until_its_lease_has_run_out(fleet: FakeF
     supervisor = started(fleet, clock, copiers=2)
     silent, other = fleet.copiers
     silent.deaf = True
-    clock.now_s += 6.4
+    clock.seconds += 6.4
     supervisor.step()
     assert sorted(other.sets) == ["A->B/b"], "it may still write"
     assert silent.hushed, "its lease is not renewed any more"
-    clock.now_s += 0.8
+    clock.seconds += 0.8
     supervisor.step()
     supervisor.step()
     assert sorted(other.sets) == ["A->B/a", "A->B/b"]
@@ -39,7 +39,7 @@ def test_a_copier_with_a_stuck_data_loop_is_told_from_an_idle_one(fleet: FakeFle
     stuck, idle = fleet.copiers
     stuck.frozen_loop = True
     for _ in range(12):
-        clock.now_s += 1
+        clock.seconds += 1
         supervisor.step()
     assert fleet.retired == [stuck.copier_id]
     assert sorted(idle.sets) == ["A->B/a", "A->B/b"]

@@ -15,7 +15,7 @@ def test_a_set_that_ends_its_copiers_is_quarantined_alone(fleet: FakeFleet, cloc
     fleet.discover(*(lane for topic in "abcdef" for lane in lanes(topic, 1)))
     supervisor.step()
     for _ in range(200):
-        clock.now_s += 1
+        clock.seconds += 1
         for copier in fleet.copiers:
             if copier.life.state == "starting":
                 copier.life = CopierVitals(state="ready")
@@ -58,7 +58,7 @@ class Poison:
 
     def seconds(self, supervisor: Supervisor, count: int) -> None:
         for _ in range(count):
-            self.clock.now_s += 1
+            self.clock.seconds += 1
             for copier in self.fleet.copiers:
                 if copier.life.state == "starting":
                     copier.life = CopierVitals(state="ready")

@@ -4,14 +4,14 @@ import msgspec
 import pytest
 
 from actors.control.flow_state import FlowPlan
-from actors.control.identity import Durations, Identity
+from actors.control.identity import Identity
 from actors.control.ports import CopierVitals, DiscoveryAnswer, RememberedFlow
 from actors.control.supervisor import Supervisor
 from actors.model.events import Reloaded
 from actors.model.states import Command, Desired
 from policies.model import FlowName
 from policies.placement.scaling import ScalingLimits
-from tests.unit.actors.fakes import FLOW, Clock, FakeCopier, FakeFleet, by_topic, lanes
+from tests.unit.actors.fakes import DURATIONS, FLOW, Clock, FakeCopier, FakeFleet, by_topic, lanes, ports
 from tests.unit.actors.mirrors import advance
 
 OTHER, NEW = FlowName("B", "C"), FlowName("C", "D")
@@ -31,12 +31,9 @@ def both(fleet: FakeFleet, clock: Clock) -> Supervisor:
     supervisor = Supervisor(
         msgspec.structs.replace(AFTER, config_path="mm2.properties", config_digest="d"),
         [plan(FLOW), plan(OTHER)],
-        fleet=fleet,
-        metadata=fleet,
-        plan=by_topic,
-        clock_s=clock,
-        wall_ms=lambda: int(clock.now_s * 1000),
-        options=Durations(drain_s=20.0, lease_s=6.0),
+        ports(fleet, clock),
+        DURATIONS,
+        by_topic,
     )
     for flow in (FLOW, OTHER, NEW):
         fleet.answers[flow] = DiscoveryAnswer(serial=1, lanes=lanes(TOPIC[flow], 2), kept=RememberedFlow())
@@ -61,7 +58,7 @@ def of(fleet: FakeFleet, flow: FlowName) -> FakeCopier:
 
 def owned(supervisor: Supervisor, flow: FlowName) -> dict[str, tuple[str, int]]:
     """Say who owns each set of a flow, and at which epoch."""
-    ownership = supervisor._flow_states[flow].ownership
+    ownership = supervisor._flows[flow].state.ownership
     return {set_id: (copier_id, ownership.sets[set_id].epoch) for set_id, copier_id in ownership.owner.items()}
 
 
@@ -118,15 +115,15 @@ def test_what_is_said_to_all_is_not_meant_for_a_flow_that_goes(
 ) -> None:
     both.reconfigure(AFTER, [plan(FLOW)])
     both.command(Command.PAUSE)
-    assert both._flow_states[OTHER].wanted.state is Desired.RUNNING
-    assert both._flow_states[FLOW].wanted.state is Desired.PAUSED
+    assert both._flows[OTHER].state.wanted.state is Desired.RUNNING
+    assert both._flows[FLOW].state.wanted.state is Desired.PAUSED
 
 
 def test_a_paused_flow_that_changes_stays_paused(both: Supervisor, fleet: FakeFleet, clock: Clock) -> None:
     both.command(Command.PAUSE, "B->C")
     both.reconfigure(AFTER, [plan(FLOW), plan(OTHER, "r2")])
     go_on(both, fleet, clock, 60)
-    assert both._flow_states[OTHER].wanted.state is Desired.PAUSED
+    assert both._flows[OTHER].state.wanted.state is Desired.PAUSED
     assert of(fleet, OTHER).orders.paused
 
 
@@ -138,17 +135,17 @@ def test_a_stopped_flow_stays_stopped_and_an_added_one_runs(both: Supervisor, fl
     )
     both.reconfigure(AFTER, [plan(FLOW), plan(OTHER, "r2"), plan(NEW, started_ms=6)])
     go_on(both, fleet, clock)
-    assert both._flow_states[OTHER].wanted.state is Desired.STOPPED, "a failover is not undone by a reload"
-    assert both._flow_states[NEW].wanted.state is Desired.RUNNING, "who adds a flow wants it to run"
+    assert both._flows[OTHER].state.wanted.state is Desired.STOPPED, "a failover is not undone by a reload"
+    assert both._flows[NEW].state.wanted.state is Desired.RUNNING, "who adds a flow wants it to run"
 
 
 def test_other_limits_hold_at_once(both: Supervisor, fleet: FakeFleet, clock: Clock) -> None:
     limits = ScalingLimits(minimum=2, maximum=3)
     both.reconfigure(AFTER, [msgspec.structs.replace(plan(FLOW), scaling=limits), plan(OTHER)])
     go_on(both, fleet, clock)
-    assert both._flow_states[FLOW].copiers_wanted == 2
+    assert both._flows[FLOW].state.copiers_wanted == 2
     both.reconfigure(AFTER, [plan(FLOW), plan(OTHER)])
-    assert both._flow_states[FLOW].copiers_wanted == 1
+    assert both._flows[FLOW].state.copiers_wanted == 1
 
 
 def test_a_flow_that_takes_the_place_of_all_others_keeps_the_mirror(

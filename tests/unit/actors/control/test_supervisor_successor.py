@@ -59,7 +59,7 @@ def test_an_older_supervisor_stands_down(fleet: FakeFleet, clock: Clock) -> None
     older = started(fleet, clock)
     copier = fleet.copiers[0]
     copier.orders = msgspec.structs.replace(copier.orders, term=older.term + 5)
-    copier.tell(copier.orders)
+    copier.send(copier.orders)
     with pytest.raises(Replaced, match="newer supervisor"):
         older.step()
 

@@ -94,7 +94,7 @@ def test_rates_follow_the_counters(fleet: FakeFleet, clock: Clock) -> None:
     supervisor = started(fleet, clock)
     lane = lanes("a", 1)[0]
     for second in range(1, 10):
-        clock.now_s += 1
+        clock.seconds += 1
         fleet.copiers[0].at[lane] = (second * 1000, 10_000)
         supervisor.step()
     flow = supervisor.status().flows[0]

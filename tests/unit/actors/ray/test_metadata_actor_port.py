@@ -69,7 +69,7 @@ async def running(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[RayMet
     monkeypatch.setattr("actors.ray.ray_metadata.ASK_S", 0.01)
     monkeypatch.setattr("actors.ray.ray_metadata.SETTLE_S", 0.05)
     monkeypatch.setattr("actors.ray.ray_metadata.ray.kill", lambda _handle: None)
-    metadata, actor = RayMetadata(SPEC, (A, B), {}), FakeActor()
+    metadata, actor = RayMetadata(SPEC, (A, B), asyncio.Event()), FakeActor()
     metadata._actor = actor
     metadata._started_at_s = float("inf")  # never so old that it would be replaced
     task = asyncio.create_task(metadata.run())
@@ -92,8 +92,8 @@ def event(number: int) -> FlowTroubled:
 
 async def test_who_waits_is_told_when_all_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(monkeypatch) as (metadata, actor):
-        metadata.keep(A, STOPPED)
-        metadata.keep(B, STOPPED)
+        metadata.store_state(A, STOPPED)
+        metadata.store_state(B, STOPPED)
         assert set(metadata.owed) == {A, B}
         await metadata.wait_written(120.0)
         assert metadata.owed == ()
@@ -105,7 +105,7 @@ async def test_since_when_nobody_knows_that_a_flow_is_ours_counts_from_before_th
 ) -> None:
     now = 100.0
     monkeypatch.setattr("actors.ray.ray_metadata.now_s", lambda: now)
-    metadata, actor = RayMetadata(SPEC, (A,), {}), FakeActor()
+    metadata, actor = RayMetadata(SPEC, (A,), asyncio.Event()), FakeActor()
 
     async def slow(_actor: str, _name: str, _ref: Any) -> bytes:
         nonlocal now
@@ -125,13 +125,13 @@ async def test_since_when_nobody_knows_that_a_flow_is_ours_counts_from_before_th
 async def test_a_target_that_is_away_holds_up_nobody_and_is_owed(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running(monkeypatch) as (metadata, actor):
         actor.away.add("a")
-        metadata.keep(A, STOPPED)
-        metadata.keep(B, STOPPED)
+        metadata.store_state(A, STOPPED)
+        metadata.store_state(B, STOPPED)
         await until(lambda: metadata.owed == (A,))
         assert actor.written == [("b", STOPPED)]
         await metadata.settle()
         assert metadata.owed == (A,), "what could not be written at the end is known to be owed"
-        metadata.keep(A, RememberedFlow())
+        metadata.store_state(A, RememberedFlow())
         actor.away.clear()
         await metadata.wait_written(120.0)
         assert actor.written[-1] == ("a", RememberedFlow()), "what is wanted last is written"
@@ -145,8 +145,8 @@ async def test_discovery_goes_on_while_a_write_hangs(monkeypatch: pytest.MonkeyP
             await never.wait()
 
         actor.keep = FakeMethod(hangs)
-        metadata.keep(A, STOPPED)
-        metadata.tell(event(1))
+        metadata.store_state(A, STOPPED)
+        metadata.store_event(event(1))
         await until(lambda: actor.told == ["1"])
         assert metadata.found(A).serial == 1
 
@@ -155,10 +155,10 @@ async def test_events_that_overflow_while_others_are_told_are_told_too(monkeypat
     async with running(monkeypatch) as (metadata, actor):
         actor.may_answer.clear()
         for number in range(EVENTS_KEPT):
-            metadata.tell(event(number))
-        await until(lambda: not metadata._to_tell[A] and not actor.told)  # the full buffer is on its way
+            metadata.store_event(event(number))
+        await until(lambda: not metadata._flows[A].to_store and not actor.told)  # the full buffer is on its way
         for number in range(EVENTS_KEPT, 2 * EVENTS_KEPT):
-            metadata.tell(event(number))
+            metadata.store_event(event(number))
         actor.may_answer.set()
         await until(lambda: len(actor.told) >= 2 * EVENTS_KEPT)
         assert actor.told == [str(number) for number in range(2 * EVENTS_KEPT)]
@@ -168,11 +168,11 @@ async def test_events_that_were_not_heard_are_told_again_the_newest_kept(monkeyp
     async with running(monkeypatch) as (metadata, actor):
         actor.silent = True
         for number in range(EVENTS_KEPT):
-            metadata.tell(event(number))
+            metadata.store_event(event(number))
         for _ in range(2):
             actor.asked.clear()
             await actor.asked.wait()  # the second time: what the first was asked with is back
-        metadata.tell(event(EVENTS_KEPT))
+        metadata.store_event(event(EVENTS_KEPT))
         actor.silent = False
         await until(lambda: len(actor.told) >= EVENTS_KEPT)
         assert actor.told == [str(number) for number in range(1, EVENTS_KEPT + 1)]
@@ -227,12 +227,12 @@ async def test_a_reload_reaches_the_actor_and_flows_come_and_go(monkeypatch: pyt
         metadata.reload(AFTER, (A, C))
         await until(lambda: metadata.found(C).serial == 1)
         assert actor.specs == [AFTER]
-        metadata.keep(C, STOPPED)
+        metadata.store_state(C, STOPPED)
         await until(lambda: ("c", STOPPED) in actor.written)
-        metadata.tell(FlowTroubled(flow=B, what="removed"))
+        metadata.store_event(FlowTroubled(flow=B, what="removed"))
         metadata.give_back(B)
         await until(lambda: actor.given_back == ["b"])
-        await until(lambda: B not in metadata._found)
+        await until(lambda: B not in metadata._flows)
         assert "removed" in actor.told, "what is owed of a flow is written before it is given back"
         assert metadata.owed == ()
 
@@ -240,7 +240,7 @@ async def test_a_reload_reaches_the_actor_and_flows_come_and_go(monkeypatch: pyt
 async def test_a_flow_that_was_made_again_counts_on_and_is_told_what_is_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     async with reloadable(monkeypatch) as (metadata, actor):
         actor.serial = 7
-        metadata.keep(A, STOPPED)
+        metadata.store_state(A, STOPPED)
         await until(lambda: metadata.found(A).serial == 7 and actor.written == [("a", STOPPED)])
         actor.made, actor.serial = {A: 1, B: 0}, 7
         metadata.reload(AFTER, (A, B))
@@ -266,7 +266,7 @@ async def test_a_flow_that_cannot_be_given_back_yet_is_later(monkeypatch: pytest
     async with reloadable(monkeypatch) as (metadata, actor):
         actor.slow = True
         actor.away.add("b")
-        metadata.keep(B, STOPPED)
+        metadata.store_state(B, STOPPED)
         metadata.give_back(B)
         await until(lambda: metadata.found(A).serial == 1)
         assert metadata.owed == (B,)
@@ -292,4 +292,4 @@ async def test_a_flow_that_is_wanted_again_while_it_is_given_back_is_made_again(
         actor.give_back = FakeMethod(meanwhile)
         metadata.give_back(B)
         await until(lambda: len(actor.specs) >= 1 and not metadata._to_reload)
-        assert B in metadata._found
+        assert B in metadata._flows

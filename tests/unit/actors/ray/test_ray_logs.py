@@ -54,12 +54,12 @@ def test_few_files_stay(tmp_path: Path) -> None:
 
 def test_a_mirror_looks_now_and_then(tmp_path: Path) -> None:
     clock = Clock()
-    keeping = Housekeeping(None, tmp_path, clock)
+    keeping = Housekeeping(None, tmp_path, clock.now_s)
     for number in range(KEPT_FILES // len(OF_A_WORKER) + 1):
         make(tmp_path, OF_A_WORKER, NOBODY + number, number)
     keeping.look()
     assert len(files(tmp_path)) == KEPT_FILES + len(OF_A_WORKER)
-    clock.now_s += PRUNE_S
+    clock.seconds += PRUNE_S
     keeping.look()
     assert len(files(tmp_path)) == KEPT_FILES
     Housekeeping(None, None).look()

@@ -97,8 +97,8 @@ async def until(holds: Callable[[], Any]) -> None:
 
 
 async def test_an_actor_that_replaces_another_is_told_what_is_wanted(started: Started) -> None:
-    line = RayMetadata(SPEC, (FLOW,), {})
-    line.keep(FLOW, RememberedFlow(state=Desired.STOPPED, at_ms=5))
+    line = RayMetadata(SPEC, (FLOW,), asyncio.Event())
+    line.store_state(FLOW, RememberedFlow(state=Desired.STOPPED, at_ms=5))
     async with asyncio.TaskGroup() as tasks, asyncio.timeout(DEADLINE_S):
         task = tasks.create_task(line.run())
         await until(lambda: started.actors and started.actors[0].kept)
@@ -111,7 +111,7 @@ async def test_an_actor_that_replaces_another_is_told_what_is_wanted(started: St
 async def test_an_actor_of_an_earlier_supervisor_looks_anew_before_it_is_asked(
     started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    earlier, line = FakeActor(), RayMetadata(SPEC, (FLOW,), {})
+    earlier, line = FakeActor(), RayMetadata(SPEC, (FLOW,), asyncio.Event())
     monkeypatch.setattr(ray_metadata, "names_in", lambda _namespace: [f"{line._mark}/1.000"])
     monkeypatch.setattr(ray_metadata, "find_actor", lambda _name, _namespace: earlier)
     async with asyncio.TaskGroup() as tasks, asyncio.timeout(DEADLINE_S):
@@ -132,7 +132,7 @@ async def test_what_sets_are_placed_by_is_asked_for_often_and_told_at_once(
     actor, looked = FakeActor(), asyncio.Event()
     actor.serial, actor.known = (0, RememberedFlow()) if lacks == "topics" else (1, None)
     monkeypatch.setattr(started, "remote", lambda _spec: actor)
-    line = RayMetadata(SPEC, (FLOW,), {}, looked.set)
+    line = RayMetadata(SPEC, (FLOW,), looked)
     async with asyncio.TaskGroup() as tasks, asyncio.timeout(DEADLINE_S):
         task = tasks.create_task(line.run())
         await until(lambda: len(actor.asked) > 3)
@@ -150,7 +150,7 @@ async def test_a_source_that_stays_away_is_not_asked_about_often_for_ever(
     started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ray_metadata, "FIRST_ASK_S", 0.001)
-    line = RayMetadata(SPEC, (FLOW,), {})
+    line = RayMetadata(SPEC, (FLOW,), asyncio.Event())
     assert line._is_awaited
     line._began_s -= ray_metadata.RESTART_S
     assert not line._is_awaited

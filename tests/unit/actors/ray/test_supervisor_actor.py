@@ -90,8 +90,8 @@ class FakeMetadata(FakeFleet):
     def reload(self, spec: MirrorSpec, flows: tuple[FlowName, ...]) -> None:
         self.reloaded.append((spec, flows))
 
-    def keep(self, flow: FlowName, kept: RememberedFlow) -> None:
-        super().keep(flow, kept)
+    def store_state(self, flow: FlowName, state: RememberedFlow) -> None:
+        super().store_state(flow, state)
         self.owed = (flow,) if self.away else ()
 
     async def run(self) -> None:
@@ -120,10 +120,10 @@ class Stage:
         fleet.reload = lambda _spec, memory: self.memory.update(memory)
         monkeypatch.setattr("actors.ray.supervisor_actor.STEP_S", 0.01)
         monkeypatch.setattr("actors.ray.supervisor_actor.CONFIG_LOOK_S", 0.01)
-        monkeypatch.setattr("actors.ray.supervisor_actor.RayFleet", lambda *_words: fleet)
-        monkeypatch.setattr("actors.ray.supervisor_actor.RayMetadata", lambda *_words: self.metadata)
+        monkeypatch.setattr("actors.ray.mirror_parts.RayFleet", lambda *_words: fleet)
+        monkeypatch.setattr("actors.ray.mirror_parts.RayMetadata", lambda *_words: self.metadata)
         no_hosts: Any = SimpleNamespace(clear=lambda: None)  # the real one asks Ray, which would start one here
-        monkeypatch.setattr("actors.ray.supervisor_actor.RayHosts", lambda *_words: no_hosts)
+        monkeypatch.setattr("actors.ray.mirror_parts.RayHosts", lambda *_words: no_hosts)
         spec = MirrorSpec(
             config=refer(self.file),
             namespace="raymirror-t",
@@ -204,7 +204,8 @@ async def test_rounds_that_fail_close_the_socket(
     def step() -> None:
         raise ValueError("a bug")
 
-    monkeypatch.setattr(stage.shell._supervisor, "step", step)
+    assert stage.shell._parts is not None
+    monkeypatch.setattr(stage.shell._parts.supervisor, "step", step)
     async with asyncio.timeout(60):
         await asyncio.wait([stage.shell._task])
     assert list((short / "sockets").iterdir()) == []
@@ -217,8 +218,8 @@ async def test_rounds_that_fail_end_the_process(monkeypatch: pytest.MonkeyPatch,
     def step() -> None:
         raise ValueError("a bug")
 
-    assert stage.shell._supervisor is not None
-    monkeypatch.setattr(stage.shell._supervisor, "step", step)
+    assert stage.shell._parts is not None
+    monkeypatch.setattr(stage.shell._parts.supervisor, "step", step)
     async with asyncio.timeout(60):
         await asyncio.wait([stage.shell._task])
         while not stage.codes:

@@ -174,21 +174,25 @@ async def test_one_that_dies_after_it_was_kept_begins_with_the_new_one(
 
 
 async def test_metrics_go_where_the_new_file_says(stage: Stage, kept: Kept) -> None:
-    before = stage.shell._exporter
+    assert stage.shell._parts is not None
+    telemetry = stage.shell._parts.telemetry
+    before = telemetry._exporter
     found = await reload(stage, BASE + "raymirror.metrics.max.series = 7\n")
     assert found.named(CHANGED) == ()
-    assert stage.shell._exporter is not before
+    assert telemetry._exporter is not before
     await reload(stage, BASE + "raymirror.metrics.max.series = 7\ntopics = x\n")
-    assert stage.shell._exporter is not before
+    assert telemetry._exporter is not before
     await stage.end()
 
 
 async def test_spark_begins_again_where_it_is_on(stage: Stage, kept: Kept) -> None:
-    before = stage.shell._spark
+    parts = stage.shell._parts
+    assert parts is not None
+    before = parts.spark
     await reload(stage, BASE + "topics = x\n")
-    assert stage.shell._spark is before, "there is none, and none is asked for"
+    assert parts.spark is before, "there is none, and none is asked for"
     await reload(stage, BASE + "raymirror.spark = on\n")
-    assert stage.shell._spark is not before
+    assert parts.spark is not before
     await stage.end()
 
 

@@ -20,11 +20,11 @@ class Checks:
 
     def __init__(self) -> None:
         self.now_s = 0.0
-        self.monitor = ActivityMonitor(lambda: self.now_s)
+        self.monitor = ActivityMonitor()
 
     def check(self, *lanes: LaneProgress, after_s: float = INTERVAL_S) -> list[FlowName]:
         self.now_s += after_s
-        return self.monitor.active_flows([(FLOW, lanes)])
+        return self.monitor.active_flows([(FLOW, lanes)], self.now_s)
 
 
 def test_a_flow_is_active_while_it_copies() -> None:
@@ -52,4 +52,4 @@ def test_it_checks_every_few_seconds_and_each_flow_by_itself() -> None:
     assert checks.check(lane(lag=1), after_s=0.0) == [FLOW]
     assert checks.check(lane(lag=1), after_s=INTERVAL_S / 2) == []
     checks.now_s += INTERVAL_S
-    assert checks.monitor.active_flows([(FLOW, [lane()]), (OTHER, [lane(records=3)])]) == [OTHER]
+    assert checks.monitor.active_flows([(FLOW, [lane()]), (OTHER, [lane(records=3)])], checks.now_s) == [OTHER]

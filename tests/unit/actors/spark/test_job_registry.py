@@ -38,9 +38,9 @@ def test_a_job_waits_runs_and_ends_with_its_report() -> None:
     assert state_of(book) is JobState.RUNNING
     assert not book.needs_host(0.0)
     assert book.to_begin(0.0) == ()
-    assert not book.hear(told(run, JobState.RUNNING), 1.0)
-    assert book.hear(told(run, JobState.DONE), 1.0), "the report is to be fetched"
-    book.take(told(run, JobState.DONE), b"r", 1.0)
+    assert not book.note_line(told(run, JobState.RUNNING), 1.0)
+    assert book.note_line(told(run, JobState.DONE), 1.0), "the report is to be fetched"
+    book.note_report(told(run, JobState.DONE), b"r", 1.0)
     assert (state_of(book), book.report("a")) == (JobState.DONE, b"r")
 
 
@@ -49,7 +49,7 @@ def test_a_job_given_twice_runs_once_and_again_when_it_has_ended() -> None:
     (run,) = begin(book)
     book.add("a", "probe", b"t")
     assert begin(book) == []
-    book.hear(told(run, JobState.FAILED, "why"), 1.0)
+    book.note_line(told(run, JobState.FAILED, "why"), 1.0)
     assert book.line("a").error == "why"
     book.add("a", "probe", b"t")
     assert len(begin(book)) == 1
@@ -61,8 +61,8 @@ def test_what_ran_on_a_host_that_ended_runs_on_the_next_under_another_name() -> 
     book.lose_host("killed")
     (second,) = begin(book)
     assert first != second
-    assert not book.hear(told(first, JobState.DONE), 1.0), "an old run is nobody's"
-    assert book.hear(told(second, JobState.DONE), 1.0)
+    assert not book.note_line(told(first, JobState.DONE), 1.0), "an old run is nobody's"
+    assert book.note_line(told(second, JobState.DONE), 1.0)
 
 
 def test_a_job_that_sees_hosts_end_again_and_again_is_given_up() -> None:
@@ -81,7 +81,7 @@ def test_a_cancelled_job_ends_wherever_it_is() -> None:
     runs = begin(book)
     book.cancel("runs")
     assert book.to_cancel() == (runs[0],)
-    book.hear(told(runs[0], JobState.CANCELLED), 1.0)
+    book.note_line(told(runs[0], JobState.CANCELLED), 1.0)
     assert state_of(book, "runs") is JobState.CANCELLED
     book.cancel("loses")
     book.lose_host("killed")
@@ -91,23 +91,23 @@ def test_a_cancelled_job_ends_wherever_it_is() -> None:
 
 def test_a_kept_job_begins_again_ever_later_until_it_was_well() -> None:
     book = book_with("a")
-    book.keep("a")
+    book.make_standing("a")
     now_s = 0.0
     for pause_s in (*AGAIN_S[1:], AGAIN_S[-1]):
         (run,) = begin(book, now_s)
-        book.hear(told(run, JobState.FAILED, "why"), now_s)
+        book.note_line(told(run, JobState.FAILED, "why"), now_s)
         assert book.line("a").error == "why"
         assert not book.needs_host(now_s + pause_s - 0.1)
         now_s += pause_s
     (run,) = begin(book, now_s)
     now_s += WELL_S + 1
-    book.hear(told(run, JobState.FAILED, "why"), now_s)
+    book.note_line(told(run, JobState.FAILED, "why"), now_s)
     assert book.needs_host(now_s + AGAIN_S[0])
 
 
 def test_a_kept_job_outlives_any_number_of_hosts() -> None:
     book = book_with("a")
-    book.keep("a")
+    book.make_standing("a")
     for _ in range(MOST_HOSTS + 2):
         assert len(begin(book)) == 1
         book.lose_host("killed")
@@ -136,28 +136,28 @@ def test_what_a_job_tells_on_its_way_is_fetched_once() -> None:
     book = book_with("a")
     (run,) = begin(book)
     half = JobLine(job_id=run, job="probe", state=JobState.RUNNING, told=1)
-    assert book.hear(half, 1.0)
-    book.take(half, b"half", 1.0)
+    assert book.note_line(half, 1.0)
+    book.note_report(half, b"half", 1.0)
     assert (state_of(book), book.report("a"), book.line("a").told) == (JobState.RUNNING, b"half", 1)
-    assert not book.hear(half, 2.0)
+    assert not book.note_line(half, 2.0)
     book.lose_host("killed")
     assert (book.line("a").told, book.report("a")) == (0, b"half"), "the next run tells from the beginning"
-    book.take(half, b"late", 3.0)
+    book.note_report(half, b"late", 3.0)
     assert book.report("a") == b"half", "of a run that is over"
 
 
 def test_a_kept_job_that_fails_has_told_what_it_told() -> None:
     book = book_with("a")
-    book.keep("a")
+    book.make_standing("a")
     (run,) = begin(book)
-    book.take(JobLine(job_id=run, job="probe", state=JobState.RUNNING, told=1), b"half", 1.0)
-    book.hear(told(run, JobState.FAILED, "why"), 2.0)
+    book.note_report(JobLine(job_id=run, job="probe", state=JobState.RUNNING, told=1), b"half", 1.0)
+    book.note_line(told(run, JobState.FAILED, "why"), 2.0)
     assert (state_of(book), book.report("a")) == (JobState.WAITING, b"half")
 
 
 def test_it_is_steady_while_all_that_runs_runs_for_ever() -> None:
     book = book_with("a")
-    book.keep("a")
+    book.make_standing("a")
     assert not book.is_steady, "it has not begun"
     begin(book)
     assert book.is_steady
@@ -165,7 +165,7 @@ def test_it_is_steady_while_all_that_runs_runs_for_ever() -> None:
     assert not book.is_steady, "somebody may wait for this one"
     (run,) = begin(book)
     assert not book.is_steady
-    book.hear(told(run, JobState.FAILED, "why"), 1.0)
+    book.note_line(told(run, JobState.FAILED, "why"), 1.0)
     assert book.is_steady
     book.cancel("a")
     assert not book.is_steady

@@ -26,6 +26,7 @@ from engine.jobs.runtime.runner import JobLine, JobState
 from engine.jobs.runtime.table import UnknownJob
 from policies.model import FlowName
 from tests.harness.eventually import until_equal
+from tests.unit.actors.fakes import Clock
 from tests.unit.actors.spark.test_activity import lane as a_lane
 
 
@@ -96,8 +97,8 @@ class Stage:
 
     def __init__(self, *, on: bool = True) -> None:
         self.hosts = FakeHosts()
-        self.now_s = 1000.0
-        self.service = SparkService(self.hosts, on=on, namespace="raymirror-a-b", clock_s=lambda: self.now_s)
+        self.clock = Clock()
+        self.service = SparkService(self.hosts, self.clock, on=on, namespace="raymirror-a-b")
 
     @property
     def host(self) -> FakeHost:
@@ -114,7 +115,7 @@ class Stage:
         return self.state
 
     async def steps(self, count: int = 1, after_s: float = 0.0) -> None:
-        self.now_s += after_s
+        self.clock.seconds += after_s
         for _ in range(count):
             await self.service.step()
 
@@ -343,7 +344,7 @@ async def test_an_error_of_ray_is_told_and_the_keeper_lives_on() -> None:
         running = group.create_task(stage.service.run())
         await until_equal(stage.look, SparkState.RESTARTING)
         assert "RuntimeError: GCS is away" in stage.service.status().reason
-        stage.now_s += PAUSES_S[0]
+        stage.clock.seconds += PAUSES_S[0]
         await until_equal(stage.count, 1)
         running.cancel()
     assert stage.host.killed
@@ -359,7 +360,7 @@ async def test_it_is_closed_in_order_at_the_end() -> None:
 
 async def test_a_job_that_runs_all_the_time_begins_again() -> None:
     stage = Stage()
-    stage.service.keep("lag", "probe", b"t")
+    stage.service.submit_standing("lag", "probe", b"t")
     await stage.steps()
     stage.host.ready()
     await stage.steps()
@@ -381,11 +382,11 @@ async def test_the_lag_history_of_an_active_flow_is_woken() -> None:
     stage = Stage()
     moving, still = FlowName("A", "B"), FlowName("B", "A")
     for flow in (moving, still):
-        stage.service.keep(lag_job(flow), "lag", b"t")
+        stage.service.submit_standing(lag_job(flow), "lag", b"t")
     lanes = [msgspec.structs.replace(a_lane(), records=1)]
 
     def pass_time() -> None:
-        stage.now_s += INTERVAL_S
+        stage.clock.seconds += INTERVAL_S
         stage.service.note_activity([(moving, lanes), (still, [])])
 
     pass_time()

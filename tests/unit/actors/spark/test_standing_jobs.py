@@ -2,7 +2,7 @@
 
 import msgspec
 
-from actors.spark.standing_jobs import has_streams, kept_jobs
+from actors.spark.standing_jobs import has_streams, standing_jobs
 from engine.jobs.history.options import CareJobOptions, LagOptions
 from engine.jobs.proof.state import WatchOptions
 from engine.jobs.runtime.table import JOBS
@@ -13,7 +13,7 @@ ON = "raymirror.spark = on\nraymirror.storage = file:/var/lib/raymirror\n"
 
 
 def test_every_flow_has_its_history_kept_and_cared_for() -> None:
-    jobs = kept_jobs(mirror(ON + "raymirror.rpo.seconds = 30\nB->A.enabled = true\n"))
+    jobs = standing_jobs(mirror(ON + "raymirror.rpo.seconds = 30\nB->A.enabled = true\n"))
     assert {job.job for job in jobs} <= JOBS.keys()
     assert [job.name for job in jobs] == ["lag A->B", "care A->B", "lag B->A", "care B->A"]
     lag = msgspec.msgpack.decode(jobs[0].options, type=LagOptions)
@@ -22,15 +22,15 @@ def test_every_flow_has_its_history_kept_and_cared_for() -> None:
 
 
 def test_without_spark_or_a_place_or_samples_there_is_none() -> None:
-    assert kept_jobs(mirror()) == ()
-    assert kept_jobs(mirror("raymirror.spark = on\n")) == ()
-    assert kept_jobs(mirror("raymirror.storage = file:/s\nraymirror.progress.interval.seconds = 5\n")) == ()
-    assert kept_jobs(mirror(ON + "A->B.raymirror.progress.interval.seconds = 0\n")) == ()
+    assert standing_jobs(mirror()) == ()
+    assert standing_jobs(mirror("raymirror.spark = on\n")) == ()
+    assert standing_jobs(mirror("raymirror.storage = file:/s\nraymirror.progress.interval.seconds = 5\n")) == ()
+    assert standing_jobs(mirror(ON + "A->B.raymirror.progress.interval.seconds = 0\n")) == ()
 
 
 def test_copies_are_proven_all_the_time_where_that_is_wanted() -> None:
     quiet = "raymirror.progress.interval.seconds = 0\nraymirror.proof = on\n"
-    (job,) = kept_jobs(mirror(ON + quiet + "raymirror.proof.interval.seconds = 60\n"))
+    (job,) = standing_jobs(mirror(ON + quiet + "raymirror.proof.interval.seconds = 60\n"))
     assert (job.name, job.job) == ("proof A->B", "proof_watch")
     assert msgspec.msgpack.decode(job.options, type=WatchOptions) == WatchOptions(
         flow=FlowName("A", "B"), interval_s=60.0

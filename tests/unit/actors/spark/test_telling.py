@@ -10,13 +10,14 @@ from engine.core.events.event_base import Event
 from engine.core.events.progress_events import RpoBreached
 from engine.core.reports.progress import LaneProgress
 from policies.model import FlowName, TopicPartition
-from tests.unit.actors.fakes import FLOW, Clock, FakeFleet, make
+from tests.unit.actors.fakes import FLOW, Clock, FakeFleet, NoSpark, make
 
 
-class FakeKeeper:
+class FakeKeeper(NoSpark):
     """Spark that tells what a test says."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.tells = SparkStatus(state=SparkState.IDLE)
         self.news: list[SparkNews] = []
         self.events: list[Event] = []

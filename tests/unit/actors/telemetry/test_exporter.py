@@ -16,25 +16,39 @@ from prometheus_client.parser import text_string_to_metric_families
 from actors.model.states import Desired
 from actors.model.status import EventLine, MirrorStatus
 from actors.telemetry import exporter as exporting
+from actors.telemetry import serving
 from actors.telemetry.exporter import Exporter
 from actors.telemetry.families import FAMILIES
 from actors.telemetry.otlp import POINTS_PER_REQUEST
-from actors.telemetry.tracing import NoTracing, open_tracing
+from actors.telemetry.tracing import Tracing, open_tracing
 from engine.config.settings import TelemetryConfig
 from tests.unit.actors.telemetry.statuses import copier, flow_status, lane, mirror_status, topic_status
 
+Told = list[tuple[str, str]]
 EVENT = EventLine(at_ms=1, severity="error", flow="A->B", text="x")
 
 
 class Mirror:
-    """What an exporter looks at, and what it says."""
+    """What an exporter asks."""
 
     def __init__(self, status: MirrorStatus | None = None) -> None:
-        self.status = status or mirror_status(lane(), copiers=[copier()], topics=[topic_status()])
-        self.told: list[tuple[str, str]] = []
+        self.now = status or mirror_status(lane(), copiers=[copier()], topics=[topic_status()])
+
+    def status(self, *, lanes: bool = False) -> MirrorStatus:
+        assert lanes, "series are made of lanes"
+        return self.now
 
     def exporter(self, config: TelemetryConfig) -> Exporter:
-        return Exporter(config, look=lambda: self.status, tell=lambda *said: self.told.append(said), port_again_s=0.02)
+        return Exporter(config, self, port_again_s=0.02)
+
+
+@pytest.fixture(autouse=True)
+def told(monkeypatch: pytest.MonkeyPatch) -> Told:
+    """What is logged: severities and sentences."""
+    said: Told = []
+    for module in (exporting, serving):
+        monkeypatch.setattr(module, "log_sentence", lambda severity, text: said.append((severity, text)))
+    return said
 
 
 def free_port() -> int:
@@ -78,7 +92,9 @@ async def until(condition: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_a_scrape_shows_the_mirror_as_it_is_now_and_series_of_what_ended_are_gone() -> None:
+async def test_a_scrape_shows_the_mirror_as_it_is_now_and_series_of_what_ended_are_gone(
+    told: Told,
+) -> None:
     mirror, port = Mirror(), free_port()
     exporter = mirror.exporter(TelemetryConfig(port=port))
     exporter.count(EVENT)
@@ -88,11 +104,11 @@ async def test_a_scrape_shows_the_mirror_as_it_is_now_and_series_of_what_ended_a
         assert found["raymirror_lag_records"] == {("A->B", "t"): 10}
         assert found["raymirror_copier_partitions"] == {("A->B", "copier-1"): 3}
         assert found["raymirror_events_total"] == {("A->B", "error"): 2}
-        mirror.status = mirror_status(lane("u", at=1, end=3), copiers=[copier("copier-2")])
+        mirror.now = mirror_status(lane("u", at=1, end=3), copiers=[copier("copier-2")])
         found = await scrape(port)
         assert found["raymirror_lag_records"] == {("A->B", "u"): 2}
         assert found["raymirror_copier_partitions"] == {("A->B", "copier-2"): 3}
-    assert mirror.told == []
+    assert told == []
 
 
 async def test_ten_thousand_partitions_are_all_there() -> None:
@@ -112,7 +128,9 @@ async def test_ten_thousand_partitions_are_all_there() -> None:
         assert set(found[name]) == {("A->B", one.lane.topic, str(one.lane.partition)) for one in many}
 
 
-async def test_more_series_than_allowed_are_told_more_coarsely_and_that_is_said_once() -> None:
+async def test_more_series_than_allowed_are_told_more_coarsely_and_that_is_said_once(
+    told: Told,
+) -> None:
     many = [lane(f"topic-{topic}", partition) for topic in range(3) for partition in range(5)]
     mirror, port = Mirror(mirror_status(*many)), free_port()
     async with running(mirror.exporter(TelemetryConfig(port=port, per_partition=True, most_series=10))):
@@ -121,7 +139,7 @@ async def test_more_series_than_allowed_are_told_more_coarsely_and_that_is_said_
     assert len(found["raymirror_lag_records"]) == 3
     assert sum(found["raymirror_lag_records"].values()) == 150
     assert found["raymirror_left_out_series"][("raymirror_lag_records",)] == 12
-    ((severity, text),) = mirror.told
+    ((severity, text),) = told
     assert severity == "warning"
     assert "told by topic: 12 more" in text
     assert "raymirror.metrics.max.series = 10" in text
@@ -154,19 +172,19 @@ async def test_readiness_is_every_flow_that_should_run_being_able_to(
     change: dict[str, object], answer: tuple[int, str]
 ) -> None:
     mirror, port = Mirror(), free_port()
-    mirror.status = msgspec.structs.replace(mirror.status, **change)
+    mirror.now = msgspec.structs.replace(mirror.now, **change)
     async with running(mirror.exporter(TelemetryConfig(port=port))):
         assert await get(port, "/readyz") == answer
 
 
-async def test_a_port_that_is_taken_is_said_and_tried_again() -> None:
+async def test_a_port_that_is_taken_is_said_and_tried_again(told: Told) -> None:
     mirror, port = Mirror(), free_port()
     holder = socket.create_server(("127.0.0.1", port))
     async with running(mirror.exporter(TelemetryConfig(port=port))):
-        await until(lambda: mirror.told)
+        await until(lambda: told)
         holder.close()
         assert (await get(port, "/healthz"))[0] == 200
-    ((severity, text),) = mirror.told
+    ((severity, text),) = told
     assert severity == "warning"
     assert f"127.0.0.1:{port}" in text
 
@@ -236,7 +254,7 @@ async def collecting() -> AsyncIterator[tuple[Collector, str]]:
         await runner.cleanup()
 
 
-async def test_a_collector_gets_the_same_series_with_resource_units_and_kinds() -> None:
+async def test_a_collector_gets_the_same_series_with_resource_units_and_kinds(told: Told) -> None:
     async with collecting() as (collector, endpoint):
         mirror = Mirror()
         exporter = mirror.exporter(TelemetryConfig(otlp_endpoint=endpoint, otlp_every_s=60.0))
@@ -263,7 +281,7 @@ async def test_a_collector_gets_the_same_series_with_resource_units_and_kinds() 
         assert len(latency.bucket_counts) == len(latency.explicit_bounds) + 1
         assert not latency.HasField("min")
         assert latency.start_time_unix_nano < latency.time_unix_nano
-    assert mirror.told == []
+    assert told == []
 
 
 async def test_ten_thousand_partitions_reach_a_collector_in_several_requests() -> None:
@@ -278,7 +296,9 @@ async def test_ten_thousand_partitions_reach_a_collector_in_several_requests() -
         assert max(points_of(one) for one in collector.metrics) <= POINTS_PER_REQUEST
 
 
-async def test_a_collector_that_refuses_is_said_once_counted_and_told_when_it_takes_again() -> None:
+async def test_a_collector_that_refuses_is_said_once_counted_and_told_when_it_takes_again(
+    told: Told,
+) -> None:
     async with collecting() as (collector, endpoint):
         collector.status = 400
         mirror, port = Mirror(), free_port()
@@ -288,9 +308,9 @@ async def test_a_collector_that_refuses_is_said_once_counted_and_told_when_it_ta
             assert (await scrape(port))["raymirror_export_failures_total"][()] >= 2
             collector.status = 200
             await until(lambda: collector.metrics)
-            await until(lambda: len(mirror.told) == 2)
-    assert [severity for severity, _ in mirror.told] == ["warning", "info"]
-    assert endpoint in mirror.told[0][1]
+            await until(lambda: len(told) == 2)
+    assert [severity for severity, _ in told] == ["warning", "info"]
+    assert endpoint in told[0][1]
 
 
 async def test_spans_reach_the_collector() -> None:
@@ -315,7 +335,7 @@ async def test_spans_reach_the_collector() -> None:
 
 def test_without_a_collector_a_span_is_nothing() -> None:
     tracing = open_tracing(TelemetryConfig(), mirror="m", version="1")
-    assert isinstance(tracing, NoTracing)
+    assert type(tracing) is Tracing
     with tracing.span("start", copier="c"):
         tracing.record("move set", 1.0)
         tracing.close()

@@ -1,0 +1,106 @@
+"""The parts of a supervisor's process: made when it begins, led through reloads, and ended with it."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from actors.config.difference import ConfigDifference
+from actors.config.effective import spark_part
+from actors.control.identity import Durations
+from actors.control.ports import Ports
+from actors.control.supervisor import Supervisor
+from actors.local_socket.server import LocalServer
+from actors.model.messages import MirrorSpec
+from actors.model.needs import memory_of
+from actors.ray.fleet import RayFleet
+from actors.ray.ray_metadata import RayMetadata
+from actors.ray.reload import flow_plans, identity_of, reloaded
+from actors.spark.hosts import RayHosts
+from actors.spark.service import SparkService
+from actors.spark.standing_jobs import standing_jobs
+from actors.telemetry.telemetry import Telemetry
+from engine.base import clock
+from engine.config.settings import MirrorConfig
+
+SPARK_END_S = 5.0
+"""How long Spark may take to end in order; it is killed then, and nothing is lost by that."""
+
+
+class MirrorParts:
+    """The supervisor of a mirror, and all that it leads; `changed` is set when a step is due at once."""
+
+    def __init__(
+        self, spec: MirrorSpec, config: MirrorConfig, group: asyncio.TaskGroup, changed: asyncio.Event
+    ) -> None:
+        self.config = config
+        self._group, self._tasks = group, dict[str, asyncio.Task[None]]()
+        flows = tuple(flow.name for flow in config.flows)
+        self.metadata = RayMetadata(spec, flows, changed)
+        self.fleet = RayFleet(spec, {flow.name: memory_of(flow) for flow in config.flows}, group, changed)
+        self.telemetry = Telemetry(mirror=spec.namespace, version=spec.version)
+        self.spark = self._open_spark(spec)
+        ports = Ports(self.fleet, self.metadata, self.spark, self.telemetry, clock)
+        durations = Durations(drain_s=spec.drain_s)
+        self.supervisor = Supervisor(identity_of(spec), flow_plans(spec, config), ports, durations)
+        self.local: LocalServer | None = None
+        self.begin("metadata", self.metadata.run())
+        self._open_telemetry()
+
+    def begin(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        """Run something beside the supervisor's steps until the process ends or it is replaced."""
+        self._tasks[name] = self._group.create_task(work)
+
+    def serve(self, server: LocalServer) -> None:
+        """Answer commands of this machine at a socket."""
+        self.local = server
+        self.begin("socket", server.run())
+
+    def _open_spark(self, spec: MirrorSpec) -> SparkService:
+        config = self.config
+        proven = [flow.name for flow in config.flows if config.proof.on]
+        spark = SparkService(RayHosts(spec, config), clock, on=config.spark.on, namespace=spec.namespace, proven=proven)
+        for job in standing_jobs(config):
+            spark.submit_standing(job.name, job.job, job.options)
+        self.begin("spark", spark.run())
+        return spark
+
+    def _open_telemetry(self) -> None:
+        self.telemetry.open(self.config.telemetry, self.supervisor)
+        self.begin("telemetry", self.telemetry.run())
+
+    async def _end(self, name: str) -> None:
+        task = self._tasks.pop(name)
+        task.cancel()
+        await asyncio.wait([task])
+
+    async def reload(self, spec: MirrorSpec, config: MirrorConfig, found: ConfigDifference) -> None:
+        """Have every part follow another configuration."""
+        before, self.config = self.config, config
+        names = tuple(flow.name for flow in config.flows)
+        self.fleet.reload(spec, {flow.name: memory_of(flow) for flow in config.flows})
+        self.metadata.reload(spec, names)
+        known = [*names, *(flow.name for flow in before.flows)]
+        events = reloaded(found, spec.config.path, known)
+        self.supervisor.reconfigure(identity_of(spec), flow_plans(spec, config), events)
+        if spark_part(before) != spark_part(config):
+            await self.spark.close(SPARK_END_S)
+            await self._end("spark")
+            self.spark = self._open_spark(spec)
+            self.supervisor.replace_spark(self.spark)
+        if before.telemetry != config.telemetry:
+            await self._end("telemetry")  # its port is free for the next one
+            self._open_telemetry()
+
+    async def settle(self) -> None:
+        """Write down what is owed, and stop Spark: the mirror has ended."""
+        await self.metadata.settle()
+        await self.spark.close(SPARK_END_S)
+
+    def leave(self) -> None:
+        """End what runs in this process; actors that live go on."""
+        for task in self._tasks.values():
+            task.cancel()
+        if self.local is not None:
+            self.local.close()  # a task that had not begun closes nothing
+        self.fleet.leave()
+        self.telemetry.close()
