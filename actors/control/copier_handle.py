@@ -6,7 +6,7 @@ import msgspec
 
 from actors.control.ports import CopierPort
 from actors.model.messages import Orders, Report
-from actors.model.states import CopierState, Sign, copier_after
+from actors.model.states import CopierState
 from engine.core.reports.progress import FlowProgress
 from policies.model import PartitionSet
 
@@ -16,7 +16,6 @@ class CopierHandle:
 
     def __init__(self, port: CopierPort, at_s: float, *, adopted: bool = False) -> None:
         self.port = port
-        self.state = CopierState.STARTING
         self.started_at_s = at_s
         self.answered_at_s: float | None = None
         """When it was first seen to have started; its first report comes a moment later."""
@@ -40,6 +39,13 @@ class CopierHandle:
     @property
     def copier_id(self) -> str:
         return self.port.copier_id
+
+    @property
+    def state(self) -> CopierState:
+        """How far it is; an answer to a drain that was asked for earlier changes nothing."""
+        if self.drain_asked_at_s is not None:
+            return CopierState.DRAINING
+        return CopierState.STARTING if self.answered_at_s is None else CopierState.READY
 
     @property
     def progress(self) -> FlowProgress | None:
@@ -88,19 +94,14 @@ class CopierHandle:
             return False
         return (told.paused, told.paused_topics, told.wake) == (paused, paused_topics, wake)
 
-    def answer(self, at_s: float) -> None:
+    def note_answer(self, at_s: float) -> None:
+        """Note that its process answers."""
         if self.answered_at_s is None:
             self.answered_at_s = at_s
-        self.sign(Sign.ANSWERED)
-
-    def sign(self, sign: Sign) -> None:
-        """Move along the table."""
-        self.state = copier_after(self.state, sign)
 
     def ask_drain(self, at_s: float) -> None:
         """Have it finish what is in flight and end; its next orders say so."""
         self.drain_asked_at_s = at_s
-        self.sign(Sign.DRAIN_ASKED)
 
     def note_report(self, report: Report, at_s: float) -> None:
         if self.report is None or self.report.beat != report.beat:

@@ -13,6 +13,8 @@ from actors.model.states import CopierState
 from policies.placement.flapping import after_end, after_survival, divided, to_divide, wards
 from policies.placement.health import CopierHealth, HealthLimits, Sighting, judge, reason
 
+LEASE_S = 6.0
+"""How long a copier may go on without hearing from its supervisor."""
 QUICK_DEATH_S = 60.0  # a copier that ends sooner than this after its start slows the next start down
 BACKOFF_MAX_S = 30.0
 YIELD_S = 15.0
@@ -22,8 +24,8 @@ YIELD_S = 15.0
 class CopierLifecycle:
     """Decides about the copiers of each flow."""
 
-    def __init__(self, ports: Ports, lease_s: float, events: EventJournal) -> None:
-        self._fleet, self._clock, self._lease_s, self._events = ports.fleet, ports.clock, lease_s, events
+    def __init__(self, ports: Ports, events: EventJournal) -> None:
+        self._fleet, self._clock, self._events = ports.fleet, ports.clock, events
         self._limits = HealthLimits()
 
     # --- who lives -------------------------------------------------------------------------------------------
@@ -48,7 +50,7 @@ class CopierLifecycle:
             handle.silent_because = ""
         if handle.has_spoken and (
             vital.state == "lost"
-            or (verdict is CopierHealth.SLOW and self._clock.now_s() - handle.reported_at_s > self._lease_s)
+            or (verdict is CopierHealth.SLOW and self._clock.now_s() - handle.reported_at_s > LEASE_S)
         ):
             handle.port.hush()  # let its lease run out; a copier that waits for a node has none
         if verdict not in (CopierHealth.DEAD, CopierHealth.LOST, CopierHealth.HUNG):
@@ -65,7 +67,7 @@ class CopierLifecycle:
             answered_s=handle.answered_at_s,
             last_report_s=handle.reported_at_s if handle.has_spoken else None,
             beat_changed_s=handle.beat_at_s,
-            lease_until_s=max(handle.port.granted_until_s, handle.started_at_s + self._lease_s if unheard else 0.0),
+            lease_until_s=max(handle.port.granted_until_s, handle.started_at_s + LEASE_S if unheard else 0.0),
             # a lease answers a report: a copier that has never reported may write nothing, wherever it is
             died=vital.state in ("dead", "closed") or (vital.state == "lost" and not handle.has_spoken),
         )

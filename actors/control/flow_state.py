@@ -85,6 +85,13 @@ class DesiredFlow(msgspec.Struct, frozen=True, kw_only=True):
     wake: int = 0
 
 
+def plan_sets(
+    flow: FlowName, lanes: tuple[LaneName, ...], known: Mapping[str, tuple[LaneName, ...]], hands: int
+) -> Mapping[str, tuple[LaneName, ...]]:
+    """Keep every lane in the set it is in; new ones join the smallest."""
+    return SetPlan(sets=dict(known)).with_lanes(flow, lanes, hands).sets
+
+
 class FlowState:
     """One flow's bookkeeping; the supervisor decides, and writes down here what came of it."""
 

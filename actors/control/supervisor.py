@@ -12,13 +12,11 @@ import msgspec
 
 from actors.control.control_spans import ControlSpans
 from actors.control.copier_handle import CopierHandle
-from actors.control.copier_lifecycle import CopierLifecycle
+from actors.control.copier_lifecycle import LEASE_S, CopierLifecycle
 from actors.control.discovery_health import DiscoveryHealth
 from actors.control.event_journal import EventJournal
 from actors.control.flow_metrics import FlowMetrics
-from actors.control.flow_state import FlowPlan, FlowState, Plan, why_unknown
-from actors.control.identity import Durations, Identity
-from actors.control.plan import plan_sets
+from actors.control.flow_state import FlowPlan, FlowState, Plan, plan_sets, why_unknown
 from actors.control.ports import Observer, Ports, SparkPort
 from actors.control.scaler import Scaler
 from actors.control.scheduler import place
@@ -33,8 +31,8 @@ from actors.model.events import (
     TopicGone,
     spark_event,
 )
-from actors.model.messages import Orders, Report
-from actors.model.states import Command, CopierState, Desired, Replaced, Sign, UnknownFlow, desired_after
+from actors.model.messages import MirrorSpec, Orders, Report
+from actors.model.states import Command, CopierState, Desired, Replaced, UnknownFlow, desired_after
 from actors.model.status import MirrorStatus
 from engine.core.events.events import Event
 from policies.model import FlowName
@@ -56,13 +54,11 @@ class Supervisor:
 
     def __init__(
         self,
-        identity: Identity,
+        spec: MirrorSpec,
         flows: Sequence[FlowPlan],
         ports: Ports,
-        durations: Durations,
         plan: Plan = plan_sets,
     ) -> None:
-        self.identity = identity
         self.desired = Desired.RUNNING
         self.term = ports.clock.wall_ms()
         self.refused = ""
@@ -70,10 +66,10 @@ class Supervisor:
         self._leads = False
         self._draining = False
         self._is_edited = False
-        self._ports, self._durations, self._plan = ports, durations, plan
+        self._spec, self._ports, self._plan = spec, ports, plan
         self._fleet, self._metadata, self._spark, self._clock = ports.fleet, ports.metadata, ports.spark, ports.clock
         self._events = EventJournal(ports)
-        self._lifecycle = CopierLifecycle(ports, durations.lease_s, self._events)
+        self._lifecycle = CopierLifecycle(ports, self._events)
         self._began_at_s = self._clock.now_s()
         self._flows: dict[FlowName, SupervisedFlow] = {}
         for flow in flows:
@@ -97,12 +93,12 @@ class Supervisor:
 
     # --- another configuration -------------------------------------------------------------------------------
 
-    def reconfigure(self, identity: Identity, flows: Sequence[FlowPlan], taken: Sequence[Event] = ()) -> None:
+    def reconfigure(self, spec: MirrorSpec, flows: Sequence[FlowPlan], taken: Sequence[Event] = ()) -> None:
         """Take another configuration over: what a flow has stays, but for what differs. `taken` tells of it.
 
         A flow that is not in it any more is drained, then given back and forgotten.
         """
-        self.identity, self._is_edited = identity, False
+        self._spec, self._is_edited = spec, False
         for flow in flows:
             if (known := self._flows.get(flow.name)) is not None:
                 known.state.replan(flow)
@@ -167,7 +163,7 @@ class Supervisor:
     def _hear(self, flow_state: FlowState) -> None:
         for handle in flow_state.handles.values():
             if handle.port.vital().state == "ready":
-                handle.answer(self._clock.now_s())
+                handle.note_answer(self._clock.now_s())
             for report in handle.port.reports():
                 self._settle_term(report)
                 handle.note_report(report, self._clock.now_s())
@@ -192,7 +188,6 @@ class Supervisor:
         self._leads = self._leads or report.term == self.term
 
     def _bury(self, flow: SupervisedFlow, handle: CopierHandle) -> None:
-        handle.sign(Sign.ENDED)
         now_s, last = self._clock.now_s(), handle.port.vital().last
         if last is not None and handle.report is not None:
             handle.note_report(msgspec.structs.replace(handle.report, progress=last), now_s)
@@ -216,7 +211,7 @@ class Supervisor:
             self.drain()
 
     def _drain(self, flow: SupervisedFlow) -> None:
-        now_s, drain_s = self._clock.now_s(), self._durations.drain_s
+        now_s, drain_s = self._clock.now_s(), self._spec.drain_s
         for handle in list(flow.state.handles.values()):
             if handle.is_new or (flow.state.taken and flow.state.is_unsure):
                 # it holds nothing, and may never answer; or the flow was another's before we knew
@@ -229,9 +224,7 @@ class Supervisor:
                 self._bury(flow, handle)
 
     def _direct(self, flow_state: FlowState) -> None:
-        introduction = Orders(
-            term=self.term, version=0, sets=None, lease_s=self._durations.lease_s, unsure=flow_state.is_unsure
-        )
+        introduction = Orders(term=self.term, version=0, sets=None, lease_s=LEASE_S, unsure=flow_state.is_unsure)
         for handle in flow_state.handles.values():
             if handle.state is CopierState.STARTING:
                 continue  # it has not answered yet
@@ -313,7 +306,7 @@ class Supervisor:
         """Say once that the configuration file is not what it was, each time it becomes another."""
         if edited and not self._is_edited:
             for flow in self._flows:
-                self._events.note(ConfigEdited(flow=flow, path=self.identity.config_path))
+                self._events.note(ConfigEdited(flow=flow, path=self._spec.config.path))
         self._is_edited = edited
 
     def drain(self) -> None:
@@ -339,11 +332,11 @@ class Supervisor:
         """Say how everything is; `lanes` adds every lane, which can be many."""
         metrics = [flow.metrics for flow in self._flows.values()]
         return MirrorStatus(
-            namespace=self.identity.namespace,
-            version=self.identity.version,
-            config_path=self.identity.config_path,
-            config_digest=self.identity.config_digest,
-            instance_id=self.identity.instance_id,
+            namespace=self._spec.namespace,
+            version=self._spec.version,
+            config_path=self._spec.config.path,
+            config_digest=self._spec.config.digest,
+            instance_id=self._spec.instance_id,
             desired=self.desired,
             phase=self._phase(),
             at_ms=self._clock.wall_ms(),

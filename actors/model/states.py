@@ -1,4 +1,4 @@
-"""The wanted state of a mirror, and the state of a copier: two state machines, each a table."""
+"""The wanted state of a mirror and what commands make of it, and the state of a copier."""
 
 import enum
 
@@ -21,19 +21,7 @@ class Command(enum.StrEnum):
     STOP = "stop"
 
 
-DESIRED: dict[Desired, dict[Command, Desired]] = {
-    Desired.RUNNING: {
-        Command.PAUSE: Desired.PAUSED,
-        Command.RESUME: Desired.RUNNING,  # wakes lanes that stopped on their own
-        Command.STOP: Desired.STOPPED,
-    },
-    Desired.PAUSED: {
-        Command.PAUSE: Desired.PAUSED,
-        Command.RESUME: Desired.RUNNING,
-        Command.STOP: Desired.STOPPED,
-    },
-    Desired.STOPPED: {Command.STOP: Desired.STOPPED},  # only a new `raymirror run` starts again
-}
+_AFTER = {Command.PAUSE: Desired.PAUSED, Command.RESUME: Desired.RUNNING, Command.STOP: Desired.STOPPED}
 
 
 class CopierState(enum.StrEnum):
@@ -42,35 +30,6 @@ class CopierState(enum.StrEnum):
     STARTING = "starting"
     READY = "ready"
     DRAINING = "draining"
-    GONE = "gone"
-
-
-class Sign(enum.StrEnum):
-    """What the supervisor sees a copier do, or asks it to do."""
-
-    ANSWERED = "answered"
-    DRAIN_ASKED = "drain_asked"
-    ENDED = "ended"
-
-
-COPIER: dict[CopierState, dict[Sign, CopierState]] = {
-    CopierState.STARTING: {
-        Sign.ANSWERED: CopierState.READY,
-        Sign.DRAIN_ASKED: CopierState.DRAINING,
-        Sign.ENDED: CopierState.GONE,
-    },
-    CopierState.READY: {
-        Sign.ANSWERED: CopierState.READY,
-        Sign.DRAIN_ASKED: CopierState.DRAINING,
-        Sign.ENDED: CopierState.GONE,
-    },
-    CopierState.DRAINING: {
-        Sign.ANSWERED: CopierState.DRAINING,
-        Sign.DRAIN_ASKED: CopierState.DRAINING,
-        Sign.ENDED: CopierState.GONE,
-    },
-    CopierState.GONE: {Sign.ENDED: CopierState.GONE},
-}
 
 
 class Replaced(MirrorError):
@@ -109,13 +68,7 @@ class UnknownFlow(MirrorError):
 
 
 def desired_after(state: Desired, command: Command) -> Desired:
-    """Return the wanted state after a command. Raises IllegalCommand."""
-    try:
-        return DESIRED[state][command]
-    except KeyError:
-        raise IllegalCommand(command, state) from None
-
-
-def copier_after(state: CopierState, sign: Sign) -> CopierState:
-    """Return the state of a copier after a sign; a KeyError here is a bug of the supervisor."""
-    return COPIER[state][sign]
+    """Return the wanted state after a command. Raises IllegalCommand: only a new `raymirror run` ends a stop."""
+    if state is Desired.STOPPED and command is not Command.STOP:
+        raise IllegalCommand(command, state)
+    return _AFTER[command]

@@ -6,7 +6,6 @@ from typing import Any
 
 from actors.config.difference import ConfigDifference
 from actors.config.effective import spark_part
-from actors.control.identity import Durations
 from actors.control.ports import Ports
 from actors.control.supervisor import Supervisor
 from actors.local_socket.server import LocalServer
@@ -14,7 +13,7 @@ from actors.model.messages import MirrorSpec
 from actors.model.needs import memory_of
 from actors.ray.fleet import RayFleet
 from actors.ray.ray_metadata import RayMetadata
-from actors.ray.reload import flow_plans, identity_of, reloaded
+from actors.ray.reload import flow_plans, reloaded
 from actors.spark.hosts import RayHosts
 from actors.spark.service import SparkService
 from actors.spark.standing_jobs import standing_jobs
@@ -40,8 +39,7 @@ class MirrorParts:
         self.telemetry = Telemetry(mirror=spec.namespace, version=spec.version)
         self.spark = self._open_spark(spec)
         ports = Ports(self.fleet, self.metadata, self.spark, self.telemetry, clock)
-        durations = Durations(drain_s=spec.drain_s)
-        self.supervisor = Supervisor(identity_of(spec), flow_plans(spec, config), ports, durations)
+        self.supervisor = Supervisor(spec, flow_plans(spec, config), ports)
         self.local: LocalServer | None = None
         self.begin("metadata", self.metadata.run())
         self._open_telemetry()
@@ -81,7 +79,7 @@ class MirrorParts:
         self.metadata.reload(spec, names)
         known = [*names, *(flow.name for flow in before.flows)]
         events = reloaded(found, spec.config.path, known)
-        self.supervisor.reconfigure(identity_of(spec), flow_plans(spec, config), events)
+        self.supervisor.reconfigure(spec, flow_plans(spec, config), events)
         if spark_part(before) != spark_part(config):
             await self.spark.close(SPARK_END_S)
             await self._end("spark")

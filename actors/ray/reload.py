@@ -13,7 +13,6 @@ import msgspec
 from actors.config import config_ref
 from actors.config.difference import ADDED, CHANGED, REMOVED, ConfigDifference, ConfigSide
 from actors.control.flow_state import FlowPlan
-from actors.control.identity import Identity
 from actors.model.events import Reloaded
 from actors.model.fingerprint import fingerprint_of
 from actors.model.messages import ConfigRef, MirrorSpec
@@ -75,17 +74,6 @@ def successor(spec: MirrorSpec, ref: ConfigRef, added: Sequence[str], at_ms: int
     """Give what the mirror is from a reload on: the same mirror with another configuration."""
     known = {flow: since_ms for flow, since_ms in spec.added_ms.items() if flow not in added}
     return msgspec.structs.replace(spec, config=ref, added_ms=known | dict.fromkeys(added, at_ms))
-
-
-def identity_of(spec: MirrorSpec) -> Identity:
-    """Say who a mirror is."""
-    return Identity(
-        namespace=spec.namespace,
-        version=spec.version,
-        config_path=spec.config.path,
-        config_digest=spec.config.digest,
-        instance_id=spec.instance_id,
-    )
 
 
 def flow_plans(spec: MirrorSpec, config: MirrorConfig) -> list[FlowPlan]:

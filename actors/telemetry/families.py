@@ -26,200 +26,128 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
     help: str
 
 
-def _by_lane(name: str, kind: MetricKind, unit: str, help_text: str) -> Family:
-    return Family(name=f"raymirror_{name}", kind=kind, unit=unit, labels=("flow", "topic", "partition"), help=help_text)
-
-
-def _by_flow(name: str, kind: MetricKind, unit: str, help_text: str, *labels: str) -> Family:
-    return Family(name=f"raymirror_{name}", kind=kind, unit=unit, labels=("flow", *labels), help=help_text)
+GAUGE, COUNTER, HISTOGRAM = MetricKind
+_families: list[Family] = []
 
 
 def _of_mirror(name: str, kind: MetricKind, unit: str, help_text: str, *labels: str) -> Family:
-    return Family(name=f"raymirror_{name}", kind=kind, unit=unit, labels=labels, help=help_text)
+    """Add a metric to the table; it is exported in the order of the table."""
+    _families.append(Family(name=f"raymirror_{name}", kind=kind, unit=unit, labels=labels, help=help_text))
+    return _families[-1]
+
+
+def _by_flow(name: str, kind: MetricKind, unit: str, help_text: str, *labels: str) -> Family:
+    return _of_mirror(name, kind, unit, help_text, "flow", *labels)
+
+
+def _by_lane(name: str, kind: MetricKind, unit: str, help_text: str) -> Family:
+    return _by_flow(name, kind, unit, help_text, "topic", "partition")
 
 
 LAG_RECORDS = _by_lane(
-    "lag_records", MetricKind.GAUGE, "{record}", "Source offsets between what is copied and the source's end, summed."
+    "lag_records", GAUGE, "{record}", "Source offsets between what is copied and the source's end, summed."
 )
 LAG_BYTES = _by_lane(
-    "lag_bytes",
-    MetricKind.GAUGE,
-    "By",
-    "Estimated bytes on the wire of what is not copied: lag x measured bytes per offset.",
+    "lag_bytes", GAUGE, "By", "Estimated bytes on the wire of what is not copied: lag x measured bytes per offset."
 )
-LAG_SECONDS = _by_lane(
-    "lag_seconds", MetricKind.GAUGE, "s", "Age of the oldest record that is not copied; the worst of several."
-)
+LAG_SECONDS = _by_lane("lag_seconds", GAUGE, "s", "Age of the oldest record that is not copied; the worst of several.")
 LAG_LAST_KNOWN = _by_lane(
     "lag_last_known_seconds",
-    MetricKind.GAUGE,
+    GAUGE,
     "s",
     "Age that the oldest uncopied record had when the source last said where it ends; the worst of several.",
 )
 LAG_LAST_KNOWN_AGE = _by_lane(
-    "lag_last_known_age_seconds",
-    MetricKind.GAUGE,
-    "s",
-    "Since the source last said where it ends; the longest of several.",
+    "lag_last_known_age_seconds", GAUGE, "s", "Since the source last said where it ends; the longest of several."
 )
 UNPROVEN_RECORDS = _by_lane(
-    "unproven_records",
-    MetricKind.GAUGE,
-    "{record}",
-    "Source offsets between what is copied and what is proven, summed.",
+    "unproven_records", GAUGE, "{record}", "Source offsets between what is copied and what is proven, summed."
 )
-RECORDS = _by_lane("records_total", MetricKind.COUNTER, "{record}", "Records that the target acknowledged.")
-RECORD_BYTES = _by_lane(
-    "record_bytes_total", MetricKind.COUNTER, "By", "Bytes of acknowledged batches, as on the wire."
-)
+RECORDS = _by_lane("records_total", COUNTER, "{record}", "Records that the target acknowledged.")
+RECORD_BYTES = _by_lane("record_bytes_total", COUNTER, "By", "Bytes of acknowledged batches, as on the wire.")
 DELAY = _by_lane(
     "replication_delay_seconds_total",
-    MetricKind.COUNTER,
+    COUNTER,
     "s",
     "Seconds from a record's timestamp to its acknowledgement, summed over all records copied.",
 )
-REPLICATION_LATENCY = _by_flow(
-    "replication_latency_seconds",
-    MetricKind.HISTOGRAM,
-    "s",
-    "From a record's timestamp to its acknowledgement by the target.",
-)
-RECORD_AGE = _by_flow(
-    "record_age_seconds", MetricKind.HISTOGRAM, "s", "From a record's timestamp to its arrival from the source."
-)
-APPEND_LATENCY = _by_flow(
-    "append_latency_seconds", MetricKind.HISTOGRAM, "s", "From sending a produce request to its acknowledgement."
-)
-APPEND_FAILURES = _by_flow(
-    "append_failures_total", MetricKind.COUNTER, "{batch}", "Batches sent whose answer was not an acknowledgement."
-)
-PARTITIONS = _by_flow("partitions", MetricKind.GAUGE, "{partition}", "Partitions by state of their lane.", "state")
-STALLED = _by_flow(
-    "stalled_partitions",
-    MetricKind.GAUGE,
-    "{partition}",
-    "Partitions that do not move though they should; `raymirror lag` says why.",
-)
-UNKNOWN_LAG = _by_flow(
-    "unknown_lag_partitions", MetricKind.GAUGE, "{partition}", "Partitions whose lag nobody knows just now."
-)
-TOPICS = _by_flow("topics", MetricKind.GAUGE, "{topic}", "Topics that the flow copies.")
-RUNNING = _by_flow(
-    "flow_running", MetricKind.GAUGE, "1", "1 where the flow is wanted to run, 0 where it is paused or stopped."
-)
-COPIERS = _by_flow("copiers", MetricKind.GAUGE, "{copier}", "Copier processes by state.", "state")
-COPIER_PARTITIONS = _by_flow(
-    "copier_partitions", MetricKind.GAUGE, "{partition}", "Partitions that a copier owns.", "copier"
-)
-COPIER_BUFFER_BYTES = _by_flow(
-    "copier_buffer_bytes", MetricKind.GAUGE, "By", "Receive buffers that a copier holds just now.", "copier"
-)
-GROUPS = _by_flow("groups", MetricKind.GAUGE, "{group}", "Consumer groups that are mirrored.")
+GROUPS = _by_flow("groups", GAUGE, "{group}", "Consumer groups that are mirrored.")
 GROUP_OFFSETS = _by_flow(
-    "group_offsets", MetricKind.GAUGE, "{partition}", "Committed offsets that have an answer on the target.", "how"
+    "group_offsets", GAUGE, "{partition}", "Committed offsets that have an answer on the target.", "how"
 )
 GROUP_OFFSETS_WITHHELD = _by_flow(
-    "group_offsets_withheld", MetricKind.GAUGE, "{partition}", "Committed offsets without an answer yet.", "why"
+    "group_offsets_withheld", GAUGE, "{partition}", "Committed offsets without an answer yet.", "why"
 )
 GROUP_OFFSETS_AHEAD = _by_flow(
-    "group_offsets_ahead",
-    MetricKind.GAUGE,
-    "{partition}",
-    "Offsets that are further on the target, and are left there.",
+    "group_offsets_ahead", GAUGE, "{partition}", "Offsets that are further on the target, and are left there."
 )
 GROUPS_ACTIVE = _by_flow(
-    "groups_active_on_target", MetricKind.GAUGE, "{group}", "Groups with members on the target, for which none commits."
+    "groups_active_on_target", GAUGE, "{group}", "Groups with members on the target, for which none commits."
 )
 GROUPS_FAILED = _by_flow(
-    "groups_failed", MetricKind.GAUGE, "{group}", "Groups that could not be read on the source or committed for."
+    "groups_failed", GAUGE, "{group}", "Groups that could not be read on the source or committed for."
 )
-GROUPS_AGE = _by_flow("groups_age_seconds", MetricKind.GAUGE, "s", "Since groups were last looked at.")
+GROUPS_AGE = _by_flow("groups_age_seconds", GAUGE, "s", "Since groups were last looked at.")
 GROUPS_ON_COMMIT = _by_flow(
-    "groups_on_commit", MetricKind.GAUGE, "1", "1 where commits are read as they are made, 0 where groups are polled."
+    "groups_on_commit", GAUGE, "1", "1 where commits are read as they are made, 0 where groups are polled."
 )
-CHECKPOINTS = _by_flow(
-    "checkpoints_total", MetricKind.COUNTER, "{checkpoint}", "Checkpoints that the target acknowledged."
-)
-GROUP_COMMITS = _by_flow("group_commits_total", MetricKind.COUNTER, "{partition}", "Offsets committed on the target.")
+CHECKPOINTS = _by_flow("checkpoints_total", COUNTER, "{checkpoint}", "Checkpoints that the target acknowledged.")
+GROUP_COMMITS = _by_flow("group_commits_total", COUNTER, "{partition}", "Offsets committed on the target.")
 CHECKPOINT_LATENCY = _by_flow(
     "checkpoint_latency_seconds",
-    MetricKind.HISTOGRAM,
+    HISTOGRAM,
     "s",
     "From the begin of the look at groups that found it to a checkpoint's acknowledgement.",
 )
 GROUP_COMMIT_LATENCY = _by_flow(
     "group_commit_latency_seconds",
-    MetricKind.HISTOGRAM,
+    HISTOGRAM,
     "s",
     "From a group's commit on the source to its checkpoints and commits on the target, where commits are read.",
 )
-OFFSET_MAP_BYTES = _by_flow(
-    "offset_map_bytes", MetricKind.GAUGE, "By", "Exact offset maps in memory where groups are translated."
+OFFSET_MAP_BYTES = _by_flow("offset_map_bytes", GAUGE, "By", "Exact offset maps in memory where groups are translated.")
+REPLICATION_LATENCY = _by_flow(
+    "replication_latency_seconds", HISTOGRAM, "s", "From a record's timestamp to its acknowledgement by the target."
 )
+RECORD_AGE = _by_flow("record_age_seconds", HISTOGRAM, "s", "From a record's timestamp to its arrival from the source.")
+APPEND_LATENCY = _by_flow(
+    "append_latency_seconds", HISTOGRAM, "s", "From sending a produce request to its acknowledgement."
+)
+APPEND_FAILURES = _by_flow(
+    "append_failures_total", COUNTER, "{batch}", "Batches sent whose answer was not an acknowledgement."
+)
+PARTITIONS = _by_flow("partitions", GAUGE, "{partition}", "Partitions by state of their lane.", "state")
+STALLED = _by_flow(
+    "stalled_partitions",
+    GAUGE,
+    "{partition}",
+    "Partitions that do not move though they should; `raymirror lag` says why.",
+)
+UNKNOWN_LAG = _by_flow("unknown_lag_partitions", GAUGE, "{partition}", "Partitions whose lag nobody knows just now.")
 PROOF_DIFFERENCES = _by_flow(
-    "proof_differences", MetricKind.GAUGE, "{record}", "Differences that are known between copies and their sources."
+    "proof_differences", GAUGE, "{record}", "Differences that are known between copies and their sources."
 )
-PROOF_AGE = _by_flow("proof_age_seconds", MetricKind.GAUGE, "s", "Since proof of copy last had a whole round.")
-EVENTS = _by_flow("events_total", MetricKind.COUNTER, "{event}", "Events by severity.", "severity")
-INFO = _of_mirror("info", MetricKind.GAUGE, "1", "Always 1; which mirror this is.", "mirror", "version")
-UP_SECONDS = _of_mirror("up_seconds", MetricKind.GAUGE, "s", "Since the supervisor began.")
+PROOF_AGE = _by_flow("proof_age_seconds", GAUGE, "s", "Since proof of copy last had a whole round.")
+TOPICS = _by_flow("topics", GAUGE, "{topic}", "Topics that the flow copies.")
+RUNNING = _by_flow("flow_running", GAUGE, "1", "1 where the flow is wanted to run, 0 where it is paused or stopped.")
+COPIERS = _by_flow("copiers", GAUGE, "{copier}", "Copier processes by state.", "state")
+COPIER_PARTITIONS = _by_flow("copier_partitions", GAUGE, "{partition}", "Partitions that a copier owns.", "copier")
+COPIER_BUFFER_BYTES = _by_flow(
+    "copier_buffer_bytes", GAUGE, "By", "Receive buffers that a copier holds just now.", "copier"
+)
+EVENTS = _by_flow("events_total", COUNTER, "{event}", "Events by severity.", "severity")
+INFO = _of_mirror("info", GAUGE, "1", "Always 1; which mirror this is.", "mirror", "version")
+UP_SECONDS = _of_mirror("up_seconds", GAUGE, "s", "Since the supervisor began.")
 LEFT_OUT_SERIES = _of_mirror(
     "left_out_series",
-    MetricKind.GAUGE,
+    GAUGE,
     "{series}",
     "Series that were told in coarser detail, because raymirror.metrics.max.series allows no more.",
     "metric",
 )
 EXPORT_FAILURES = _of_mirror(
-    "export_failures_total", MetricKind.COUNTER, "{export}", "Sendings to the OTLP collector that failed."
+    "export_failures_total", COUNTER, "{export}", "Sendings to the OTLP collector that failed."
 )
 
-LANE_FAMILIES = (
-    LAG_RECORDS,
-    LAG_BYTES,
-    LAG_SECONDS,
-    LAG_LAST_KNOWN,
-    LAG_LAST_KNOWN_AGE,
-    UNPROVEN_RECORDS,
-    RECORDS,
-    RECORD_BYTES,
-    DELAY,
-)
-GROUP_FAMILIES = (
-    GROUPS,
-    GROUP_OFFSETS,
-    GROUP_OFFSETS_WITHHELD,
-    GROUP_OFFSETS_AHEAD,
-    GROUPS_ACTIVE,
-    GROUPS_FAILED,
-    GROUPS_AGE,
-    GROUPS_ON_COMMIT,
-    CHECKPOINTS,
-    GROUP_COMMITS,
-    CHECKPOINT_LATENCY,
-    GROUP_COMMIT_LATENCY,
-    OFFSET_MAP_BYTES,
-)
-FAMILIES = (
-    *LANE_FAMILIES,
-    *GROUP_FAMILIES,
-    REPLICATION_LATENCY,
-    RECORD_AGE,
-    APPEND_LATENCY,
-    APPEND_FAILURES,
-    PARTITIONS,
-    STALLED,
-    UNKNOWN_LAG,
-    PROOF_DIFFERENCES,
-    PROOF_AGE,
-    TOPICS,
-    RUNNING,
-    COPIERS,
-    COPIER_PARTITIONS,
-    COPIER_BUFFER_BYTES,
-    EVENTS,
-    INFO,
-    UP_SECONDS,
-    LEFT_OUT_SERIES,
-    EXPORT_FAILURES,
-)
+FAMILIES = tuple(_families)
+LANE_FAMILIES = tuple(family for family in FAMILIES if family.labels == ("flow", "topic", "partition"))

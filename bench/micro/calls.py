@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from actors.control.plan import plan_sets
+from actors.control.flow_state import plan_sets
 from actors.control.ports import CopierVitals
 from actors.model.messages import Report
 from actors.model.status import encode_status

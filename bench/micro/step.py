@@ -17,14 +17,13 @@ from collections.abc import Sequence
 import msgspec
 
 from actors.control.flow_state import FlowPlan
-from actors.control.identity import Durations, Identity
 from actors.control.ports import CopierVitals
 from actors.control.supervisor import Supervisor
 from actors.model.messages import Report
 from engine.core.reports.progress import FlowProgress, LaneProgress
 from policies.model import FlowName, LaneName, TopicPartition
 from policies.placement.scaling import ScalingLimits
-from tests.unit.actors.fakes import FLOW, Clock, FakeCopier, FakeFleet, ports
+from tests.unit.actors.fakes import FLOW, SPEC, Clock, FakeCopier, FakeFleet, ports
 
 _PER_TOPIC = 100
 _STEPS = 90
@@ -125,10 +124,9 @@ class _Day:
 
     def _begin(self) -> Supervisor:
         return Supervisor(
-            Identity(namespace="raymirror-bench", version="0", config_path="mm2.properties", config_digest="d"),
+            SPEC,
             [FlowPlan(name=FLOW, scaling=self._limits, fingerprint="r")],
             ports(self.fleet, self.clock),
-            Durations(),
         )
 
     def second(self, number: int) -> str:

@@ -5,10 +5,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from actors.control.flow_state import FlowPlan, Plan
-from actors.control.identity import Durations, Identity
 from actors.control.ports import ControlSpan, CopierVitals, DiscoveryAnswer, Ports, RememberedFlow, SparkPort
 from actors.control.supervisor import Supervisor
-from actors.model.messages import Orders, Report
+from actors.model.messages import ConfigRef, MirrorSpec, Orders, Report
 from actors.model.spark_status import SparkNews, SparkStatus
 from actors.model.status import EventLine
 from engine.core.events.events import AnyEvent, Event
@@ -258,8 +257,13 @@ class Observed:
         self.spans.append(span)
 
 
-IDENTITY = Identity(namespace="raymirror-t", version="0", config_path="mm2.properties", config_digest="d")
-DURATIONS = Durations(drain_s=20.0, lease_s=6.0)
+SPEC = MirrorSpec(
+    config=ConfigRef(path="mm2.properties", digest="d"),
+    namespace="raymirror-t",
+    version="0",
+    deployment_id="x",
+    drain_s=20.0,
+)
 
 
 def ports(fleet: "FakeFleet", clock: Clock, spark: SparkPort | None = None, observer: Observed | None = None) -> Ports:
@@ -291,4 +295,4 @@ def make(
     """Make a supervisor of one flow over a fake fleet."""
     limits = ScalingLimits(minimum=copiers, maximum=most or copiers)
     flows = [FlowPlan(name=FLOW, scaling=limits, fingerprint=fingerprint)]
-    return Supervisor(IDENTITY, flows, ports(fleet, clock, spark, observer), DURATIONS, plan)
+    return Supervisor(SPEC, flows, ports(fleet, clock, spark, observer), plan)

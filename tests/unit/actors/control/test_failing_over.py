@@ -9,7 +9,7 @@ from actors.control.supervisor import Supervisor
 from actors.model.events import FailedOver, FailoverOutcome
 from actors.model.states import Command, Desired, UnknownFlow
 from policies.model import FlowName
-from tests.unit.actors.fakes import DURATIONS, FLOW, IDENTITY, Clock, FakeFleet, by_topic, lanes, ports
+from tests.unit.actors.fakes import FLOW, SPEC, Clock, FakeFleet, by_topic, lanes, ports
 
 
 @pytest.fixture
@@ -32,10 +32,9 @@ def advance(supervisor: Supervisor, clock: Clock, seconds: int) -> None:
 def two_flows(fleet: FakeFleet, clock: Clock) -> Supervisor:
     """A mirror of two flows of which each has a copier."""
     supervisor = Supervisor(
-        IDENTITY,
+        SPEC,
         [FlowPlan(name=flow, fingerprint="r1") for flow in (FLOW, FlowName("B", "C"))],
         ports(fleet, clock),
-        DURATIONS,
         by_topic,
     )
     fleet.discover(*lanes("a", 1))

@@ -8,7 +8,7 @@ from actors.control.ports import CopierVitals, DiscoveryAnswer, RememberedFlow
 from actors.control.supervisor import Supervisor
 from actors.model.states import Command, Desired
 from policies.model import FlowName
-from tests.unit.actors.fakes import DURATIONS, FLOW, IDENTITY, Clock, FakeCopier, FakeFleet, by_topic, lanes, ports
+from tests.unit.actors.fakes import FLOW, SPEC, Clock, FakeCopier, FakeFleet, by_topic, lanes, ports
 from tests.unit.actors.mirrors import adopt, advance, started
 
 OTHER = FlowName("B", "C")
@@ -19,10 +19,9 @@ TAKEN = "mirrored by another deployment"
 def both(fleet: FakeFleet, clock: Clock) -> Supervisor:
     """A mirror of two flows, each with a copier and a topic of its own."""
     supervisor = Supervisor(
-        IDENTITY,
+        SPEC,
         [FlowPlan(name=flow, fingerprint="r1") for flow in (FLOW, OTHER)],
         ports(fleet, clock),
-        DURATIONS,
         by_topic,
     )
     fleet.answers[FLOW] = DiscoveryAnswer(serial=1, lanes=lanes("a", 1), kept=RememberedFlow())

@@ -1,6 +1,6 @@
 """Sets whose copiers end: searched, left alone, tried again."""
 
-from actors.control.plan import plan_sets
+from actors.control.flow_state import plan_sets
 from actors.control.ports import CopierVitals
 from actors.control.supervisor import Supervisor
 from actors.model.events import SetQuarantined

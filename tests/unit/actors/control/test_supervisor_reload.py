@@ -4,19 +4,19 @@ import msgspec
 import pytest
 
 from actors.control.flow_state import FlowPlan
-from actors.control.identity import Identity
 from actors.control.ports import CopierVitals, DiscoveryAnswer, RememberedFlow
 from actors.control.supervisor import Supervisor
 from actors.model.events import Reloaded
+from actors.model.messages import ConfigRef
 from actors.model.states import Command, Desired
 from policies.model import FlowName
 from policies.placement.scaling import ScalingLimits
-from tests.unit.actors.fakes import DURATIONS, FLOW, Clock, FakeCopier, FakeFleet, by_topic, lanes, ports
+from tests.unit.actors.fakes import FLOW, SPEC, Clock, FakeCopier, FakeFleet, by_topic, lanes, ports
 from tests.unit.actors.mirrors import advance
 
 OTHER, NEW = FlowName("B", "C"), FlowName("C", "D")
 TOPIC = {FLOW: "a", OTHER: "b", NEW: "c"}
-AFTER = Identity(namespace="raymirror-t", version="0", config_path="other.properties", config_digest="e")
+AFTER = msgspec.structs.replace(SPEC, config=ConfigRef(path="other.properties", digest="e"))
 
 
 def plan(flow: FlowName, fingerprint: str = "r1", most: int = 1, started_ms: int = 0) -> FlowPlan:
@@ -29,10 +29,9 @@ def plan(flow: FlowName, fingerprint: str = "r1", most: int = 1, started_ms: int
 def both(fleet: FakeFleet, clock: Clock) -> Supervisor:
     """A mirror of two flows, each with a copier and a topic of its own."""
     supervisor = Supervisor(
-        msgspec.structs.replace(AFTER, config_path="mm2.properties", config_digest="d"),
+        SPEC,
         [plan(FLOW), plan(OTHER)],
         ports(fleet, clock),
-        DURATIONS,
         by_topic,
     )
     for flow in (FLOW, OTHER, NEW):

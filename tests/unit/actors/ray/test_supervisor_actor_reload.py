@@ -8,7 +8,7 @@ import pytest
 from actors.config.config_ref import refer
 from actors.config.difference import ADDED, CHANGED, UNTOUCHED, ConfigDifference
 from actors.model.messages import ConfigRef, MirrorSpec
-from actors.ray.reload import CannotReload, ReloadBusy, ReloadFailed, identity_of, successor
+from actors.ray.reload import CannotReload, ReloadBusy, ReloadFailed, successor
 from actors.ray.supervisor_actor import FAILED
 from policies.model import FlowName
 from tests.unit.actors.ray.test_supervisor_actor import Stage
@@ -204,5 +204,5 @@ def test_a_flow_is_added_once_and_a_stop_of_later_stays() -> None:
     two = successor(one, ConfigRef(path="/c", digest="f"), ("A->C",), 7)
     assert two.added_ms == {"A->B": 5, "A->C": 7}
     assert successor(two, ConfigRef(path="/c", digest="g"), ("A->B",), 9).added_ms == {"A->B": 9, "A->C": 7}
-    assert identity_of(two).config_digest == "f"
+    assert two.config.digest == "f"
     assert (two.deployment_id, two.namespace) == (spec.deployment_id, spec.namespace)

@@ -1,6 +1,6 @@
 """Lanes to sets, in the supervisor's shape."""
 
-from actors.control.plan import plan_sets
+from actors.control.flow_state import plan_sets
 from tests.unit.actors.fakes import FLOW, lanes
 
 
