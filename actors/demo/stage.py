@@ -4,12 +4,13 @@ import shutil
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
 
+from actors.observability.view import View
 from deploy.local.cluster import EmbeddedCluster, start_clusters
 
 FLOW = ("source", "target")
@@ -18,16 +19,16 @@ FLOW = ("source", "target")
 class DemoStage:
     """A temp folder with two clusters. Everything that is started goes on `stack`, and is ended from there."""
 
-    def __init__(self, folder: Path, stack: ExitStack, say: Callable[[str], None]) -> None:
+    def __init__(self, folder: Path, stack: ExitStack, view: View) -> None:
         self.folder, self.stack = folder, stack
         self.began_at = time.monotonic()
-        self._say = say
+        self._view = view
         self.source = EmbeddedCluster(FLOW[0], folder / FLOW[0])
         self.target = EmbeddedCluster(FLOW[1], folder / FLOW[1])
 
     def say(self, text: str) -> None:
         """Tell what happens, with the seconds since the start."""
-        self._say(f"{time.monotonic() - self.began_at:5.1f} s  {text}")
+        self._view.say(f"{time.monotonic() - self.began_at:5.1f} s  {text}")
 
     def start_clusters(self) -> None:
         """Start both clusters side by side. Raises ClusterError."""
@@ -56,18 +57,18 @@ class DemoStage:
 
 
 @contextmanager
-def open_stage(say: Callable[[str], None], keep: bool) -> Iterator[DemoStage]:
+def open_stage(view: View, keep: bool) -> Iterator[DemoStage]:
     """Give a stage; end everything afterwards, also after an error or a signal, then say where the logs are."""
     folder = Path(tempfile.mkdtemp(prefix="rmdemo-"))
     failed = True
     try:
         with ExitStack() as stack:
-            yield DemoStage(folder, stack, say)
+            yield DemoStage(folder, stack, view)
             failed = False
             _deaf()  # the end is in sight: Ctrl-C must not leave half of it running
     finally:
         if failed or keep:
-            say(f"data and logs are in {folder}")
+            view.say(f"data and logs are in {folder}")
         else:
             shutil.rmtree(folder)
 

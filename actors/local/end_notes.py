@@ -6,7 +6,9 @@ noted before the mirror has stopped: until then others may follow it.
 """
 
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from actors.local import session
 from actors.local.ended import EndedMirror
@@ -17,13 +19,10 @@ from engine.base.clock import wall_ms
 
 
 class EndNotes:
-    """What `run` notes of its mirror's end; `local`: its Ray ends with this process.
+    """What `run` notes of its mirror's end; `local`: its Ray ends with this process."""
 
-    The mirror ends as well where nothing can be noted: `warn` hears why.
-    """
-
-    def __init__(self, namespace: str, config_path: str, *, local: bool, warn: Callable[[str], None]) -> None:
-        self._namespace, self._config_path, self._local, self._warn = namespace, config_path, local, warn
+    def __init__(self, namespace: str, config_path: str, *, local: bool) -> None:
+        self._namespace, self._config_path, self._local = namespace, config_path, local
         self._said = ""
         self._ending = self._stopped = False
         self._digest = ""
@@ -44,7 +43,7 @@ class EndNotes:
         if known not in ("", digest):
             self._config_path = path
             if self._local:
-                self._note(lambda: session.note_config(self._namespace, os.getpid(), path, digest, os.environ))
+                self._note(config_path=path, config_digest=digest)
 
     def _is_failed_over(self, flow: FlowStatus) -> bool:
         """Whether a failover stopped a flow; a supervisor that is new remembers only that it is stopped."""
@@ -54,13 +53,13 @@ class EndNotes:
         """Note which flows are failed over: who asks after this process was killed must not be told to copy again."""
         known, self._failed_over = self._failed_over, flows
         if self._local and flows != known:
-            self._note(lambda: session.note_failed_over(self._namespace, os.getpid(), flows, os.environ))
+            self._note(failed_over=flows)
 
     def ends(self) -> None:
         """The mirror ends: from now on it takes no commands."""
         if self._local and not self._ending:
             self._ending = True
-            self._note(lambda: session.note_ending(self._namespace, os.getpid(), wall_ms(), self._said, os.environ))
+            self._note(ending_ms=wall_ms(), said=self._said)
 
     def ended(self, *, in_order: bool) -> None:
         """This process follows the mirror no more: note how it ended, if it has, or ends with this process."""
@@ -75,10 +74,19 @@ class EndNotes:
             failed_over=self._failed_over,
             config_digest=self._digest,
         )
-        self._note(lambda: session.note_ended(ended, os.environ))
+        with self._warning():
+            session.note_ended(ended, os.environ)
 
-    def _note(self, write: Callable[[], None]) -> None:
+    def _note(self, **facts: object) -> None:
+        with self._warning():
+            session.note(self._namespace, os.getpid(), os.environ, **facts)
+
+    @contextmanager
+    def _warning(self) -> Iterator[None]:
+        """Warn where something cannot be noted: the mirror ends as well."""
         try:
-            write()
+            yield
         except OSError as error:
-            self._warn(f"mirror {self._namespace}: its state cannot be noted in {session.folder(os.environ)}: {error}")
+            folder = session.folder(os.environ)
+            text = f"mirror {self._namespace}: its state cannot be noted in {folder}: {error}"
+            sys.stderr.write(f"warning: {text}\n")

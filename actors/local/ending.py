@@ -39,6 +39,17 @@ def is_ignored(number: int) -> bool:
 
 
 @contextmanager
+def handled_by(handler: Callable[[int, FrameType | None], None], *numbers: signal.Signals) -> Iterator[None]:
+    """Have signals handled so inside the block; those that this process was started to ignore stay ignored."""
+    before = {number: signal.signal(number, handler) for number in numbers if not is_ignored(number)}
+    try:
+        yield
+    finally:
+        for number, former in before.items():
+            signal.signal(number, former)
+
+
+@contextmanager
 def ended_by_signals() -> Iterator[None]:
     """Raise Ended at the first SIGHUP or SIGTERM, so that folders and processes of the command are cleared away.
 
@@ -56,18 +67,24 @@ def ended_by_signals() -> Iterator[None]:
         if len(came) == 1:
             raise EndSignalled(number)
 
-    before = {
-        number: signal.signal(number, end) for number in (signal.SIGHUP, signal.SIGTERM) if not is_ignored(number)
-    }
-    try:
+    with handled_by(end, signal.SIGHUP, signal.SIGTERM):
         yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+
+
+class DeferredEnd:
+    """The signals that came while they were held back."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+
+    @property
+    def is_asked_for(self) -> bool:
+        """Whether one came."""
+        return bool(self.numbers)
 
 
 @contextmanager
-def ends_deferred(note: str, *, leave_at_second: bool = False) -> Iterator[Callable[[], bool]]:
+def ends_deferred(note: str, *, leave_at_second: bool = False) -> Iterator[DeferredEnd]:
     """Hold SIGINT and SIGTERM back until the block is over, then deliver the first one; the block can ask if one came.
 
     For native code that must not be left half way: an exception that a signal's handler raises inside `ray.init` leaves
@@ -75,29 +92,25 @@ def ends_deferred(note: str, *, leave_at_second: bool = False) -> Iterator[Calla
     comes, so that nobody thinks it was lost. `leave_at_second`: the second signal ends the process at once, where there
     is nothing to clear away. Off the main thread, which alone hears signals, this does nothing.
     """
+    came = DeferredEnd()
     if threading.current_thread() is not threading.main_thread():
-        yield lambda: False
+        yield came
         return
-    came: list[int] = []
 
     def hold(number: int, _frame: FrameType | None) -> None:
-        came.append(number)
-        if leave_at_second and len(came) > 1:
+        came.numbers.append(number)
+        if leave_at_second and len(came.numbers) > 1:
             os._exit(128 + number)
-        if len(came) == 1:
+        if len(came.numbers) == 1:
             with suppress(OSError):  # unbuffered: the signal may have come in the middle of a `print`
                 os.write(STDERR, f"{note}\n".encode())
 
-    before = {
-        number: signal.signal(number, hold) for number in (signal.SIGINT, signal.SIGTERM) if not is_ignored(number)
-    }
     try:
-        yield lambda: bool(came)
+        with handled_by(hold, signal.SIGINT, signal.SIGTERM):
+            yield came
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        if came:
-            signal.raise_signal(came[0])
+        if came.numbers:
+            signal.raise_signal(came.numbers[0])
 
 
 @contextmanager

@@ -39,7 +39,7 @@ class AlreadyStarting(MirrorError):
         self.namespace, self.pid = namespace, pid
 
     def __str__(self) -> str:
-        name = self.namespace.removeprefix(session.PREFIX)
+        name = session.short_name(self.namespace)
         process = f"process {self.pid}" if self.pid else "another process"
         return (
             f"mirror {name} is already being started by {process}; once it runs, see it with: raymirror status"
@@ -56,7 +56,7 @@ class MirrorStarts(session.NoMirror):
         self.namespace, self.pid, self.seconds = namespace, pid, seconds
 
     def __str__(self) -> str:
-        name = self.namespace.removeprefix(session.PREFIX)
+        name = session.short_name(self.namespace)
         return (
             f"process {self.pid} has been starting mirror {name} for {self.seconds:.0f} s, and it takes no commands"
             " yet: ask again in a moment"

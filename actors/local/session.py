@@ -90,7 +90,7 @@ class MirrorEnds(NoMirror):
         self.place, self.seconds = place, seconds
 
     def __str__(self) -> str:
-        name = self.place.namespace.removeprefix(PREFIX)
+        name = short_name(self.place.namespace)
         stood = f"; how it stood then: {self.place.said}" if self.place.said else ""
         return f"mirror {name} has been ending for {self.seconds:.0f} s, and takes no commands any more{stood}"
 
@@ -114,7 +114,7 @@ class AlreadyRunning(MirrorError):
         self.namespace, self.pid, self.config = namespace, pid, config
 
     def __str__(self) -> str:
-        name = self.namespace.removeprefix(PREFIX)
+        name = short_name(self.namespace)
         return (
             f"mirror {name} already runs in process {self.pid}; to have it take the file over:"
             f" raymirror reload {self.config} --mirror {name}; or end it with raymirror stop, or give this one another"
@@ -184,25 +184,11 @@ def _own(namespace: str, pid: int, env: Mapping[str, str]) -> StateFile | None:
     return state if state is not None and state.pid == pid and _may_live(state) else None
 
 
-def note_ending(namespace: str, pid: int, at_ms: int, said: str, env: Mapping[str, str]) -> None:
-    """Note in this process's own state file that its mirror ends."""
+def note(namespace: str, pid: int, env: Mapping[str, str], **facts: object) -> None:
+    """Note something in a state file of this process (of a mirror in a Ray cluster: pid 0): fields of StateFile."""
     state = _own(namespace, pid, env)
     if state is not None:
-        write(msgspec.structs.replace(state, ending_ms=at_ms, said=said), env)
-
-
-def note_config(namespace: str, pid: int, path: str, digest: str, env: Mapping[str, str]) -> None:
-    """Note in a state file of this process (of a mirror in a Ray cluster: 0) that another configuration runs now."""
-    state = _own(namespace, pid, env)
-    if state is not None:
-        write(msgspec.structs.replace(state, config_path=path, config_digest=digest), env)
-
-
-def note_failed_over(namespace: str, pid: int, flows: tuple[str, ...], env: Mapping[str, str]) -> None:
-    """Note in this process's own state file which flows a failover stopped."""
-    state = _own(namespace, pid, env)
-    if state is not None:
-        write(msgspec.structs.replace(state, failed_over=flows), env)
+        write(msgspec.structs.replace(state, **facts), env)
 
 
 def note_ended(ended: EndedMirror, env: Mapping[str, str]) -> None:
@@ -245,7 +231,7 @@ def last_ended(name: str | None, now_ms: int, env: Mapping[str, str]) -> str:
     last = max(notes, key=lambda note: note.at_ms, default=None)
     if last is None:
         return ""
-    return last.text(last.namespace.removeprefix(PREFIX), now_ms)
+    return last.text(short_name(last.namespace), now_ms)
 
 
 def _notes(namespaces: str, env: Mapping[str, str]) -> list[EndedMirror]:
@@ -286,10 +272,11 @@ def _ended_path(namespace: str, env: Mapping[str, str]) -> Path:
     return folder(env) / f"{namespace}.ended"
 
 
-def living(env: Mapping[str, str]) -> tuple[StateFile, ...]:
-    """List the mirrors that may run, in order of name: those of Ray clusters, and those whose `run` process lives."""
-    states = (_read(path) for path in sorted(folder(env).glob("*.json")))
-    return tuple(state for state in states if state is not None and _may_live(state))
+def living(env: Mapping[str, str], name: str | None = None) -> tuple[StateFile, ...]:
+    """List the mirrors, or those of a name, that may run, in order: on Ray clusters, or with a living `run` process."""
+    states = [_read(path) for path in sorted(folder(env).glob("*.json"))]
+    named = (state for state in states if state and (name is None or state.namespace in (name, namespace_of(name))))
+    return tuple(state for state in named if _may_live(state))
 
 
 def _may_live(state: StateFile) -> bool:
@@ -326,7 +313,7 @@ def find(address: str | None, name: str | None, env: Mapping[str, str]) -> Mirro
     Raises NoMirror, SeveralMirrors.
     """
     given = address or env.get("RAY_ADDRESS")
-    states = [state for state in living(env) if name is None or state.namespace in (name, namespace_of(name))]
+    states = living(env, name)
     if given:
         same = [state for state in states if state.address == given]
         if len(same) == 1:
@@ -336,15 +323,14 @@ def find(address: str | None, name: str | None, env: Mapping[str, str]) -> Mirro
         looked = f"no --address, no RAY_ADDRESS, no living process in {folder(env)}"
         raise NoMirror(looked, last_ended(name, wall_ms(), env))
     if len(states) > 1:
-        raise SeveralMirrors(tuple(state.namespace.removeprefix(PREFIX) for state in states))
+        raise SeveralMirrors(tuple(short_name(state.namespace) for state in states))
     return _place(states[0])
 
 
 def config_of(name: str, env: Mapping[str, str]) -> Path:
     """Return the configuration file of a mirror that was started from this machine. Raises NoMirror."""
-    for state in living(env):
-        if state.namespace in (name, namespace_of(name)):
-            return Path(state.config_path)
+    for state in living(env, name):
+        return Path(state.config_path)
     looked = f"no mirror {name!r} in {folder(env)}"
     raise NoMirror(looked, last_ended(name, wall_ms(), env))
 
@@ -366,6 +352,11 @@ def deployment_id(env: Mapping[str, str]) -> str:
 
 def namespace_of(name: str) -> str:
     return name if name.startswith(PREFIX) else PREFIX + name
+
+
+def short_name(namespace: str) -> str:
+    """Return the name of a mirror's Ray namespace, as people give it."""
+    return namespace.removeprefix(PREFIX)
 
 
 def _place(state: StateFile) -> MirrorPlace:

@@ -109,11 +109,12 @@ def find_logs(name: str | None, env: Mapping[str, str]) -> FoundLogs:
         return FoundLogs(folder=top / known.pop())
     running = {state.namespace for state in session.living(env)} & known
     if len(running) > 1:
-        raise session.SeveralMirrors(tuple(_short(one) for one in sorted(running)))
+        raise session.SeveralMirrors(tuple(session.short_name(one) for one in sorted(running)))
     if running:
         return FoundLogs(folder=top / running.pop())
     latest = max(sorted(known), key=lambda one: _last_logged_ns(top / one))
-    return FoundLogs(folder=top / latest, note=_none_runs(_short(latest), sorted(map(_short, known))))
+    note = _none_runs(session.short_name(latest), sorted(map(session.short_name, known)))
+    return FoundLogs(folder=top / latest, note=note)
 
 
 def _none_runs(shown: str, known: list[str]) -> str:
@@ -131,10 +132,6 @@ def _last_logged_ns(folder: Path) -> int:
         with contextlib.suppress(FileNotFoundError):  # rotated or pruned just now
             times.append(path.stat().st_mtime_ns)
     return max(times, default=0)
-
-
-def _short(namespace: str) -> str:
-    return namespace.removeprefix(session.PREFIX)
 
 
 def line_text(line: LogLine) -> str:

@@ -1,5 +1,6 @@
-"""Formats a breach and a stall cell by cell, for tables and the report page."""
+"""Cells of the history of lag, for tables and the report page: breaches, stalls, sums of windows."""
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from actors.observability.instants import clock_text
@@ -20,3 +21,12 @@ def stall_cells(one: "Stall") -> tuple[str, ...]:
     """Return topic, why, from, until, partitions, and the seconds all together."""
     times = clock_text(one.first_ms), clock_text(one.last_ms)
     return one.topic, one.reason, *times, f"{one.partitions:,}", seconds_text(one.seconds)
+
+
+def most(values: Iterable[float | None]) -> float | None:
+    """Return the highest value, None where none is known."""
+    return max((value for value in values if value is not None), default=None)
+
+
+def mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0

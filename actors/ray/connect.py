@@ -11,12 +11,12 @@ import re
 import shutil
 import socket
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from actors.local.ending import ends_deferred, hangup_held
+from actors.local.ending import DeferredEnd, ends_deferred, hangup_held
 from actors.local.session import process_start
 from actors.logging.crashes import ROTATION
 from actors.ray.lean_ray import StartStopped, lean_start, stoppable_start
@@ -152,16 +152,16 @@ def start_local(
     """
     for name, value in {**UNWATCHED, **UNMINDED, **ROTATED}.items():
         os.environ.setdefault(name, value)
-    with ends_deferred(STOPPING) as stopped:
-        return _start_local(cpus, memory, folder, resources, stopped)
+    with ends_deferred(STOPPING) as end:
+        return _start_local(cpus, memory, folder, resources, end)
 
 
 def _start_local(
-    cpus: int, memory: int, folder: Path | None, resources: Mapping[str, float], stopped: Callable[[], bool]
+    cpus: int, memory: int, folder: Path | None, resources: Mapping[str, float], end: DeferredEnd
 ) -> RayConnection:
-    """Start it; `stopped` says whether a signal asks for the end. Raises RayNotStarted, StartStopped."""
+    """Start it. Raises RayNotStarted, StartStopped."""
     ray = _import_ray(token=True)
-    if stopped():
+    if end.is_asked_for:
         raise StartStopped()
     base = str(folder) if folder is not None else tempfile.gettempdir()
     home = Path(base if len(base) + 13 <= SHORT_PATH else "/tmp")
@@ -171,8 +171,8 @@ def _start_local(
     connection = RayConnection(ray, "", temp)
     try:
         with hangup_held():
-            _init(ray, temp, cpus, memory, resources, stopped)
-        if stopped():
+            _init(ray, temp, cpus, memory, resources, end)
+        if end.is_asked_for:
             raise StartStopped()
         connection.address = ray.get_runtime_context().gcs_address
     except BaseException as error:  # no process and no folder is left behind
@@ -181,12 +181,10 @@ def _start_local(
     return connection
 
 
-def _init(
-    ray: Any, temp: Path, cpus: int, memory: int, resources: Mapping[str, float], stopped: Callable[[], bool]
-) -> None:
+def _init(ray: Any, temp: Path, cpus: int, memory: int, resources: Mapping[str, float], end: DeferredEnd) -> None:
     for attempt in range(1, STARTS + 1):
         try:
-            with stoppable_start(stopped), lean_start() if attempt == 1 else nullcontext():
+            with stoppable_start(end), lean_start() if attempt == 1 else nullcontext():
                 ray.init(
                     address="local",
                     num_cpus=cpus,
@@ -202,7 +200,7 @@ def _init(
         except StartStopped:
             raise
         except Exception as error:  # Ray raises a plain one
-            if stopped() or "timed out during startup" not in str(error) or attempt == STARTS:
+            if end.is_asked_for or "timed out during startup" not in str(error) or attempt == STARTS:
                 raise RayNotStarted(str(error).partition("\n")[0], str(temp)) from error
             ray.shutdown()
 
@@ -239,7 +237,7 @@ def attach(address: str, *, local: bool) -> RayConnection:
     _probe(address)
     ray = _import_ray(token=local)
     try:
-        with ends_deferred(LEAVING, leave_at_second=True) as left, stoppable_start(left):
+        with ends_deferred(LEAVING, leave_at_second=True) as end, stoppable_start(end):
             ray.init(address=address, log_to_driver=False, logging_level="ERROR")
     except (ConnectionError, RuntimeError, ValueError) as error:
         refuse_other_release(address, str(error))

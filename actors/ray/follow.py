@@ -2,10 +2,11 @@
 
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from types import FrameType
+from typing import Protocol
 
 from actors.local.ending import drop_lost_output, is_ignored
 from actors.model.status import MirrorStatus
@@ -70,18 +71,25 @@ def stop_signals() -> Iterator[EndRequest]:
             signal.signal(number, handler)
 
 
+class StatusListener(Protocol):
+    """Hears of every status of a mirror that is followed."""
+
+    def hear(self, status: MirrorStatus) -> None:
+        """Take a status."""
+
+
 def follow(
     mirror: Mirror,
     view: View,
     asked: EndRequest,
-    until: Callable[[MirrorStatus], bool] | None = None,
-    hear: Callable[[MirrorStatus], None] = lambda _: None,
+    *,
+    listener: StatusListener | None = None,
+    until_started: bool = False,
 ) -> MirrorStatus | None:
-    """Show the mirror once a second until it has stopped, a signal came or `until` is content; give the last status.
+    """Show the mirror once a second until it has stopped, a signal came, or it has started where that is enough.
 
-    `hear` is given every status.
-
-    Raises MirrorLost, or what ends one supervisor after the other, when none has answered for a minute.
+    Gives the last status. Raises MirrorLost, or what ends one supervisor after the other, when none has answered for a
+    minute.
     """
     status, heard_at_s = None, time.monotonic()
     while True:
@@ -91,9 +99,10 @@ def follow(
         except MirrorError as lost:
             _bear(mirror, lost, view, time.monotonic() - heard_at_s)
         else:
-            hear(status)
+            if listener is not None:
+                listener.hear(status)
             view.show(status)
-            if status.phase == "stopped" or (until is not None and until(status)):
+            if status.phase == "stopped" or (until_started and status.phase != "starting"):
                 return status
         if asked.wait(SHOW_S):
             return status

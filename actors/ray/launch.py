@@ -2,7 +2,7 @@
 
 import os
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -13,6 +13,7 @@ from actors.config import config_ref
 from actors.local import session
 from actors.model.messages import MirrorSpec
 from actors.model.needs import memory_of
+from actors.observability.view import View
 from actors.ray.connect import RayConnection, attach, start_local
 from actors.ray.mirror import FAILED_S, Mirror, patiently, start
 from actors.spark.java import JAVA_RESOURCE, put_on_path
@@ -99,17 +100,15 @@ def connect(plan: LaunchPlan, folder: Path | None = None) -> RayConnection:
 
 
 @contextmanager
-def launched(
-    connection: RayConnection, plan: LaunchPlan, say: Callable[[str], None] = lambda _: None
-) -> Iterator[Mirror]:
+def launched(connection: RayConnection, plan: LaunchPlan, view: View | None = None) -> Iterator[Mirror]:
     """Start or join the mirror and leave its state file. A mirror that has stopped is ended here, one that goes on is
     left alone, on a Ray that goes on too.
 
     Raises FlowTaken, MirrorLost, and what the supervisor raised while it started.
     """
     mirror, done = start(connection, plan.spec, plan.flows)
-    if done != "started":
-        say(f"mirror {mirror.namespace}: {done}")
+    if done != "started" and view is not None:
+        view.say(f"mirror {mirror.namespace}: {done}")
     status = patiently(mirror.status, FAILED_S)
     pid = os.getpid() if connection.local else 0  # on a cluster it outlives this process
     session.write(

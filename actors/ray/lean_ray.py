@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from actors.local.ending import DeferredEnd
 from actors.ray import idle_agent
 from engine.base.errors import MirrorError
 
@@ -39,8 +40,8 @@ class StartStopped(MirrorError):
 
 
 @contextmanager
-def stoppable_start(stopped: Callable[[], bool]) -> Iterator[None]:
-    """Have a `ray.init` inside this block end with StartStopped where `stopped` says so before its driver connects.
+def stoppable_start(end: DeferredEnd) -> Iterator[None]:
+    """Have a `ray.init` inside this block end with StartStopped where its end was asked for before its driver connects.
 
     The driver is native code: from there on `ray.init` is not left before it returns. Until then it only starts
     processes, which `ray.shutdown` ends. Ray sets a handler of SIGTERM that raises SystemExit in the middle of it: it
@@ -51,7 +52,7 @@ def stoppable_start(stopped: Callable[[], bool]) -> Iterator[None]:
 
     def stopping(connect: Any) -> Any:
         def begin(*args: Any, **kwargs: Any) -> Any:
-            if stopped():
+            if end.is_asked_for:
                 raise StartStopped()
             return connect(*args, **kwargs)
 

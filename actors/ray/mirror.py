@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from actors.config.difference import ConfigDifference
-from actors.local.session import PREFIX, MirrorPlace, NoMirror, SeveralMirrors
+from actors.local.session import PREFIX, MirrorPlace, NoMirror, SeveralMirrors, short_name
 from actors.model.events import FailoverOutcome
 from actors.model.messages import ConfigRef, MirrorSpec
 from actors.model.requests import CALL_TIMEOUT_S, ENDED, AnsweringMirror, AnyRequest, AskStatus
@@ -41,7 +41,7 @@ class FlowTaken(MirrorError):
         self.flow, self.namespace = flow, namespace
 
     def __str__(self) -> str:
-        name = self.namespace.removeprefix(PREFIX)
+        name = short_name(self.namespace)
         return (
             f"flow {self.flow} is copied by mirror {name} on this Ray cluster already;"
             f" to change that mirror, run with --name {name}; to end it: raymirror stop --mirror {name}"
@@ -283,5 +283,5 @@ def join(connection: RayConnection, place: MirrorPlace) -> Mirror:
     if not mirrors:
         raise NoMirror(f"the Ray cluster at {place.address} has none")
     if len(mirrors) > 1:
-        raise SeveralMirrors(tuple(name.removeprefix(PREFIX) for name in mirrors))
+        raise SeveralMirrors(tuple(short_name(name) for name in mirrors))
     return next(iter(mirrors.values()))

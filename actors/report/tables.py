@@ -1,9 +1,9 @@
 """The report's tables: flows at a glance, what was breached, what stood still and why. None is endless."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from html import escape
 
-from actors.observability.history_cells import breach_cells, stall_cells
+from actors.observability.history_cells import breach_cells, mean, most, stall_cells
 from actors.observability.instants import clock_text
 from actors.report.units import count_text, duration_text, size_text
 from engine.jobs.lag.summary import FlowPoint, Summary
@@ -25,11 +25,11 @@ def overview(flows: Mapping[str, Sequence[FlowPoint]], summary: Summary, links: 
             (
                 flow,
                 *(_of(last.lag_seconds, duration_text), _of(last.lag_records, count_text)),
-                _of(_most(one.lag_seconds for one in points), duration_text),
+                _of(most(one.lag_seconds for one in points), duration_text),
                 _breached(len(breaches), sum(one.until_ms is None for one in breaches)),
-                f"{count_text(_mean([one.records_per_s for one in points]))}/s",
-                f"{size_text(_mean([one.bytes_per_s for one in points]))}/s",
-                _of(_most(one.append.p99 for one in points), lambda ms: duration_text(ms / 1000)),
+                f"{count_text(mean([one.records_per_s for one in points]))}/s",
+                f"{size_text(mean([one.bytes_per_s for one in points]))}/s",
+                _of(most(one.append.p99 for one in points), lambda ms: duration_text(ms / 1000)),
                 clock_text(last.at_ms),
             )
         )
@@ -81,11 +81,3 @@ def _breached(number: int, still: int) -> str:
 
 def _of(value: float | None, text: Callable[[float], str]) -> str:
     return _UNKNOWN if value is None else text(value)
-
-
-def _most(values: Iterable[float | None]) -> float | None:
-    return max((value for value in values if value is not None), default=None)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0

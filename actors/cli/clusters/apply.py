@@ -10,8 +10,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from actors.cli.clusters.plan import add_scope_arguments, changes_table, chosen, scope_of, show
+from actors.cli.clusters.plan import add_scope_arguments, changes_table, scope_of, show
 from actors.cli.common import exits
+from actors.cli.common.questions import chosen_flows
 from actors.observability.colours import stdout_console
 from engine.base.clock import wall_ms
 from engine.config.config import load_config
@@ -37,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Look, apply and tell. Raises ConfigError, BadQuestion, BrokerUnreachable, ConnectionLost: exit code 2."""
     config = load_config(args.config)
-    flows = chosen(config, args.flow)
+    flows = chosen_flows(config, args.flow)
     done, unkept = asyncio.run(apply(config, flows))
     if args.json:
         rows = [

@@ -8,9 +8,10 @@ from rich.table import Table
 
 from actors.cli.common import exits
 from actors.cli.common.flags import add_config_place, add_flow_argument
-from actors.cli.common.questions import BadQuestion
+from actors.cli.common.questions import BadQuestion, chosen_flows
 from actors.observability.colours import stdout_console
 from actors.observability.instants import clock_text, instant_ms
+from actors.observability.tables import plain_table
 from engine.base.clock import wall_ms
 from engine.config.config import load_config
 from engine.flow.config_sync.audit import DONE, AuditRow
@@ -34,8 +35,7 @@ def run(args: argparse.Namespace) -> int:
     store = audit_store(config)
     if store is None:
         raise BadQuestion(f"{args.config}: raymirror.storage is not set", "without it no audit trail is kept")
-    if args.flow is not None and args.flow not in (names := [str(flow.name) for flow in config.flows]):
-        raise BadQuestion(f"there is no flow {args.flow!r}", f"use one of {', '.join(map(repr, names))}")
+    chosen_flows(config, args.flow)
     rows = store.read(since_ms=since_ms, about=args.topic, flow=args.flow)
     if args.json:
         for row in rows:
@@ -48,9 +48,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def table(rows: list[AuditRow]) -> Table:
-    drawn = Table(box=None, pad_edge=False)
-    for name in ("when", "flow", "on the target", "what", "outcome", "why", "by"):
-        drawn.add_column(name, no_wrap=not sys.stdout.isatty())
+    columns = ["when", "flow", "on the target", "what", "outcome", "why", "by"]
+    drawn = plain_table(columns, whole=not sys.stdout.isatty())
     for row in rows:
         outcome = row.outcome if row.outcome == DONE else f"{row.outcome}: {row.detail}"
         place = row.target or row.topic

@@ -1,14 +1,13 @@
 """`raymirror check CONFIG`: what is wrong or missing, and what would be copied; changes nothing."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from rich.table import Table
 
 from actors.cli.common import exits
-from actors.cli.common.flags import add_config_place, add_json_argument, say_facts
+from actors.cli.common.flags import add_config_place, add_json_argument, say_facts, warn
 from actors.config.checks import prepare, with_clusters
 from actors.observability.colours import stdout_console
 from engine.base.errors import ConfigError, MirrorError
@@ -57,7 +56,7 @@ def _prepare(path: Path) -> tuple[MirrorConfig, tuple[FlowPreview, ...]]:
 
 def _warn(warnings: Sequence[ConfigWarning], path: Path) -> None:
     for warning in warnings:
-        print(f"warning: {path}: {worded(str(warning), path)}", file=sys.stderr)
+        warn(f"{path}: {worded(str(warning), path)}")
 
 
 def problems_of(error: MirrorError, config: Path) -> list[str]:

@@ -23,7 +23,7 @@ def run(args: argparse.Namespace) -> int:
 
     began_at = time.monotonic()
     out = sys.stderr if args.json else sys.stdout
-    with open_view(json=False, out=out) as view, open_stage(view.say, args.keep) as stage:
+    with open_view(json=False, out=out) as view, open_stage(view, args.keep) as stage:
         outcome = play(stage, view)
     if args.json:
         say_facts(args, whole=outcome.is_whole, partitions=outcome.verdicts, copy_s=outcome.copy_s)

@@ -11,8 +11,9 @@ from rich.table import Table
 
 from actors.cli.common import exits
 from actors.cli.common.flags import add_config_place, add_flow_argument
-from actors.cli.common.questions import BadQuestion
+from actors.cli.common.questions import chosen_flows
 from actors.observability.colours import stdout_console
+from actors.observability.tables import plain_table
 from engine.config.config import load_config
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.flow.config_sync.sync import Scope, SyncPlan
@@ -42,7 +43,7 @@ def add_scope_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Look and tell. Raises ConfigError, BadQuestion, BrokerUnreachable, ConnectionLost: exit code 2."""
     config = load_config(args.config)
-    flows = chosen(config, args.flow)
+    flows = chosen_flows(config, args.flow)
     found = asyncio.run(look(config, flows))
     if args.json:
         rows = [{"flow": str(flow.name), **msgspec.to_builtins(one)} for flow, one in zip(flows, found, strict=True)]
@@ -53,15 +54,6 @@ def run(args: argparse.Namespace) -> int:
     if any(one.unread for one in found):
         return exits.FAILED
     return exits.CHANGES if any(one.changes for one in found) else exits.OK
-
-
-def chosen(config: MirrorConfig, name: str | None) -> tuple[FlowConfig, ...]:
-    """Return the flows that are meant. Raises BadQuestion."""
-    found = tuple(flow for flow in config.flows if name in (None, str(flow.name)))
-    if not found:
-        names = ", ".join(repr(str(flow.name)) for flow in config.flows)
-        raise BadQuestion(f"there is no flow {name!r}", f"use one of {names}")
-    return found
 
 
 def scope_of(flow: FlowConfig) -> Scope:
@@ -106,9 +98,7 @@ def _list(title: str, lines: list[str]) -> None:
 
 
 def changes_table(changes: Iterable[Change]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for name in ("", "on the target", "what", "now", "then"):
-        table.add_column(name, no_wrap=not sys.stdout.isatty())
+    table = plain_table(["", "on the target", "what", "now", "then"], whole=not sys.stdout.isatty())
     for change in changes:
         table.add_row(*row_of(change))
     return table

@@ -11,6 +11,7 @@ from rich.table import Table
 from actors.cli.common import exits
 from actors.cli.common.flags import add_config_place
 from actors.observability.colours import stdout_console
+from actors.observability.tables import plain_table
 from engine.checks.takeover_check import FlowSurvey, survey_flow
 from engine.config.config import load_config
 from engine.config.settings import MirrorConfig
@@ -96,10 +97,8 @@ def show(flow: FlowSurvey, console: Console) -> None:
 
 def summary(flow: FlowSurvey) -> Table:
     """Draw one row per writer."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column("positions by")
-    for name in ("partitions", "behind MM2's positions, not copied again", "may be copied twice", "gone", "to copy"):
-        table.add_column(name, justify="right")
+    numbers = ["partitions", "behind MM2's positions, not copied again", "may be copied twice", "gone", "to copy"]
+    table = plain_table(["positions by"], numbers)
     for writer in flow.writers:
         lanes = [lane for lane in flow.lanes if lane.writer == writer]
         table.add_row(
@@ -115,9 +114,7 @@ def summary(flow: FlowSurvey) -> Table:
 
 def doubts(lanes: list[LaneSurvey]) -> Table:
     """Draw the partitions of which something is to be known."""
-    table = Table(box=None, pad_edge=False)
-    for name in ("partition", "positions by", "what would happen"):
-        table.add_column(name)
+    table = plain_table(["partition", "positions by", "what would happen"])
     for lane in lanes:
         table.add_row(f"{lane.topic}-{lane.partition}", lane.writer, "; ".join(_said(lane)))
     return table

@@ -1,6 +1,7 @@
 """Arguments that many commands have, declared alike: which flow, whether JSON, and what a command says at its end."""
 
 import argparse
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -84,6 +85,11 @@ def settle_config(parser: argparse.ArgumentParser, args: argparse.Namespace, fil
 
 def add_json_argument(parser: argparse.ArgumentParser, what: str = "print one JSON object") -> None:
     parser.add_argument("--json", action="store_true", help=what)
+
+
+def warn(text: str) -> None:
+    """Print a warning on standard error."""
+    print(f"warning: {text}", file=sys.stderr)
 
 
 def say(args: argparse.Namespace, text: str, **facts: object) -> None:

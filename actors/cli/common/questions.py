@@ -1,6 +1,7 @@
 """Questions that cannot be answered as they were put."""
 
 from engine.base.errors import MirrorError
+from engine.config.settings import FlowConfig, MirrorConfig
 
 
 class BadQuestion(MirrorError):
@@ -12,3 +13,12 @@ class BadQuestion(MirrorError):
 
     def __str__(self) -> str:
         return f"{self.wrong}; {self.right}"
+
+
+def chosen_flows(config: MirrorConfig, name: str | None) -> tuple[FlowConfig, ...]:
+    """Return the flow of a name, or all flows. Raises BadQuestion."""
+    found = tuple(flow for flow in config.flows if name in (None, str(flow.name)))
+    if not found:
+        names = ", ".join(repr(str(flow.name)) for flow in config.flows)
+        raise BadQuestion(f"there is no flow {name!r}", f"use one of {names}")
+    return found

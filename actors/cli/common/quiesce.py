@@ -9,8 +9,6 @@ from engine.core.reports.progress import LaneProgress
 
 FIRST_POLL_S, POLL_S = 0.02, 0.25
 """Between two looks, at first and at most: half as long again each time."""
-LONG_S = 2.0
-"""A command that takes longer says what it waits for."""
 
 
 def until(timeout_s: float, holds: Callable[[], bool]) -> bool:
@@ -25,31 +23,9 @@ def until(timeout_s: float, holds: Callable[[], bool]) -> bool:
     return True
 
 
-def comes_to_rest(
-    mirror: AnsweringMirror,
-    flow: str | None,
-    topics: tuple[str, ...],
-    timeout_s: float,
-    on_long: Callable[[MirrorStatus], None] = lambda _: None,
-) -> bool:
-    """Wait until a paused flow (None: every flow), or some topics, copy nothing more. Raises MirrorLost.
-
-    `on_long` gets the status once, where it takes longer than people wait without a word.
-    """
-    say_at_s = time.monotonic() + LONG_S
-    is_said = False
-
-    def holds() -> bool:
-        nonlocal is_said
-        seen = mirror.status(lanes=True)
-        if rests(seen, flow, topics):
-            return True
-        if not is_said and time.monotonic() >= say_at_s:
-            is_said = True
-            on_long(seen)
-        return False
-
-    return until(timeout_s, holds)
+def comes_to_rest(mirror: AnsweringMirror, flow: str | None, topics: tuple[str, ...], timeout_s: float) -> bool:
+    """Wait until a paused flow (None: every flow), or some topics, copy nothing more. Raises MirrorLost."""
+    return until(timeout_s, lambda: rests(mirror.status(lanes=True), flow, topics))
 
 
 def rests(status: MirrorStatus, flow: str | None, topics: tuple[str, ...]) -> bool:

@@ -77,7 +77,7 @@ def _place(args: argparse.Namespace, digest: str, env: Mapping[str, str]) -> Mir
 
 
 def _asked_for(mirror: Mirror, digest: str) -> "RemoteSpark":
-    status, name = mirror.status(), mirror.namespace.removeprefix(session.PREFIX)
+    status, name = mirror.status(), session.short_name(mirror.namespace)
     if status.config_digest != digest:
         raise NoSpark(f"mirror {name} does not run with this very file")
     if status.spark.state in _AWAY:

@@ -36,7 +36,7 @@ def silent_mirror(place: session.MirrorPlace, cause: str, env: Mapping[str, str]
     """Say that the Ray cluster of a place does not answer, of which mirror that is, and what is known of others."""
     if place.pid or not place.namespace or not _noted(place, env):
         return session.NoMirror(cause)
-    name = place.namespace.removeprefix(session.PREFIX)
+    name = session.short_name(place.namespace)
     note = session.folder(env) / f"{place.namespace}.json"
     return SilentMirror(name, cause, str(note), session.last_ended(None, wall_ms(), env))
 
@@ -57,7 +57,7 @@ def only_answering(several: session.SeveralMirrors, env: Mapping[str, str]) -> s
 
 
 def _left_out(place: session.MirrorPlace, env: Mapping[str, str]) -> str:
-    name = place.namespace.removeprefix(session.PREFIX)
+    name = session.short_name(place.namespace)
     note = session.folder(env) / f"{place.namespace}.json"
     return (
         f"mirror {name} is left out: its Ray cluster at {place.address} does not answer; if that is gone for good,"

@@ -10,6 +10,7 @@ from actors.observability.colours import stdout_console
 from actors.observability.found_by import found_text
 from actors.observability.instants import clock_text
 from actors.observability.shared_reasons import SharedReasons
+from actors.observability.tables import plain_table
 from engine.core.reports.drain import PartitionDrain, uncounted
 from engine.core.reports.rpo import TopicRpo
 from engine.flow.groups.failback import FailbackRow
@@ -144,14 +145,9 @@ def _show_positions(result: Result) -> None:
 
 def drain_table(left: Sequence[PartitionDrain]) -> RenderableType:
     whys = SharedReasons(row.why for row in left)
-    table = Table(box=None, pad_edge=False)
-    table.add_column("partition")
-    for name in ("copied up to", "source ends at"):
-        table.add_column(name, justify="right")
     is_dated = any(row.as_of_ms >= 0 for row in left)
-    if is_dated:
-        table.add_column("as of")
-    table.add_column("not drained because")
+    rest = ("as of", "not drained because") if is_dated else ("not drained because",)
+    table = plain_table(["partition"], ["copied up to", "source ends at"], rest)
     for row in left:
         dated = (as_of(row.as_of_ms),) if is_dated else ()
         offsets = _offset(row.source_next), _offset(row.source_end)
@@ -161,10 +157,7 @@ def drain_table(left: Sequence[PartitionDrain]) -> RenderableType:
 
 def rpo_table(rpo: Sequence[TopicRpo]) -> Table:
     """Draw what is not on the target, topic by topic."""
-    table = Table(box=None, pad_edge=False)
-    table.add_column("topic")
-    for name in ("partitions", "records behind", "seconds behind"):
-        table.add_column(name, justify="right")
+    table = plain_table(["topic"], ["partitions", "records behind", "seconds behind"])
     for topic in rpo:
         records, seconds = str(topic.records), f"{topic.seconds:.1f}"
         if topic.records < 0:
@@ -180,15 +173,9 @@ def rpo_table(rpo: Sequence[TopicRpo]) -> Table:
 def stand_table(standing: GroupStatus) -> RenderableType:
     shown = standing.unequal[:ROWS]
     whys = SharedReasons(one.why for one in shown)
-    table = Table(box=None, pad_edge=False)
-    for name in ("group", "partition"):
-        table.add_column(name)
-    for name in ("source offset", "is on the target", "committed there"):
-        table.add_column(name, justify="right")
     is_dated = any(one.as_of_ms >= 0 for one in shown)
-    if is_dated:
-        table.add_column("as of")
-    table.add_column("not equal because")
+    rest = ("as of", "not equal because") if is_dated else ("not equal because",)
+    table = plain_table(["group", "partition"], ["source offset", "is on the target", "committed there"], rest)
     for one in shown:
         offsets = [one.source_offset, one.target_offset, one.stored]
         dated = (as_of(one.as_of_ms),) if is_dated else ()
@@ -198,22 +185,11 @@ def stand_table(standing: GroupStatus) -> RenderableType:
 
 def show_back(rows: Sequence[FailbackRow], failed: Mapping[str, str], *, applied: bool = False) -> None:
     """Print where groups of the target are on the source; `applied`: and what was just committed there."""
-    table = Table(box=None, pad_edge=False)
-    for name in ("group", "partition"):
-        table.add_column(name)
-    for name in ("target offset", "is on the source", "committed there"):
-        table.add_column(name, justify="right")
-    for name in ("the source offset is", "commit"):
-        table.add_column(name)
+    offsets = ["target offset", "is on the source", "committed there"]
+    table = plain_table(["group", "partition"], offsets, ["the source offset is", "commit"])
     for row in rows:
-        offsets = map(_offset, [row.target_offset, row.source_offset, row.stored])
-        table.add_row(
-            row.group,
-            f"{row.topic}-{row.partition}",
-            *offsets,
-            found_text(row.how),
-            _commit_text(row),
-        )
+        cells = map(_offset, [row.target_offset, row.source_offset, row.stored])
+        table.add_row(row.group, f"{row.topic}-{row.partition}", *cells, found_text(row.how), _commit_text(row))
     stdout_console().print(table)
     for group, why in failed.items():
         print(f"group {group}: {why}")

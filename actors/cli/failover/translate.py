@@ -9,7 +9,7 @@ from rich.table import Table
 
 from actors.cli.common import exits
 from actors.cli.common.flags import add_config_place, add_flow_argument
-from actors.cli.common.questions import BadQuestion
+from actors.cli.common.questions import BadQuestion, chosen_flows
 from actors.observability.colours import stdout_console
 from actors.observability.found_by import found_text
 from actors.observability.instants import clock_text
@@ -54,7 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Translate and tell. Raises ConfigError, BadQuestion, UnknownGroup, GroupFailed, BrokerUnreachable."""
     config = load_config(args.config)
-    flow = choose(config, args.flow)
+    flow = chosen_flow(config, args.flow)
     if args.hold_until_equal and not (args.apply or flow.groups.commits):
         raise BadQuestion(
             f"nothing commits for groups of {flow.name}, so it would wait for ever",
@@ -75,14 +75,13 @@ def run(args: argparse.Namespace) -> int:
     return exits.FAILED
 
 
-def choose(config: MirrorConfig, name: str | None) -> FlowConfig:
+def chosen_flow(config: MirrorConfig, name: str | None) -> FlowConfig:
     """Return the flow that is meant. Raises BadQuestion."""
-    names = [str(flow.name) for flow in config.flows]
-    if name is None and len(names) > 1:
-        raise BadQuestion(f"there are {len(names)} flows", f"say which: --flow {' or '.join(map(repr, names))}")
-    if name is not None and name not in names:
-        raise BadQuestion(f"there is no flow {name!r}", f"use one of {', '.join(map(repr, names))}")
-    return next(flow for flow in config.flows if name in (None, str(flow.name)))
+    found = chosen_flows(config, name)
+    if len(found) > 1:
+        names = " or ".join(repr(str(flow.name)) for flow in found)
+        raise BadQuestion(f"there are {len(found)} flows", f"say which: --flow {names}")
+    return found[0]
 
 
 async def translate(config: MirrorConfig, flow: FlowConfig, args: argparse.Namespace) -> Translated:

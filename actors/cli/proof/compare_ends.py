@@ -8,11 +8,11 @@ from pathlib import Path
 import msgspec
 from rich.table import Table
 
-from actors.cli.clusters.plan import chosen
 from actors.cli.common import exits
 from actors.cli.common.flags import add_flow_argument, add_json_argument
-from actors.cli.common.questions import BadQuestion
+from actors.cli.common.questions import BadQuestion, chosen_flows
 from actors.observability.colours import stdout_console
+from actors.observability.tables import plain_table
 from engine.config.config import load_config
 from engine.core.position.end_offsets import EndsRow, EndsVerdict
 from engine.services.compare_ends import compare_ends_of
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Compare and tell. Raises ConfigError, BadQuestion, BrokerUnreachable, ConnectionLost, KafkaRefusal."""
     config = load_config(args.config)
-    flows = chosen(config, args.flow)
+    flows = chosen_flows(config, args.flow)
     topics = frozenset(args.topic or ())
     found = {str(flow.name): asyncio.run(compare_ends_of(config, flow, topics)) for flow in flows}
     missing = topics - {row.topic for rows in found.values() for row in rows}
@@ -63,11 +63,8 @@ def summary(rows: Sequence[EndsRow]) -> str:
 
 def table(rows: Sequence[EndsRow]) -> Table:
     """Draw the partitions: first those that need a look."""
-    drawn = Table(box=None, pad_edge=False)
-    drawn.add_column("source partition", no_wrap=True)
-    drawn.add_column("target topic", no_wrap=True)
-    for name in ("source end", "target end", "copied", "markers", "waiting"):
-        drawn.add_column(name, justify="right", no_wrap=True)
+    numbers = ["source end", "target end", "copied", "markers", "waiting"]
+    drawn = plain_table(["source partition", "target topic"], numbers, whole=True)
     drawn.add_column("verdict", no_wrap=True)
     drawn.add_column("difference")
     ordered = sorted(rows, key=lambda row: row.fine)

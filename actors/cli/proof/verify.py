@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from actors.cli.clusters.plan import chosen
 from actors.cli.common import exits
 from actors.cli.common.connect_args import add_place_arguments
 from actors.cli.common.flags import add_flow_argument
+from actors.cli.common.questions import chosen_flows
 from actors.cli.proof.proof_choice import MOST_OFFSETS, WISHES
 from actors.cli.proof.proof_runner import ProofRunner, Tell
 from actors.cli.proof.stopped import stopped_lanes, with_stopped
@@ -81,7 +81,7 @@ def run(args: argparse.Namespace) -> int:
     ProofStorageUnreadable, NoMirror, MirrorLost.
     """
     config = load_config(args.config)
-    flows = chosen(config, args.flow)
+    flows = chosen_flows(config, args.flow)
     storage = Storage.parse(args.storage) if args.storage else config.storage
     asked = [options_of(flow, args, wall_ms()) for flow in flows]
     reports: list[ProofReport] = []

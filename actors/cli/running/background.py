@@ -39,7 +39,7 @@ def run_in_background(config: Path, namespace: str, log_file: Path | None = None
 
     Raises NotStarted, AlreadyRunning, AlreadyStarting.
     """
-    name = namespace.removeprefix(session.PREFIX)
+    name = session.short_name(namespace)
     log = log_file.absolute() if log_file else session.folder(os.environ) / f"{namespace}.log"
     log.parent.mkdir(parents=True, exist_ok=True)
     with open(log, "ab", opener=_private) as out:  # what is printed before the process takes the file itself

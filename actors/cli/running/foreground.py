@@ -13,7 +13,7 @@ from actors.cli.running.housekeeping import Housekeeping
 from actors.local.end_notes import EndNotes
 from actors.local.ending import FULL, LOST, drop_lost_output, drop_unread_pipe
 from actors.local.reservation import Reservation
-from actors.local.session import PREFIX
+from actors.local.session import short_name
 from actors.model.status import MirrorStatus
 from actors.observability.view import View, open_view
 from actors.ray import launch
@@ -36,30 +36,18 @@ def run_here(
     `log_file` gets what is printed, bounded in size; `steps` says how far the start is; `reservation` is that of the
     mirror's name, given back as soon as the mirror has ended: its Ray takes some seconds more.
     """
+    steps = steps or StartSteps(quiet=True)
+    in_order = False
     with ExitStack() as stack:
         output = stack.enter_context(OutputFile(log_file)) if log_file is not None else None
-        steps = steps or StartSteps(quiet=True)
-        return _run(plan, json=json, detach=detach, output=output, steps=steps, reservation=reservation)
-
-
-def _run(
-    plan: launch.LaunchPlan,
-    *,
-    json: bool,
-    detach: bool,
-    output: OutputFile | None,
-    steps: StartSteps,
-    reservation: Reservation | None,
-) -> int:
-    steps.say(f"joining the Ray cluster at {plan.address}" if plan.address else "starting Ray on this machine")
-    connection = _connect(plan, steps)
-    in_order = False
-    with stop_signals() as asked:  # over the end of Ray too: a closed terminal often signals twice
+        steps.say(f"joining the Ray cluster at {plan.address}" if plan.address else "starting Ray on this machine")
+        connection = _connect(plan, steps)
+        asked = stack.enter_context(stop_signals())  # over the end of Ray too: a closed terminal often signals twice
         try:
-            steps.say(f"starting the supervisor of mirror {plan.spec.namespace.removeprefix(PREFIX)}")
+            steps.say(f"starting the supervisor of mirror {short_name(plan.spec.namespace)}")
             with open_view(json=json) as seen:
                 view = LastingView(seen, asked, Housekeeping(output, connection.logs))
-                with launch.launched(connection, plan, view.say) as mirror:
+                with launch.launched(connection, plan, view) as mirror:
                     in_order = _follow_to_end(plan, connection, mirror, view, asked, detach=detach)
         finally:
             if reservation is not None:
@@ -80,10 +68,10 @@ def _follow_to_end(
     plan: launch.LaunchPlan, connection: RayConnection, mirror: Mirror, view: View, asked: EndRequest, *, detach: bool
 ) -> bool:
     """Follow the mirror until it has ended, or this process leaves it; note how it ended. Say whether in order."""
-    notes = EndNotes(plan.spec.namespace, plan.spec.config.path, local=connection.local, warn=_warn)
+    notes = EndNotes(plan.spec.namespace, plan.spec.config.path, local=connection.local)
     in_order = False
     try:
-        status = follow(mirror, view, asked, _has_started if detach else None, notes.hear)
+        status = follow(mirror, view, asked, listener=notes, until_started=detach)
         if status is not None and status.phase == "stopped":
             in_order = not status.refused
         elif detach:
@@ -94,10 +82,6 @@ def _follow_to_end(
     finally:
         notes.ended(in_order=in_order)
     return in_order
-
-
-def _warn(text: str) -> None:
-    print(f"warning: {text}", file=sys.stderr)
 
 
 class LastingView:
@@ -142,7 +126,3 @@ def _disconnect(connection: RayConnection, *, in_order: bool) -> None:
         connection.close(keep_logs=not in_order)
     if not in_order and connection.logs is not None:
         print(f"the logs of Ray and of the copiers are in {connection.logs}", file=sys.stderr)
-
-
-def _has_started(status: MirrorStatus) -> bool:
-    return status.phase != "starting"

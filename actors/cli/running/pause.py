@@ -12,6 +12,8 @@ from actors.model.states import Command
 from actors.model.status import MirrorStatus
 from engine.core.reports.progress import LaneProgress
 
+LONG_S = 2.0
+"""A pause that takes longer says what it waits for."""
 NAMED = 5
 """Partitions that are named where not all of them are done."""
 
@@ -37,9 +39,10 @@ def run(args: argparse.Namespace) -> int:
     topics = tuple(args.topics)
     with running_mirror(args) as (mirror, _):
         status = mirror.command(Command.PAUSE, args.flow, topics)
-        is_done = not args.timeout or comes_to_rest(
-            mirror, args.flow, topics, args.timeout, lambda seen: _say_waiting(args, seen)
-        )
+        is_done = not args.timeout or comes_to_rest(mirror, args.flow, topics, min(args.timeout, LONG_S))
+        if not is_done and args.timeout > LONG_S:
+            _say_waiting(args, mirror.status(lanes=True))
+            is_done = comes_to_rest(mirror, args.flow, topics, args.timeout - LONG_S)
         if not is_done:
             return _not_still(args, mirror.status(lanes=True))
     return say_done(args, "pause", status)

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from actors.cli.common import exits
 from actors.cli.common.connect_args import add_place_arguments, mirror_on_ray
-from actors.cli.common.flags import add_json_argument
+from actors.cli.common.flags import add_json_argument, warn
 from actors.config import config_ref
 from actors.config.checks import prepare, unchecked_flows
 from actors.config.difference import ADDED, CHANGED, MIRROR, NEXT_START, REMOVED, UNTOUCHED, ChangeRow, ConfigDifference
@@ -61,9 +61,9 @@ def run(args: argparse.Namespace) -> int:
         status = mirror.status()
         path = args.config or Path(status.config_path)
         args.config = path  # errors about the file are worded by it
-        config, checked = prepare(path, _bear)
+        config, checked = prepare(path, warn)
         for warning in config.warnings:
-            print(f"warning: {path}: {worded(str(warning), path)}", file=sys.stderr)
+            warn(f"{path}: {worded(str(warning), path)}")
         asked = Reload(mirror, place, status, path, config, unchecked_flows(config, checked))
         found = asked.compare()
         if args.dry_run or found.refused:
@@ -87,7 +87,7 @@ def offer(
     with mirror_on_ray(place) as (mirror, found_at):
         asked = Reload(mirror, found_at, mirror.status(), args.config, config, unchecked)
         found = asked.compare()
-        name = already.namespace.removeprefix(session.PREFIX)
+        name = session.short_name(already.namespace)
         if found.is_none and found.running == found.new:
             said = f"mirror {name} already runs in process {already.pid}, and this file changes nothing in it"
             print(f"raymirror run: {said}", file=sys.stderr)
@@ -148,13 +148,14 @@ class Reload:
         """Have it taken over. Raises CannotReload, ReloadBusy, ReloadFailed, MirrorLost."""
         self._mirror.reload(self._ref, found.running)
         if not self._place.pid:  # on a Ray cluster nobody else writes the note of this machine
-            session.note_config(self._mirror.namespace, 0, self._ref.path, self._ref.digest, os.environ)
+            facts = {"config_path": self._ref.path, "config_digest": self._ref.digest}
+            session.note(self._mirror.namespace, 0, os.environ, **facts)
 
     def _renamed(self, found: ConfigDifference) -> list[ChangeRow]:
         """A mirror that nobody named is named by its flows; its name is part of what it is, so it keeps it."""
         from actors.ray.launch import usual_name
 
-        name, usual = self._mirror.namespace.removeprefix(session.PREFIX), usual_name(self._config)
+        name, usual = session.short_name(self._mirror.namespace), usual_name(self._config)
         if name == usual or not (found.named(ADDED) or found.named(REMOVED)):
             return []
         key = "name of the mirror, where --name does not give one"
@@ -232,7 +233,3 @@ def _show(args: argparse.Namespace, found: ConfigDifference, *, done: bool) -> N
         return
     show(found)
     print(summary(found, done=done))
-
-
-def _bear(awaited: str) -> None:
-    print(f"warning: {awaited}", file=sys.stderr)

@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from actors.cli.common import exits
+from actors.cli.common.flags import warn
 from actors.cli.common.steps import StartSteps
 from actors.local import session
 from actors.local.reservation import refuse_starting, reserved
@@ -37,11 +38,11 @@ def run(args: argparse.Namespace) -> int:
 
     config = load_config(args.config)
     steps.say(f"asking the clusters {' and '.join(config.clusters)}")
-    config, checked = ask_clusters(config, lambda awaited: _bear(worded(awaited, args.config)))
+    config, checked = ask_clusters(config, lambda awaited: warn(worded(awaited, args.config)))
     for warning in config.warnings:
-        print(f"warning: {args.config}: {worded(str(warning), args.config)}", file=sys.stderr)
+        warn(f"{args.config}: {worded(str(warning), args.config)}")
     for secret in shipped_secrets(args.config, config):
-        print(f"warning: {secret}", file=sys.stderr)
+        warn(secret)
     # Ray comes last: it takes seconds, and nothing above needs it
     from actors.ray import launch
 
@@ -81,7 +82,3 @@ def run(args: argparse.Namespace) -> int:
 
 def can_ask() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
-
-
-def _bear(awaited: str) -> None:
-    print(f"warning: {awaited}", file=sys.stderr)

@@ -5,7 +5,6 @@ import sys
 
 import msgspec
 from rich.console import RenderableType
-from rich.table import Table
 
 from actors.cli.common import exits
 from actors.model.states import UnknownFlow
@@ -13,6 +12,7 @@ from actors.observability.alone import KnownFlow, KnownMirror, KnownPartition, l
 from actors.observability.colours import stdout_console
 from actors.observability.instants import clock_text
 from actors.observability.shared_reasons import SharedReasons
+from actors.observability.tables import plain_table
 from engine.config.config import load_config
 from engine.config.settings import FlowConfig, MirrorConfig
 from policies.words import counted
@@ -130,13 +130,8 @@ def _wanted_text(flow: KnownFlow) -> str:
 
 def lag_table(rows: list[KnownPartition]) -> RenderableType:
     whys = SharedReasons(row.why for row in rows)
-    drawn = Table(box=None, pad_edge=False)
-    for name in ("flow", "partition"):
-        drawn.add_column(name, no_wrap=True)
-    for name in ("copied up to", "source ends at", "records behind"):
-        drawn.add_column(name, justify="right", no_wrap=True)
-    for name in ("as of", "why"):
-        drawn.add_column(name)
+    numbers = ["copied up to", "source ends at", "records behind"]
+    drawn = plain_table(["flow", "partition"], numbers, ["as of", "why"], whole=True)
     for row in rows:
         offsets = ("-" if one is None else f"{one:,}" for one in (row.source_next, row.source_end))
         behind = "unknown" if row.lag_records is None else f"at most {row.lag_records:,}"

@@ -68,16 +68,12 @@ def find_place(args: argparse.Namespace) -> HistoryPlace:
 
 
 def _running_config(name: str | None) -> Path:
-    states = [state for state in session.living(os.environ) if name in (None, state.namespace, _short(state.namespace))]
+    states = session.living(os.environ, name)
     if not states:
         raise NoHistory("no --storage, no --config, and no mirror runs here")
     if len(states) > 1:
-        raise session.SeveralMirrors(tuple(_short(state.namespace) for state in states))
+        raise session.SeveralMirrors(tuple(session.short_name(state.namespace) for state in states))
     return Path(states[0].config_path)
-
-
-def _short(namespace: str) -> str:
-    return namespace.removeprefix(session.PREFIX)
 
 
 def read_summary(

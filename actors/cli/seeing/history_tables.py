@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from actors.observability.history_cells import breach_cells, stall_cells
+from actors.observability.history_cells import breach_cells, mean, most, stall_cells
 from actors.observability.instants import clock_text
 from actors.observability.lagging import bytes_text, seconds_text
 
@@ -41,10 +41,10 @@ def _flows(points: "Iterable[FlowPoint]") -> Table:
                 f"{last.copiers}",
                 _count(last.lag_records),
                 seconds_text(last.lag_seconds),
-                seconds_text(_most(one.lag_seconds for one in own)),
-                f"{_mean([one.records_per_s for one in own]):,.0f}",
-                f"{bytes_text(round(_mean([one.bytes_per_s for one in own])))}/s",
-                *tuple(_ms(_most(getattr(one.append, q) for one in own)) for q in ("p50", "p95", "p99")),
+                seconds_text(most(one.lag_seconds for one in own)),
+                f"{mean([one.records_per_s for one in own]):,.0f}",
+                f"{bytes_text(round(mean([one.bytes_per_s for one in own])))}/s",
+                *tuple(_ms(most(getattr(one.append, q) for one in own)) for q in ("p50", "p95", "p99")),
             )
         )
     right = ("copiers", "records", "behind", "at worst", "records/s", "bytes", "append p50", "p95", "p99 (worst)")
@@ -68,22 +68,14 @@ def _topics(points: "Iterable[TopicPoint]", *, behind: bool) -> Table:
                 _count(last.lag_records),
                 bytes_text(last.lag_bytes),
                 seconds_text(last.lag_seconds),
-                seconds_text(_most(one.lag_seconds for one in own)),
+                seconds_text(most(one.lag_seconds for one in own)),
                 seconds_text(last.drain_s),
-                f"{_mean([one.records_per_s for one in own]):,.0f}",
-                "-" if (skew := _most(one.skew for one in own)) is None else f"{skew:.1f}",
+                f"{mean([one.records_per_s for one in own]):,.0f}",
+                "-" if (skew := most(one.skew for one in own)) is None else f"{skew:.1f}",
             )
         )
     right = ("partitions", "records", "bytes", "behind", "at worst", "drained in", "records/s", "skew")
     return _table(("flow", "topic"), right, rows)
-
-
-def _most(values: Iterable[float | None]) -> float | None:
-    return max((value for value in values if value is not None), default=None)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
 
 
 def _count(value: int | None) -> str:

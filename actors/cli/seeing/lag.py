@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 from rich.console import RenderableType
-from rich.table import Table
 
 from actors.cli.common import exits
 from actors.cli.common.connect_args import add_place_arguments, is_of_others, running_mirror, why_none
@@ -28,6 +27,7 @@ from actors.observability.lagging import (
     seconds_text,
 )
 from actors.observability.shared_reasons import SharedReasons
+from actors.observability.tables import plain_table
 from engine.base.clock import wall_ms
 
 
@@ -129,14 +129,9 @@ def history(args: argparse.Namespace) -> int:
 
 def table(rows: list[LagRow]) -> RenderableType:
     whys = SharedReasons(row.why for row in rows)
-    drawn = Table(box=None, pad_edge=False)
     is_proven = any(row.proven_to is not None for row in rows)
-    for name in ("flow", "partition"):
-        drawn.add_column(name, no_wrap=True)
-    for name in ("records", "bytes", "behind", *(("proven to",) if is_proven else ())):
-        drawn.add_column(name, justify="right", no_wrap=True)
-    for name in ("state", "owner", "why it is not moving"):
-        drawn.add_column(name)
+    numbers = ["records", "bytes", "behind", *(["proven to"] if is_proven else [])]
+    drawn = plain_table(["flow", "partition"], numbers, ["state", "owner", "why it is not moving"], whole=True)
     for row in rows:
         drawn.add_row(
             row.flow,

@@ -1,7 +1,7 @@
 """`raymirror demo --json`: one object on standard output, what happens on standard error."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
@@ -10,6 +10,7 @@ from actors.cli import main
 from actors.cli.common import exits
 from actors.demo import play, stage
 from actors.demo.digest import PartitionVerdict
+from actors.observability.view import View
 
 GOOD = PartitionVerdict(topic="clicks", partition=0, records=7, payload_bytes=70, difference="")
 
@@ -22,8 +23,8 @@ def test_json_is_one_object(
     outcome = play.DemoOutcome(verdicts=(GOOD, verdict), wire_bytes=1, copy_s=2.0, proof_s=1.0, load_ended_at_lag=0)
 
     @contextmanager
-    def opened(say: Callable[[str], None], _keep: bool) -> Iterator[None]:
-        say("starting")
+    def opened(view: View, _keep: bool) -> Iterator[None]:
+        view.say("starting")
         yield
 
     monkeypatch.setattr(stage, "open_stage", opened)

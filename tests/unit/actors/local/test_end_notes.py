@@ -2,7 +2,6 @@
 
 import argparse
 import os
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -56,8 +55,8 @@ def place() -> MirrorPlace:
     return session.find(None, None, os.environ)
 
 
-def notes_of(*, local: bool = True, warn: Callable[[str], None] = pytest.fail) -> EndNotes:
-    return EndNotes(NAME, "mm2.properties", local=local, warn=warn)
+def notes_of(*, local: bool = True) -> EndNotes:
+    return EndNotes(NAME, "mm2.properties", local=local)
 
 
 def refused(place: MirrorPlace) -> str:
@@ -120,10 +119,9 @@ def test_a_mirror_on_a_ray_cluster_has_ended_when_it_has_stopped(status: MirrorS
 
 
 def test_an_end_that_cannot_be_noted_is_an_end_all_the_same(
-    place: MirrorPlace, monkeypatch: pytest.MonkeyPatch
+    place: MirrorPlace, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    warned: list[str] = []
-    notes = notes_of(warn=warned.append)
+    notes = notes_of()
 
     def full(_path: Path, _note: object) -> None:
         raise OSError(28, "No space left on device")
@@ -132,6 +130,7 @@ def test_an_end_that_cannot_be_noted_is_an_end_all_the_same(
     notes.ends()
     notes.ended(in_order=True)
     assert not refused(place)
+    warned = capsys.readouterr().err.splitlines()
     assert [("cannot be noted in" in text, "No space left" in text) for text in warned] == [(True, True)] * 2
 
 
@@ -231,7 +230,7 @@ def test_who_follows_hears_every_status(status: MirrorStatus) -> None:
     handle: Any = SimpleNamespace(follow=lambda: next(answers))
     view: Any = SimpleNamespace(show=lambda one: shown.append((one.phase, len(heard))))
     asked: Any = SimpleNamespace(wait=lambda _timeout_s: False)
-    assert follow(handle, view, asked, hear=heard.append) is stopped
+    assert follow(handle, view, asked, listener=SimpleNamespace(hear=heard.append)) is stopped
     assert heard == [status, stopped]
     assert shown == [("running", 1), ("stopped", 2)]  # what is noted of the end is not held up by a terminal
 

@@ -115,10 +115,11 @@ def test_a_second_mirror_of_the_same_file_is_refused_where_it_has_no_name_of_its
 
 def test_another_configuration_is_noted_by_its_owner_only(env: dict[str, str]) -> None:
     session.write(state(), env)
-    session.note_config("raymirror-one", 0, "/c", "e", env)
-    session.note_config("raymirror-two", os.getpid(), "/c", "e", env)
+    other = {"config_path": "/c", "config_digest": "e"}
+    session.note("raymirror-one", 0, env, **other)
+    session.note("raymirror-two", os.getpid(), env, **other)
     assert [one.config_digest for one in session.living(env)] == [state().config_digest]
-    session.note_config("raymirror-one", os.getpid(), "/c", "e", env)
+    session.note("raymirror-one", os.getpid(), env, **other)
     assert [(one.config_path, one.config_digest) for one in session.living(env)] == [("/c", "e")]
 
 
@@ -160,9 +161,9 @@ def test_a_mirror_that_ends_says_so_and_how_it_stood(env: dict[str, str]) -> Non
     session.write(state(), env)
     place = session.find(None, None, env)
     session.refuse_ended(place, 5000, env)
-    session.note_ending("raymirror-one", os.getpid() + 1, 1000, "", env)  # another process's mirror
+    session.note("raymirror-one", os.getpid() + 1, env, ending_ms=1000)  # another process's mirror
     session.refuse_ended(place, 5000, env)
-    session.note_ending("raymirror-one", os.getpid(), 1000, "A->B stopped, lag 0", env)
+    session.note("raymirror-one", os.getpid(), env, ending_ms=1000, said="A->B stopped, lag 0")
     for found in (place, session.find(None, None, env)):
         with pytest.raises(MirrorEnds) as ends:
             session.refuse_ended(found, 5000, env)
@@ -237,8 +238,8 @@ def test_after_a_failover_nobody_is_told_just_to_start_it_again(env: dict[str, s
     both = msgspec.structs.replace(over, failed_over=("A->B", "A->C"))
     assert "A->B and A->C were failed over, and raymirror run" in both.text("one", 5000)
     session.write(state(), env)
-    session.note_failed_over("raymirror-one", os.getpid() + 1, ("A->C",), env)  # another process's mirror
-    session.note_failed_over("raymirror-one", os.getpid(), ("A->B",), env)
+    session.note("raymirror-one", os.getpid() + 1, env, failed_over=("A->C",))  # another process's mirror
+    session.note("raymirror-one", os.getpid(), env, failed_over=("A->B",))
     (noted,) = session.living(env)
     assert noted.failed_over == ("A->B",)
     session.write(msgspec.structs.replace(noted, pid_start=1), env)  # the process has died

@@ -146,7 +146,7 @@ async def test_a_dead_supervisor_is_asked_for_through_ray(home: Path, status: Mi
 async def test_one_that_ends_while_it_is_asked_says_so(home: Path, status: MirrorStatus) -> None:
     def end() -> None:
         with asking.running_mirror(ARGS):
-            session.note_ending(NAME, os.getpid(), 1, "", os.environ)
+            session.note(NAME, os.getpid(), os.environ, ending_ms=1)
             raise MirrorLost(NAME, "its local socket: it was closed")
 
     async with served(home, status):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from actors.local.ending import DeferredEnd
 from actors.ray import idle_agent
 from actors.ray.lean_ray import StartStopped, lean_start, stoppable_start
 from tests.harness.eventually import until_equal
@@ -100,7 +101,9 @@ def test_a_start_is_left_before_the_driver_connects_and_rays_handler_of_sigterm_
     assert "ray._private.utils.set_sigterm_handler(" in source
     connect, set_handler = worker.connect, utils.set_sigterm_handler
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(StartStopped), stoppable_start(lambda: True):  # noqa: PT012 - what is replaced, inside
+    asked = DeferredEnd()
+    asked.numbers.append(signal.SIGTERM)
+    with pytest.raises(StartStopped), stoppable_start(asked):  # noqa: PT012 - what is replaced, inside
         utils.set_sigterm_handler(signal.SIG_IGN)  # type: ignore[no-untyped-call]
         assert signal.getsignal(signal.SIGTERM) == before
         worker.connect(None)

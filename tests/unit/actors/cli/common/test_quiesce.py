@@ -119,7 +119,7 @@ def test_a_pause_that_takes_a_while_says_once_what_it_waits_for(
     status: MirrorStatus, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(stillness, "POLL_S", 0.0)
-    monkeypatch.setattr(stillness, "LONG_S", 0.0)
+    monkeypatch.setattr(pause, "LONG_S", 0.0)
     why = "no connection to target broker 1"
     moving = msgspec.structs.replace(STILL, set_id="A->B/000", committed=False, reason=why)
     meet(monkeypatch, pause, Slow(status_of(status, moving), status_of(status), looks=4))

@@ -13,7 +13,7 @@ from actors.cli import main
 from actors.cli.common import exits
 from actors.cli.common.questions import BadQuestion
 from actors.cli.failover import translate
-from actors.cli.failover.translate import choose, table, why_not
+from actors.cli.failover.translate import chosen_flow, table, why_not
 from engine.base.errors import ConnectionLost
 from engine.services.translate import Translated, TranslationRow, UnknownGroup
 from tests.unit.engine.config_files import BASE, mirror
@@ -209,10 +209,10 @@ def test_a_group_that_is_not_there_is_bad_input(config: str, capsys: pytest.Capt
 
 def test_of_several_flows_one_must_be_named() -> None:
     both = mirror("B->A.enabled = true\n")
-    assert str(choose(both, "B->A").name) == "B->A"
+    assert str(chosen_flow(both, "B->A").name) == "B->A"
     with pytest.raises(BadQuestion, match="there are 2 flows; say which: --flow 'A->B' or 'B->A'"):
-        choose(both, None)
-    assert str(choose(mirror(), None).name) == "A->B"
+        chosen_flow(both, None)
+    assert str(chosen_flow(mirror(), None).name) == "A->B"
 
 
 def test_the_table_shows_what_is_known_and_why_the_rest_is_not() -> None:

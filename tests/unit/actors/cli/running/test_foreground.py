@@ -41,7 +41,7 @@ def test_the_last_line_is_a_status(
     def launched(*_words: object) -> Iterator[None]:
         yield
 
-    def follow(_mirror: object, view: Any, *_words: object) -> MirrorStatus:
+    def follow(_mirror: object, view: Any, *_words: object, **_more: object) -> MirrorStatus:
         view.show(stopped)
         return stopped
 

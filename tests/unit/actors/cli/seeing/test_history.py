@@ -78,10 +78,10 @@ def test_a_mirror_that_runs_here_says_where_its_history_is(
         config_digest="",
         local=True,
     )
-    monkeypatch.setattr(session, "living", lambda _env: (state,))
+    monkeypatch.setattr(session, "living", lambda _env, _name=None: (state,))
     assert main.main(["lag", "--history", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["breaches"][0]["topic"] == "t"
-    monkeypatch.setattr(session, "living", lambda _env: (state, state))
+    monkeypatch.setattr(session, "living", lambda _env, _name=None: (state, state))
     assert main.main(["lag", "--history"]) == 2
     assert "several mirrors" in capsys.readouterr().err
 
