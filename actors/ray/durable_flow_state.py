@@ -12,7 +12,7 @@ topic. It is tried again, since nobody else sees that the flow is copied until t
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from actors.control.ports import RememberedFlow
 from actors.model.states import Desired
@@ -50,15 +50,21 @@ class EventServiceLike(Protocol):
     async def flush(self) -> None: ...
 
 
+class _Refused(NamedTuple):
+    """The state topic is refused, since an instant (Unix ms)."""
+
+    since_ms: int
+
+
 class DurableFlowState:
     """The durable state of one flow."""
 
     def __init__(self, make: Callable[[], StateServiceLike]) -> None:
         self._make = make
         self._service: StateServiceLike | None = None
-        self._open: StateServiceLike | None = None
-        self._refused_ms = 0
-        """Since when the state topic is refused (Unix ms); 0: it is not."""
+        """The topic that is being opened, or is open."""
+        self._held: StateServiceLike | _Refused | None = None
+        """By what the flow is ours: the open topic, or its refusal; None while neither is known."""
         self._trouble = ""
         self._sure_at_s = now_s()
         self.kept: RememberedFlow | None = None
@@ -69,14 +75,14 @@ class DurableFlowState:
     @property
     def holds(self) -> bool:
         """Whether this mirror has the flow, as far as that can be known: the topic is open, or it is refused."""
-        return (self._open is not None or bool(self._refused_ms)) and not self.taken
+        return self._held is not None and not self.taken
 
     @property
     def unrenewed_s(self) -> float:
         """For how many seconds it has not been known whether this mirror has the flow; 0 where the topic is refused."""
-        if self._refused_ms:
+        if isinstance(self._held, _Refused):
             return 0.0
-        return now_s() - self._sure_at_s if self._open is None else self._open.unrenewed_s
+        return now_s() - self._sure_at_s if self._held is None else self._held.unrenewed_s
 
     @property
     def awaited(self) -> str:
@@ -97,16 +103,18 @@ class DurableFlowState:
             except (FlowHeld, StateTaken, NewerFormat, StateUnreadable) as taken:
                 self.taken = str(taken)
             except KafkaRefusal as refusal:
-                self._refused_ms, self.kept = self._refused_ms or wall_ms(), self.kept or RememberedFlow()
+                if not isinstance(self._held, _Refused):
+                    self._held = _Refused(wall_ms())
+                self.kept = self.kept or RememberedFlow()
                 self._trouble = f"what is wanted is not remembered: {refusal}"
                 await asyncio.sleep(REFUSED_S)
             except (MirrorError, OSError, TimeoutError) as trouble:
                 self._trouble = str(trouble)
                 await asyncio.sleep(RETRY_S)
             finally:
-                if self._open is not None:
-                    self._sure_at_s = now_s() - self._open.unrenewed_s
-                self._open = self._service = None
+                if self._held is service:
+                    self._sure_at_s, self._held = now_s() - service.unrenewed_s, None
+                self._service = None
                 await service.close(release=False)
 
     async def _hold(self, service: StateServiceLike) -> None:
@@ -114,26 +122,25 @@ class DurableFlowState:
         self._trouble = ""
         if self.kept is None:
             self.kept = _kept(service.load())
-        elif self._refused_ms:
-            self.taken = _stopped_since(service.load(), self._refused_ms)
+        elif isinstance(self._held, _Refused):
+            self.taken = _stopped_since(service.load(), self._held.since_ms)
             if self.taken:
                 return
             await service.put(_changes(service.load(), self.kept))
-        self._refused_ms = 0
-        self._open = service
+        self._held = service
         await service.run()
 
-    async def keep(self, kept: RememberedFlow) -> None:
+    async def store(self, kept: RememberedFlow) -> None:
         """Store what is wanted; returns when it is durable, or cannot be. Raises MirrorError."""
         self.kept = kept
-        if self._open is not None:
-            await self._open.put(_changes(self._open.load(), kept))
-        elif not self._refused_ms and not self.taken:
+        if self._held is None and not self.taken:
             raise NotOpen(self._trouble or "the state topic is being opened")
+        if self._held is not None and not isinstance(self._held, _Refused):
+            await self._held.put(_changes(self._held.load(), kept))
 
     async def close(self) -> None:
-        if self._open is not None:
-            await self._open.close(release=True, within_s=CLOSE_S)
+        if self._held is not None and not isinstance(self._held, _Refused):
+            await self._held.close(release=True, within_s=CLOSE_S)
 
 
 class NotOpen(MirrorError):

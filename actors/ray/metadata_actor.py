@@ -33,7 +33,7 @@ RETRY_S = (0.2, 0.5, 1.0, 2.0)  # after rounds that failed; a broker's restart t
 NOT_READY_S = 15.0  # after checks that found what keeps a flow from beginning
 SOON_S = 1.0  # between two rounds while topics are being made, or there is nothing to copy
 _log = logging.getLogger("raymirror")
-TOLD_AFTER = 3  # failed rounds in a row: a topic that was just created has no leader for a moment
+REPORTED_AFTER = 3  # failed rounds in a row: a topic that was just created has no leader for a moment
 
 
 class FlowLoops:
@@ -67,7 +67,7 @@ class FlowLoops:
     async def run(self) -> None:
         """Look, for as long as the actor lives. Raises only on a bug."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._look())
+            group.create_task(self._discover())
             group.create_task(self.memory.run())
             group.create_task(self._watch.events.run())
             if self._watch.audit is not None:
@@ -85,7 +85,7 @@ class FlowLoops:
         await self._reached.wait()
         await beats.run()
 
-    def takes(self, watch: Watch) -> bool:
+    def adopts(self, watch: Watch) -> bool:
         """Go on with other settings of the same flow, where that needs no keeper but that of heartbeats to be made
         again; say whether it does.
         """
@@ -106,7 +106,7 @@ class FlowLoops:
         finally:
             await service.close()
 
-    async def _look(self) -> None:
+    async def _discover(self) -> None:
         while True:
             try:
                 await self._watch.service.open()
@@ -117,7 +117,7 @@ class FlowLoops:
                 if isinstance(failure, SameCluster):  # every record that is copied now is one more to copy
                     serial = self._found.serial + bool(self._found.lanes)
                     self._found = msgspec.structs.replace(self._found, serial=serial, lanes=(), failure=str(failure))
-                elif self._failures >= TOLD_AFTER or isinstance(failure, ClusterAway | NotReady):
+                elif self._failures >= REPORTED_AFTER or isinstance(failure, ClusterAway | NotReady):
                     self._found = msgspec.structs.replace(self._found, failure=str(failure))
                 await asyncio.sleep(_pause_s(failure, self._failures))
             finally:
@@ -154,15 +154,11 @@ class FlowLoops:
                 async with asyncio.timeout(min(self._watch.every_s, SOON_S) if unsettled else self._watch.every_s):
                     await self._anew.wait()
 
-    async def keep(self, kept: RememberedFlow) -> None:
-        """Write down what is wanted; the groups of a flow that is stopped are left alone. Raises MirrorError."""
-        await self.memory.keep(kept)
-
-    def take(self) -> DiscoveryAnswer:
+    def answer(self) -> DiscoveryAnswer:
         """Give the latest, with the events since the last call."""
         groups, configs = self._watch.groups, self._watch.configs
-        tellers = [*self._services, *([self._watch.audit] if self._watch.audit is not None else [])]
-        events = tuple(self._events) + tuple(event for one in tellers for event in one.take_events())
+        sources = [*self._services, *([self._watch.audit] if self._watch.audit is not None else [])]
+        events = tuple(self._events) + tuple(event for one in sources for event in one.take_events())
         self._events.clear()
         memory = self.memory
         failure = self._found.failure or memory.trouble
@@ -178,7 +174,7 @@ class FlowLoops:
             configs=configs.report if configs is not None else None,
         )
 
-    def tell(self, events: bytes) -> None:
+    def store_events(self, events: bytes) -> None:
         """Have events written down."""
         self._watch.events.append(unpack(events))
 
@@ -248,7 +244,7 @@ class MetadataActor:
         self._reloads += 1
         for watch in self._make(msgspec.msgpack.decode(spec, type=MirrorSpec)):
             known = self._flows.get(watch.flow)
-            if known is not None and known.takes(watch):
+            if known is not None and known.adopts(watch):
                 continue
             flow = self._flows[watch.flow] = FlowLoops(watch)
             flow.made = self._reloads
@@ -272,17 +268,17 @@ class MetadataActor:
         if self._task.done():
             await join(self._task)
         flow = self._flows[FlowName(source, target)]
-        flow.tell(events)
-        return msgspec.msgpack.encode(flow.take())
+        flow.store_events(events)
+        return msgspec.msgpack.encode(flow.answer())
 
     async def look_anew(self) -> None:
         """Look at all flows again before anything is told of them: another supervisor has taken this actor over."""
         for flow in self._flows.values():
             flow.look_anew()
 
-    async def keep(self, source: str, target: str, kept: bytes) -> None:
-        """Write down what is wanted of one flow; returns when it is durable."""
-        await self._flows[FlowName(source, target)].keep(msgspec.msgpack.decode(kept, type=RememberedFlow))
+    async def store_state(self, source: str, target: str, state: bytes) -> None:
+        """Write down what is wanted of one flow; returns when it is durable. Raises MirrorError."""
+        await self._flows[FlowName(source, target)].memory.store(msgspec.msgpack.decode(state, type=RememberedFlow))
 
     async def close(self) -> None:
         """Give the flows back: the mirror ends."""

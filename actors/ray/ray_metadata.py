@@ -236,7 +236,7 @@ class RayMetadata:
             return state is None
         data = msgspec.msgpack.encode(state)
         try:
-            await bounded(METADATA, "keep", self._actor.keep.remote(flow.source, flow.target, data))
+            await bounded(METADATA, "store_state", self._actor.store_state.remote(flow.source, flow.target, data))
         except CopierUnreachable:
             return False
         if link.owed is state:

@@ -287,7 +287,7 @@ async def test_what_was_wanted_is_read_and_what_is_wanted_is_written() -> None:
     shell, _ = make(Seen(lanes("t", 1)))
     found = await look(shell, lambda found: found.kept is not None)
     assert found.kept == RememberedFlow(state=Desired.PAUSED, paused_topics=("x",), at_ms=5)
-    await shell.keep("A", "B", msgspec.msgpack.encode(RememberedFlow(state=Desired.STOPPED, at_ms=9)))
+    await shell.store_state("A", "B", msgspec.msgpack.encode(RememberedFlow(state=Desired.STOPPED, at_ms=9)))
     assert FakeState.topic[DESIRED] == DesiredState(state="stopped", at_ms=9)
     await shell.close()
     assert FakeState.closed == [True]
@@ -299,12 +299,12 @@ async def test_sets_and_quarantine_are_written_read_and_removed_again() -> None:
     shell, _ = make(Seen(lanes("t", 1)))
     await look(shell, lambda found: found.kept is not None)
     kept = RememberedFlow(sets={"A->B/ward-000": ward}, quarantine={"A->B/ward-000": left})
-    await shell.keep("A", "B", msgspec.msgpack.encode(kept))
+    await shell.store_state("A", "B", msgspec.msgpack.encode(kept))
     assert FakeState.topic[set_key("A->B/ward-000")] == ward
     assert FakeState.topic[quarantine_key("A->B/ward-000")] == left
     later, _ = make(Seen(lanes("t", 1)))
     assert (await look(later, lambda found: found.kept is not None)).kept == kept
-    await later.keep("A", "B", msgspec.msgpack.encode(RememberedFlow(sets={"A->B/ward-000": ward})))
+    await later.store_state("A", "B", msgspec.msgpack.encode(RememberedFlow(sets={"A->B/ward-000": ward})))
     assert FakeState.topic.keys() == {DESIRED, set_key("A->B/ward-000")}
 
 
@@ -379,7 +379,7 @@ async def test_without_the_right_to_remember_it_copies_and_says_so() -> None:
     found = await look(shell, lambda found: found.kept is not None)
     assert found.kept == RememberedFlow()
     assert "not remembered" in found.failure
-    await shell.keep("A", "B", msgspec.msgpack.encode(RememberedFlow(state=Desired.PAUSED)))
+    await shell.store_state("A", "B", msgspec.msgpack.encode(RememberedFlow(state=Desired.PAUSED)))
     found = await look(shell, lambda found: found.kept == RememberedFlow(state=Desired.PAUSED))
 
 
@@ -390,12 +390,12 @@ async def test_a_right_to_remember_that_is_given_later_is_used(monkeypatch: pyte
     FakeState.fail.extend([denied, denied])
     shell, _ = make(Seen(lanes("t", 1)))
     await look(shell, lambda found: found.kept is not None and not FakeState.fail)
-    await shell.keep("A", "B", msgspec.msgpack.encode(RememberedFlow(state=Desired.PAUSED)))
+    await shell.store_state("A", "B", msgspec.msgpack.encode(RememberedFlow(state=Desired.PAUSED)))
     await look(shell, lambda found: not found.failure)
     stored = FakeState.topic[DESIRED]
     assert isinstance(stored, DesiredState)
     assert stored.state in ("running", "paused"), "what was wanted when the topic could be written"
-    await shell.keep("A", "B", msgspec.msgpack.encode(RememberedFlow(state=Desired.PAUSED)))
+    await shell.store_state("A", "B", msgspec.msgpack.encode(RememberedFlow(state=Desired.PAUSED)))
     stored = FakeState.topic[DESIRED]
     assert isinstance(stored, DesiredState)
     assert stored.state == "paused"
@@ -453,7 +453,7 @@ async def test_a_new_actor_reads_that_a_flow_is_stopped_and_leaves_its_groups_al
     shell = MetadataActor(SPEC, make=lambda spec: (watch,))
     await look(shell, lambda found: found.kept is not None and len(groups.allowed) > 3)
     assert not any(groups.allowed)
-    await shell.keep("A", "B", msgspec.msgpack.encode(RememberedFlow(state=Desired.RUNNING, at_ms=6)))
+    await shell.store_state("A", "B", msgspec.msgpack.encode(RememberedFlow(state=Desired.RUNNING, at_ms=6)))
     assert groups.may_write()
     await shell.close()
 
@@ -488,7 +488,7 @@ async def test_configs_are_kept_in_step_while_the_flow_is_ours_and_told() -> Non
     await look(shell, lambda found: found.kept is not None and configs.may_write())
     await asyncio.wait_for(configs.closed.wait(), 30)
     for state in (Desired.STOPPED, Desired.RUNNING):
-        await shell.keep("A", "B", msgspec.msgpack.encode(RememberedFlow(state=state)))
+        await shell.store_state("A", "B", msgspec.msgpack.encode(RememberedFlow(state=state)))
         assert configs.may_write() is (state is Desired.RUNNING)
     await shell.close()
 
@@ -499,6 +499,6 @@ async def test_groups_of_a_stopped_flow_are_left_alone_until_it_runs_again() -> 
     shell = MetadataActor(SPEC, make=lambda spec: (watch,))
     await look(shell, lambda found: found.kept is not None and groups.allowed[-1])
     for state in (Desired.STOPPED, Desired.RUNNING):
-        await shell.keep("A", "B", msgspec.msgpack.encode(RememberedFlow(state=state)))
+        await shell.store_state("A", "B", msgspec.msgpack.encode(RememberedFlow(state=state)))
         assert groups.may_write() is service.may_delete() is (state is Desired.RUNNING)
     await shell.close()

@@ -38,7 +38,11 @@ class FakeActor:
         self.asked = asyncio.Event()
         self.may_answer = asyncio.Event()
         self.may_answer.set()
-        self.keep, self.found, self.close = FakeMethod(self._keep), FakeMethod(self._found), FakeMethod(self._close)
+        self.store_state, self.found, self.close = (
+            FakeMethod(self._keep),
+            FakeMethod(self._found),
+            FakeMethod(self._close),
+        )
 
     async def _keep(self, source: str, _target: str, data: bytes) -> None:
         if source in self.away:
@@ -144,7 +148,7 @@ async def test_discovery_goes_on_while_a_write_hangs(monkeypatch: pytest.MonkeyP
         async def hangs(*_words: object) -> None:
             await never.wait()
 
-        actor.keep = FakeMethod(hangs)
+        actor.store_state = FakeMethod(hangs)
         metadata.store_state(A, STOPPED)
         metadata.store_event(event(1))
         await until(lambda: actor.told == ["1"])

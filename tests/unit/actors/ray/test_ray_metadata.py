@@ -27,7 +27,7 @@ class FakeActor:
         self.dead = False
         self.serial = 1
         self.known: RememberedFlow | None = RememberedFlow()
-        self.keep, self.found, self.look_anew = Remote(self._keep), Remote(self._found), Remote(self._look_anew)
+        self.store_state, self.found, self.look_anew = Remote(self._keep), Remote(self._found), Remote(self._look_anew)
 
     async def _look_anew(self) -> None:
         self.asked.append("look anew")
