@@ -25,7 +25,7 @@ class FlowMetrics:
         self._marks: deque[tuple[float, int, int]] = deque(maxlen=RATE_WINDOW)
         self._ended: dict[TopicPartition, LaneProgress] = {}
         """Of a flow that ends: the lanes as copiers that ended in order told them last, at `_ended_ms` (Unix time)."""
-        self._ended_ms = -1
+        self._ended_ms: int | None = None
 
     def bury(self, handle: CopierHandle) -> None:
         """Keep what a copier that ended had counted."""
@@ -34,12 +34,12 @@ class FlowMetrics:
             self._counters.bury(handle.copier_id, handle.progress)
             if self._flow_state.is_ending and handle.port.vital().last is not None:
                 self._ended |= {lane.lane: lane for lane in handle.progress.lanes}
-                self._ended_ms = max(self._ended_ms, handle.progress.at_ms)
+                self._ended_ms = max(self._ended_ms or 0, handle.progress.at_ms)
 
     def mark(self, at_s: float) -> None:
         """Note the counters at an instant (monotonic seconds), for the rates."""
         if not self._flow_state.is_ending:
-            self._ended, self._ended_ms = {}, -1
+            self._ended, self._ended_ms = {}, None
         for handle in self._flow_state.handles.values():
             self._meet(handle)
         if not self._marks or at_s - self._marks[-1][0] >= 0.5:
@@ -89,8 +89,8 @@ class FlowMetrics:
             heeded=flow_state.is_heeded,
             lag_bytes=lanes.lag_bytes if is_lag_known else None,
             least_lag_bytes=lanes.lag_bytes,
-            source_end_age_ms=lanes.end_age_ms,
-            behind_since_ms=lanes.behind_since_ms,
+            source_end_age_ms=_or_unknown(lanes.end_age_ms),
+            behind_since_ms=_or_unknown(lanes.behind_since_ms),
             stalled=0 if is_stopped else unowned_lanes + lanes.stalled,
             stall_reason=stall_reason,
             stalled_for_it=stalled_for_it,
@@ -101,7 +101,9 @@ class FlowMetrics:
             groups=flow_state.groups,
             configs=flow_state.configs,
             at_end=FlowAtEnd(
-                at_ms=self._ended_ms, lag_records=ended.lag_records, unknown_lanes=max(0, total - ended.known)
+                at_ms=_or_unknown(self._ended_ms),
+                lag_records=ended.lag_records,
+                unknown_lanes=max(0, total - ended.known),
             )
             if self._is_over and total
             else None,
@@ -165,6 +167,11 @@ class FlowMetrics:
             )
 
 
+def _or_unknown(time_ms: int | None) -> int:
+    """Give a time as a status says it: -1 where it is not known."""
+    return -1 if time_ms is None else time_ms
+
+
 def _unnamed(lane: LaneProgress) -> str:
     """Give the reason of a lane without its own name at the end, so that lanes can have the same one."""
     for name in (str(lane.lane), str(lane.target)):
@@ -177,21 +184,21 @@ class LaneSums:
     """What the lanes of a flow come to, in one pass: there may be ten thousand, and somebody asks every second."""
 
     def __init__(self, lanes: Iterable[LaneProgress]) -> None:
-        self.count = self.known = self.silent = self.lag_records = self.lag_bytes = self.stalled = 0
-        self.behind_since_ms = self.end_age_ms = silent_age_ms = -1
+        self.count = self.lag_records = self.lag_bytes = self.stalled = 0
         self.states: dict[str, int] = {}
         self._reasons: Counter[str] = Counter()
+        heard_ages_ms: list[int] = []
+        silent_ages_ms: list[int] = []
+        behind_since_ms: list[int] = []
         for lane in lanes:
             self.count += 1
             self.states[lane.state] = self.states.get(lane.state, 0) + 1
             if lane.source_end >= 0 and lane.source_next >= 0:
                 age_ms = lane.source_end_age_ms  # lane.lag_known, without a call for each of ten thousand
                 if age_ms <= (END_LASTS_MS if lane.source_reached else UNREACHED_END_LASTS_MS):
-                    self.known += 1
+                    heard_ages_ms.append(age_ms)
                 else:
-                    self.silent += 1
-                    silent_age_ms = max(silent_age_ms, age_ms)
-                self.end_age_ms = max(self.end_age_ms, age_ms)
+                    silent_ages_ms.append(age_ms)
                 if lane.source_end > lane.source_next:
                     self.lag_records += lane.source_end - lane.source_next
             if lane.lag_bytes > 0:
@@ -199,11 +206,12 @@ class LaneSums:
             if lane.reason and lane.state != "paused":
                 self.stalled += 1
                 self._reasons[_unnamed(lane)] += 1
-            since_ms = lane.behind_since_ms
-            if since_ms >= 0 and (self.behind_since_ms < 0 or since_ms < self.behind_since_ms):
-                self.behind_since_ms = since_ms
-        if self.silent:
-            self.end_age_ms = silent_age_ms  # whoever reads that some are silent is told how long those are
+            if lane.behind_since_ms >= 0:
+                behind_since_ms.append(lane.behind_since_ms)
+        self.known, self.silent = len(heard_ages_ms), len(silent_ages_ms)
+        # whoever reads that some are silent is told how long those are
+        self.end_age_ms = max(silent_ages_ms or heard_ages_ms, default=None)
+        self.behind_since_ms = min(behind_since_ms, default=None)
 
     def stall(self, unowned: int) -> tuple[str, int]:
         """Give the reason that most lanes have which do not move, and how many have it; `unowned`: without a copier."""

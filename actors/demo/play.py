@@ -131,7 +131,7 @@ def _wait_copying(mirror: Mirror, view: View) -> None:
 def _wait_copied(stage: DemoStage, mirror: Mirror, view: View) -> MirrorStatus:
     """Wait until every partition's position is at the source's end, which a stock client tells. Raises DemoFailed."""
     ends = asyncio.run(end_offsets(stage.source.bootstrap_servers, ALL_TOPICS))
-    before, moved_at = -1, time.monotonic()
+    before, moved_at = None, time.monotonic()
     while True:
         status = mirror.status(lanes=True)
         view.show(status)

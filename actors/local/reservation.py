@@ -67,14 +67,15 @@ class Reservation:
     """A reserved name; `release` may be called again."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
-        self._path, self._descriptor = path, descriptor
+        self._path = path
+        self._descriptor: int | None = descriptor
 
     def release(self) -> None:
-        if self._descriptor >= 0:
+        if self._descriptor is not None:
             with suppress(OSError):  # a file without a lock bars nobody
                 self._path.unlink()  # before the lock goes: afterwards the file may be another's
             os.close(self._descriptor)
-            self._descriptor = -1
+            self._descriptor = None
 
 
 @contextmanager
@@ -118,7 +119,7 @@ def mirror_starts(
             since_ms = path.stat().st_mtime_ns // 1_000_000
         except FileNotFoundError:
             continue
-        if session.ended_ms(path.stem, env) < since_ms:
+        if (session.ended_ms(path.stem, env) or 0) < since_ms:
             return MirrorStarts(path.stem, holder.pid, max(0, now_ms - since_ms) / 1000)
     return None
 

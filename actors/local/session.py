@@ -236,7 +236,7 @@ def last_ended(name: str | None, now_ms: int, env: Mapping[str, str]) -> str:
 
 def _notes(namespaces: str, env: Mapping[str, str]) -> list[EndedMirror]:
     """List how mirrors ended: their own notes, and a death for each that left only the state file of a dead process."""
-    found = (_read_ended(path) for path in folder(env).glob(f"{namespaces}.ended"))
+    found = (_decoded(path, EndedMirror) for path in folder(env).glob(f"{namespaces}.ended"))
     notes = {note.namespace: note for note in found if note is not None}
     for path in folder(env).glob(f"{namespaces}.json"):
         state = _read(path)
@@ -262,10 +262,10 @@ def _killed(state: StateFile, path: Path) -> EndedMirror:
     )
 
 
-def ended_ms(namespace: str, env: Mapping[str, str]) -> int:
-    """Return when the mirror of a namespace noted that it had ended (Unix ms), -1 where no such note is left."""
-    note = _read_ended(_ended_path(namespace, env))
-    return note.at_ms if note is not None else -1
+def ended_ms(namespace: str, env: Mapping[str, str]) -> int | None:
+    """Return when the mirror of a namespace noted that it had ended (Unix ms), None where no such note is left."""
+    note = _decoded(_ended_path(namespace, env), EndedMirror)
+    return note.at_ms if note is not None else None
 
 
 def _ended_path(namespace: str, env: Mapping[str, str]) -> Path:
@@ -374,10 +374,6 @@ def _place(state: StateFile) -> MirrorPlace:
 
 def _read(path: Path) -> StateFile | None:
     return _decoded(path, StateFile)
-
-
-def _read_ended(path: Path) -> EndedMirror | None:
-    return _decoded(path, EndedMirror)
 
 
 def _decoded(path: Path, kind: type[_Note]) -> _Note | None:

@@ -113,10 +113,6 @@ class FlowStatus(msgspec.Struct, frozen=True, kw_only=True):
     failed_over: bool = False
     """Whether a failover stopped it, and nobody has resumed it since."""
 
-    def lag_ms(self, now_ms: int) -> int:
-        """Age of the oldest record that is not copied, at an instant of Unix time; 0 without one, -1 unknown."""
-        return self.least_lag_ms(now_ms) if self.is_lag_known else -1
-
     def least_lag_ms(self, now_ms: int) -> int:
         """Age that the oldest uncopied record has at least; 0 where none is known of, and it may have any age."""
         return max(0, now_ms - self.behind_since_ms) if self.behind_since_ms >= 0 else 0

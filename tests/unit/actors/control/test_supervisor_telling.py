@@ -22,7 +22,7 @@ def test_lag_is_known_only_when_every_lane_told_it(fleet: FakeFleet, clock: Cloc
     supervisor.step()
     flow = supervisor.status().flows[0]
     assert (flow.lag_records, flow.least_lag_records, flow.unknown_lanes, flow.lanes) == (None, 5, 1, 3)
-    assert (flow.lag_bytes, flow.lag_ms(0)) == (None, -1)
+    assert (flow.lag_bytes, flow.is_lag_known) == (None, False)
     fleet.copiers[0].at[b0] = (3, 3)
     fleet.copiers[0].at[a0] = (10, 10)
     supervisor.step()
@@ -34,7 +34,7 @@ def test_before_the_first_discovery_no_lag_is_known(fleet: FakeFleet, clock: Clo
     supervisor = make(fleet, clock)
     supervisor.step()
     flow = supervisor.status().flows[0]
-    assert (flow.lanes, flow.lag_records, flow.lag_bytes, flow.lag_ms(0)) == (0, None, None, -1)
+    assert (flow.lanes, flow.lag_records, flow.lag_bytes, flow.is_lag_known) == (0, None, None, False)
 
 
 def test_a_flow_whose_source_has_been_silent_has_no_lag_but_what_it_was(fleet: FakeFleet, clock: Clock) -> None:
