@@ -18,14 +18,14 @@ from engine.config.secrets import literal_secrets
 from engine.config.settings import ConfigWarning, MirrorConfig
 
 
-def prepare(path: Path, bear: Callable[[str], None] | None = None) -> tuple[MirrorConfig, tuple[FlowPreview, ...]]:
+def prepare(path: Path, on_absent: Callable[[str], None] | None = None) -> tuple[MirrorConfig, tuple[FlowPreview, ...]]:
     """Read a configuration and ask its clusters; see `engine.checks.preflight.preview`, which says what it raises.
 
-    `bear` is given a sentence about each cluster that is away, which is no error then.
+    `on_absent` is given a sentence about each cluster that is away, which is no error then.
     Raises ConfigError, NotReady with all that is wrong, Mm2Runs where MM2 still copies a flow, OtherConnector where its
     positions lie elsewhere.
     """
-    return ask_clusters(load_config(path), bear)
+    return ask_clusters(load_config(path), on_absent)
 
 
 def with_clusters(path: Path, wrong: ConfigError) -> tuple[MirrorError, tuple[ConfigWarning, ...]]:
@@ -38,10 +38,10 @@ def with_clusters(path: Path, wrong: ConfigError) -> tuple[MirrorError, tuple[Co
 
 
 def ask_clusters(
-    config: MirrorConfig, bear: Callable[[str], None] | None = None
+    config: MirrorConfig, on_absent: Callable[[str], None] | None = None
 ) -> tuple[MirrorConfig, tuple[FlowPreview, ...]]:
     """Ask the clusters of a configuration. Raises what `prepare` does, but for ConfigError."""
-    return asyncio.run(_prepare(config, bear))
+    return asyncio.run(_prepare(config, on_absent))
 
 
 def unchecked_flows(config: MirrorConfig, checked: Sequence[FlowPreview]) -> tuple[str, ...]:
@@ -58,14 +58,14 @@ def awaited(config: MirrorConfig, alias: str, absent: BrokerUnreachable) -> str:
 
 
 async def _prepare(
-    config: MirrorConfig, bear: Callable[[str], None] | None
+    config: MirrorConfig, on_absent: Callable[[str], None] | None
 ) -> tuple[MirrorConfig, tuple[FlowPreview, ...]]:
     try:
-        flows, more = await _ask(config, bear)
+        flows, more = await _ask(config, on_absent)
     except (BrokerUnreachable, ConnectionLost) as lost:  # a cluster went away under the questions
-        if bear is None or (isinstance(lost, BrokerUnreachable) and not lost.may_pass):
+        if on_absent is None or (isinstance(lost, BrokerUnreachable) and not lost.may_pass):
             raise
-        bear(f"{lost}; the mirror starts, and asks again before a flow begins")
+        on_absent(f"{lost}; the mirror starts, and asks again before a flow begins")
         return config, ()
     idle = [warning for flow in flows for warning in flow.idle]
     denied = [ConfigWarning(0, str(flow.flow), text) for flow in flows for text in flow.texts]
@@ -73,9 +73,9 @@ async def _prepare(
 
 
 async def _ask(
-    config: MirrorConfig, bear: Callable[[str], None] | None
+    config: MirrorConfig, on_absent: Callable[[str], None] | None
 ) -> tuple[tuple[FlowPreview, ...], tuple[ConfigWarning, ...]]:
-    away = None if bear is None else lambda alias, absent: bear(awaited(config, alias, absent))
+    away = None if on_absent is None else lambda alias, absent: on_absent(awaited(config, alias, absent))
     try:
         flows = await preview(config, away)
     except NotReady as refused:

@@ -64,7 +64,7 @@ class TopicCounters:
         for lane in progress.lanes:
             self._add(lane.lane.topic, lane.records, lane.wire_bytes, lane.latency_ms)
 
-    def take_off(self, before: "TopicCounters") -> None:
+    def subtract(self, before: "TopicCounters") -> None:
         """Subtract what a copier had counted before this supervisor adopted it."""
         for one in before.topics.values():
             self._add(one.topic, -one.records, -one.wire_bytes, -one.latency_ms)
@@ -132,7 +132,7 @@ class FlowCounters:
         for progress, before in self._ours(living):
             total.add(progress)
             if before is not None:
-                total.take_off(before.topics)
+                total.subtract(before.topics)
         return total.topics
 
     def _ours(self, living: Mapping[str, FlowProgress]) -> Iterator[tuple[FlowProgress, _Before | None]]:

@@ -29,7 +29,7 @@ class FlowMetrics:
 
     def bury(self, handle: CopierHandle) -> None:
         """Keep what a copier that ended had counted."""
-        self._meet(handle)
+        self._adopt_counters(handle)
         if handle.progress is not None:
             self._counters.bury(handle.copier_id, handle.progress)
             if self._flow_state.is_ending and handle.port.vital().last is not None:
@@ -41,12 +41,12 @@ class FlowMetrics:
         if not self._flow_state.is_ending:
             self._ended, self._ended_ms = {}, None
         for handle in self._flow_state.handles.values():
-            self._meet(handle)
+            self._adopt_counters(handle)
         if not self._marks or at_s - self._marks[-1][0] >= 0.5:
             counts = self.counts()
             self._marks.append((at_s, counts.records, counts.wire_bytes))
 
-    def _meet(self, handle: CopierHandle) -> None:
+    def _adopt_counters(self, handle: CopierHandle) -> None:
         if handle.is_adopted and handle.progress is not None:
             self._counters.adopt(handle.copier_id, handle.progress)
 

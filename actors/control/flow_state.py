@@ -86,10 +86,10 @@ class DesiredFlow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_sets(
-    flow: FlowName, lanes: tuple[LaneName, ...], known: Mapping[str, tuple[LaneName, ...]], hands: int
+    flow: FlowName, lanes: tuple[LaneName, ...], known: Mapping[str, tuple[LaneName, ...]], copiers: int
 ) -> Mapping[str, tuple[LaneName, ...]]:
     """Keep every lane in the set it is in; new ones join the smallest."""
-    return SetPlan(sets=dict(known)).with_lanes(flow, lanes, hands).sets
+    return SetPlan(sets=dict(known)).with_lanes(flow, lanes, copiers).sets
 
 
 class FlowState:
@@ -204,7 +204,7 @@ class FlowState:
         if found.lanes == self._found_lanes:
             return Counter()
         if self._found_lanes is None:
-            self.ownership.part()  # of what was adopted
+            self.ownership.separate()  # of what was adopted
         self._found_lanes = found.lanes
         before = self._partitions()
         known = {set_id: group.lanes for set_id, group in self.ownership.sets.items()}

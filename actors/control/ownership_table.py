@@ -71,7 +71,7 @@ class OwnershipTable:
         self.see_epoch(group.epoch)
         self.sets.setdefault(group.set_id, group)
 
-    def part(self) -> None:
+    def separate(self) -> None:
         """Leave a lane that several adopted sets have (an owner was away while it got another set) to the newest."""
         held = [lane for group in self.sets.values() for lane in group.lanes]
         if len(set(held)) == len(held):

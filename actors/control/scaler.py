@@ -86,10 +86,10 @@ class Scaler:
         left = sorted(self._left & reported.keys() | (reported.keys() - self._parts.keys()))
         turn = left if all_left else left[: math.ceil(len(reported) * STEP_S / DECIDE_S)]
         for copier_id in turn:
-            self._parts[copier_id] = self._part(copier_id, reported[copier_id], at_s, now_ms)
+            self._parts[copier_id] = self._measured(copier_id, reported[copier_id], at_s, now_ms)
         self._left = set(reported) if all_left else set(left) - set(turn)
 
-    def _part(self, copier_id: str, progress: FlowProgress, at_s: float, now_ms: int) -> _CopierLoad:
+    def _measured(self, copier_id: str, progress: FlowProgress, at_s: float, now_ms: int) -> _CopierLoad:
         """Sum a copier's lanes up in one pass."""
         quarantined, paused = self._flow_state.quarantined(), self._flow_state.wanted.paused_topics
         lag_bytes = lag_records = 0

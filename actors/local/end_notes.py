@@ -28,16 +28,16 @@ class EndNotes:
         self._digest = ""
         self._failed_over: tuple[str, ...] = ()
 
-    def hear(self, status: MirrorStatus) -> None:
+    def note_status(self, status: MirrorStatus) -> None:
         """Take a status; note the end once it has begun."""
         self._said = "; ".join(flow_line(flow, status.at_ms) for flow in status.flows)
         self._stopped = status.phase == "stopped"
-        self._hear_config(status.config_path, status.config_digest)
-        self._hear_failed_over(tuple(flow.flow for flow in status.flows if self._is_failed_over(flow)))
+        self._note_config(status.config_path, status.config_digest)
+        self._note_failed_over(tuple(flow.flow for flow in status.flows if self._is_failed_over(flow)))
         if status.phase in session.ENDING_PHASES:
             self.ends()
 
-    def _hear_config(self, path: str, digest: str) -> None:
+    def _note_config(self, path: str, digest: str) -> None:
         """Note that a reload has changed the configuration: commands look for the mirror of a file by it."""
         known, self._digest = self._digest, digest
         if known not in ("", digest):
@@ -49,7 +49,7 @@ class EndNotes:
         """Whether a failover stopped a flow; a supervisor that is new remembers only that it is stopped."""
         return flow.failed_over or (flow.desired is Desired.STOPPED and flow.flow in self._failed_over)
 
-    def _hear_failed_over(self, flows: tuple[str, ...]) -> None:
+    def _note_failed_over(self, flows: tuple[str, ...]) -> None:
         """Note which flows are failed over: who asks after this process was killed must not be told to copy again."""
         known, self._failed_over = self._failed_over, flows
         if self._local and flows != known:

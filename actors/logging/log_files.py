@@ -38,7 +38,7 @@ class LineFilter(msgspec.Struct, frozen=True, kw_only=True):
     level: str = "info"
     since: str = ""
 
-    def takes(self, line: LogLine) -> bool:
+    def accepts(self, line: LogLine) -> bool:
         level = LEVELS.index(line.level) if line.level in LEVELS else len(LEVELS)
         return (
             self.flow in (None, line.flow)

@@ -85,7 +85,7 @@ class KnownMirror(msgspec.Struct, frozen=True, kw_only=True):
     flows: tuple[KnownFlow, ...]
 
 
-def look(
+def read_targets(
     config: MirrorConfig,
     flows: Iterable[FlowConfig],
     why: str,
@@ -99,12 +99,12 @@ def look(
     """
 
     async def all_flows() -> tuple[KnownFlow, ...]:
-        return tuple([await _look(config, flow, since_ms, asks_source=asks_source) for flow in flows])
+        return tuple([await _read_target(config, flow, since_ms, asks_source=asks_source) for flow in flows])
 
     return KnownMirror(running=False, why=why, at_ms=wall_ms(), flows=asyncio.run(all_flows()))
 
 
-async def _look(config: MirrorConfig, flow: FlowConfig, since_ms: int, *, asks_source: bool) -> KnownFlow:
+async def _read_target(config: MirrorConfig, flow: FlowConfig, since_ms: int, *, asks_source: bool) -> KnownFlow:
     try:
         async with TargetView(config, flow) as view:
             reading = Reading(str(flow.name), view, since_ms, asks_source=asks_source)

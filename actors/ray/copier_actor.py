@@ -90,7 +90,7 @@ class CopierActor:
         self._followed = self._heard
         self._held: dict[str, PartitionSet] = {}
         self._news = 0
-        self._told = 0
+        self._answered_news = 0
         self._answer_now = asyncio.Event()  # belongs to the control loop from its first wait on
         self._control: asyncio.AbstractEventLoop | None = None
         self._drain_asked = asyncio.Event()
@@ -108,7 +108,7 @@ class CopierActor:
                 for helper in helpers:
                     helper.cancel()
         self._take_sample()
-        self._tell_news()
+        self._signal_news()
         self._logs.close()
 
     async def _sample(self) -> None:
@@ -147,7 +147,7 @@ class CopierActor:
             self._drain_asked.set()
         self._take_sample()
         self._followed = orders  # last, because a report that says so, made by the control loop, tells what came of it
-        self._tell_news()
+        self._signal_news()
 
     def _spawn_release(self, set_id: str, leaving: PartitionSet) -> None:
         if self._group is not None:
@@ -160,7 +160,7 @@ class CopierActor:
         if self._held.get(set_id) is leaving:  # else it was given back meanwhile
             self._held = {kept: group for kept, group in self._held.items() if kept != set_id}
         self._take_sample()
-        self._tell_news()
+        self._signal_news()
 
     def _follow_pause(self, before: Orders, orders: Orders) -> None:
         if orders.paused:
@@ -172,7 +172,7 @@ class CopierActor:
         if orders.paused_topics:
             self._engine.pause(orders.paused_topics)
 
-    def _tell_news(self) -> None:
+    def _signal_news(self) -> None:
         self._news += 1
         if self._control is not None:
             self._control.call_soon_threadsafe(self._answer_now.set)
@@ -194,14 +194,14 @@ class CopierActor:
         """Hear orders, give a Report: at once when there is news, else a little later."""
         heard = msgspec.msgpack.decode(orders, type=Orders)
         if heard.term >= self._heard.term:
-            self._hear(heard)
+            self._accept(heard)
         self._answer_now.set()  # whoever waits for an earlier answer has been overtaken
-        if self._told == self._news:
+        if self._answered_news == self._news:
             await self._wait_for_news()
-        self._told = self._news
+        self._answered_news = self._news
         return msgspec.msgpack.encode(self._report(introduce=heard.version == 0))
 
-    def _hear(self, orders: Orders) -> None:
+    def _accept(self, orders: Orders) -> None:
         self._control = asyncio.get_running_loop()
         if orders.stamp and not orders.unsure:
             self._engine.lease_until_s = max(self._engine.lease_until_s, orders.stamp + orders.lease_s)

@@ -74,7 +74,7 @@ def stop_signals() -> Iterator[EndRequest]:
 class StatusListener(Protocol):
     """Hears of every status of a mirror that is followed."""
 
-    def hear(self, status: MirrorStatus) -> None:
+    def note_status(self, status: MirrorStatus) -> None:
         """Take a status."""
 
 
@@ -97,10 +97,10 @@ def follow(
             status = mirror.follow()
             heard_at_s = time.monotonic()
         except MirrorError as lost:
-            _bear(mirror, lost, view, time.monotonic() - heard_at_s)
+            _tolerate(mirror, lost, view, time.monotonic() - heard_at_s)
         else:
             if listener is not None:
-                listener.hear(status)
+                listener.note_status(status)
             view.show(status)
             if status.phase == "stopped" or (until_started and status.phase != "starting"):
                 return status
@@ -108,7 +108,7 @@ def follow(
             return status
 
 
-def _bear(mirror: Mirror, lost: MirrorError, view: View, silent_s: float) -> None:
+def _tolerate(mirror: Mirror, lost: MirrorError, view: View, silent_s: float) -> None:
     if silent_s > LOST_S:
         raise lost
     view.say(f"{lost}; the copiers go on; asked again for {LOST_S:.0f} s")

@@ -64,12 +64,12 @@ class Mirror(AnsweringMirror):
     def _begin(self, request: AnyRequest) -> Any:
         return getattr(self._handle, request.method).remote(*request.arguments)
 
-    def ask(self, *, lanes: bool = False) -> Any:
-        """Ask how everything is, and wait for nothing: `told` takes what this gives."""
-        return self._begin(AskStatus(lanes))
+    def begin_status(self) -> Any:
+        """Ask for the status without waiting for it; `finish_status` takes what this gives."""
+        return self._begin(AskStatus())
 
-    def told(self, asked: Any, timeout_s: float = CALL_TIMEOUT_S) -> MirrorStatus:
-        """Give the answer to `ask`. Raises as `status` does."""
+    def finish_status(self, asked: Any, timeout_s: float) -> MirrorStatus:
+        """Wait for the answer to `begin_status`. Raises as `status` does."""
         return decode_status(self._get(asked, timeout_s))
 
     def follow(self) -> MirrorStatus:
@@ -262,12 +262,12 @@ def refuse_taken(connection: RayConnection, others: dict[str, Mirror], flows: tu
 
     One that does not answer bars nobody: if it copies all the same, the flow's state topic will tell.
     """
-    asked = {namespace: other.ask() for namespace, other in others.items()}
+    asked = {namespace: other.begin_status() for namespace, other in others.items()}
     if asked:
         connection.ray.wait(list(asked.values()), num_returns=len(asked), timeout=OTHERS_S)
     for namespace, ref in asked.items():
         try:
-            status = others[namespace].told(ref, timeout_s=0.1)
+            status = others[namespace].finish_status(ref, timeout_s=0.1)
         except (MirrorError, msgspec.DecodeError):
             continue
         taken = next((flow.flow for flow in status.flows if flow.flow in flows and status.phase != "stopped"), None)

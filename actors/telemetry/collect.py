@@ -53,7 +53,7 @@ class PartitionCounters:
         self._known: dict[Labels, tuple[int, Row, Row]] = {}
         self._begun = False
 
-    def look(self, lanes: Sequence[LaneProgress]) -> dict[Labels, Row]:
+    def sums(self, lanes: Sequence[LaneProgress]) -> dict[Labels, Row]:
         """Give the sums of every partition; those that are not among the lanes any more are forgotten."""
         self._known = {key: self._next(key, lane) for lane in lanes for key in (_key(lane, 3),)}
         self._begun = True
@@ -134,7 +134,7 @@ def _lags(series: Collected, status: MirrorStatus, detail: Detail) -> None:
 
 def _counters(series: Collected, status: MirrorStatus, detail: Detail, partitions: PartitionCounters) -> None:
     if detail.depth == 3:
-        rows = partitions.look(status.lanes)
+        rows = partitions.sums(status.lanes)
     else:
         rows = {}
         for one in status.topics:

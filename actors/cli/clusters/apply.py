@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
         print(msgspec.json.encode({"flows": rows}).decode())
     else:
         for flow, (looked, outcomes) in zip(flows, done, strict=True):
-            tell(flow, looked, outcomes)
+            show_done(flow, looked, outcomes)
     good = all(not looked.unread and not any(one.failure for one in outcomes) for looked, outcomes in done)
     for failure in unkept:
         print(f"raymirror apply: done, but: {failure}", file=sys.stderr)
@@ -83,7 +83,7 @@ def _me() -> str:
     return f"{user} on {socket.gethostname()}, raymirror apply"
 
 
-def tell(flow: FlowConfig, looked: SyncPlan, outcomes: list[ChangeOutcome]) -> None:
+def show_done(flow: FlowConfig, looked: SyncPlan, outcomes: list[ChangeOutcome]) -> None:
     """Print what was done, what failed, and what is left."""
     failed = [one for one in outcomes if one.failure]
     show(flow, msgspec.structs.replace(looked, changes=()), stdout_console())

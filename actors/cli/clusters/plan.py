@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     """Look and tell. Raises ConfigError, BadQuestion, BrokerUnreachable, ConnectionLost: exit code 2."""
     config = load_config(args.config)
     flows = chosen_flows(config, args.flow)
-    found = asyncio.run(look(config, flows))
+    found = asyncio.run(plan_all(config, flows))
     if args.json:
         rows = [{"flow": str(flow.name), **msgspec.to_builtins(one)} for flow, one in zip(flows, found, strict=True)]
         print(msgspec.json.encode({"flows": rows}).decode())
@@ -61,7 +61,7 @@ def scope_of(flow: FlowConfig) -> Scope:
     return Scope(configs=flow.config_sync.configs, acls=flow.config_sync.acls)
 
 
-async def look(config: MirrorConfig, flows: Iterable[FlowConfig]) -> list[SyncPlan]:
+async def plan_all(config: MirrorConfig, flows: Iterable[FlowConfig]) -> list[SyncPlan]:
     found = []
     for flow in flows:
         async with config_sync(config, flow, CLIENT_ID) as sync:

@@ -50,7 +50,7 @@ class OutputFile:
             os.dup2(kept, number)
             os.close(kept)
 
-    def turn(self) -> None:
+    def rotate_if_full(self) -> None:
         """Begin another file if this one is full; call it now and then."""
         if os.fstat(STDOUT).st_size < self._most_bytes:
             return

@@ -109,7 +109,7 @@ class LastingView:
         try:
             yield
             if self._housekeeping is not None:
-                self._housekeeping.look()
+                self._housekeeping.run_due()
         except OSError as error:
             if error.errno in FULL:
                 return  # the line is lost; the next one, a second later, may have room

@@ -21,18 +21,18 @@ class Housekeeping:
         self._prune_at_s = clock() + PRUNE_S
         self._said = ""
 
-    def look(self) -> None:
+    def run_due(self) -> None:
         """Do what is due; a failure is printed once and does not end the mirror."""
         try:
-            self._do_what_is_due()
+            self._run_due()
         except OSError as error:
             if str(error) != self._said:
                 self._said = str(error)
                 print(f"warning: old logs are not cleared away: {error}", file=sys.stderr)
 
-    def _do_what_is_due(self) -> None:
+    def _run_due(self) -> None:
         if self._output is not None:
-            self._output.turn()
+            self._output.rotate_if_full()
         if self._logs is not None and self._clock() >= self._prune_at_s:
             self._prune_at_s = self._clock() + PRUNE_S
             prune_ended(self._logs)

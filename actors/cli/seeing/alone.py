@@ -8,7 +8,7 @@ from rich.console import RenderableType
 
 from actors.cli.common import exits
 from actors.model.states import UnknownFlow
-from actors.observability.alone import KnownFlow, KnownMirror, KnownPartition, look
+from actors.observability.alone import KnownFlow, KnownMirror, KnownPartition, read_targets
 from actors.observability.colours import stdout_console
 from actors.observability.instants import clock_text
 from actors.observability.shared_reasons import SharedReasons
@@ -32,7 +32,7 @@ def flows_of(config: MirrorConfig, name: str | None) -> tuple[FlowConfig, ...]:
 def status_alone(args: argparse.Namespace, why: str) -> int:
     """Print what is known of every flow. Raises ConfigError."""
     config = load_config(args.config)
-    found = look(config, config.flows, why)
+    found = read_targets(config, config.flows, why)
     if args.json:
         print(msgspec.json.encode(found).decode())
     else:
@@ -49,7 +49,7 @@ def status_alone(args: argparse.Namespace, why: str) -> int:
 def lag_alone(args: argparse.Namespace, why: str) -> int:
     """Print how far each partition was copied. Raises ConfigError, UnknownFlow."""
     config = load_config(args.config)
-    found = look(config, flows_of(config, args.flow), why, asks_source=True)
+    found = read_targets(config, flows_of(config, args.flow), why, asks_source=True)
     rows = [
         row
         for flow in found.flows
@@ -79,7 +79,7 @@ def show_lag(found: KnownMirror, rows: list[KnownPartition], *, behind: bool) ->
 def events_alone(args: argparse.Namespace, why: str, since_ms: int) -> tuple[KnownMirror, int]:
     """Return what the targets hold since an instant (Unix time), and the exit code. Raises ConfigError, UnknownFlow."""
     config = load_config(args.config)
-    found = look(config, flows_of(config, args.flow), why, since_ms=since_ms)
+    found = read_targets(config, flows_of(config, args.flow), why, since_ms=since_ms)
     return found, say("events", found)
 
 

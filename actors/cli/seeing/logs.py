@@ -37,12 +37,12 @@ def run(args: argparse.Namespace) -> int:
     if logs.note:
         print(f"raymirror logs: {logs.note}", file=sys.stderr)
     reader = LogReader(logs.folder)
-    found = [line for line in reader.read() if wanted.takes(line)]
+    found = [line for line in reader.read() if wanted.accepts(line)]
     try:
         _print(found[-args.lines :] if args.lines > 0 else found, json=args.json)
         while args.follow:
             threading.Event().wait(POLL_S)
-            _print((line for line in reader.read() if wanted.takes(line)), json=args.json)
+            _print((line for line in reader.read() if wanted.accepts(line)), json=args.json)
     except BrokenPipeError:
         # Whoever read has had enough. Python would complain once more when it flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

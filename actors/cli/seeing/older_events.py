@@ -14,7 +14,7 @@ import msgspec
 from actors.cli.common import exits
 from actors.cli.seeing.alone import flows_of
 from actors.model.status import EventLine, MirrorStatus
-from actors.observability.alone import look
+from actors.observability.alone import read_targets
 from engine.base.errors import MirrorError
 from engine.config.config import load_config
 
@@ -42,7 +42,7 @@ def older_events(args: argparse.Namespace, status: MirrorStatus, since_ms: int) 
         flows = tuple(flow for flow in flows_of(config, args.flow) if str(flow.name) in there)
         if not flows:
             raise OtherFile(path)
-        found = look(config, flows, "", since_ms=since_ms)
+        found = read_targets(config, flows, "", since_ms=since_ms)
     except (MirrorError, OSError) as failure:
         return (), _unread({"what was before its start": str(failure)})
     unknown = {

@@ -46,7 +46,7 @@ def test_a_lane_that_two_copiers_tell_of_is_of_the_higher_epoch(thawed_first: bo
     ownership = OwnershipTable()
     for copier_id, held in told if thawed_first else reversed(told):
         ownership.adopt(copier_id, [held])
-    ownership.part()
+    ownership.separate()
     assert ownership.orders_for("x") == (group("home", 1, A, B),)
     assert ownership.orders_for("y") == (group("solo", 3, C),)
 

@@ -71,9 +71,9 @@ def refused(place: MirrorPlace) -> str:
 @pytest.mark.parametrize("phase", ["draining", "stopped"])
 def test_a_mirror_of_its_own_ray_ends_once_it_drains(status: MirrorStatus, place: MirrorPlace, phase: str) -> None:
     notes = notes_of()
-    notes.hear(status)
+    notes.note_status(status)
     assert not refused(place)
-    notes.hear(msgspec.structs.replace(status, phase=phase))
+    notes.note_status(msgspec.structs.replace(status, phase=phase))
     notes.ends()  # once is enough
     assert refused(place).startswith("MirrorEnds: mirror one has been ending")
     assert "A->B running, 2 topics, 3 partitions" in refused(place)
@@ -92,15 +92,15 @@ def test_flows_that_were_failed_over_are_noted_at_once_and_at_the_end(status: Mi
         return msgspec.structs.replace(status, flows=(msgspec.structs.replace(status.flows[0], **changes),))
 
     notes = notes_of()
-    notes.hear(with_flow(desired=Desired.STOPPED))
+    notes.note_status(with_flow(desired=Desired.STOPPED))
     assert noted() == (), "a stop of the mirror is no failover"
-    notes.hear(with_flow(desired=Desired.STOPPED, failed_over=True))
+    notes.note_status(with_flow(desired=Desired.STOPPED, failed_over=True))
     assert noted() == ("A->B",)
-    notes.hear(with_flow(desired=Desired.STOPPED))
+    notes.note_status(with_flow(desired=Desired.STOPPED))
     assert noted() == ("A->B",), "a new supervisor"
-    notes.hear(status)
+    notes.note_status(status)
     assert noted() == (), "it was resumed"
-    notes.hear(with_flow(desired=Desired.STOPPED, failed_over=True))
+    notes.note_status(with_flow(desired=Desired.STOPPED, failed_over=True))
     notes.ended(in_order=True)
     session.remove(NAME, os.getpid(), os.environ)
     assert "A->B was failed over, and raymirror run mm2.properties would copy again" in refused(place)
@@ -109,11 +109,11 @@ def test_flows_that_were_failed_over_are_noted_at_once_and_at_the_end(status: Mi
 
 def test_a_mirror_on_a_ray_cluster_has_ended_when_it_has_stopped(status: MirrorStatus, place: MirrorPlace) -> None:
     notes = notes_of(local=False)
-    notes.hear(msgspec.structs.replace(status, phase="draining"))
+    notes.note_status(msgspec.structs.replace(status, phase="draining"))
     notes.ended(in_order=True)  # others follow it
     session.remove(NAME, os.getpid(), os.environ)
     assert "process" in refused(place)
-    notes.hear(msgspec.structs.replace(status, phase="stopped"))
+    notes.note_status(msgspec.structs.replace(status, phase="stopped"))
     notes.ended(in_order=False)
     assert "mirror one ended not in order" in refused(place)
 
@@ -230,7 +230,7 @@ def test_who_follows_hears_every_status(status: MirrorStatus) -> None:
     handle: Any = SimpleNamespace(follow=lambda: next(answers))
     view: Any = SimpleNamespace(show=lambda one: shown.append((one.phase, len(heard))))
     asked: Any = SimpleNamespace(wait=lambda _timeout_s: False)
-    assert follow(handle, view, asked, listener=SimpleNamespace(hear=heard.append)) is stopped
+    assert follow(handle, view, asked, listener=SimpleNamespace(note_status=heard.append)) is stopped
     assert heard == [status, stopped]
     assert shown == [("running", 1), ("stopped", 2)]  # what is noted of the end is not held up by a terminal
 
@@ -239,9 +239,9 @@ def test_another_configuration_is_noted_for_commands_that_look_for_its_mirror(
     status: MirrorStatus, place: MirrorPlace
 ) -> None:
     notes = notes_of()
-    notes.hear(status)
+    notes.note_status(status)
     before = session.living(os.environ)
-    notes.hear(msgspec.structs.replace(status, config_path="other.properties", config_digest="e"))
+    notes.note_status(msgspec.structs.replace(status, config_path="other.properties", config_digest="e"))
     (noted,) = session.living(os.environ)
     assert before[0].config_path == "mm2.properties"
     assert (noted.config_path, noted.config_digest, noted.ending_ms) == ("other.properties", "e", 0)

@@ -185,7 +185,7 @@ with OutputFile(Path(sys.argv[1]), most_bytes=100, old_files=2) as output:
     for number in range(6):
         print(f"{number}" * 60, flush=True)
         print(f"error {number}", file=sys.stderr, flush=True)
-        output.turn()
+        output.rotate_if_full()
 print("afterwards")
 """
 

@@ -75,7 +75,7 @@ def test_lines_are_picked_by_flow_level_and_time(wanted: LineFilter, found: list
         LogLine(time="2027-01-15T08:00:01.000+00:00", level="info", role="r", text="1", flow="A->B"),
         LogLine(time="2027-01-15T08:00:02.000+00:00", level="panic", role="r", text="2", flow="A->B"),
     ]
-    assert [int(one.text) for one in lines if wanted.takes(one)] == found
+    assert [int(one.text) for one in lines if wanted.accepts(one)] == found
 
 
 def test_logs_are_found_by_name_or_where_there_is_only_one(tmp_path: Path) -> None:

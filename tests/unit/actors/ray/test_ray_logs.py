@@ -57,21 +57,21 @@ def test_a_mirror_looks_now_and_then(tmp_path: Path) -> None:
     keeping = Housekeeping(None, tmp_path, clock.now_s)
     for number in range(KEPT_FILES // len(OF_A_WORKER) + 1):
         make(tmp_path, OF_A_WORKER, NOBODY + number, number)
-    keeping.look()
+    keeping.run_due()
     assert len(files(tmp_path)) == KEPT_FILES + len(OF_A_WORKER)
     clock.seconds += PRUNE_S
-    keeping.look()
+    keeping.run_due()
     assert len(files(tmp_path)) == KEPT_FILES
-    Housekeeping(None, None).look()
+    Housekeeping(None, None).run_due()
 
 
 def test_a_failure_is_said_once_and_ends_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     class Full:
-        def turn(self) -> None:
+        def rotate_if_full(self) -> None:
             raise OSError(errno.EMFILE, "too many open files")
 
     full: Any = Full()
     keeping = Housekeeping(full, None)
-    keeping.look()
-    keeping.look()
+    keeping.run_due()
+    keeping.run_due()
     assert capsys.readouterr().err.count("old logs are not cleared away") == 1

@@ -193,7 +193,7 @@ def targets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[KnownFlow]:
         assert (why, since_ms) == ("", NOW_MS - 3_600_000)
         return KnownMirror(running=False, why=why, at_ms=NOW_MS, flows=tuple(flows))
 
-    monkeypatch.setattr(older_events, "look", look)
+    monkeypatch.setattr(older_events, "read_targets", look)
     return flows
 
 
