@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any
 
+import msgspec
 import ray
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
@@ -21,10 +22,18 @@ def actor_class(shell: type, **options: Any) -> Any:
     return decorate(**options)(shell) if options else decorate(shell)
 
 
-def names_in(namespace: str) -> list[str]:
-    """List the named actors of a namespace, in order."""
-    actors = ray.util.list_named_actors(all_namespaces=True)
-    return sorted(actor["name"] for actor in actors if actor["namespace"] == namespace)
+def start_detached(actor: Any, spec: msgspec.Struct, *, name: str, namespace: str, **options: Any) -> Any:
+    """Start a named actor that goes on without whoever started it. By default it needs no CPU and dies for good."""
+    usual = {"lifetime": "detached", "num_cpus": 0, "max_restarts": 0, "max_task_retries": 0}
+    return actor.options(name=name, namespace=namespace, **usual | options).remote(msgspec.msgpack.encode(spec))
+
+
+def found_actors(namespace: str) -> list[tuple[str, Any]]:
+    """List the named actors of a namespace with their names, in order; those that end meanwhile are left out."""
+    named = ray.util.list_named_actors(all_namespaces=True)
+    names = sorted(actor["name"] for actor in named if actor["namespace"] == namespace)
+    found = ((name, find_actor(name, namespace)) for name in names)
+    return [(name, actor) for name, actor in found if actor is not None]
 
 
 def find_actor(name: str, namespace: str) -> Any | None:

@@ -9,10 +9,9 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
 import ray
 
-from actors.calls import actor_class, find_actor, names_in
+from actors.calls import actor_class, found_actors, start_detached
 from actors.control.ports import CopierPort
 from actors.model.messages import CopierSpec, MirrorSpec
 from actors.ray.copier_actor import CopierActor
@@ -26,17 +25,15 @@ HEAD = {"node:__internal_head__": 0.001}
 
 def start_supervisor(shell: type, spec: MirrorSpec) -> Any:
     """Start, or get, the one supervisor of a namespace; the head node runs it."""
-    remote = actor_class(shell)
-    return remote.options(
+    return start_detached(
+        actor_class(shell),
+        spec,
         name=SUPERVISOR,
         namespace=spec.namespace,
-        lifetime="detached",
         get_if_exists=True,
-        num_cpus=0,
         resources=HEAD,
         max_restarts=-1,
-        max_task_retries=0,
-    ).remote(msgspec.msgpack.encode(spec))
+    )
 
 
 class RayFleet:
@@ -59,13 +56,11 @@ class RayFleet:
 
     def find_copiers(self) -> Sequence[CopierPort]:
         found = []
-        for name in names_in(self._spec.namespace):
+        for name, handle in found_actors(self._spec.namespace):
             kind, _, rest = name.partition("/")
             if kind == COPIER:
-                handle = find_actor(name, self._spec.namespace)
                 source, target, _ = rest.split("/")
-                if handle is not None:
-                    found.append(self._watch(handle, FlowName(source, target), name))
+                found.append(self._watch(handle, FlowName(source, target), name))
         return found
 
     def start_copier(self, flow: FlowName, fingerprint: str) -> CopierPort:
@@ -79,16 +74,14 @@ class RayFleet:
             namespace=self._spec.namespace,
             fingerprint=fingerprint,
         )
-        remote = actor_class(CopierActor, concurrency_groups={"control": 8})
-        handle = remote.options(
+        handle = start_detached(
+            actor_class(CopierActor, concurrency_groups={"control": 8}),
+            spec,
             name=copier_id,
             namespace=self._spec.namespace,
-            lifetime="detached",
             num_cpus=1,
             memory=self._memory[flow] or None,
-            max_restarts=0,
-            max_task_retries=0,
-        ).remote(msgspec.msgpack.encode(spec))
+        )
         return self._watch(handle, flow, copier_id)
 
     def _watch(self, handle: Any, flow: FlowName, copier_id: str) -> RayCopier:

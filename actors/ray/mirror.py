@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from actors.config.difference import ConfigDifference
-from actors.local.session import PREFIX, MirrorPlace, NoMirror, SeveralMirrors, short_name
+from actors.local.session import ENDING_PHASES, PREFIX, MirrorPlace, NoMirror, SeveralMirrors, short_name
 from actors.model.events import FailoverOutcome
 from actors.model.messages import ConfigRef, MirrorSpec
 from actors.model.requests import CALL_TIMEOUT_S, ENDED, AnsweringMirror, AnyRequest, AskStatus
@@ -141,13 +141,11 @@ class Mirror(AnsweringMirror):
 
     def end_all(self) -> None:
         """End every process of the mirror, the supervisor first; positions are durable, nothing is given back."""
-        from actors.calls import find_actor, names_in
+        from actors.calls import found_actors
         from actors.ray.fleet import SUPERVISOR
 
-        for name in sorted(names_in(self.namespace), key=lambda name: name != SUPERVISOR):
-            handle = find_actor(name, self.namespace)
-            if handle is not None:
-                self.connection.ray.kill(handle)
+        for _, handle in sorted(found_actors(self.namespace), key=lambda one: one[0] != SUPERVISOR):
+            self.connection.ray.kill(handle)
 
     def find_again(self) -> None:
         """Take the supervisor that has the name now: a changed configuration brings a new one."""
@@ -219,7 +217,10 @@ def start(connection: RayConnection, spec: MirrorSpec, flows: tuple[str, ...]) -
             known.kill()
             done = f"took over from a supervisor that had failed ({failure})"
         else:
-            if (status.version, status.config_digest) == (spec.version, spec.config.digest) and _goes_on(status):
+            if (status.version, status.config_digest) == (
+                spec.version,
+                spec.config.digest,
+            ) and status.phase not in ENDING_PHASES:
                 return known, "joined"
             spec, done = _end_former(known, status, spec)
         _wait_name_free(connection, spec.namespace)
@@ -232,13 +233,9 @@ def start(connection: RayConnection, spec: MirrorSpec, flows: tuple[str, ...]) -
     return mirror, done
 
 
-def _goes_on(status: MirrorStatus) -> bool:
-    return status.phase not in ("draining", "stopped")
-
-
 def _end_former(known: Mirror, status: MirrorStatus, spec: MirrorSpec) -> tuple[MirrorSpec, str]:
     """End the supervisor of the namespace; say as what the next one begins."""
-    if not _goes_on(status):
+    if status.phase in ENDING_PHASES:
         with contextlib.suppress(MirrorError):  # what it could not end in order, the next one finds
             known.wait_stopped(spec.drain_s)
         known.kill()

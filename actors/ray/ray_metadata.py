@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import ray
 
-from actors.calls import actor_class, bounded, find_actor, names_in
+from actors.calls import actor_class, bounded, found_actors, start_detached
 from actors.control.ports import CopierUnreachable, DiscoveryAnswer, RememberedFlow
 from actors.model.events import pack
 from actors.model.messages import MirrorSpec
@@ -270,11 +270,8 @@ class RayMetadata:
         """Take over what an earlier supervisor of the same mirror left, so that it need not start; end the others."""
         self._started_at_s = now_s()
         self._answered = False
-        for name in names_in(self._spec.namespace):
+        for name, handle in found_actors(self._spec.namespace):
             if name.startswith(METADATA):
-                handle = find_actor(name, self._spec.namespace)
-                if handle is None:
-                    continue
                 if name.startswith(self._mark) and self._actor is None and not self._has_searched:
                     self._actor, self._inherited = handle, True
                 else:
@@ -288,18 +285,12 @@ class RayMetadata:
         for link in self._flows.values():
             link.made, link.serial_base = 0, link.found.serial
             self._say_again(link)
-        self._actor = (
-            actor_class(MetadataActor)
-            .options(
-                name=f"{self._mark}/{self._started_at_s:.3f}",  # a killed actor's name is freed a moment later
-                namespace=self._spec.namespace,
-                lifetime="detached",
-                num_cpus=0,
-                resources=HEAD,
-                max_restarts=0,
-                max_task_retries=0,
-            )
-            .remote(msgspec.msgpack.encode(self._spec))
+        self._actor = start_detached(
+            actor_class(MetadataActor),
+            self._spec,
+            name=f"{self._mark}/{self._started_at_s:.3f}",  # a killed actor's name is freed a moment later
+            namespace=self._spec.namespace,
+            resources=HEAD,
         )
 
 

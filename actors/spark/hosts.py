@@ -6,7 +6,7 @@ import msgspec
 import ray
 from ray.exceptions import RayTaskError
 
-from actors.calls import actor_class, bounded, find_actor, names_in
+from actors.calls import actor_class, bounded, found_actors, start_detached
 from actors.control.ports import CopierUnreachable
 from actors.model.events import unpack
 from actors.model.messages import MirrorSpec
@@ -83,9 +83,8 @@ class RayHosts:
         self._head_only = config.storage is not None and config.storage.is_local and not config.spark.shared
 
     def clear(self) -> None:
-        for name in names_in(self._spec.namespace):
-            handle = find_actor(name, self._spec.namespace) if name.startswith(f"{SPARK}/") else None
-            if handle is not None:
+        for name, handle in found_actors(self._spec.namespace):
+            if name.startswith(f"{SPARK}/"):
                 ray.kill(handle)
 
     def refusal(self) -> str:
@@ -95,17 +94,11 @@ class RayHosts:
         """Start one, on the head node where that has Java."""
         spec = HostSpec(config=self._spec.config, namespace=self._spec.namespace, name=name, one_node=self._head_only)
         head = {HEAD: SHARE} if any(HEAD in node for node in with_java(ray_nodes())) else {}
-        handle = (
-            actor_class(SparkHostActor)
-            .options(
-                name=f"{SPARK}/{name}",
-                namespace=self._spec.namespace,
-                lifetime="detached",
-                num_cpus=0,
-                resources={JAVA_RESOURCE: SHARE, **head},
-                max_restarts=0,
-                max_task_retries=0,
-            )
-            .remote(msgspec.msgpack.encode(spec))
+        handle = start_detached(
+            actor_class(SparkHostActor),
+            spec,
+            name=f"{SPARK}/{name}",
+            namespace=self._spec.namespace,
+            resources={JAVA_RESOURCE: SHARE, **head},
         )
         return RayHost(handle)

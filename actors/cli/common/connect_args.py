@@ -61,7 +61,7 @@ def why_none(args: argparse.Namespace, none: session.NoMirror) -> str:
     return str(none) if is_there else none.ended or none.looked
 
 
-def is_of_others(args: argparse.Namespace, status: MirrorStatus) -> str:
+def _is_of_others(args: argparse.Namespace, status: MirrorStatus) -> str:
     """Say why the mirror that was found does not run the given configuration; empty where it does.
 
     Empty too where no configuration was given, or where the command names an address or a mirror.
@@ -74,6 +74,19 @@ def is_of_others(args: argparse.Namespace, status: MirrorStatus) -> str:
     if any(str(flow.name) in there for flow in load_config(args.config).flows):
         return ""
     return f"the mirror that runs here copies {' and '.join(sorted(there))}"
+
+
+def status_or_why(args: argparse.Namespace, *, lanes: bool = False) -> MirrorStatus | str:
+    """Ask the running mirror how it is; say why, where none runs that has the given configuration.
+
+    Raises as `running_mirror` and `why_none`, ConfigError.
+    """
+    try:
+        with running_mirror(args) as (mirror, _):
+            status = mirror.status(lanes=lanes)
+    except session.NoMirror as none:
+        return why_none(args, none)
+    return _is_of_others(args, status) or status
 
 
 @contextmanager

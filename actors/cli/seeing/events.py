@@ -6,15 +6,8 @@ import sys
 import msgspec
 
 from actors.cli.common import exits
-from actors.cli.common.connect_args import (
-    add_config_argument,
-    add_place_arguments,
-    is_of_others,
-    running_mirror,
-    why_none,
-)
+from actors.cli.common.connect_args import add_config_argument, add_place_arguments, status_or_why
 from actors.cli.common.flags import add_flow_argument
-from actors.local.session import NoMirror
 from actors.model.status import EVENTS_KEPT, EventLine, MirrorStatus
 from actors.observability.colours import print_severity
 from actors.observability.instants import clock_text, instant_ms
@@ -42,22 +35,14 @@ def run(args: argparse.Namespace) -> int:
     A running mirror tells what has happened since it began; where `--since` asks for more, its targets are read too.
     """
     since_ms = instant_ms(args.since, wall_ms()) if args.since else 0
-    code, why = exits.OK, ""
-    events: tuple[EventLine, ...] = ()
-    try:
-        with running_mirror(args) as (mirror, _):
-            status = mirror.status()
-    except NoMirror as none:
-        why = why_none(args, none)
-    else:
-        events, why = status.events, is_of_others(args, status)
-        if not why:
-            events, code = _with_older(args, status, since_ms)
-    if why:
+    status = status_or_why(args)
+    if isinstance(status, str):
         from actors.cli.seeing.alone import events_alone  # Kafka's clients: heavy, and needed here only
 
-        kept, code = events_alone(args, why, since_ms)
+        kept, code = events_alone(args, status, since_ms)
         events = tuple(event for flow in kept.flows for event in flow.events or ())
+    else:
+        events, code = _with_older(args, status, since_ms)
     found = chosen(events, args.flow, since_ms, args.severity)
     if not found and not args.json:
         print(f"no events{' so grave' if args.severity != SEVERITIES[0] else ''} are known", file=sys.stderr)

@@ -8,11 +8,10 @@ import msgspec
 from rich.console import RenderableType
 
 from actors.cli.common import exits
-from actors.cli.common.connect_args import add_place_arguments, is_of_others, running_mirror, why_none
+from actors.cli.common.connect_args import add_place_arguments, status_or_why
 from actors.cli.common.flags import add_flow_argument
 from actors.cli.seeing.history import add_history_arguments, find_place, read_summary
 from actors.cli.seeing.history_tables import history_tables
-from actors.local.session import NoMirror
 from actors.model.states import UnknownFlow
 from actors.model.status import MirrorStatus
 from actors.observability.colours import state_text, stdout_console
@@ -57,13 +56,11 @@ def run(args: argparse.Namespace) -> int:
     """Ask once and print. Raises NoConfigGiven, UnknownFlow, ConfigError; of the history, what `history` raises."""
     if args.history:
         return history(args)
-    try:
-        with running_mirror(args) as (mirror, _):
-            status = mirror.status(lanes=True)
-    except NoMirror as none:
-        return without_mirror(args, why_none(args, none))
-    if why := is_of_others(args, status):
-        return without_mirror(args, why)
+    status = status_or_why(args, lanes=True)
+    if isinstance(status, str):
+        from actors.cli.seeing.alone import lag_alone  # Kafka's clients: heavy, and needed here only
+
+        return lag_alone(args, status)
     names = tuple(flow.flow for flow in status.flows)
     if args.flow is not None and args.flow not in names:
         raise UnknownFlow(args.flow, names)
@@ -103,13 +100,6 @@ def show(rows: list[LagRow], unknown: Mapping[str, str], *, behind: bool) -> Non
         print(f"{flow}: which partitions it copies, and how far behind they are, is not known yet: it waits for {why}")
     if behind and not rows and not unknown:
         print("no partition is behind")
-
-
-def without_mirror(args: argparse.Namespace, why: str) -> int:
-    """Ask the targets. Raises ConfigError, UnknownFlow."""
-    from actors.cli.seeing.alone import lag_alone  # Kafka's clients: heavy, and needed here only
-
-    return lag_alone(args, why)
 
 
 def history(args: argparse.Namespace) -> int:

@@ -6,14 +6,7 @@ import sys
 import msgspec
 
 from actors.cli.common import exits
-from actors.cli.common.connect_args import (
-    add_config_argument,
-    add_place_arguments,
-    is_of_others,
-    running_mirror,
-    why_none,
-)
-from actors.local.session import NoMirror
+from actors.cli.common.connect_args import add_config_argument, add_place_arguments, status_or_why
 from actors.model.status import MirrorStatus
 from actors.observability.colours import stdout_console
 from actors.observability.conditions import FIGURES, Condition, parse_condition
@@ -37,25 +30,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Ask once and print. Raises NoConfigGiven, BadCondition, ConfigError."""
     conditions = [parse_condition(text) for text in args.fail_if]
-    try:
-        with running_mirror(args) as (mirror, _):
-            status = mirror.status(lanes=args.json)
-    except NoMirror as none:
-        return without_mirror(args, why_none(args, none))
-    if why := is_of_others(args, status):
-        return without_mirror(args, why)
+    status = status_or_why(args, lanes=args.json)
+    if isinstance(status, str):
+        from actors.cli.seeing.alone import status_alone  # Kafka's clients: heavy, and needed here only
+
+        return status_alone(args, status)
     if args.json:
         print(msgspec.json.encode(status).decode())
     else:
         stdout_console().print(render(status))
     return verdict(status, conditions)
-
-
-def without_mirror(args: argparse.Namespace, why: str) -> int:
-    """Ask the targets. Raises ConfigError."""
-    from actors.cli.seeing.alone import status_alone  # Kafka's clients: heavy, and needed here only
-
-    return status_alone(args, why)
 
 
 def verdict(status: MirrorStatus, conditions: list[Condition]) -> int:

@@ -12,8 +12,7 @@ import msgspec
 import pytest
 
 from actors.cli import main
-from actors.cli.common import exits
-from actors.cli.seeing import events, lag, status
+from actors.cli.common import connect_args, exits
 from actors.local.session import NoMirror
 from actors.model.events import FlowTroubled
 from actors.model.status import MirrorStatus
@@ -110,8 +109,7 @@ def target(monkeypatch: pytest.MonkeyPatch) -> Target:
         raise NoMirror("nowhere")
         yield
 
-    for module in (lag, events, status):
-        monkeypatch.setattr(module, "running_mirror", none_runs)
+    monkeypatch.setattr(connect_args, "running_mirror", none_runs)
     monkeypatch.setattr(alone, "TargetView", lambda *_args: made)
     return made
 
@@ -274,8 +272,7 @@ def test_a_mirror_of_other_flows_is_not_the_one_that_is_asked_about(
     def another_runs(_args: argparse.Namespace) -> Iterator[tuple[Any, None]]:
         yield SimpleNamespace(status=lambda **_more: told[0]), None
 
-    for module in (lag, events, status):
-        monkeypatch.setattr(module, "running_mirror", another_runs)
+    monkeypatch.setattr(connect_args, "running_mirror", another_runs)
     for command in ("status", "lag", "events"):
         assert main.main([command, "--config", config]) == exits.NO_MIRROR
         assert "the mirror that runs here copies X->Y" in capsys.readouterr().err

@@ -81,7 +81,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Started:
 
     for name, value in (
         ("actor_class", lambda _shell: started),
-        ("names_in", lambda _namespace: []),
+        ("found_actors", lambda _namespace: []),
         ("bounded", direct),
         ("ASK_S", 0.001),
         ("AGAIN_S", -1.0),
@@ -112,8 +112,7 @@ async def test_an_actor_of_an_earlier_supervisor_looks_anew_before_it_is_asked(
     started: Started, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     earlier, line = FakeActor(), RayMetadata(SPEC, (FLOW,), asyncio.Event())
-    monkeypatch.setattr(ray_metadata, "names_in", lambda _namespace: [f"{line._mark}/1.000"])
-    monkeypatch.setattr(ray_metadata, "find_actor", lambda _name, _namespace: earlier)
+    monkeypatch.setattr(ray_metadata, "found_actors", lambda _namespace: [(f"{line._mark}/1.000", earlier)])
     async with asyncio.TaskGroup() as tasks, asyncio.timeout(DEADLINE_S):
         task = tasks.create_task(line.run())
         await until(lambda: earlier.asked.count("found") > 1)

@@ -10,7 +10,8 @@ import msgspec
 import pytest
 
 from actors.cli import main
-from actors.cli.seeing import events, lag, older_events, status
+from actors.cli.common import connect_args
+from actors.cli.seeing import events, older_events
 from actors.model.status import EventLine, MirrorStatus
 from actors.observability.alone import KnownFlow, KnownMirror
 from tests.unit.actors.telemetry.statuses import NOW_MS, copier, flow_status, lane, mirror_status, unowned
@@ -50,8 +51,7 @@ def mirror(monkeypatch: pytest.MonkeyPatch) -> None:
     def running(_args: argparse.Namespace) -> Iterator[tuple[Told, None]]:
         yield Told(), None
 
-    for module in (lag, events, status):
-        monkeypatch.setattr(module, "running_mirror", running)
+    monkeypatch.setattr(connect_args, "running_mirror", running)
 
 
 def run(*words: str) -> int:
