@@ -5,17 +5,14 @@ for is imported, so `raymirror cluster` starts in a blink and never imports Ray 
 """
 
 import argparse
-import os
 import platform
 import sys
 from collections.abc import Sequence
-from functools import partial
 from importlib import import_module
 from typing import Final
 
 from actors.cli.common import exits
 from actors.cli.common.flags import fill_places, refuse_no_flow, settle_config
-from actors.local import session
 from actors.local.ending import EndSignalled, ended_by_signals
 from actors.local.session import NoMirror
 from deploy.local.errors import ClusterError
@@ -83,7 +80,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     fill_places(parser, asked, extra)
     refuse_no_flow(parser, asked)
     try:
-        settle_config(parser, asked, partial(session.config_of, env=os.environ))
+        settle_config(parser, asked)
         with ended_by_signals():
             return int(asked.run(asked))
     except (MirrorError, ClusterError) as error:

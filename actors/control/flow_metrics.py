@@ -98,8 +98,8 @@ class FlowMetrics:
             append_latency=latencies.append,
             replication_latency=latencies.replication,
             record_age=latencies.record_age,
-            groups=flow_state.groups,
-            configs=flow_state.configs,
+            groups=flow_state.found.groups,
+            configs=flow_state.found.configs,
             at_end=FlowAtEnd(
                 at_ms=_or_unknown(self._ended_ms),
                 lag_records=ended.lag_records,

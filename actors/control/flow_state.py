@@ -16,8 +16,6 @@ from actors.control.ports import DiscoveryAnswer, RememberedFlow
 from actors.control.weights import Weights
 from actors.model.states import Command, CopierState, Desired, desired_after
 from engine.base.errors import MirrorError
-from engine.core.reports.config_report import ConfigReport
-from engine.core.reports.group_report import GroupsReport
 from engine.core.reports.progress import FlowProgress, LaneProgress
 from engine.state.state import Quarantine, SetState
 from policies.model import FlowName, LaneName, PartitionSet
@@ -118,15 +116,10 @@ class FlowState:
         self.uneven_since_s: float | None = None
         self.records: dict[str, SetRecord] = {}
         """Sets whose copiers have ended; a set that is not here has a clean record."""
-        self.failure = ""
-        """What keeps discovery, or what is remembered, from succeeding."""
-        self.awaited = ""
-        """What the flow waits for before it is ours, which is no failure."""
-        self.groups: GroupsReport | None = None
-        self.configs: ConfigReport | None = None
+        self.found = DiscoveryAnswer(serial=0)
+        """What Metadata answered last."""
         self.taken = ""
-        self.is_unsure = False
-        """Whether the flow was not known to be ours for so long that another may have it."""
+        """Who else has the flow; once it is known, it stays."""
         self.start_not_before_s = 0.0
         self.quick_deaths = 0
         self.serial = 0
@@ -190,9 +183,7 @@ class FlowState:
         """Apply what Metadata found: new lanes join sets, lanes that are gone leave theirs. Name the topics that are
         gone, with the partitions they had. Sets are planned once what is remembered of them was read.
         """
-        self.failure, self.awaited = found.failure, found.awaited
-        self.groups, self.configs = found.groups, found.configs
-        self.is_unsure = found.unrenewed_s > UNSURE_S
+        self.found = found
         self.taken = self.taken or found.taken  # a metadata actor that is new does not know it yet
         if found.kept is not None and not self.is_state_read:
             self.is_state_read = True
@@ -266,6 +257,11 @@ class FlowState:
             self.records = released(self.records, set_id)
 
     @property
+    def is_unsure(self) -> bool:
+        """Whether the flow was not known to be ours for so long that another may have it."""
+        return self.found.unrenewed_s > UNSURE_S
+
+    @property
     def is_over(self) -> bool:
         """Whether the flow is not to be copied here: it was stopped, or removed, or it is not ours."""
         return self.is_removed or bool(self.taken) or self.wanted.state is Desired.STOPPED
@@ -330,8 +326,8 @@ class FlowState:
             return ""
         if self.wanted.state is Desired.STOPPED:
             return f"somebody to start it again: raymirror resume '{self.flow}'"
-        if self.failure or self.awaited:
-            return self.failure or self.awaited
+        if self.found.failure or self.found.awaited:
+            return self.found.failure or self.found.awaited
         if self.serial == 0:
             return FIRST_DISCOVERY
         troubles = (handle.trouble for handle in self.handles.values())

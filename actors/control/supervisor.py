@@ -362,5 +362,5 @@ class Supervisor:
         if has_begun and any(handle.state is CopierState.READY for handle in self._handles()):
             return "running"
         # a cluster that does not answer, or whatever else keeps all flows from their first discovery
-        waits = not has_begun and any(flow_state.failure for flow_state in self._states())
+        waits = not has_begun and any(flow_state.found.failure for flow_state in self._states())
         return "waiting" if waits else "starting"

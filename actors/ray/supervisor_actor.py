@@ -69,16 +69,12 @@ class SupervisorActor:
                 try:
                     await self._rounds(parts)
                     await parts.settle()
-                    await self._forget_kept()
+                    if not self._handed_over:  # whoever takes over has a specification of its own
+                        await asyncio.to_thread(forget_spec)
                 finally:
                     parts.leave()
         finally:
             self._begun.set()  # also when it failed: callers then get the error instead of waiting
-
-    async def _forget_kept(self) -> None:
-        """Nobody begins with what a reload kept once the mirror has ended; who takes over has an own specification."""
-        if not self._handed_over:
-            await asyncio.to_thread(forget_spec)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """Close the logs; where the rounds failed and another process may do better, end this one."""

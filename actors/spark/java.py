@@ -2,7 +2,6 @@
 
 import os
 import shutil
-from pathlib import Path
 
 from deploy.local.errors import ClusterError
 from deploy.local.java import find_spark_java
@@ -11,15 +10,10 @@ JAVA_RESOURCE = "raymirror_java"
 """A Ray node that was started with Java on PATH has it; a raylet without Java aborts when Spark asks it for a JVM."""
 
 
-def find_java() -> Path:
-    """Give a `java` that Spark runs on. Raises ClusterError."""
-    return find_spark_java()
-
-
 def put_on_path() -> bool:
     """Have `java` mean one that Spark runs on, in this process and those it starts; say whether there is one."""
     try:
-        java = find_java()
+        java = find_spark_java()
     except ClusterError:
         return False
     if shutil.which("java") != str(java):

@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
-from actors.spark.java import JAVA_RESOURCE, find_java
+from actors.spark.java import JAVA_RESOURCE
 from actors.spark.needs import check_jars, check_storage
 from actors.spark.places import ray_nodes, waiting_text
+from deploy.local.java import find_spark_java
 from engine.base.clock import now_s
 from engine.config.settings import SparkConfig
 from engine.config.storage import Storage
@@ -50,7 +51,7 @@ class Session:
         check_storage(options.storage)
         _wait_no_executors()
         # RayDP's JVMs are started by name from PATH, PySpark's from JAVA_HOME: both must be the one that was found.
-        os.environ["JAVA_HOME"] = str(find_java().parent.parent)
+        os.environ["JAVA_HOME"] = str(find_spark_java().parent.parent)
         os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
         node: Any = ray._private.worker._global_node
         scratch = Path(node.get_session_dir_path()) / "raymirror-spark" / options.name

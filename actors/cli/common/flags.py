@@ -1,12 +1,15 @@
 """Arguments that many commands have, declared alike: which flow, whether JSON, and what a command says at its end."""
 
 import argparse
+import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+
+from actors.local import session
 
 FLOW_FORM: Final = "SOURCE->TARGET (quote it)"
 
@@ -65,10 +68,10 @@ def fill_places(parser: argparse.ArgumentParser, args: argparse.Namespace, extra
         setattr(args, name, Path(word) if name == "config" else word)
 
 
-def settle_config(parser: argparse.ArgumentParser, args: argparse.Namespace, file_of: Callable[[str], Path]) -> None:
-    """Find the file of a command with `add_config_place`; `file_of` knows that of a running mirror.
+def settle_config(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    """Find the file of a command with `add_config_place`: given, or that of a running mirror.
 
-    With `--mirror` there is no CONFIG, so what stands in its place is the flow. Raises what `file_of` raises.
+    With `--mirror` there is no CONFIG, so what stands in its place is the flow. Raises NoMirror.
     """
     if not getattr(args, "needs_config", False):
         return
@@ -80,7 +83,7 @@ def settle_config(parser: argparse.ArgumentParser, args: argparse.Namespace, fil
         if "flow" not in args or args.flow is not None or "->" not in str(args.config):
             parser.error("CONFIG and --mirror both say which configuration is meant: give one")
         args.flow = str(args.config)
-    args.config = file_of(args.mirror)
+    args.config = session.config_of(args.mirror, os.environ)
 
 
 def add_json_argument(parser: argparse.ArgumentParser, what: str = "print one JSON object") -> None:

@@ -20,7 +20,7 @@ def test_json_is_one_object(
     difference: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     verdict = PartitionVerdict(topic="clicks", partition=1, records=7, payload_bytes=70, difference=difference)
-    outcome = play.DemoOutcome(verdicts=(GOOD, verdict), wire_bytes=1, copy_s=2.0, proof_s=1.0, load_ended_at_lag=0)
+    outcome = play.DemoOutcome(verdicts=(GOOD, verdict), wire_bytes=1, copy_s=2.0, proof_s=1.0)
 
     @contextmanager
     def opened(view: View, _keep: bool) -> Iterator[None]:

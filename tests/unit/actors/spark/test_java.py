@@ -15,7 +15,7 @@ def test_the_java_that_was_found_is_what_java_means(tmp_path: Path, monkeypatch:
     found.parent.mkdir()
     found.write_text("#!/bin/sh\n")
     found.chmod(0o755)
-    monkeypatch.setattr(java, "find_java", lambda: found)
+    monkeypatch.setattr(java, "find_spark_java", lambda: found)
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     assert java.put_on_path()
     assert shutil.which("java") == str(found)
@@ -28,7 +28,7 @@ def test_without_java_nothing_is_changed_and_it_is_said(monkeypatch: pytest.Monk
     def none() -> Path:
         raise ClusterError("no Java 17 to 21", "no java on PATH")
 
-    monkeypatch.setattr(java, "find_java", none)
+    monkeypatch.setattr(java, "find_spark_java", none)
     before = os.environ.get("PATH")
     assert not java.put_on_path()
     assert os.environ.get("PATH") == before
