@@ -88,6 +88,18 @@ class SparkOff(MirrorError):
         )
 
 
+class _RunningHost:
+    """A host that was started, and what was heard of it."""
+
+    def __init__(self, host: Host, began_at_s: float) -> None:
+        self.host = host
+        self.began_at_s = self.heard_at_s = began_at_s
+        self.ready_at_s: float | None = None
+        self.seen = HostStatus()
+        self.events = 0
+        """How many of its jobs' events were taken."""
+
+
 class SparkService:
     """Spark in one mirror. `namespace` makes the names of its sessions; `proven`: flows with a continuous proof."""
 
@@ -97,18 +109,14 @@ class SparkService:
         self._hosts, self._clock, self._on, self._namespace = hosts, clock, on, namespace
         self._jobs = JobRegistry()
         self._proofs = Proofs(proven, self._jobs)
-        self._host: Host | None = None
-        self._seen = HostStatus()
+        self._running: _RunningHost | None = None
         self._state = SparkState.IDLE if on else SparkState.OFF
         self._reason = ""
         self._failures = 0
-        self._again_at_s = self._began_at_s = self._heard_at_s = 0.0
-        self._ready_at_s: float | None = None
+        self._again_at_s = 0.0
         self._last_news: SparkNews | None = None
         self._news: deque[SparkNews] = deque(maxlen=NEWS_KEPT)
         self._events: deque[Event] = deque(maxlen=NEWS_KEPT)
-        self._heard = 0
-        """Of the events that the host's jobs told."""
         self._activity, self._to_wake = ActivityMonitor(), set[str]()
         self._nudge = asyncio.Event()
 
@@ -116,7 +124,7 @@ class SparkService:
 
     def status(self) -> SparkStatus:
         """Say how Spark is, at once."""
-        executors = self._seen.executors if self._host is not None else 0
+        executors = self._running.seen.executors if self._running is not None else 0
         return SparkStatus(state=self._state, reason=self._reason, executors=executors, jobs=self._jobs.lines())
 
     def take_news(self) -> tuple[SparkNews, ...]:
@@ -175,7 +183,7 @@ class SparkService:
 
     def clear_node(self, node: str) -> None:
         """Have Spark begin anew elsewhere, where its host is on a node that is going away: Ray starts nothing there."""
-        if self._host is not None and self._seen.node == node:
+        if self._running is not None and self._running.seen.node == node:
             self._fail(f"its node {node} is going away")
 
     # --- its own life -----------------------------------------------------------------------------------------
@@ -195,30 +203,30 @@ class SparkService:
 
     async def close(self, within_s: float) -> None:
         """Stop Spark in order, if that is possible within so long."""
-        host, self._host, self._on = self._host, None, False
-        if host is not None:
+        running, self._running, self._on = self._running, None, False
+        if running is not None:
             try:
                 async with asyncio.timeout(within_s):
-                    await host.close()
+                    await running.host.close()
             except (TimeoutError, HostGone, HostSilent):
                 pass  # it is killed all the same
-            host.kill()
+            running.host.kill()
         self._state, self._reason = SparkState.OFF, "the mirror ends"
 
     async def step(self) -> None:
-        host = self._host
-        if host is None:
+        running = self._running
+        if running is None:
             self._begin()
             return
         try:
-            seen = await host.status()
-            if host is self._host and self._hear(seen):
-                await self._serve(host)
+            seen = await running.host.status()
+            if running is self._running and self._note_status(running, seen):
+                await self._serve(running)
         except HostGone as gone:
-            if host is self._host:
+            if running is self._running:
                 self._fail(str(gone))
         except HostSilent as silent:
-            if host is self._host and self._clock.now_s() - self._heard_at_s > SILENT_S:
+            if running is self._running and self._clock.now_s() - running.heard_at_s > SILENT_S:
                 self._fail(str(silent))
 
     async def _step_safely(self) -> None:
@@ -228,7 +236,7 @@ class SparkService:
             self._fail(f"{type(error).__name__}: {error}")
 
     async def _pause(self) -> None:
-        at_rest = self._host is None and self._jobs.is_done  # nothing changes by itself
+        at_rest = self._running is None and self._jobs.is_done  # nothing changes by itself
         try:
             async with asyncio.timeout(None if at_rest else self._step_s()):
                 await self._nudge.wait()
@@ -245,36 +253,36 @@ class SparkService:
         if why := self._hosts.refusal():
             self._refuse(why)
             return
-        self._host = self._hosts.start(f"{self._namespace}-{uuid.uuid4().hex[:8]}")
-        self._seen, self._ready_at_s, self._heard = HostStatus(), None, 0
-        self._began_at_s = self._heard_at_s = self._clock.now_s()
+        host = self._hosts.start(f"{self._namespace}-{uuid.uuid4().hex[:8]}")
+        self._running = _RunningHost(host, self._clock.now_s())
         if self._failures == 0 and self._state is not SparkState.REFUSED:
             self._state, self._reason = SparkState.STARTING, ""
 
-    def _hear(self, seen: HostStatus) -> bool:
-        """Take what a host tells; whether it takes jobs."""
+    def _note_status(self, running: _RunningHost, seen: HostStatus) -> bool:
+        """Note how a host is; say whether it takes jobs."""
         now_s = self._clock.now_s()
-        self._seen, self._heard_at_s = seen, now_s
+        running.seen, running.heard_at_s = seen, now_s
         if seen.state == "broken":
             self._fail(seen.reason, refused=seen.refused)
         elif seen.state == "ready":
             if self._state is not SparkState.READY:
                 self._announce(SparkNews("started" if self._last_news is None else "recovered"))
             self._state, self._reason = SparkState.READY, seen.reason
-            self._ready_at_s = self._ready_at_s or now_s
-            self._failures = 0 if now_s - self._ready_at_s > WELL_S else self._failures
+            running.ready_at_s = running.ready_at_s or now_s
+            self._failures = 0 if now_s - running.ready_at_s > WELL_S else self._failures
         elif seen.reason:
             self._state, self._reason = SparkState.STARTING, seen.reason
-        elif now_s - self._began_at_s > START_S:
+        elif now_s - running.began_at_s > START_S:
             self._fail(f"its session did not open within {START_S:.0f} s")
         return seen.state == "ready"
 
-    async def _serve(self, host: Host) -> None:
+    async def _serve(self, running: _RunningHost) -> None:
         """Give a host its jobs, and take what they brought."""
-        if self._seen.events > self._heard:
-            self._heard, events = await host.events(self._heard)
+        host = running.host
+        if running.seen.events > running.events:
+            running.events, events = await host.events(running.events)
             self._events.extend(events)
-        for line in self._seen.jobs:
+        for line in running.seen.jobs:
             wants_report = self._jobs.note_line(line, self._clock.now_s())
             if wants_report:
                 self._jobs.note_report(line, await host.report(line.job_id), self._clock.now_s())
@@ -309,9 +317,9 @@ class SparkService:
         self._announce(SparkNews("failed", reason))
 
     def _drop(self) -> None:
-        if self._host is not None:
-            self._host.kill()
-            self._host = None
+        if self._running is not None:
+            self._running.host.kill()
+            self._running = None
 
     def _announce(self, news: SparkNews) -> None:
         if news != self._last_news:
