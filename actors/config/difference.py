@@ -4,7 +4,7 @@ Pure: it is given both configurations and both files' plain settings. What canno
 refused with its key; what is read at a start only is named so. The rest takes effect at once.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -94,36 +94,109 @@ class ConfigSide(msgspec.Struct, frozen=True):
 
 def difference(running: ConfigSide, new: ConfigSide) -> ConfigDifference:
     """Compare what runs with what is to run."""
-    before = {flow.name: flow for flow in running.config.flows}
-    after = {flow.name: flow for flow in new.config.flows}
-    names = list(dict.fromkeys([*before, *after]))
-    fields = {
-        name: changed(settings_of(running.config, before[name]), settings_of(new.config, after[name])) - {BESIDE}
-        for name in names
-        if name in before and name in after
-    }
-    keys = _changed_keys(running, new)
-    homes = {key: _home(key, names, fields, running, new) for key in keys}
+    found = _Comparison(running, new)
     rows: list[ChangeRow] = []
     refused: list[str] = []
-    for name in names:
-        own = [key for key, home in homes.items() if name in home]
-        rows += _of_flow(name, own, keys, fields.get(name), running, new)
-        refused += _fixed(name, fields.get(name, frozenset()), own, keys)
-    rows += _of_mirror(keys, homes, running, new)
+    for name in found.names:
+        rows += found.rows_of(name)
+        refused += found.refusals_of(name)
+    rows += found.rows_of_mirror()
     return ConfigDifference(running=running.digest, new=new.digest, rows=tuple(rows), refused=tuple(refused))
 
 
-def _changed_keys(running: ConfigSide, new: ConfigSide) -> dict[str, tuple[str, str]]:
-    """Give the keys that differ, with both values; what may hold a password is compared, and not shown."""
-    known = running.plain.keys() | new.plain.keys()
-    plain = sorted(key for key in known if running.plain.get(key) != new.plain.get(key))
-    found = {key: (running.plain.get(key, NOT_SET), new.plain.get(key, NOT_SET)) for key in plain}
-    before, after = _secrets(running.config), _secrets(new.config)
-    for key in sorted(before.keys() | after.keys()):
-        if before.get(key) != after.get(key):
-            found[key] = (HIDDEN if key in before else NOT_SET, HIDDEN if key in after else NOT_SET)
-    return found
+class _Comparison:
+    """The fields and the keys that differ between two configurations, and the flows that each key belongs to."""
+
+    def __init__(self, running: ConfigSide, new: ConfigSide) -> None:
+        self._running, self._new = running, new
+        before = {flow.name: flow for flow in running.config.flows}
+        self._after = {flow.name: flow for flow in new.config.flows}
+        self.names = list(dict.fromkeys([*before, *self._after]))
+        self._fields = {
+            name: changed(settings_of(running.config, flow), settings_of(new.config, self._after[name])) - {BESIDE}
+            for name, flow in before.items()
+            if name in self._after
+        }
+        """Of the flows that both have, the fields that differ."""
+        self._wide = changed(settings_of_mirror(running.config), settings_of_mirror(new.config))
+        self._keys = self._changed_keys()
+        """The keys that differ, with both values; what may hold a password is compared, and not shown."""
+        self._homes = {key: self._home(key) for key in self._keys}
+
+    def _changed_keys(self) -> dict[str, tuple[str, str]]:
+        before, after = self._running.plain, self._new.plain
+        plain = sorted(key for key in before.keys() | after.keys() if before.get(key) != after.get(key))
+        found = {key: (before.get(key, NOT_SET), after.get(key, NOT_SET)) for key in plain}
+        former, later = _secrets(self._running.config), _secrets(self._new.config)
+        for key in sorted(former.keys() | later.keys()):
+            if former.get(key) != later.get(key):
+                found[key] = (HIDDEN if key in former else NOT_SET, HIDDEN if key in later else NOT_SET)
+        return found
+
+    def _home(self, key: str) -> tuple[FlowName, ...]:
+        """Name the flows that a changed key may have changed: added and removed ones by their own keys alone."""
+        if self._wide_part(key):
+            return ()
+        own = tuple(name for name in self.names if key.startswith(f"{name}."))
+        if own:
+            return tuple(name for name in own if self._fields.get(name, True))
+        if "->" in key:
+            return ()
+        aliases = {*self._running.config.clusters, *self._new.config.clusters}
+        alias = max((one for one in aliases if key.startswith(f"{one}.")), key=len, default=None)
+        return tuple(name for name in self.names if self._fields.get(name) and (alias is None or alias in name))
+
+    def _wide_part(self, key: str) -> str:
+        """Name the changed part of the configuration beside its flows that a key belongs to; empty where it is none."""
+        return next((part for part, keys in _WIDE.items() if part in self._wide and key.startswith(keys)), "")
+
+    def _own(self, name: FlowName) -> list[str]:
+        return [key for key, home in self._homes.items() if name in home]
+
+    def rows_of(self, name: FlowName) -> list[ChangeRow]:
+        """Give the rows of a flow: one of the whole flow, then one for each of its keys."""
+        flow, own, fields = str(name), self._own(name), self._fields.get(name)
+        if fields is None:
+            change, then = (ADDED, STARTS) if name in self._after else (REMOVED, DRAINS)
+        elif not fields:
+            return [ChangeRow(flow=flow, change=UNTOUCHED)]
+        else:
+            before, after = (
+                fingerprint_of("", side.config, side.config.flow(name)) for side in (self._running, self._new)
+            )
+            change, then = CHANGED, NEVER if fields & FIXED.keys() else STAYS if before == after else MOVES
+        head = ChangeRow(flow=flow, change=change, takes_effect=then)
+        if fields and not own:  # no key of its own did it
+            when = NEVER if then is NEVER else NOW
+            return [head, ChangeRow(flow=flow, change=change, key=", ".join(sorted(fields)), takes_effect=when)]
+        fixed = [ending for field in (fields or frozenset()) & FIXED.keys() for ending in FIXED[field]]
+        return [head, *(self._row(flow, change, key, NEVER if key.endswith(tuple(fixed)) else NOW) for key in own)]
+
+    def refusals_of(self, name: FlowName) -> list[str]:
+        """Say which keys cannot change while the flow is mirrored, and what to do."""
+        found = []
+        for field in self._fields.get(name, frozenset()) & FIXED.keys():
+            made_of = [key for key in self._own(name) if key.endswith(FIXED[field])]
+            said = "; ".join(f"{key}: {self._keys[key][0]} -> {self._keys[key][1]}" for key in made_of) or field
+            found.append(
+                f"{name}: {said}: cannot change while the flow is mirrored, because {_WHY_FIXED[field]};"
+                " end the mirror (raymirror stop), then start it with the new file (raymirror run)"
+            )
+        return sorted(found)
+
+    def rows_of_mirror(self) -> list[ChangeRow]:
+        """Give the rows of keys that belong to no flow."""
+        rows = []
+        for key in self._keys:
+            if part := self._wide_part(key):
+                rows.append(self._row(MIRROR, CHANGED, key, _WHEN.get(part, NOW)))
+            elif not self._homes[key]:
+                rows.append(self._row(NOWHERE, CHANGED, key, NOTHING))
+        return rows
+
+    def _row(self, flow: str, change: str, key: str, then: str) -> ChangeRow:
+        running, new = self._keys[key]
+        return ChangeRow(flow=flow, change=change, key=key, running=running, new=new, takes_effect=then)
 
 
 def _secrets(config: MirrorConfig) -> dict[str, str]:
@@ -133,91 +206,3 @@ def _secrets(config: MirrorConfig) -> dict[str, str]:
         for name in SECRET_KEYS
         if name in cluster.security
     }
-
-
-def _home(
-    key: str, names: Iterable[FlowName], fields: Mapping[FlowName, frozenset[str]], running: ConfigSide, new: ConfigSide
-) -> tuple[FlowName, ...]:
-    """Name the flows that a changed key may have changed: added and removed ones by their own keys alone."""
-    if _wide_part(key, running, new):
-        return ()
-    names = tuple(names)
-    own = tuple(name for name in names if key.startswith(f"{name}."))
-    if own:
-        return tuple(name for name in own if fields.get(name, True))
-    if "->" in key:
-        return ()
-    aliases = {*running.config.clusters, *new.config.clusters}
-    alias = max((one for one in aliases if key.startswith(f"{one}.")), key=len, default=None)
-    return tuple(name for name in names if fields.get(name) and (alias is None or alias in name))
-
-
-def _of_flow(
-    name: FlowName,
-    own: list[str],
-    keys: Mapping[str, tuple[str, str]],
-    fields: frozenset[str] | None,
-    running: ConfigSide,
-    new: ConfigSide,
-) -> list[ChangeRow]:
-    flow = str(name)
-    if fields is None:
-        is_new = any(one.name == name for one in new.config.flows)
-        change, then = (ADDED, STARTS) if is_new else (REMOVED, DRAINS)
-    elif not fields:
-        return [ChangeRow(flow=flow, change=UNTOUCHED)]
-    else:
-        before, after = (_fingerprint(side.config, name) for side in (running, new))
-        change, then = CHANGED, NEVER if fields & FIXED.keys() else STAYS if before == after else MOVES
-    head = ChangeRow(flow=flow, change=change, takes_effect=then)
-    if fields and not own:  # no key of its own did it
-        when = NEVER if then is NEVER else NOW
-        return [head, ChangeRow(flow=flow, change=change, key=", ".join(sorted(fields)), takes_effect=when)]
-    return [head, *(_of_key(flow, change, key, keys[key], NEVER if _is_fixed(key, fields) else NOW) for key in own)]
-
-
-def _is_fixed(key: str, fields: frozenset[str] | None) -> bool:
-    """Whether one of the changed fields that cannot change is made of this key."""
-    return any(key.endswith(FIXED[field]) for field in (fields or frozenset()) & FIXED.keys())
-
-
-def _fingerprint(config: MirrorConfig, name: FlowName) -> str:
-    return fingerprint_of("", config, config.flow(name))
-
-
-def _of_key(flow: str, change: str, key: str, values: tuple[str, str], then: str) -> ChangeRow:
-    return ChangeRow(flow=flow, change=change, key=key, running=values[0], new=values[1], takes_effect=then)
-
-
-def _fixed(
-    name: FlowName, fields: frozenset[str], own: Iterable[str], keys: Mapping[str, tuple[str, str]]
-) -> list[str]:
-    """Say which keys cannot change while the flow is mirrored, and what to do."""
-    found = []
-    for field in fields & FIXED.keys():
-        made_of = [key for key in own if key.endswith(FIXED[field])]
-        said = "; ".join(f"{key}: {keys[key][0]} -> {keys[key][1]}" for key in made_of) or field
-        found.append(
-            f"{name}: {said}: cannot change while the flow is mirrored, because {_WHY_FIXED[field]};"
-            " end the mirror (raymirror stop), then start it with the new file (raymirror run)"
-        )
-    return sorted(found)
-
-
-def _of_mirror(
-    keys: Mapping[str, tuple[str, str]], homes: Mapping[str, tuple[FlowName, ...]], running: ConfigSide, new: ConfigSide
-) -> list[ChangeRow]:
-    rows = []
-    for key, values in keys.items():
-        part = _wide_part(key, running, new)
-        if part:
-            rows.append(_of_key(MIRROR, CHANGED, key, values, _WHEN.get(part, NOW)))
-        elif not homes[key]:
-            rows.append(_of_key(NOWHERE, CHANGED, key, values, NOTHING))
-    return rows
-
-
-def _wide_part(key: str, running: ConfigSide, new: ConfigSide) -> str:
-    """Name the part of the configuration beside its flows that a key belongs to, where it made that part another."""
-    parts = changed(settings_of_mirror(running.config), settings_of_mirror(new.config))
-    return next((part for part, keys in _WIDE.items() if part in parts and key.startswith(keys)), "")
