@@ -305,7 +305,6 @@ class FlowState:
         return [handle for handle in self.handles.values() if handle.is_open]
 
     def reported(self) -> dict[str, FlowProgress]:
-        """Give what each copier has reported last."""
         return {copier_id: handle.progress for copier_id, handle in self.handles.items() if handle.progress is not None}
 
     def lanes(self) -> Iterator[LaneProgress]:

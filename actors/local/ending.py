@@ -135,7 +135,6 @@ def hangup_held() -> Iterator[None]:
 
 
 def has_terminal() -> bool:
-    """Whether this process has a controlling terminal."""
     try:
         os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
     except OSError:

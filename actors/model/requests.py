@@ -26,7 +26,6 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field
 
     @property
     def arguments(self) -> tuple[Any, ...]:
-        """The arguments of that method."""
         return msgspec.structs.astuple(self)
 
 

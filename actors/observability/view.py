@@ -60,7 +60,6 @@ class JsonView:
         self._stream = stream
 
     def show(self, status: MirrorStatus) -> None:
-        """Print the status."""
         print(msgspec.json.encode(status).decode(), file=self._stream, flush=True)
 
     def say(self, text: str) -> None:
@@ -74,11 +73,9 @@ class LiveView:
         self._live = live
 
     def show(self, status: MirrorStatus) -> None:
-        """Draw the status."""
         self._live.update(render(status), refresh=True)
 
     def say(self, text: str) -> None:
-        """Print above the table."""
         self._live.console.print(text, markup=False, highlight=False)
 
 
@@ -92,7 +89,6 @@ class PlainView:
         self._seen: tuple[EventLine, ...] = ()
 
     def show(self, status: MirrorStatus) -> None:
-        """Print what is new or due."""
         for event in fresh(self._seen, status.events):
             print(f"{event.severity}: {event.flow}: {event.text}", file=self._stream)
         self._seen = status.events
@@ -105,7 +101,6 @@ class PlainView:
         self._stream.flush()
 
     def say(self, text: str) -> None:
-        """Print the line."""
         print(text, file=self._stream, flush=True)
 
 

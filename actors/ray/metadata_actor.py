@@ -175,7 +175,6 @@ class FlowLoops:
         )
 
     def store_events(self, events: bytes) -> None:
-        """Have events written down."""
         self._watch.events.append(unpack(events))
 
     async def close(self) -> None:

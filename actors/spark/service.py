@@ -123,28 +123,23 @@ class SparkService:
     # --- asked by others --------------------------------------------------------------------------------------
 
     def status(self) -> SparkStatus:
-        """Say how Spark is, at once."""
         executors = self._running.seen.executors if self._running is not None else 0
         return SparkStatus(state=self._state, reason=self._reason, executors=executors, jobs=self._jobs.lines())
 
     def take_news(self) -> tuple[SparkNews, ...]:
-        """Give what happened since the last call."""
         news = tuple(self._news)
         self._news.clear()
         return news
 
     def take_events(self) -> tuple[Event, ...]:
-        """Give what jobs told since the last call."""
         events = tuple(self._events)
         self._events.clear()
         return events
 
     def proofs(self) -> dict[str, FlowProof]:
-        """Give the continuous proof of each flow that is proven."""
         return self._proofs.by_flow()
 
     def note_activity(self, flows: Iterable[tuple[FlowName, Iterable[LaneProgress]]]) -> None:
-        """Wake the lag history of the flows that copy or are behind."""
         if self._state is SparkState.READY:
             self._to_wake.update(map(lag_job, self._activity.active_flows(flows, self._clock.now_s())))
             if self._to_wake:

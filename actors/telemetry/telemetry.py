@@ -49,7 +49,6 @@ class Telemetry:
             self._exporter.beat()
 
     def count(self, line: EventLine) -> None:
-        """Count an event."""
         if self._exporter is not None:
             self._exporter.count(line)
 

@@ -96,7 +96,6 @@ def show(flow: FlowSurvey, console: Console) -> None:
 
 
 def summary(flow: FlowSurvey) -> Table:
-    """Draw one row per writer."""
     numbers = ["partitions", "behind MM2's positions, not copied again", "may be copied twice", "gone", "to copy"]
     table = plain_table(["positions by"], numbers)
     for writer in flow.writers:

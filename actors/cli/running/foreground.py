@@ -95,12 +95,10 @@ class LastingView:
         self._view, self._asked, self._housekeeping = view, asked, housekeeping
 
     def show(self, status: MirrorStatus) -> None:
-        """Show it to whoever is there."""
         with self._outlasting():
             self._view.show(status)
 
     def say(self, text: str) -> None:
-        """Say it to whoever is there."""
         with self._outlasting():
             self._view.say(text)
 
