@@ -95,23 +95,22 @@ class RemoteSpark:
     def prove(self, options: ProofOptions, tell: Callable[[Progress], None]) -> ProofReport:
         """Prove a flow there. Raises NoSpark (nothing was done), NothingToProve, ProofFailed, MirrorLost."""
         for tries_left in reversed(range(TRIES)):
+            job_id = self._mirror.submit_job(JOB, msgspec.msgpack.encode(options))
             try:
-                return self._once(options, tell)
+                for progress in self._progress(job_id):
+                    tell(progress)
+                return _report_of(self._answer(job_id), options)
             except UnknownJobId:  # the mirror has another supervisor meanwhile
                 if not tries_left:
                     raise
+            except BaseException:
+                with contextlib.suppress(MirrorError):  # what it ends by is told
+                    self._mirror.cancel_job(job_id)
+                raise
         raise AssertionError("the last try returns or raises")
 
-    def _once(self, options: ProofOptions, tell: Callable[[Progress], None]) -> ProofReport:
-        job_id = self._mirror.submit_job(JOB, msgspec.msgpack.encode(options))
-        try:
-            return self._await(job_id, options, tell)
-        except BaseException:
-            with contextlib.suppress(MirrorError):  # what it ends by is told
-                self._mirror.cancel_job(job_id)
-            raise
-
-    def _await(self, job_id: str, options: ProofOptions, tell: Callable[[Progress], None]) -> ProofReport:
+    def _progress(self, job_id: str) -> Iterator[Progress]:
+        """Give how far a proof is, whenever that is new, until it is done. Raises NoSpark, ProofFailed, MirrorLost."""
         waits_since_s, told = time.monotonic(), 0
         while True:
             line = patiently(lambda: self._mirror.job(job_id), FAILED_S)
@@ -123,9 +122,9 @@ class RemoteSpark:
                 told = line.told
                 progress = self._answer(job_id).progress
                 if progress is not None:
-                    tell(progress)
+                    yield progress
             if line.state is JobState.DONE:
-                return _report_of(self._answer(job_id), options)
+                return
             _raise_failure(line)
             time.sleep(POLL_S)
 
