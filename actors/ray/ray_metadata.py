@@ -61,6 +61,19 @@ class _FlowLink:
         return bool(self.found.serial) and self.found.kept is not None
 
 
+class MetadataHandle:
+    """A metadata actor that was started or taken over."""
+
+    def __init__(self, handle: Any, spec: MirrorSpec, started_at_s: float, *, inherited: bool) -> None:
+        self.handle = handle
+        self.spec: MirrorSpec | None = spec
+        """What it was given last; None where it is to be given that again."""
+        self.started_at_s = started_at_s
+        self.inherited = inherited
+        """Whether it is another supervisor's: before it is asked, it must look anew."""
+        self.has_answered = False
+
+
 class RayMetadata:
     """A MetadataPort over an actor that it keeps alive; `changed` is set when sets of a flow can be placed first."""
 
@@ -73,16 +86,12 @@ class RayMetadata:
         """Flows that are to be given back."""
         self._written = asyncio.Event()
         self._group: asyncio.TaskGroup | None = None
-        self._to_reload = False
-        self._actor: Any = None
-        self._started_at_s = 0.0
-        self._answered = False
+        self._actor: MetadataHandle | None = None
         self._has_searched = False
-        self._inherited = False
 
     def reload(self, spec: MirrorSpec, flows: tuple[FlowName, ...]) -> None:
         """Have the flows of another configuration looked after; an actor that dies meanwhile comes back with it."""
-        self._spec, self._mark, self._to_reload = spec, _mark_of(spec), True
+        self._spec, self._mark = spec, _mark_of(spec)
         self._began_s = now_s()
         self._gone -= set(flows)
         for flow in flows:
@@ -145,15 +154,15 @@ class RayMetadata:
         """Write down what is not written yet, as far as that is possible; `run` goes on meanwhile."""
         await self.wait_written(SETTLE_S)
         with contextlib.suppress(CopierUnreachable):
-            if self._actor is not None:
+            if (actor := self._actor) is not None:
                 for flow in tuple(self._flows):
-                    await self._ask(flow)
-                await bounded(METADATA, "close", self._actor.close.remote())
+                    await self._ask(actor, flow)
+                await bounded(METADATA, "close", actor.handle.close.remote())
 
     def end(self) -> None:
         """Kill the actor; it holds nothing."""
         if self._actor is not None:
-            ray.kill(self._actor)
+            ray.kill(self._actor.handle)
             self._actor = None
 
     @property
@@ -163,32 +172,31 @@ class RayMetadata:
         return is_early and not all(link.is_whole for link in self._flows.values())
 
     async def _round(self) -> None:
-        if self._actor is None:
-            self._find_or_start()
+        actor = self._actor = self._actor or self._find_or_start()
         try:
-            if self._inherited:
-                await bounded(METADATA, "look_anew", self._actor.look_anew.remote())
-                self._inherited = False
-            if self._to_reload:
-                await self._reload_actor()
+            if actor.inherited:
+                await bounded(METADATA, "look_anew", actor.handle.look_anew.remote())
+                actor.inherited = False
+            if actor.spec is not self._spec:
+                await self._reload(actor)
             for flow in tuple(self._flows):
-                await self._ask(flow)
+                await self._ask(actor, flow)
             for flow in tuple(self._gone):
-                await self._give_back(flow)
-            self._answered = True
+                await self._give_back(actor, flow)
+            actor.has_answered = True
         except CopierUnreachable as unreachable:
-            age_s = now_s() - self._started_at_s
+            age_s = now_s() - actor.started_at_s
             if age_s > (AGAIN_S if "ActorDiedError" in unreachable.cause else RESTART_S):
                 self.end()
-            elif not self._answered:
+            elif not actor.has_answered:
                 return  # a process takes its time to start
             for link in self._flows.values():
                 link.found = msgspec.structs.replace(link.found, failure=str(unreachable))
 
-    async def _reload_actor(self) -> None:
+    async def _reload(self, actor: MetadataHandle) -> None:
         spec = self._spec
-        parts = await bounded(METADATA, "reload", self._actor.reload.remote(msgspec.msgpack.encode(spec)))
-        self._to_reload = self._spec is not spec
+        parts = await bounded(METADATA, "reload", actor.handle.reload.remote(msgspec.msgpack.encode(spec)))
+        actor.spec = spec
         for source, target, made in parts:
             link = self._flows.get(FlowName(source, target))
             if link is not None and link.made != made:
@@ -201,17 +209,17 @@ class RayMetadata:
             link.owe(link.state)
             self._written.clear()
 
-    async def _give_back(self, flow: FlowName) -> None:
+    async def _give_back(self, actor: MetadataHandle, flow: FlowName) -> None:
         if self._flows[flow].owed is not None:
             return  # a later round has nothing to write
         with contextlib.suppress(CopierUnreachable):  # said again in a later round: slow targets replace no actor
-            await bounded(METADATA, "give_back", self._actor.give_back.remote(flow.source, flow.target))
-            self._forget(flow)
+            await bounded(METADATA, "give_back", actor.handle.give_back.remote(flow.source, flow.target))
+            self._forget(actor, flow)
 
-    def _forget(self, flow: FlowName) -> None:
+    def _forget(self, actor: MetadataHandle, flow: FlowName) -> None:
         if flow not in self._gone:
             self._flows[flow].made = 0
-            self._to_reload = True  # it was asked for again in this very moment
+            actor.spec = None  # it was asked for again in this very moment
             return
         self._gone.remove(flow)
         link = self._flows.pop(flow)
@@ -231,25 +239,25 @@ class RayMetadata:
 
     async def _write_once(self, link: _FlowLink, flow: FlowName) -> bool:
         """Whether what is owed of a flow is written; if not, it is still owed: the topic may be away, or the actor."""
-        state = link.owed
-        if state is None or self._actor is None:
+        state, actor = link.owed, self._actor
+        if state is None or actor is None:
             return state is None
         data = msgspec.msgpack.encode(state)
         try:
-            await bounded(METADATA, "store_state", self._actor.store_state.remote(flow.source, flow.target, data))
+            await bounded(METADATA, "store_state", actor.handle.store_state.remote(flow.source, flow.target, data))
         except CopierUnreachable:
             return False
         if link.owed is state:
             link.owed = None
         return True
 
-    async def _ask(self, flow: FlowName) -> None:
+    async def _ask(self, actor: MetadataHandle, flow: FlowName) -> None:
         link = self._flows[flow]
         events = tuple(link.to_store)
         link.to_store.clear()
         asked_at_s = now_s()
         try:
-            data = await bounded(METADATA, "found", self._actor.found.remote(flow.source, flow.target, pack(events)))
+            data = await bounded(METADATA, "found", actor.handle.found.remote(flow.source, flow.target, pack(events)))
         except CopierUnreachable:
             # in front of what came meanwhile; of too many, the oldest are dropped
             link.to_store = deque([*events, *link.to_store], maxlen=EVENTS_KEPT)
@@ -266,32 +274,32 @@ class RayMetadata:
         if link.is_whole and not was_whole:
             self._changed.set()
 
-    def _find_or_start(self) -> None:
+    def _find_or_start(self) -> MetadataHandle:
         """Take over what an earlier supervisor of the same mirror left, so that it need not start; end the others."""
-        self._started_at_s = now_s()
-        self._answered = False
+        inherited = None
         for name, handle in found_actors(self._spec.namespace):
-            if name.startswith(METADATA):
-                if name.startswith(self._mark) and self._actor is None and not self._has_searched:
-                    self._actor, self._inherited = handle, True
-                else:
-                    ray.kill(handle)
+            if name.startswith(self._mark) and inherited is None and not self._has_searched:
+                inherited = handle
+            elif name.startswith(METADATA):
+                ray.kill(handle)
         self._has_searched = True
-        if self._actor is None:
-            self._start()
+        if inherited is not None:
+            return MetadataHandle(inherited, self._spec, now_s(), inherited=True)
+        return self._start()
 
-    def _start(self) -> None:
-        self._inherited = self._to_reload = False
+    def _start(self) -> MetadataHandle:
         for link in self._flows.values():
             link.made, link.serial_base = 0, link.found.serial
             self._say_again(link)
-        self._actor = start_detached(
+        started_at_s = now_s()
+        handle = start_detached(
             actor_class(MetadataActor),
             self._spec,
-            name=f"{self._mark}/{self._started_at_s:.3f}",  # a killed actor's name is freed a moment later
+            name=f"{self._mark}/{started_at_s:.3f}",  # a killed actor's name is freed a moment later
             namespace=self._spec.namespace,
             resources=HEAD,
         )
+        return MetadataHandle(handle, self._spec, started_at_s, inherited=False)
 
 
 def _mark_of(spec: MirrorSpec) -> str:

@@ -12,7 +12,7 @@ from actors.control.ports import CopierUnreachable, DiscoveryAnswer, RememberedF
 from actors.model.events import FlowTroubled, unpack
 from actors.model.messages import ConfigRef, MirrorSpec
 from actors.model.states import Desired
-from actors.ray.ray_metadata import EVENTS_KEPT, RayMetadata
+from actors.ray.ray_metadata import EVENTS_KEPT, MetadataHandle, RayMetadata
 from policies.model import FlowName
 
 A, B = FlowName("a", "x"), FlowName("b", "y")
@@ -74,8 +74,8 @@ async def running(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[RayMet
     monkeypatch.setattr("actors.ray.ray_metadata.SETTLE_S", 0.05)
     monkeypatch.setattr("actors.ray.ray_metadata.ray.kill", lambda _handle: None)
     metadata, actor = RayMetadata(SPEC, (A, B), asyncio.Event()), FakeActor()
-    metadata._actor = actor
-    metadata._started_at_s = float("inf")  # never so old that it would be replaced
+    # never so old that it would be replaced
+    metadata._actor = MetadataHandle(actor, SPEC, float("inf"), inherited=False)
     task = asyncio.create_task(metadata.run())
     try:
         yield metadata, actor
@@ -118,9 +118,9 @@ async def test_since_when_nobody_knows_that_a_flow_is_ours_counts_from_before_th
         return msgspec.msgpack.encode(DiscoveryAnswer(serial=1, unrenewed_s=2.0))
 
     monkeypatch.setattr("actors.ray.ray_metadata.bounded", slow)
-    metadata._actor = actor
+    link = metadata._actor = MetadataHandle(actor, SPEC, now, inherited=False)
     assert metadata.found(A).unrenewed_s == 0.0
-    await metadata._ask(A)
+    await metadata._ask(link, A)
     assert metadata.found(A).unrenewed_s == 5.0
     now += 20.0  # nobody answers, or all of this was frozen
     assert metadata.found(A).unrenewed_s == 25.0
@@ -294,6 +294,8 @@ async def test_a_flow_that_is_wanted_again_while_it_is_given_back_is_made_again(
             metadata.reload(AFTER, (A, B))
 
         actor.give_back = FakeMethod(meanwhile)
+        handle = metadata._actor
+        assert handle is not None
         metadata.give_back(B)
-        await until(lambda: len(actor.specs) >= 1 and not metadata._to_reload)
+        await until(lambda: len(actor.specs) >= 1 and handle.spec is metadata._spec)
         assert B in metadata._flows
