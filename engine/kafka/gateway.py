@@ -12,7 +12,7 @@ from engine.kafka.data import fencing, followers, logs, offsets
 from engine.kafka.data.source import KafkaSourceBroker
 from engine.kafka.data.target import KafkaTargetBroker
 from engine.kafka.protocol.faults import AUTHORIZATION
-from engine.kafka.protocol.protocol import text_id
+from engine.kafka.protocol.requests import text_id
 from engine.wire.bounded import MAX_INFLATED_BYTES
 from engine.wire.record import Record
 from policies.model import TopicPartition

@@ -9,7 +9,7 @@ import pytest
 from engine.base.errors import ConnectionLost
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.gateway import KafkaCluster
-from engine.kafka.protocol.protocol import DescribeTransactions
+from engine.kafka.protocol.requests import DescribeTransactions
 from tests.contract.stage import FakeStage, RealStage, Stage
 from tests.harness.mirror import cluster_client
 

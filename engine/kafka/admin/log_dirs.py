@@ -5,73 +5,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from aiokafka.protocol.api import Request, RequestStruct, Response
-from aiokafka.protocol.types import Boolean, CompactArray, CompactString, Int16, Int32, Int64, Schema, TaggedFields
-
 from engine.base.errors import BrokerUnreachable, ConnectionLost
 from engine.base.tasks import run_all
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.protocol.faults import NONE
+from engine.kafka.protocol.requests import DescribeLogDirs
 from policies.model import TopicPartition
 
-_KEY, _VERSION = 35, 4
 _BROKER_S = 5.0
 """Most seconds to wait for one broker of many."""
-_NAME = CompactString("utf-8")
-_TAGS = ("tags", TaggedFields)
-
-
-class DescribeLogDirsResponse_v4(Response):
-    API_KEY = _KEY
-    API_VERSION = _VERSION
-    SCHEMA = Schema(
-        ("throttle_time_ms", Int32),
-        ("error_code", Int16),
-        (
-            "results",
-            CompactArray(
-                ("error_code", Int16),
-                ("log_dir", _NAME),
-                (
-                    "topics",
-                    CompactArray(
-                        ("name", _NAME),
-                        (
-                            "partitions",
-                            CompactArray(
-                                ("partition", Int32), ("size", Int64), ("lag", Int64), ("is_future", Boolean), _TAGS
-                            ),
-                        ),
-                        _TAGS,
-                    ),
-                ),
-                ("total_bytes", Int64),
-                ("usable_bytes", Int64),
-                _TAGS,
-            ),
-        ),
-        _TAGS,
-    )
-
-
-class DescribeLogDirsRequest_v4(RequestStruct):
-    API_KEY = _KEY
-    API_VERSION = _VERSION
-    FLEXIBLE_VERSION = True
-    RESPONSE_TYPE = DescribeLogDirsResponse_v4
-    SCHEMA = Schema(("topics", CompactArray(("topic", _NAME), ("partitions", CompactArray(Int32)), _TAGS)), _TAGS)
-
-
-class DescribeLogDirs(Request[DescribeLogDirsRequest_v4]):
-    """Asks one broker for its disks, and for the bytes of its replicas of some partitions."""
-
-    API_KEY = _KEY
-
-    def __init__(self, topics: Mapping[str, int]) -> None:
-        self._topics = topics
-
-    def build(self, request_struct_class: type[DescribeLogDirsRequest_v4]) -> DescribeLogDirsRequest_v4:
-        return request_struct_class([(name, list(range(count)), {}) for name, count in self._topics.items()], {})
 
 
 async def sizes(client: ClusterClient, topics: Mapping[str, int]) -> dict[TopicPartition, int]:
@@ -115,7 +57,7 @@ async def _ask(client: ClusterClient, topics: Mapping[str, int]) -> dict[int, li
         with suppress(TimeoutError, ConnectionLost, BrokerUnreachable):
             async with asyncio.timeout(_BROKER_S):
                 connection = await client.control(node)
-                if not connection.supports(_KEY, _VERSION):
+                if not DescribeLogDirs.spoken_by(connection):
                     return
                 answer = await connection.call(DescribeLogDirs(topics))
                 if answer.error_code == NONE:

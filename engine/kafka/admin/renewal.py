@@ -23,7 +23,7 @@ from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.metadata import NO_ID, Metadata
 from engine.kafka.data.logs import read_topic
 from engine.kafka.data.offsets import list_offsets
-from engine.kafka.protocol.protocol import text_id
+from engine.kafka.protocol.requests import text_id
 from policies.model import TopicPartition
 from policies.sync.topic_faults import OnRenewal
 

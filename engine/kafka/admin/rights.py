@@ -10,7 +10,7 @@ from aiokafka.protocol.transaction import EndTxnRequest
 
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.protocol.faults import TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-from engine.kafka.protocol.protocol import DescribeTransactions
+from engine.kafka.protocol.requests import DescribeTransactions
 
 _NOBODY, _NO_EPOCH = -1, -1
 
@@ -24,7 +24,7 @@ async def missing_rights(client: ClusterClient, transactional_id: str) -> tuple[
     questions: list[tuple[str, Request[Any]]] = [
         ("Write", EndTxnRequest(transactional_id, _NOBODY, _NO_EPOCH, False)),
     ]
-    if connection.supports(DescribeTransactions.API_KEY, 0):
+    if DescribeTransactions.spoken_by(connection):
         questions.append(("Describe", DescribeTransactions([transactional_id])))
     found = []
     for operation, question in questions:

@@ -31,6 +31,7 @@ from engine.kafka.client.leader_epochs import LeaderEpochs
 from engine.kafka.client.metadata import BrokerAddress, Metadata, TopicMeta, ask_metadata
 from engine.kafka.client.silence import Silence
 from engine.kafka.protocol.faults import NONE
+from engine.kafka.protocol.schema import Question
 
 T = TypeVar("T")
 
@@ -374,10 +375,10 @@ class ClusterClient:
             self.forget_coordinator(transactional_id)
             raise
 
-    async def coordinator_knows(self, transactional_id: str, api_key: int, version: int) -> bool:
-        """Whether the coordinator of a transactional id speaks this version of a request; other brokers may differ."""
+    async def coordinator_knows(self, transactional_id: str, request: type[Question]) -> bool:
+        """Whether the coordinator of a transactional id speaks a request; other brokers may differ."""
         try:
-            return (await self._coordinator(transactional_id)).supports(api_key, version)
+            return request.spoken_by(await self._coordinator(transactional_id))
         except (ConnectionLost, BrokerUnreachable):
             self.forget_coordinator(transactional_id)
             raise

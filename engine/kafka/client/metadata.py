@@ -7,10 +7,9 @@ import msgspec
 from aiokafka.protocol.metadata import MetadataRequest
 
 from engine.kafka.client.connection import Connection
-from engine.kafka.protocol.protocol import MetadataWithEpochs, MetadataWithIds
+from engine.kafka.protocol.requests import MetadataWithEpochs, MetadataWithIds
 from policies.model import TopicPartition
 
-_KEY, _WITH_EPOCHS, _WITH_IDS = 3, 7, 12
 NO_ID = UUID(int=0)
 
 
@@ -62,12 +61,12 @@ class Metadata(msgspec.Struct, frozen=True):
 
 async def ask_metadata(connection: Connection, topics: list[str] | None) -> Metadata:
     """Ask one broker about topics (None: all). Raises ConnectionLost."""
-    if connection.supports(_KEY, _WITH_IDS):
+    if MetadataWithIds.spoken_by(connection):
         answer = await connection.call(MetadataWithIds(topics))
         rows = [row[:5] for row in answer.topics]
         brokers = {node: BrokerAddress(host, port, rack or "") for node, host, port, rack, _ in answer.brokers}
     else:
-        with_epochs = connection.supports(_KEY, _WITH_EPOCHS)
+        with_epochs = MetadataWithEpochs.spoken_by(connection)
         older = MetadataRequest(topics, allow_auto_topic_creation=False)
         answer = await connection.call(MetadataWithEpochs(topics) if with_epochs else older)
         rows = [(error, name, NO_ID, internal, parts) for error, name, internal, parts in answer.topics]

@@ -12,10 +12,9 @@ import msgspec
 from engine.flow.ports.ports import PartitionFetch
 from engine.kafka.client.connection import Connection
 from engine.kafka.protocol.faults import NONE, NOT_LEADER, OFFSET_OUT_OF_RANGE
-from engine.kafka.protocol.protocol import OffsetsForLeaderEpoch
+from engine.kafka.protocol.requests import OffsetsForLeaderEpoch
 from policies.model import TopicPartition
 
-_KEY, _VERSION = 23, 3
 _UNDEFINED = -1
 _NO_ANSWER = (-1, _UNDEFINED, _UNDEFINED)
 
@@ -37,7 +36,7 @@ class EpochCheck:
     async def parted(self, wanted: Sequence[PartitionFetch]) -> dict[TopicPartition, Parted]:
         """Check those of `wanted` that need it; return the partitions not to fetch. Raises ConnectionLost."""
         due = [one for one in wanted if self._is_due(one)]
-        if not due or not self._connection.supports(_KEY, _VERSION):
+        if not due or not OffsetsForLeaderEpoch.spoken_by(self._connection):
             return {}
         topics: dict[str, list[tuple[int, int, int]]] = {}
         for one in due:

@@ -23,11 +23,10 @@ from engine.kafka.protocol.faults import (
     UNKNOWN_TOPIC_OR_PARTITION,
     error_name,
 )
-from engine.kafka.protocol.protocol import DescribeTransactions
+from engine.kafka.protocol.requests import DescribeTransactions
 from policies.model import TopicPartition
 
 TRANSACTION_TIMEOUT_MS = 60_000
-_DESCRIBE_KEY = 65
 _POLL_S = 0.01
 _POLL_MAX_S = 0.25
 _POLL_GROWTH = 1.4
@@ -140,7 +139,7 @@ async def _complete(
     client: ClusterClient, transactional_id: str, producer: Producer, partitions: Sequence[TopicPartition]
 ) -> None:
     pause_s = _POLL_S
-    if not await client.coordinator_knows(transactional_id, _DESCRIBE_KEY, 0):
+    if not await client.coordinator_knows(transactional_id, DescribeTransactions):
         # A coordinator before 3.0. It answers CONCURRENT_TRANSACTIONS until the markers are written; what this opens
         # ends at once.
         await add_partitions(client, transactional_id, producer, partitions)

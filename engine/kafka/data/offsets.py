@@ -10,12 +10,9 @@ from engine.flow.ports.ports import ProducerState
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.metadata import Metadata
 from engine.kafka.protocol.faults import FETCH_RETRY, NONE, error_name
-from engine.kafka.protocol.offset_protocol import ListOffsetsWithEpochs
-from engine.kafka.protocol.protocol import DescribeProducers
+from engine.kafka.protocol.requests import DescribeProducers, ListOffsetsWithEpochs
 from policies.model import TopicPartition
 
-_OFFSETS_KEY, _OFFSETS_WITH_EPOCHS = 2, 4
-_PRODUCERS_KEY = 61
 _CLIENT = -1
 
 
@@ -73,7 +70,7 @@ async def ask_offsets(
     for topic, number in partitions:
         topics.setdefault(topic, []).append(number)
     connection = await client.control(node)
-    if connection.supports(_OFFSETS_KEY, _OFFSETS_WITH_EPOCHS):
+    if ListOffsetsWithEpochs.spoken_by(connection):
         led = [
             (topic, [(id_, metadata.leader(TopicPartition(topic, id_))[1], timestamp_ms) for id_ in ids])
             for topic, ids in topics.items()
@@ -97,7 +94,7 @@ async def describe_producers(
 
     async def ask(node: int, topics: dict[str, list[int]]) -> None:
         connection = await client.control(node)
-        if not connection.supports(_PRODUCERS_KEY, 0):
+        if not DescribeProducers.spoken_by(connection):
             found.update((TopicPartition(topic, number), []) for topic, numbers in topics.items() for number in numbers)
             return
         answer = await connection.call(DescribeProducers(list(topics.items())))

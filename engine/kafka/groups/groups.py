@@ -17,15 +17,13 @@ from engine.flow.ports.ports import Answers, GroupListing, Listed, Offsets, Stor
 from engine.kafka.admin.admin import broker_configs
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.connection import Connection
-from engine.kafka.protocol.commit_protocol import OFFSET_FETCH_BATCHED, OFFSET_FETCH_KEY, CommitOffsets, FetchOffsets
 from engine.kafka.protocol.faults import COORDINATOR_RETRY, NONE, error_name
 from engine.kafka.protocol.group_codec import GroupAnswer, OffsetFetchReader
-from engine.kafka.protocol.group_protocol import (
-    CONSUMER_GROUP_DESCRIBE_KEY,
-    FIND_BATCHED,
-    FIND_COORDINATOR_KEY,
+from engine.kafka.protocol.requests import (
+    CommitOffsets,
     ConsumerGroupDescribe,
     DescribeGroups,
+    FetchOffsets,
     FindCoordinators,
     ListGroups,
 )
@@ -126,7 +124,7 @@ class KafkaGroups:
         return Answers(answers.found | older.found, answers.failed | older.failed, answers.away | older.away)
 
     async def _describe_newer(self, connection: Connection, groups: list[str]) -> dict[str, tuple[int, GroupState]]:
-        if CONSUMER_GROUP_DESCRIBE_KEY not in connection.versions:
+        if not ConsumerGroupDescribe.spoken_by(connection):
             return dict.fromkeys(groups, (NONE, GroupState.ABSENT))
         answer = await connection.call(ConsumerGroupDescribe(groups), self._answer_s)
         return {
@@ -142,7 +140,7 @@ class KafkaGroups:
         """Read many groups per request, one by one from brokers before 3.0 (which know no `stable`)."""
 
         async def ask(connection: Connection, part: list[str]) -> dict[str, tuple[int, Offsets]]:
-            if not connection.supports(OFFSET_FETCH_KEY, OFFSET_FETCH_BATCHED):
+            if not FetchOffsets.spoken_by(connection):
                 return {group: await self._fetch_one(connection, group) for group in part}
             request = FetchOffsets(part, stable=stable).prepare(connection.versions)
             where = request.API_KEY, request.API_VERSION, request.FLEXIBLE_VERSION
@@ -276,7 +274,7 @@ class KafkaGroups:
 
     async def _find(self, groups: list[str]) -> list[tuple[str, int, int]]:
         connection = await self._client.any_connection()
-        if connection.supports(FIND_COORDINATOR_KEY, FIND_BATCHED):
+        if FindCoordinators.spoken_by(connection):
             answer = await connection.call(FindCoordinators(groups), self._answer_s)
             if any(row[1] not in self._client.nodes for row in answer.coordinators if row[4] == NONE):
                 await self._client.metadata([])

@@ -14,7 +14,7 @@ from aiokafka.protocol.types import (
     UnsignedVarInt32,
 )
 
-from engine.kafka.protocol.protocol import Uuid
+from engine.kafka.protocol.schema import Uuid
 
 
 class Tags:

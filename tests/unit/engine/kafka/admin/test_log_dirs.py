@@ -7,14 +7,9 @@ import pytest
 
 from engine.base.errors import ConnectionLost
 from engine.checks.room_check import lack_of_room
-from engine.kafka.admin.log_dirs import (
-    DescribeLogDirs,
-    DescribeLogDirsRequest_v4,
-    DescribeLogDirsResponse_v4,
-    room,
-    sizes,
-)
+from engine.kafka.admin.log_dirs import room, sizes
 from engine.kafka.client.cluster import ClusterClient
+from engine.kafka.protocol.requests import LOG_DIRS_4, DescribeLogDirs
 from policies.model import FlowName, TopicPartition
 
 GIB = 1 << 30
@@ -41,10 +36,9 @@ class Broker:
     async def call(self, request: DescribeLogDirs) -> Any:
         if self.lost:
             raise ConnectionLost("b:1")
-        assert request.build(DescribeLogDirsRequest_v4).encode()
-        return DescribeLogDirsResponse_v4.decode(
-            DescribeLogDirsResponse_v4.SCHEMA.encode((0, self.code, list(self.disks), {}))
-        )
+        assert request.build(LOG_DIRS_4).encode()
+        answer = LOG_DIRS_4.RESPONSE_TYPE
+        return answer.decode(answer.SCHEMA.encode((0, self.code, list(self.disks), {})))
 
 
 def client(*brokers: Broker) -> ClusterClient:

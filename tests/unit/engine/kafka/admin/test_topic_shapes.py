@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from engine.kafka.admin.topic_shapes import METADATA, TopicShape, ask_shapes, read_shapes, topic_shapes
 from engine.kafka.client.metadata import NO_ID, Metadata, PartitionMeta, TopicMeta
-from engine.kafka.protocol.protocol import MetadataRequest_v12, MetadataResponse_v12
+from engine.kafka.protocol.requests import METADATA_12
 
 NODES = st.lists(st.integers(0, 2**31 - 1), max_size=4)
 TAGS = st.dictionaries(st.integers(1, 300), st.binary(max_size=3).map(lambda tag: bytes([len(tag)]) + tag), max_size=2)
@@ -26,7 +26,7 @@ BROKERS = st.tuples(st.integers(0, 9), st.just("host"), st.just(9092), st.sample
 
 
 def body(brokers: list[Any], topics: list[Any], cluster: str | None = "c") -> bytes:
-    return b"\0" + bytes(MetadataResponse_v12.SCHEMA.encode((0, brokers, cluster, 1, topics, {})))
+    return b"\0" + bytes(METADATA_12.RESPONSE_TYPE.SCHEMA.encode((0, brokers, cluster, 1, topics, {})))
 
 
 @given(st.lists(BROKERS, max_size=3), st.lists(TOPICS, max_size=4), st.sampled_from([None, "c"]))
@@ -68,7 +68,7 @@ def test_an_answer_that_is_cut_short_is_an_error(one: Any, count: int) -> None:
 @given(st.none() | st.lists(NAMES, max_size=3))
 def test_what_is_asked_is_the_format_and_creates_no_topic(names: list[str] | None) -> None:
     topics: list[Any] | None = None if names is None else [(UUID(int=0), name, {}) for name in names]
-    assert ask_shapes(names) == bytes(MetadataRequest_v12.SCHEMA.encode((topics, False, False, {})))
+    assert ask_shapes(names) == bytes(METADATA_12.SCHEMA.encode((topics, False, False, {})))
 
 
 class Broker:

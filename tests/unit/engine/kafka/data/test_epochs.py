@@ -10,7 +10,7 @@ from engine.flow.ports.ports import FetchOptions, PartitionFetch
 from engine.kafka.client.connection import Connection
 from engine.kafka.data.epochs import EpochCheck, Parted
 from engine.kafka.data.source import KafkaSourceBroker
-from engine.kafka.protocol.protocol import MetadataWithEpochs, OffsetsForLeaderEpoch
+from engine.kafka.protocol.requests import MetadataWithEpochs, OffsetsForLeaderEpoch
 from policies.model import TopicPartition
 from tests.unit.engine.kafka.data.test_source import Fresh, Wire, answer
 
@@ -30,10 +30,10 @@ class Asked(Wire):
         return self.knows if api_key == 23 else super().supports(api_key, version)
 
     async def call(self, request: OffsetsForLeaderEpoch) -> Any:
-        self.questions.append(request._topics)
+        self.questions.append(request.fields[1])
         rows = [
             (topic, [(self.ends[topic, one][0], one, *self.ends[topic, one][1:])])
-            for topic, asked in request._topics
+            for topic, asked in request.fields[1]
             for one, _, _ in asked
             if (topic, one) in self.ends
         ]

@@ -14,7 +14,7 @@ from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.connection import Connection
 from engine.kafka.client.metadata import Metadata, PartitionMeta, TopicMeta
 from engine.kafka.data.offsets import list_offsets
-from engine.kafka.protocol.offset_protocol import ListOffsetsRequest_v4, ListOffsetsResponse_v4, ListOffsetsWithEpochs
+from engine.kafka.protocol.requests import LIST_OFFSETS_4, ListOffsetsWithEpochs
 from policies.model import TopicPartition
 
 WHERE = TopicPartition("t", 3)
@@ -58,7 +58,7 @@ async def test_the_leaders_epoch_is_named() -> None:
     assert await list_offsets(Client(broker), [WHERE], -1) == {WHERE: 12}
     (request,) = broker.asked
     assert isinstance(request, ListOffsetsWithEpochs)
-    sent = request.build(ListOffsetsRequest_v4)
+    sent = request.build(LIST_OFFSETS_4)
     assert sent.topics == [("t", [(3, 6, -1)])]
 
 
@@ -74,7 +74,7 @@ async def test_a_leader_of_the_past_gives_no_answer() -> None:
 
 
 def test_the_bytes_are_those_of_the_protocol() -> None:
-    sent = ListOffsetsWithEpochs([("t", [(3, 6, -1)])]).build(ListOffsetsRequest_v4).encode()
+    sent = ListOffsetsWithEpochs([("t", [(3, 6, -1)])]).build(LIST_OFFSETS_4).encode()
     assert sent == b"\xff\xff\xff\xff\0" + b"\0\0\0\1\0\1t" + b"\0\0\0\1" + b"\0\0\0\3\0\0\0\6" + b"\xff" * 8
     answer = b"\0\0\0\0" + b"\0\0\0\1\0\1t" + b"\0\0\0\1" + b"\0\0\0\3\0\0" + b"\xff" * 8 + b"\0" * 7 + b"\x0c\0\0\0\6"
-    assert ListOffsetsResponse_v4.decode(answer).topics == [("t", [(3, 0, -1, 12, 6)])]
+    assert LIST_OFFSETS_4.RESPONSE_TYPE.decode(answer).topics == [("t", [(3, 0, -1, 12, 6)])]

@@ -12,7 +12,7 @@ from engine.flow.ports.ports import FetchOptions, PartitionFetch
 from engine.kafka.client.connection import Connection
 from engine.kafka.data.source import KafkaSourceBroker
 from engine.kafka.protocol.codec import FETCH_KEY
-from engine.kafka.protocol.protocol import Uuid
+from engine.kafka.protocol.schema import Uuid
 from policies.model import TopicPartition
 from tests.unit.engine.kafka.schemas import TEXT, fetch_request, fetch_response
 

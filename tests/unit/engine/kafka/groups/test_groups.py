@@ -97,7 +97,7 @@ def found_at(**nodes: int) -> Callable[[Any], Row]:
 
     def answer(request: Any) -> Row:
         rows: list[Any] = [
-            (group, max(nodes[group], -1), "", 0, max(0, -nodes[group]), "", {}) for group in request._groups
+            (group, max(nodes[group], -1), "", 0, max(0, -nodes[group]), "", {}) for group in request.fields[1]
         ]
         return Row(coordinators=rows)
 
@@ -143,9 +143,7 @@ async def test_one_failing_group_fails_alone() -> None:
         CURRENT,
         FindCoordinators=found_at(a=1, b=-REFUSED, c=2, d=1),
         ConsumerGroupDescribe=lambda request: Row(
-            groups=[
-                (REFUSED if group == "d" else 0, "", group, "Stable", 0, 0, "", [], 0, {}) for group in request._groups
-            ]
+            groups=[(REFUSED if one == "d" else 0, "", one, "Stable", 0, 0, "", [], 0, {}) for one in request.fields[0]]
         ),
     )
     answers = await port({1: broker}, patience_s=0.0).states(["a", "b", "c", "d"])
@@ -161,10 +159,10 @@ async def test_a_group_that_the_newer_protocol_does_not_know_is_asked_for_by_the
         CURRENT,
         FindCoordinators=found_at(a=1, b=1),
         ConsumerGroupDescribe=lambda request: Row(
-            groups=[(code, "", group, "", 0, 0, "", [], 0, {}) for group in request._groups]
+            groups=[(code, "", group, "", 0, 0, "", [], 0, {}) for group in request.fields[0]]
         ),
         DescribeGroups=lambda request: Row(
-            groups=[(0, g, "Empty" if g == "a" else "Dead", "consumer", "", [], 0) for g in request._groups]
+            groups=[(0, g, "Empty" if g == "a" else "Dead", "consumer", "", [], 0) for g in request.fields[0]]
         ),
     )
     answers = await port({1: broker}).states(["a", "b"])
@@ -183,7 +181,7 @@ async def test_old_brokers_are_asked_group_by_group() -> None:
         OLD,
         FindCoordinatorRequest=Row(coordinator_id=1, error_code=0),
         OffsetFetchRequest=Row(topics=rows, error_code=0),
-        DescribeGroups=lambda request: Row(groups=[(0, g, "Empty", "consumer", "", []) for g in request._groups]),
+        DescribeGroups=lambda request: Row(groups=[(0, g, "Empty", "consumer", "", []) for g in request.fields[0]]),
         ListGroups=Row(error_code=0, groups=[("g", "consumer"), ("s", None)]),
         CommitOffsets=Row(topics=[("t", [(0, 0)])]),
     )
@@ -223,7 +221,7 @@ async def test_groups_of_a_coordinator_that_stays_away_fail_at_once_and_the_othe
         CURRENT,
         FindCoordinators=found_at(a=1, b=3, c=3),
         ConsumerGroupDescribe=lambda request: Row(
-            groups=[(0, "", group, "Stable", 0, 0, "", [], 0, {}) for group in request._groups]
+            groups=[(0, "", group, "Stable", 0, 0, "", [], 0, {}) for group in request.fields[0]]
         ),
     )
     client = Client({1: broker})

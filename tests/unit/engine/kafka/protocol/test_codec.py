@@ -22,7 +22,7 @@ from engine.kafka.protocol.codec import (
     encode_produce,
     uvarint,
 )
-from engine.kafka.protocol.protocol import Uuid
+from engine.kafka.protocol.schema import Uuid
 from tests.unit.engine.kafka.schemas import PRODUCE_REQUEST, PRODUCE_RESPONSE, TEXT, fetch_request, fetch_response
 
 ID_T, ID_U = UUID(int=0x1234), UUID(int=2**127 + 5)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from engine.kafka.protocol.commit_protocol import OffsetFetchResponse_v8
 from engine.kafka.protocol.group_codec import OffsetFetchReader
+from engine.kafka.protocol.requests import OFFSET_FETCH_8
 from policies.model import TopicPartition
 
 HEADER_TAGS = b"\0"
@@ -22,7 +22,7 @@ def answer(*groups: tuple[str, list[tuple[str, list[tuple[Any, ...]]]], int]) ->
         )
         for group, topics, code in groups
     ]
-    return HEADER_TAGS + bytes(OffsetFetchResponse_v8(5, rows, {}).encode())
+    return HEADER_TAGS + bytes(OFFSET_FETCH_8.RESPONSE_TYPE(5, rows, {}).encode())
 
 
 def test_groups_topics_partitions_and_metadata() -> None:
