@@ -18,14 +18,15 @@ from typing import Any, Final
 
 import msgspec
 
+from bench.dataset import Backlog
 from bench.errors import BenchError
-from bench.figures import machine
 from bench.measure import ended, started
 from bench.pair import cluster_pair
-from bench.parts import Parts, chosen
+from bench.parts import Parts, chosen, report
 from bench.processes import ProcessTree
-from bench.small import ALONE, job_of, make_topic
+from bench.small import ALONE, make_topic
 from bench.systems import raymirror
+from bench.systems.launch import Job
 
 COMMANDS: Final[dict[str, tuple[str, ...]]] = {
     "status": ("status",),
@@ -60,7 +61,9 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, dict[str, Any]] = {}
     with cluster_pair() as (source, target, folder):
         asyncio.run(make_topic(source.bootstrap_servers, _TOPIC, _PARTITIONS, _RECORDS))
-        job = job_of("commands", _TOPIC, _PARTITIONS, _RECORDS, source, target, folder)
+        servers = source.bootstrap_servers, target.bootstrap_servers
+        backlog = Backlog.short(_TOPIC, _PARTITIONS, _RECORDS)
+        job = Job.between(*servers, backlog, "commands", folder / "commands")
         launch = raymirror.launch(job, ALONE)
         with started(launch, job) as process:
             tree = ProcessTree(process.pid)
@@ -79,16 +82,14 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         for command, seconds in figures.items():
             times = f"{seconds['median_s']:.3f} s  at most {seconds['most_s']:.3f} s  CPU {seconds['cpu_s']:.3f} s"
             print(f"{way:7} {command:20} {times}")
-    return {
-        "bench": "commands",
-        "ways": found,
-        "unmeasured": parts.unmeasured,
-        "failed": bool(parts.unmeasured),
-        "partitions": _PARTITIONS,
-        "quick": args.quick,
-        "load": [round(load, 1) for load in loads],
-        "machine": machine(),
-    }
+    return report(
+        "commands",
+        args,
+        parts,
+        ways=found,
+        partitions=_PARTITIONS,
+        load=[round(load, 1) for load in loads],
+    )
 
 
 class Asked:

@@ -5,6 +5,7 @@ import json
 import random
 import subprocess
 from pathlib import Path
+from typing import Self
 
 import msgspec
 
@@ -42,6 +43,12 @@ class Backlog(msgspec.Struct, frozen=True, kw_only=True):
     counts: tuple[int, ...]
     batches: int
     wire_bytes: int
+
+    @classmethod
+    def short(cls, topic: str, partitions: int = 1, records: int = 0) -> Self:
+        """So many records in each partition that are no payload: for benches of what is not the copying."""
+        counts = (records,) * partitions
+        return cls(payload="", codec="none", topic=topic, counts=counts, batches=partitions, wire_bytes=0)
 
     @property
     def partitions(self) -> int:

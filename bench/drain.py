@@ -9,9 +9,9 @@ from typing import Any
 
 from bench.admin import create_topic, delete_topics
 from bench.dataset import PAYLOADS, Backlog, Payload, fill
-from bench.errors import BenchError
 from bench.figures import Runs, machine, print_table, summary
 from bench.measure import Run, idle_rss_mib, run_relay, run_system
+from bench.parts import chosen
 from bench.systems import aiokafka_copy, mm2, raymirror
 from bench.systems.launch import Job, Launch
 from deploy.local.cluster import EmbeddedCluster, start_clusters
@@ -43,8 +43,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Run the bench and return its JSON object; raises BenchError, ClusterError."""
-    systems = _choose("system", args.systems, SYSTEMS)
-    names = _choose("payload", args.payloads, tuple(payload.name for payload in PAYLOADS))
+    systems = chosen("drain", "system", args.systems, SYSTEMS)
+    names = chosen("drain", "payload", args.payloads, [payload.name for payload in PAYLOADS])
     payloads = [payload for payload in PAYLOADS if payload.name in names]
     repeats = args.repeats or (_QUICK_REPEATS if args.quick else _REPEATS)
     mib = args.mib or (_QUICK_MIB if args.quick else _MIB)
@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 class Drain:
     """The pair of clusters, the backlogs on the source, and the runs over them."""
 
-    def __init__(self, folder: Path, systems: tuple[str, ...], repeats: int) -> None:
+    def __init__(self, folder: Path, systems: list[str], repeats: int) -> None:
         self._folder, self._systems, self._repeats = folder, systems, repeats
         self._source = EmbeddedCluster("source", folder / "source", heap_mib=_BROKER_HEAP_MIB)
         # Kafka keeps deleted logs for a minute; fifteen copies of the backlog need not lie around together.
@@ -110,21 +110,14 @@ class Drain:
 
     def _job(self, system: str, backlog: Backlog) -> Job:
         self._runs_made += 1
-        job = Job(
-            backlog=backlog,
-            source=self._source.bootstrap_servers,
-            target=self._target.bootstrap_servers,
-            alias=f"{system.replace('-', '')}{self._runs_made:03d}",
-            folder=self._folder / f"run-{self._runs_made:03d}",
-        )
-        job.folder.mkdir()
-        return job
+        alias = f"{system.replace('-', '')}{self._runs_made:03d}"
+        folder = self._folder / f"run-{self._runs_made:03d}"
+        return Job.between(self._source.bootstrap_servers, self._target.bootstrap_servers, backlog, alias, folder)
 
     def _idle(self, system: str, partitions: int) -> float:
         topic = "bench-idle"
         asyncio.run(create_topic(self._source.bootstrap_servers, topic, partitions))
-        nothing = Backlog(payload="", codec="none", topic=topic, counts=(0,) * partitions, batches=0, wire_bytes=0)
-        job = self._job(system, nothing)
+        job = self._job(system, Backlog.short(topic, partitions))
         try:
             return idle_rss_mib(system, LAUNCHES[system](job), job)
         finally:
@@ -145,11 +138,3 @@ class Drain:
         finally:
             # Everything this run left, its internal topics too: the next system finds the target as this one did.
             asyncio.run(delete_topics(job.target, containing=job.alias))
-
-
-def _choose(what: str, text: str, known: tuple[str, ...]) -> tuple[str, ...]:
-    chosen = tuple(name.strip() for name in text.split(",") if name.strip())
-    unknown = [name for name in chosen if name not in known]
-    if unknown or not chosen:
-        raise BenchError("drain", f"no {what} {', '.join(unknown) or text!r}; known: {', '.join(known)}")
-    return chosen

@@ -15,11 +15,10 @@ from aiokafka import AIOKafkaProducer
 from bench.admin import create_topic
 from bench.dataset import Backlog
 from bench.errors import BenchError
-from bench.figures import machine
 from bench.kafka_peek import KafkaPeek
 from bench.measure import ended, started
 from bench.pair import cluster_pair
-from bench.parts import Parts, chosen
+from bench.parts import Parts, chosen, report
 from bench.processes import ProcessKey, ProcessTree
 from bench.systems import mm2, raymirror
 from bench.systems.launch import Job, Launch
@@ -66,19 +65,17 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
             parts.measure(system, partial(_system, system, source, target, folder, seconds, wakes, found))
     for system, figures in found.items():
         print(f"{system:10}", "  ".join(f"{field} {value:g}" for field, value in figures.items()))
-    return {
-        "bench": "idle",
-        "systems": found,
-        "ratios": _ratios(found),
-        "unmeasured": parts.unmeasured,
-        "failed": bool(parts.unmeasured),
-        "partitions": _PARTITIONS,
-        "copiers": COPIERS,
-        "seconds": seconds,
-        "quick": args.quick,
-        "load": [round(load_before, 1), round(os.getloadavg()[0], 1)],
-        "machine": machine(),
-    }
+    return report(
+        "idle",
+        args,
+        parts,
+        systems=found,
+        ratios=_ratios(found),
+        partitions=_PARTITIONS,
+        copiers=COPIERS,
+        seconds=seconds,
+        load=[round(load_before, 1), round(os.getloadavg()[0], 1)],
+    )
 
 
 def _system(
@@ -96,17 +93,8 @@ def _system(
 
 
 def _job(system: str, source: EmbeddedCluster, target: EmbeddedCluster, folder: Path) -> Job:
-    counts = (1,) * _PARTITIONS
-    backlog = Backlog(payload="", codec="none", topic=_TOPIC, counts=counts, batches=_PARTITIONS, wire_bytes=0)
-    job = Job(
-        backlog=backlog,
-        source=source.bootstrap_servers,
-        target=target.bootstrap_servers,
-        alias=system,
-        folder=folder / system,
-    )
-    job.folder.mkdir()
-    return job
+    backlog = Backlog.short(_TOPIC, _PARTITIONS, 1)
+    return Job.between(source.bootstrap_servers, target.bootstrap_servers, backlog, system, folder / system)
 
 
 def _ratios(found: dict[str, dict[str, float]]) -> dict[str, float]:

@@ -16,10 +16,9 @@ from rich.table import Table
 from bench.admin import create_topic
 from bench.dataset import Backlog
 from bench.errors import BenchError
-from bench.figures import machine
 from bench.kafka_peek import KafkaPeek
 from bench.measure import ended, started
-from bench.parts import Parts
+from bench.parts import Parts, chosen, report
 from bench.processes import ProcessTree
 from bench.systems import mm2, raymirror
 from bench.systems.launch import Job, Launch
@@ -52,35 +51,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
     """Run the bench and return its JSON object; `failed`: a part has no figures. Raises BenchError."""
-    for chosen, known in ((args.systems, LAUNCHES), (args.datasets, DATASETS)):
-        if unknown := [name for name in chosen.split(",") if name not in known]:
-            raise BenchError("metadata", f"no {', '.join(unknown)}; known: {', '.join(known)}")
+    systems = chosen("metadata", "system", args.systems, LAUNCHES)
+    datasets = chosen("metadata", "dataset", args.datasets, DATASETS)
     seconds = args.seconds or (_QUICK_SECONDS if args.quick else _SECONDS)
     partitions = _QUICK_PARTITIONS if args.quick else _PARTITIONS
     mib_per_s = _QUICK_MIB_PER_S if args.quick else _MIB_PER_S
     found: dict[str, dict[str, dict[str, Any]]] = {}
     parts = Parts()
-    for dataset in args.datasets.split(","):
-        for system in args.systems.split(","):
+    for dataset in datasets:
+        for system in systems:
             scene = _Scene(system, dataset, partitions, mib_per_s, seconds)
             figures = parts.measure(f"{dataset} {system}", scene.run)
             if figures is not None:
                 found.setdefault(dataset, {})[system] = figures
                 print(f"{dataset} {system}: {figures['metadata_bytes']:,} bytes", flush=True)
     _print(found)
-    first = found.get(args.datasets.split(",")[0], {})
-    return {
-        "bench": "metadata",
-        "systems": first,
-        "ratios": {name: _ratio(systems) for name, systems in found.items() if len(systems) > 1},
-        "datasets": found,
-        "unmeasured": parts.unmeasured,
-        "failed": bool(parts.unmeasured),
-        "seconds": seconds,
-        "partitions": partitions,
-        "quick": args.quick,
-        "machine": machine(),
-    }
+    first = found.get(datasets[0], {})
+    return report(
+        "metadata",
+        args,
+        parts,
+        systems=first,
+        ratios={name: _ratio(figures) for name, figures in found.items() if len(figures) > 1},
+        datasets=found,
+        seconds=seconds,
+        partitions=partitions,
+    )
 
 
 def _ratio(systems: dict[str, dict[str, Any]]) -> float:
@@ -111,14 +107,8 @@ class _Scene:
 
     def _run(self, source: EmbeddedCluster, target: EmbeddedCluster, folder: Path) -> dict[str, Any]:
         asyncio.run(create_topic(source.bootstrap_servers, _TOPIC, self._partitions))
-        job = Job(
-            backlog=Backlog(payload="", codec="none", topic=_TOPIC, counts=(0,), batches=0, wire_bytes=0),
-            source=source.bootstrap_servers,
-            target=target.bootstrap_servers,
-            alias="meta",
-            folder=folder / "job",
-        )
-        job.folder.mkdir()
+        servers = source.bootstrap_servers, target.bootstrap_servers
+        job = Job.between(*servers, Backlog.short(_TOPIC), "meta", folder / "job")
         with started(LAUNCHES[self._system](job), job) as process, ended(process, ProcessTree(process.pid), job):
             with KafkaPeek(job.target) as peek:
                 self._until(lambda: self._ready(peek, job), _READY_S, "the copied topic is not there")

@@ -1,9 +1,11 @@
 """Parts of a bench, one after the other: one that fails is named with its reason, and the others keep their figures."""
 
+import argparse
 from collections.abc import Callable, Collection
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from bench.errors import BenchError
+from bench.figures import machine
 
 T = TypeVar("T")
 _WHY_CHARACTERS = 1000
@@ -24,6 +26,18 @@ class Parts:
             print(f"{name}: no figures: {why}", flush=True)
             self.unmeasured.append({"part": name, "why": why})
             return None
+
+
+def report(bench: str, args: argparse.Namespace, parts: Parts, **figures: Any) -> dict[str, Any]:
+    """Make the JSON object of a bench of parts; `failed`: a part has no figures."""
+    return {
+        "bench": bench,
+        **figures,
+        "unmeasured": parts.unmeasured,
+        "failed": bool(parts.unmeasured),
+        "quick": args.quick,
+        "machine": machine(),
+    }
 
 
 def chosen(bench: str, what: str, words: str, known: Collection[str]) -> list[str]:

@@ -50,14 +50,7 @@ def copied(mib: int, partitions: int) -> Iterator[Job]:
     with cluster_pair() as (source, target, folder):
         asyncio.run(create_topic(source.bootstrap_servers, _TOPIC, partitions))
         backlog = fill(source, LZ4, _TOPIC, partitions=partitions, mib=mib, folder=folder)
-        job = Job(
-            backlog=backlog,
-            source=source.bootstrap_servers,
-            target=target.bootstrap_servers,
-            alias=_ALIAS,
-            folder=folder / _ALIAS,
-        )
-        job.folder.mkdir()
+        job = Job.between(source.bootstrap_servers, target.bootstrap_servers, backlog, _ALIAS, folder / _ALIAS)
         run_system(_ALIAS, raymirror.launch(job), job)
         yield job
 

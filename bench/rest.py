@@ -18,12 +18,11 @@ from rich.table import Table
 from bench.admin import create_topic
 from bench.dataset import Backlog
 from bench.errors import BenchError
-from bench.figures import machine
 from bench.kafka_peek import KafkaPeek
 from bench.mappings import alone_bytes
 from bench.measure import ended, output, started
 from bench.pair import cluster_pair
-from bench.parts import Parts, chosen
+from bench.parts import Parts, chosen, report
 from bench.processes import ProcessKey, ProcessTree
 from bench.systems import bare_ray, raymirror
 from bench.systems.launch import Job, Launch
@@ -107,18 +106,16 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
             if measured is not None:
                 found[system] = measured
                 _show(system, measured)
-    return {
-        "bench": "rest",
-        "systems": found,
-        "ratios": {},
-        "unmeasured": parts.unmeasured,
-        "failed": bool(parts.unmeasured),
-        "partitions": _PARTITIONS,
-        "seconds": seconds,
-        "quick": args.quick,
-        "load": [round(load_before, 1), round(os.getloadavg()[0], 1)],
-        "machine": machine(),
-    }
+    return report(
+        "rest",
+        args,
+        parts,
+        systems=found,
+        ratios={},
+        partitions=_PARTITIONS,
+        seconds=seconds,
+        load=[round(load_before, 1), round(os.getloadavg()[0], 1)],
+    )
 
 
 def role_of(command: str) -> str:
@@ -130,17 +127,8 @@ def role_of(command: str) -> str:
 
 
 def _job(system: str, source: EmbeddedCluster, target: EmbeddedCluster, folder: Path) -> Job:
-    counts = (1,) * _PARTITIONS
-    backlog = Backlog(payload="", codec="none", topic=_TOPIC, counts=counts, batches=_PARTITIONS, wire_bytes=0)
-    job = Job(
-        backlog=backlog,
-        source=source.bootstrap_servers,
-        target=target.bootstrap_servers,
-        alias=system,
-        folder=folder / system,
-    )
-    job.folder.mkdir()
-    return job
+    backlog = Backlog.short(_TOPIC, _PARTITIONS, 1)
+    return Job.between(source.bootstrap_servers, target.bootstrap_servers, backlog, system, folder / system)
 
 
 def _system(system: str, job: Job, seconds: float, settle_s: float) -> dict[str, Any]:

@@ -18,14 +18,14 @@ from typing import Any
 
 import msgspec
 
+from bench.dataset import Backlog
 from bench.errors import BenchError
-from bench.figures import machine
 from bench.kafka_peek import KafkaPeek
 from bench.measure import ended, started
 from bench.pair import cluster_pair
-from bench.parts import Parts, chosen
+from bench.parts import Parts, chosen, report
 from bench.processes import ProcessTree
-from bench.small import ALONE, job_of, make_topic
+from bench.small import ALONE, make_topic
 from bench.systems import raymirror
 from bench.systems.launch import Job
 
@@ -62,15 +62,12 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     parts, loads = Parts(), [os.getloadavg()[0]]
     with cluster_pair() as (source, target, folder):
         asyncio.run(make_topic(source.bootstrap_servers, _TOPIC, _PARTITIONS, _RECORDS))
-        job = partial(
-            job_of,
-            topic=_TOPIC,
-            partitions=_PARTITIONS,
-            records=_RECORDS,
-            source=source,
-            target=target,
-            folder=folder,
-        )
+        servers = source.bootstrap_servers, target.bootstrap_servers
+        backlog = Backlog.short(_TOPIC, _PARTITIONS, _RECORDS)
+
+        def job(alias: str) -> Job:
+            return Job.between(*servers, backlog, alias, folder / alias)
+
         _start(job("before"))  # brokers and page cache are as later ones find them
         for number in range(repeats):
             for kind in kinds:
@@ -82,16 +79,14 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     figures = {kind: summary(starts) for kind, starts in found.items() if starts}
     for kind, fields in figures.items():
         print(f"{kind:6}", "  ".join(f"{field} {fields[field]:.2f}" for field in Start.__struct_fields__))
-    return {
-        "bench": "start",
-        "kinds": figures,
-        "unmeasured": parts.unmeasured,
-        "failed": bool(parts.unmeasured),
-        "partitions": _PARTITIONS,
-        "quick": args.quick,
-        "load": [round(load, 1) for load in loads],
-        "machine": machine(),
-    }
+    return report(
+        "start",
+        args,
+        parts,
+        kinds=figures,
+        partitions=_PARTITIONS,
+        load=[round(load, 1) for load in loads],
+    )
 
 
 def summary(starts: list[Start]) -> dict[str, Any]:

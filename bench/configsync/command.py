@@ -17,8 +17,7 @@ from bench.configsync import topics
 from bench.configsync.passes import Mm2Passes, Pass, Passes, RaymirrorPasses, RoundPasses
 from bench.configsync.requests import RequestLog
 from bench.dataset import Backlog
-from bench.figures import machine
-from bench.parts import Parts, chosen
+from bench.parts import Parts, chosen, report
 from bench.systems.launch import Job
 from deploy.local.cluster import EmbeddedCluster
 
@@ -53,17 +52,16 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
     passes = args.passes or (_QUICK_PASSES if args.quick else _PASSES)
     scene = _Scene(count, changed, passes, _QUICK_BROKERS if args.quick else _BROKERS)
     parts = Parts()
-    found = {
-        "bench": "configsync",
-        "systems": scene.run(systems, parts),
-        "unmeasured": parts.unmeasured,
-        "failed": bool(parts.unmeasured),
-        "dataset": {"topics": count, "partitions": _PARTITIONS, "changed": changed},
-        "quick": args.quick,
-        "machine": machine(),
-        "load": os.getloadavg()[0],
-    }
-    found["ratios"] = _ratios(found["systems"])
+    measured = scene.run(systems, parts)
+    found = report(
+        "configsync",
+        args,
+        parts,
+        systems=measured,
+        ratios=_ratios(measured),
+        dataset={"topics": count, "partitions": _PARTITIONS, "changed": changed},
+        load=os.getloadavg()[0],
+    )
     _print(found)
     return found
 
@@ -107,10 +105,8 @@ class _Scene:
         asyncio.run(topics.change(source.bootstrap_servers, self._changed, topics.OWN[topics.CHANGED]))
         alias = f"c{len(system)}"
         asyncio.run(topics.create(target.bootstrap_servers, [f"{alias}.{name}" for name in self._names], _PARTITIONS))
-        folder.mkdir()
-        backlog = Backlog(payload="", codec="none", topic="t-.*", counts=(0,), batches=0, wire_bytes=0)
-        addresses = {"source": source.bootstrap_servers, "target": target.bootstrap_servers}
-        job = Job(backlog=backlog, alias=alias, folder=folder, **addresses)
+        servers = source.bootstrap_servers, target.bootstrap_servers
+        job = Job.between(*servers, Backlog.short("t-.*"), alias, folder)
         self._warm(job)
         with _SYSTEMS[system](job, len(self._names)) as passes:
             return self._measure(passes, RequestLog(source, target), job)

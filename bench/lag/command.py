@@ -17,12 +17,11 @@ import msgspec
 from bench.admin import create_topic
 from bench.dataset import LZ4, fill
 from bench.errors import BenchError
-from bench.figures import machine
 from bench.lag.judge import WINDOW_S, Load, judge_history, judge_newest, spread
 from bench.lag.topic import Record, read_topic
 from bench.measure import run_system
 from bench.pair import cluster_pair
-from bench.parts import Parts
+from bench.parts import Parts, report
 from bench.processes import ProcessTree
 from bench.systems import raymirror
 from bench.systems.launch import Job
@@ -70,18 +69,16 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
             if found is not None:
                 systems[part] = found
                 print(part, found, flush=True)
-    return {
-        "bench": "lag",
-        "systems": systems,
-        "ratios": {},
-        "unmeasured": parts.unmeasured,
-        "failed": bool(parts.unmeasured),
-        "lanes": args.lanes,
-        "every_s": EVERY_S,
-        "seconds": seconds,
-        "quick": args.quick,
-        "machine": machine(),
-    }
+    return report(
+        "lag",
+        args,
+        parts,
+        systems=systems,
+        ratios={},
+        lanes=args.lanes,
+        every_s=EVERY_S,
+        seconds=seconds,
+    )
 
 
 def _part(
@@ -109,14 +106,7 @@ def _copied(source: EmbeddedCluster, target: EmbeddedCluster, alias: str, mib: i
     """Copy a backlog that can be proven; give the configuration of that mirror."""
     asyncio.run(create_topic(source.bootstrap_servers, _TOPIC, 8))
     backlog = fill(source, LZ4, _TOPIC, partitions=8, mib=mib, folder=folder)
-    job = Job(
-        backlog=backlog,
-        source=source.bootstrap_servers,
-        target=target.bootstrap_servers,
-        alias=alias,
-        folder=folder / alias,
-    )
-    job.folder.mkdir()
+    job = Job.between(source.bootstrap_servers, target.bootstrap_servers, backlog, alias, folder / alias)
     run_system("raymirror", raymirror.launch(job), job)
     return load_config(job.folder / "mm2.properties")
 

@@ -169,15 +169,8 @@ async def _run(
     groups = Groups(source, target, args.groups, args.partitions)
     await groups.open()
     await groups.commit_all()
-    backlog = Backlog(payload="", codec="none", topic=_TOPIC, counts=(0,), batches=0, wire_bytes=0)
-    job = Job(
-        backlog=backlog,
-        source=source.bootstrap_servers,
-        target=target.bootstrap_servers,
-        alias=_ALIAS,
-        folder=folder / "job",
-    )
-    job.folder.mkdir()
+    servers = source.bootstrap_servers, target.bootstrap_servers
+    job = Job.between(*servers, Backlog.short(_TOPIC), _ALIAS, folder / "job")
     settings = {"groups": "bench-.*", "raymirror.groups.on.commit": "false" if args.polled else "true"}
     launch = raymirror.launch(job, settings)
     found: dict[str, Any] = {"groups": args.groups, "partitions": args.partitions, "on_commit": not args.polled}

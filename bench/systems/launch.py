@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Self
 
 import msgspec
 
@@ -19,6 +20,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the source cluster in this run: each run copies into topics of its own."""
     folder: Path
     """For configuration, logs and state of this run."""
+
+    @classmethod
+    def between(cls, source: str, target: str, backlog: Backlog, alias: str, folder: Path) -> Self:
+        """Give a copy between two clusters, by their bootstrap servers; its folder is made."""
+        folder.mkdir()
+        return cls(backlog=backlog, source=source, target=target, alias=alias, folder=folder)
 
     @property
     def target_topic(self) -> str:

@@ -125,16 +125,8 @@ class _Bench:
         self, name: str, data: Dataset, logs: dict[tuple[str, int], Log], commits: Commits
     ) -> dict[str, Any]:
         alias = f"tr{name}"
-        job = Job(
-            backlog=Backlog(
-                payload="", codec="none", topic=",".join(data.topics), counts=(0,), batches=0, wire_bytes=0
-            ),
-            source=self._source,
-            target=self._target,
-            alias=alias,
-            folder=self._folder / name,
-        )
-        job.folder.mkdir()
+        backlog = Backlog.short(",".join(data.topics))
+        job = Job.between(self._source, self._target, backlog, alias, self._folder / name)
         began = time.monotonic()
         with (
             started(_LAUNCHES[name](job, _settings(alias)), job) as process,

@@ -49,19 +49,19 @@ _WORD = re.compile(r"\w+[\[{]|\w+:\w+(?:\[\])?|[\]}]")
 def api(key: int, version: int, asks: str, answers: str, *, flexible: bool = True) -> type[RequestStruct]:
     """Return the class of one version of a request; `RESPONSE_TYPE` is that of its answer."""
 
-    class Answer(Response):
+    class AnswerStruct(Response):
         API_KEY = key
         API_VERSION = version
         SCHEMA = _struct(iter(_WORD.findall(answers)), flexible)
 
-    class Asked(RequestStruct):
+    class AskedStruct(RequestStruct):
         API_KEY = key
         API_VERSION = version
         FLEXIBLE_VERSION = flexible
-        RESPONSE_TYPE = Answer
+        RESPONSE_TYPE = AnswerStruct
         SCHEMA = _struct(iter(_WORD.findall(asks)), flexible)
 
-    return Asked
+    return AskedStruct
 
 
 def _struct(words: Iterator[str], flexible: bool) -> Schema:
