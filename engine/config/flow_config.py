@@ -16,7 +16,7 @@ from engine.flow.ports.ports import FetchOptions
 from engine.wire.bounded import MAX_INFLATED_BYTES
 from policies.model import FlowName
 from policies.naming import DEFAULT_CLASS, PACKAGE, SHORT_CLASSES, DefaultNaming, naming_for
-from policies.patterns import BadPattern, PatternList
+from policies.patterns import PatternList
 from policies.selection import DEFAULT_EXCLUDE, DEFAULT_TOPICS, TopicSelection
 from policies.shared_clusters import OneCluster
 from policies.start import Start, StartRules, parse_reset, parse_rules
@@ -61,7 +61,9 @@ class FlowReader:
 
     def read(self) -> FlowConfig:
         """Return the flow's configuration."""
-        keys, topics, exclude = self.keys, self._patterns("topics", DEFAULT_TOPICS), self._patterns("topics.exclude")
+        keys, reader = self.keys, self._reader
+        topics = reader.patterns(keys.flow("topics"), DEFAULT_TOPICS)
+        exclude = reader.patterns(keys.flow("topics.exclude"), DEFAULT_EXCLUDE)
         naming, copiers, heartbeat, fetch = self._naming(), self._copiers(), self.heartbeat(), self._fetch()
         flush_s = self._number(keys.worker("offset.flush.interval.ms"), 60_000, 100) / 1000
         self._note_what_is_otherwise_here()
@@ -72,47 +74,48 @@ class FlowReader:
             starts=self._starts(),
             topics=topics.patterns,
             topics_exclude=exclude.patterns,
-            replication_factor=self._replicas(keys.flow("replication.factor"), 2),
-            refresh_topics_s=float(self._number(keys.flow("refresh.topics.interval.seconds"), _REFRESH_S, 1)),
-            refresh_topics=self._reader.flag(keys.flow("refresh.topics.enabled"), default=True),
+            replication_factor=reader.replicas(keys.flow("replication.factor"), 2),
+            refresh_topics_s=reader.seconds(keys.flow("refresh.topics.interval.seconds"), _REFRESH_S),
+            refresh_topics=reader.flag(keys.flow("refresh.topics.enabled"), default=True),
             fetch=fetch,
             partition_fetch_bytes=self._number(keys.consumer("max.partition.fetch.bytes"), _MIB // 2, 1),
             max_in_flight=self._at_most(
                 keys.producer("max.in.flight.requests.per.connection"), Limits().max_in_flight, Limits().max_in_flight
             ),
             request_timeout_s=self._number(keys.producer("request.timeout.ms"), 30_000, 100) / 1000,
-            positions_topic=self._reader.text(
+            positions_topic=reader.text(
                 keys.storage("offset.storage.topic"), f"mm2-offsets.{self._name.source}.internal"
             ),
-            connector=self._reader.text(keys.flow("raymirror.connector.name"), CONNECTOR),
+            connector=reader.text(keys.flow("raymirror.connector.name"), CONNECTOR),
             positions_partitions=self._number(keys.storage("offset.storage.partitions"), 25, 1),
-            positions_replication_factor=self._replicas(keys.storage("offset.storage.replication.factor"), 3),
+            positions_replication_factor=reader.replicas(keys.storage("offset.storage.replication.factor"), 3),
             flush_s=flush_s,
-            commit_s=read_commit_s(self._reader, keys, flush_s=flush_s, read_committed=fetch.read_committed),
+            commit_s=read_commit_s(reader, keys, flush_s=flush_s, read_committed=fetch.read_committed),
             copiers=copiers[0],
             most_copiers=copiers[1],
-            target_drain_s=float(self._number(keys.flow("raymirror.target.drain.seconds"), _DRAIN_S, 1)),
-            shrink_after_s=float(self._number(keys.flow("raymirror.shrink.after.seconds"), _CALM_S, 1)),
-            buffer_budget_bytes=self._reader.number(
+            target_drain_s=reader.seconds(keys.flow("raymirror.target.drain.seconds"), _DRAIN_S),
+            shrink_after_s=reader.seconds(keys.flow("raymirror.shrink.after.seconds"), _CALM_S),
+            buffer_budget_bytes=reader.number(
                 keys.flow("raymirror.copier.memory.bytes"), 64 * _MIB, 8 * _MIB, 64 * 1024 * _MIB
             ),
             inflated_bytes=self._number(keys.flow("raymirror.batch.inflated.bytes"), MAX_INFLATED_BYTES, _MIB),
-            stop_on_foreign_writer=self._choice(keys.flow("raymirror.foreign.writer"), ("stop", "continue")) == "stop",
+            stop_on_foreign_writer=reader.choice(keys.flow("raymirror.foreign.writer"), ("stop", "continue")) == "stop",
             faults=FaultRules(
                 self._choices("raymirror.source.gap", OnGap, "logs.*@continue"),
                 self._choices("raymirror.topic.recreated", OnRenewal, "orders.*@append, tmp.*@re-create"),
             ),
-            mm2_read_committed=self._mm2_read_committed(),
-            mm2_group=self._reader.text(keys.worker("group.id"), f"{self._name.source}-mm2"),
-            configs_exclude=self._patterns("config.properties.exclude", EXCLUDED_CONFIGS),
-            groups=read_groups(self._reader, keys),
+            # What an MM2 with this file would copy: by its default all records.
+            mm2_read_committed=reader.text(keys.consumer("isolation.level"), "").lower() == "read_committed",
+            mm2_group=reader.text(keys.worker("group.id"), f"{self._name.source}-mm2"),
+            configs_exclude=reader.patterns(keys.flow("config.properties.exclude"), EXCLUDED_CONFIGS),
+            groups=read_groups(reader, keys),
             syncs=self._syncs(naming),
             heartbeats=() if heartbeat is None else (heartbeat,),
-            config_sync=read_config_sync(self._reader, keys),
-            progress_s=float(self._number(keys.flow("raymirror.progress.interval.seconds"), self._samples_s(), 0)),
-            rpo_s=float(self._number(keys.flow("raymirror.rpo.seconds"), 0, 0)),
+            config_sync=read_config_sync(reader, keys),
+            progress_s=reader.seconds(keys.flow("raymirror.progress.interval.seconds"), self._samples_s(), 0),
+            rpo_s=reader.seconds(keys.flow("raymirror.rpo.seconds"), 0, 0),
             same_cluster=OneCluster(
-                self._choice(keys.flow("raymirror.same.cluster"), tuple(one.value for one in OneCluster))
+                reader.choice(keys.flow("raymirror.same.cluster"), tuple(one.value for one in OneCluster))
             ),
             places=self._places(),
         )
@@ -131,14 +134,14 @@ class FlowReader:
         beats = HeartbeatConfig(
             pair=self._name,
             topic=self._naming().heartbeats_topic(),
-            every_s=float(self._number(self.keys.flow("emit.heartbeats.interval.seconds"), 1, 1)),
-            replication_factor=self._replicas(self.keys.flow(HEARTBEATS_KEY), _AS_MANY),
+            every_s=self._reader.seconds(self.keys.flow("emit.heartbeats.interval.seconds"), 1),
+            replication_factor=self._reader.replicas(self.keys.flow(HEARTBEATS_KEY), _AS_MANY),
         )
         return beats if self._reader.flag(self.keys.flow("emit.heartbeats.enabled"), default=True) else None
 
     def _syncs(self, naming: DefaultNaming) -> SyncsConfig:
         keys, reader, (source, target) = self.keys, self._reader, self._name
-        on_source = self._choice(keys.flow("offset-syncs.topic.location"), ("source", "target")) == "source"
+        on_source = self._reader.choice(keys.flow("offset-syncs.topic.location"), ("source", "target")) == "source"
         enabled = reader.flag(keys.flow("emit.offset-syncs.enabled"), default=True)
         if not enabled:
             self._refuse_settings_of_syncs()
@@ -147,7 +150,7 @@ class FlowReader:
             cluster=source if on_source else target,
             topic=naming.offset_syncs_topic(target if on_source else source),
             lag_max=reader.number(keys.flow("offset.lag.max"), 100, 0, _MOST_LONG),
-            replication_factor=self._replicas(keys.flow("offset-syncs.topic.replication.factor"), _AS_MANY),
+            replication_factor=self._reader.replicas(keys.flow("offset-syncs.topic.replication.factor"), _AS_MANY),
         )
 
     def _refuse_settings_of_syncs(self) -> None:
@@ -188,13 +191,6 @@ class FlowReader:
             raise self._reader.error(key, f"{separator!r} cannot stand in a topic name", right)
         return separator
 
-    def _patterns(self, name: str, default: tuple[str, ...] = DEFAULT_EXCLUDE) -> PatternList:
-        key = self.keys.flow(name)
-        try:
-            return PatternList(self._reader.list(key, default))
-        except BadPattern as bad:
-            raise self._reader.bad_pattern(key, bad) from None
-
     def _selection(self, naming: DefaultNaming, topics: PatternList, exclude: PatternList) -> TopicSelection:
         heartbeats = self._reader.flag(self.keys.flow("heartbeats.replication.enabled"), default=True)
         positions = self._reader.text(self.keys.storage("offset.storage.topic"), "")
@@ -209,13 +205,9 @@ class FlowReader:
             max_wait_s=self._number(keys.consumer("fetch.max.wait.ms"), 500, 0) / 1000,
             min_bytes=self._number(keys.consumer("fetch.min.bytes"), 1, 0),
             max_bytes=self._at_most(keys.consumer("fetch.max.bytes"), _MOST_FETCH_BYTES, _MOST_FETCH_BYTES),
-            read_committed=self._choice(keys.consumer("isolation.level"), levels) == "read_committed",
+            read_committed=self._reader.choice(keys.consumer("isolation.level"), levels) == "read_committed",
             rack=self._reader.text(keys.consumer("client.rack"), ""),
         )
-
-    def _mm2_read_committed(self) -> bool:
-        """Return whether an MM2 with this file copies committed records only: its default is otherwise."""
-        return self._reader.text(self.keys.consumer("isolation.level"), "").lower() == "read_committed"
 
     def _starts(self) -> StartRules:
         otherwise = self._reset()
@@ -268,21 +260,8 @@ class FlowReader:
     def _number(self, key: str, default: int, least: int) -> int:
         return self._reader.number(key, default, least, _MOST_INT)
 
-    def _replicas(self, key: str, default: int) -> int:
-        found = self._reader.number(key, default, -1, 32767)
-        if found == 0 and self._reader.has(key):
-            raise self._reader.error(key, "0 is out of range", "give a number from 1 to 32767, or -1: broker's default")
-        return found
-
     def _at_most(self, key: str, default: int, most: int) -> int:
         found = self._number(key, default, 1)
         if found > most:
             self._reader.warn(key, f"{found} is more than is used here: {most}")
         return min(found, most)
-
-    def _choice(self, key: str, choices: tuple[str, ...]) -> str:
-        """Return one of some words; the first is the default."""
-        found = self._reader.text(key, choices[0]).lower()
-        if found not in choices:
-            raise self._reader.error(key, f"{found!r} is unknown", f"write {' or '.join(choices)}")
-        return found

@@ -8,9 +8,11 @@ from engine.config.file.properties import Properties, Property, Trap
 from engine.config.file.providers import Providers, Where, kind_of
 from engine.config.settings import ConfigWarning
 from policies.files.meant import has_quotes, is_quoted, unquoted, without_stars
-from policies.patterns import BadPattern
+from policies.naming import PACKAGE
+from policies.patterns import BadPattern, PatternList
 
 _NUMBER = re.compile(r"[+-]?[0-9]+")
+_MOST_INT = 2**31 - 1
 SWITCH = "raymirror.unsupported"
 """Whether what is not supported and matters is refused."""
 _QUOTED = "quotes are part of the value; remove them"
@@ -63,10 +65,7 @@ class PropertyReader:
 
     def is_tolerant(self) -> bool:
         """Return whether what is not supported is a warning only. Raises ConfigError."""
-        text = self.text(SWITCH, "refuse").lower()
-        if text not in ("refuse", "warn"):
-            raise self.error(SWITCH, f"{text!r} is unknown", "write refuse or warn")
-        return text == "warn"
+        return self.choice(SWITCH, ("refuse", "warn")) == "warn"
 
     def refuse_unsupported(self, key: str, wrong: str, right: str) -> None:
         """Refuse, or warn of, a value that is not supported and matters. Raises ConfigError."""
@@ -75,7 +74,14 @@ class PropertyReader:
             raise self.error(key, wrong, tolerate).dependent(SWITCH)
         self.warn(key, f"{wrong}, and goes unused; {right}")
 
-    def bad_pattern(self, key: str, bad: BadPattern) -> ConfigError:
+    def refuse_custom_class(self, key: str, default: str, instead: str) -> None:
+        """Refuse, or warn of, another class than MM2's default one, by its short or full name. Raises ConfigError."""
+        name = self.text(key, default)
+        if name.removeprefix(PACKAGE) != default:
+            right = f"use {default}, with {instead}; custom Java classes cannot run here"
+            self.refuse_unsupported(key, f"unknown filter {name!r}", right)
+
+    def _bad_pattern(self, key: str, bad: BadPattern) -> ConfigError:
         """Make the error of a pattern that cannot be used, with what was meant where it is a file name's pattern."""
         meant, right = without_stars(bad.pattern), "give Java regular expressions that match whole names"
         known = meant != bad.pattern and not self._has_placeholder(key)
@@ -150,6 +156,32 @@ class PropertyReader:
         if not least <= number <= most:
             raise self.error(key, f"{number} is out of range", f"give a number from {least} to {most}")
         return number
+
+    def seconds(self, key: str, default: int, least: int = 1) -> float:
+        """Return a whole number of seconds."""
+        return float(self.number(key, default, least, _MOST_INT))
+
+    def replicas(self, key: str, default: int) -> int:
+        """Return a replication factor; -1: the broker's default."""
+        found = self.number(key, default, -1, 32767)
+        if found == 0 and self.has(key):
+            raise self.error(key, "0 is out of range", "give a number from 1 to 32767, or -1: broker's default")
+        return found
+
+    def choice(self, key: str, choices: tuple[str, ...], *, any_case: bool = True) -> str:
+        """Return one of some words; the first is the default."""
+        found = self.text(key, choices[0])
+        found = found.lower() if any_case else found
+        if found not in choices:
+            raise self.error(key, f"{found!r} is unknown", f"write {', '.join(choices[:-1])} or {choices[-1]}")
+        return found
+
+    def patterns(self, key: str, default: Iterable[str]) -> PatternList:
+        """Return a list of patterns."""
+        try:
+            return PatternList(self.list(key, default))
+        except BadPattern as bad:
+            raise self._bad_pattern(key, bad) from None
 
     def flag(self, key: str, *, default: bool) -> bool:
         """Return a boolean as Kafka reads one."""

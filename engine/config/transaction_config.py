@@ -18,9 +18,9 @@ def read_commit_s(reader: PropertyReader, keys: FlowKeys, *, flush_s: float, rea
     """Return how many seconds a transaction of a busy partition stays open; 0: no transactions. Raises ConfigError."""
     switch, level = keys.worker("exactly.once.source.support"), keys.flow("exactly.once.support")
     boundary, interval = keys.flow("transaction.boundary"), keys.flow("transaction.boundary.interval.ms")
-    support = _choice(reader, switch, ("disabled", "preparing", "enabled"))
-    required = _choice(reader, level, ("requested", "required")) == "required"
-    ends = _choice(reader, boundary, ("poll", "interval", "connector"))
+    support = reader.choice(switch, ("disabled", "preparing", "enabled"))
+    required = reader.choice(level, ("requested", "required")) == "required"
+    ends = reader.choice(boundary, ("poll", "interval", "connector"))
     every_ms = reader.number(interval, int(flush_s * 1000), 1, 2**31 - 1)
     if support == "preparing":
         reader.note(switch, "preparing: nothing has to be prepared here, so it is as disabled")
@@ -36,10 +36,3 @@ def read_commit_s(reader: PropertyReader, keys: FlowKeys, *, flush_s: float, rea
     if not _LEAST_MS <= every_ms <= _MOST_MS:
         reader.warn(interval, f"{every_ms} is not used: transactions end after {_LEAST_MS} to {_MOST_MS} ms here")
     return min(max(every_ms, _LEAST_MS), _MOST_MS) / 1000
-
-
-def _choice(reader: PropertyReader, key: str, choices: tuple[str, ...]) -> str:
-    found = reader.text(key, choices[0]).lower()
-    if found not in choices:
-        raise reader.error(key, f"{found!r} is unknown", f"write {', '.join(choices[:-1])} or {choices[-1]}")
-    return found

@@ -1,7 +1,9 @@
 """Every key that Kafka's classes know and raymirror does not read: what becomes of a file that sets it.
 
-A table per owner, the class of Kafka 4.3.1 that defines the names. What raymirror reads is in none of them: that is
-engine/CONFIG.md's. tests/contract/test_mm2_keys.py holds tables and CONFIG.md together against the classes themselves.
+A table per owner, the class of Kafka 4.3.1 that defines the names, with some of before: until 2.8 `rest.host.name` and
+`internal.*.converter`, until 3.9 `auto.include.jmx.reporter` and `add.source.alias.to.metrics`. What raymirror
+reads is in none of them: that is engine/CONFIG.md's. tests/contract/test_mm2_keys.py holds tables and CONFIG.md together
+against the classes themselves.
 """
 
 import enum
@@ -89,56 +91,47 @@ _CHANGED_RECORDS = Ruling(
 )
 _ALIAS = Ruling(KeyFate.UNSUPPORTED, "a flow's aliases are those of its name", "name the flow by them: A->B")
 
+
+def _all(ruling: Ruling, names: str) -> dict[str, Ruling]:
+    return dict.fromkeys(names.split(), ruling)
+
+
 CLIENT_COMMON = {
-    "sasl.client.callback.handler.class": _LOGIN_CLASS,
-    "sasl.login.callback.handler.class": _LOGIN_CLASS,
-    "sasl.login.class": _LOGIN_CLASS,
-    "ssl.cipher.suites": _OPENSSL,
-    "ssl.enabled.protocols": _JAVA_TLS,
+    **_all(_LOGIN_CLASS, "sasl.client.callback.handler.class sasl.login.callback.handler.class sasl.login.class"),
+    **_all(_OPENSSL, "ssl.cipher.suites ssl.provider"),
+    **_all(
+        _JAVA_TLS,
+        """ssl.enabled.protocols ssl.keymanager.algorithm ssl.protocol ssl.secure.random.implementation
+           ssl.trustmanager.algorithm""",
+    ),
+    **_all(_PEM_TEXT, "ssl.keystore.certificate.chain ssl.keystore.key"),
+    **_all(_STORE_PASSWORD, "ssl.keystore.password ssl.truststore.password"),
     "ssl.engine.factory.class": Ruling(
         KeyFate.UNSUPPORTED,
         "a Java class that makes TLS connections cannot run here",
         "name PEM files with ssl.truststore.location and ssl.keystore.location",
         fine=r"(?:org\.apache\.kafka\.common\.security\.ssl\.)?DefaultSslEngineFactory",
     ),
-    "ssl.keymanager.algorithm": _JAVA_TLS,
-    "ssl.keystore.certificate.chain": _PEM_TEXT,
-    "ssl.keystore.key": _PEM_TEXT,
-    "ssl.keystore.password": _STORE_PASSWORD,
-    "ssl.protocol": _JAVA_TLS,
-    "ssl.provider": _OPENSSL,
-    "ssl.secure.random.implementation": _JAVA_TLS,
-    "ssl.trustmanager.algorithm": _JAVA_TLS,
-    "ssl.truststore.password": _STORE_PASSWORD,
 }
 """MirrorClientConfig.CLIENT_CONFIG_DEF: at top level, of a cluster, of one of its clients."""
 
 _ANY_CLIENT = {
-    "client.dns.lookup": _CLIENT,
+    **_all(
+        _CLIENT,
+        """client.dns.lookup config.providers connections.max.idle.ms default.api.timeout.ms metadata.max.age.ms
+           metadata.recovery.rebootstrap.trigger.ms metadata.recovery.strategy receive.buffer.bytes
+           reconnect.backoff.max.ms reconnect.backoff.ms request.timeout.ms retry.backoff.max.ms retry.backoff.ms
+           send.buffer.bytes socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms""",
+    ),
     "client.id": _CLIENT_ID,
-    "config.providers": _CLIENT,
-    "connections.max.idle.ms": _CLIENT,
-    "default.api.timeout.ms": _CLIENT,
-    "enable.metrics.push": _METRICS,
-    "metadata.max.age.ms": _CLIENT,
-    "metadata.recovery.rebootstrap.trigger.ms": _CLIENT,
-    "metadata.recovery.strategy": _CLIENT,
+    **_all(
+        _METRICS,
+        """enable.metrics.push metrics.num.samples metrics.recording.level metrics.sample.window.ms
+           auto.include.jmx.reporter""",
+    ),
     "metric.reporters": _REPORTERS,
-    "metrics.num.samples": _METRICS,
-    "metrics.recording.level": _METRICS,
-    "metrics.sample.window.ms": _METRICS,
-    "receive.buffer.bytes": _CLIENT,
-    "reconnect.backoff.max.ms": _CLIENT,
-    "reconnect.backoff.ms": _CLIENT,
-    "request.timeout.ms": _CLIENT,
     "retries": _IDEMPOTENT,
-    "retry.backoff.max.ms": _CLIENT,
-    "retry.backoff.ms": _CLIENT,
     "security.providers": _OPENSSL,
-    "send.buffer.bytes": _CLIENT,
-    "socket.connection.setup.timeout.max.ms": _CLIENT,
-    "socket.connection.setup.timeout.ms": _CLIENT,
-    "auto.include.jmx.reporter": _METRICS,  # until 3.9
 }
 
 ADMIN = {**_ANY_CLIENT, "bootstrap.controllers": _CLIENT}
@@ -146,74 +139,65 @@ ADMIN = {**_ANY_CLIENT, "bootstrap.controllers": _CLIENT}
 
 CONSUMER = {
     **_ANY_CLIENT,
-    "allow.auto.create.topics": _CLIENT,
-    "auto.commit.interval.ms": _GROUP,
-    "check.crcs": Ruling(KeyFate.NEEDLESS, "the CRC of every batch is checked"),
-    "enable.auto.commit": _GROUP,
-    "exclude.internal.topics": _GROUP,
-    "group.id": _GROUP,
-    "group.instance.id": _GROUP,
-    "group.protocol": _GROUP,
-    "group.remote.assignor": _GROUP,
-    "heartbeat.interval.ms": _GROUP,
+    **_all(_CLIENT, "allow.auto.create.topics internal.throw.on.fetch.stable.offset.unsupported max.poll.records"),
+    **_all(
+        _GROUP,
+        """auto.commit.interval.ms enable.auto.commit exclude.internal.topics group.id group.instance.id
+           group.protocol group.remote.assignor heartbeat.interval.ms internal.leave.group.on.close
+           max.poll.interval.ms partition.assignment.strategy session.timeout.ms share.acknowledgement.mode
+           share.acquire.mode""",
+    ),
     "interceptor.classes": _INTERCEPTORS,
-    "internal.leave.group.on.close": _GROUP,
-    "internal.throw.on.fetch.stable.offset.unsupported": _CLIENT,
-    "key.deserializer": _CONVERTER,
-    "max.poll.interval.ms": _GROUP,
-    "max.poll.records": _CLIENT,
-    "partition.assignment.strategy": _GROUP,
-    "session.timeout.ms": _GROUP,
-    "share.acknowledgement.mode": _GROUP,
-    "share.acquire.mode": _GROUP,
-    "value.deserializer": _CONVERTER,
+    **_all(_CONVERTER, "key.deserializer value.deserializer"),
+    "check.crcs": Ruling(KeyFate.NEEDLESS, "the CRC of every batch is checked"),
 }
 """ConsumerConfig."""
 
 PRODUCER = {
     **_ANY_CLIENT,
-    "batch.size": _CLIENT,
-    "buffer.memory": _CLIENT,
-    "compression.gzip.level": _COMPRESSION,
-    "compression.lz4.level": _COMPRESSION,
-    "compression.type": _COMPRESSION,
-    "compression.zstd.level": _COMPRESSION,
-    "delivery.timeout.ms": _IDEMPOTENT,
-    "enable.idempotence": _IDEMPOTENT,
+    **_all(
+        _CLIENT,
+        """batch.size buffer.memory linger.ms metadata.max.idle.ms partitioner.adaptive.partitioning.enable
+           partitioner.availability.timeout.ms partitioner.ignore.keys""",
+    ),
+    **_all(_COMPRESSION, "compression.gzip.level compression.lz4.level compression.type compression.zstd.level"),
+    **_all(
+        _IDEMPOTENT,
+        """delivery.timeout.ms enable.idempotence internal.auto.downgrade.txn.commit max.block.ms
+           transaction.timeout.ms transaction.two.phase.commit.enable transactional.id""",
+    ),
     "interceptor.classes": _INTERCEPTORS,
-    "internal.auto.downgrade.txn.commit": _IDEMPOTENT,
-    "key.serializer": _CONVERTER,
-    "linger.ms": _CLIENT,
-    "max.block.ms": _IDEMPOTENT,
+    **_all(_CONVERTER, "key.serializer value.serializer"),
     "max.request.size": Ruling(KeyFate.NEEDLESS, "a batch may be as large as the target's topic allows"),
-    "metadata.max.idle.ms": _CLIENT,
-    "partitioner.adaptive.partitioning.enable": _CLIENT,
-    "partitioner.availability.timeout.ms": _CLIENT,
     "partitioner.class": Ruling(KeyFate.NEEDLESS, "a record keeps its partition, in MM2 too"),
-    "partitioner.ignore.keys": _CLIENT,
-    "transaction.timeout.ms": _IDEMPOTENT,
-    "transaction.two.phase.commit.enable": _IDEMPOTENT,
-    "transactional.id": _IDEMPOTENT,
-    "value.serializer": _CONVERTER,
 }
 """ProducerConfig."""
 
 CONNECTOR = {
-    "add.source.alias.to.metrics": _METRICS,  # until 3.9
+    **_all(_METRICS, "add.source.alias.to.metrics metric.names.formats"),
+    **_all(
+        _TASKS,
+        """config.action.reload connector.plugin.version task.assigned.groups task.assigned.partitions task.index
+           tasks.max.enforce""",
+    ),
+    **_all(_RETRIED, "errors.log.enable errors.log.include.messages errors.retry.delay.max.ms errors.retry.timeout"),
+    **_all(
+        _CONVERTER,
+        """header.converter header.converter.plugin.version key.converter key.converter.plugin.version
+           value.converter value.converter.plugin.version""",
+    ),
+    "metric.reporters": _REPORTERS,
+    **_all(_CHANGED_RECORDS, "predicates transforms"),
+    **_all(_ALIAS, "source.cluster.alias target.cluster.alias"),
+    "topic.creation.groups": _CREATION,
     "admin.timeout.ms": Ruling(KeyFate.NEEDLESS, "it bounds the start of MM2's connectors"),
-    "config.action.reload": _TASKS,
     "connector.class": Ruling(
         KeyFate.UNSUPPORTED,
         "no connector but MM2's own has a counterpart here",
         "remove the key",
         fine=r"(?:org\.apache\.kafka\.connect\.mirror\.)?Mirror(?:Source|Checkpoint|Heartbeat)Connector",
     ),
-    "connector.plugin.version": _TASKS,
     "consumer.poll.timeout.ms": Ruling(KeyFate.NEEDLESS, "it bounds the waiting of MM2's threads"),
-    "errors.log.enable": _RETRIED,
-    "errors.log.include.messages": _RETRIED,
-    "errors.retry.delay.max.ms": _RETRIED,
-    "errors.retry.timeout": _RETRIED,
     "errors.tolerance": Ruling(
         KeyFate.DIFFERENT,
         "no record is left out here: a partition whose record the target refuses waits, and an event says so",
@@ -225,26 +209,12 @@ CONNECTOR = {
         "remove the key where that is meant",
         fine=r"(?:org\.apache\.kafka\.clients\.admin\.)?ForwardingAdmin",
     ),
-    "header.converter": _CONVERTER,
-    "header.converter.plugin.version": _CONVERTER,
-    "key.converter": _CONVERTER,
-    "key.converter.plugin.version": _CONVERTER,
-    "metric.names.formats": _METRICS,
-    "metric.reporters": _REPORTERS,
     "name": Ruling(KeyFate.NEEDLESS, "MM2 keeps positions under its own connectors' names too, whatever it says"),
     "offsets.storage.topic": Ruling(
         KeyFate.UNSUPPORTED,
         "positions would not be looked for in that topic",
         "name it with offset.storage.topic",
     ),
-    "predicates": _CHANGED_RECORDS,
-    "source.cluster.alias": _ALIAS,
-    "target.cluster.alias": _ALIAS,
-    "task.assigned.groups": _TASKS,
-    "task.assigned.partitions": _TASKS,
-    "task.index": _TASKS,
-    "tasks.max.enforce": _TASKS,
-    "topic.creation.groups": _CREATION,
     "topic.filter.class": Ruling(
         KeyFate.UNSUPPORTED,
         "a Java class that chooses topics cannot run here: all that `topics` names and `topics.exclude` does not"
@@ -252,80 +222,44 @@ CONNECTOR = {
         "say it with topics and topics.exclude",
         fine=r"(?:org\.apache\.kafka\.connect\.mirror\.)?DefaultTopicFilter",
     ),
-    "transforms": _CHANGED_RECORDS,
     "use.incremental.alter.configs": Ruling(KeyFate.NEEDLESS, "configs are always altered one by one"),  # until 3.9
-    "value.converter": _CONVERTER,
-    "value.converter.plugin.version": _CONVERTER,
 }
 """MirrorSourceConfig, MirrorCheckpointConfig, MirrorHeartbeatConfig and their tasks', SourceConnectorConfig."""
 
 WORKER = {
-    "access.control.allow.methods": _REST,
-    "access.control.allow.origin": _REST,
-    "admin.listeners": _REST,
-    "client.dns.lookup": _WORKER,
-    "client.id": _WORKER,
-    "config.storage.replication.factor": _STORAGE,
-    "config.storage.topic": _STORAGE,
-    "connect.protocol": _WORKER,
-    "connections.max.idle.ms": _WORKER,
-    "connector.client.config.override.policy": _WORKER,
-    "dedicated.mode.enable.internal.rest": _REST,
-    "header.converter": _CONVERTER,
-    "header.converter.plugin.version": _CONVERTER,
-    "heartbeat.interval.ms": _WORKER,
-    "inter.worker.key.generation.algorithm": _WORKER,
-    "inter.worker.key.size": _WORKER,
-    "inter.worker.key.ttl.ms": _WORKER,
-    "inter.worker.signature.algorithm": _WORKER,
-    "inter.worker.verification.algorithms": _WORKER,
-    "internal.key.converter": _CONVERTER,  # until 2.8
-    "internal.value.converter": _CONVERTER,
-    "key.converter": _CONVERTER,
-    "key.converter.plugin.version": _CONVERTER,
-    "listeners": _REST,
-    "metadata.max.age.ms": _WORKER,
-    "metadata.recovery.rebootstrap.trigger.ms": _WORKER,
-    "metadata.recovery.strategy": _WORKER,
+    **_all(
+        _REST,
+        """access.control.allow.methods access.control.allow.origin admin.listeners
+           dedicated.mode.enable.internal.rest listeners response.http.headers.config rest.advertised.host.name
+           rest.advertised.listener rest.advertised.port rest.extension.classes rest.host.name rest.port
+           ssl.client.auth""",
+    ),
+    **_all(
+        _WORKER,
+        """client.dns.lookup client.id connect.protocol connections.max.idle.ms
+           connector.client.config.override.policy heartbeat.interval.ms inter.worker.key.generation.algorithm
+           inter.worker.key.size inter.worker.key.ttl.ms inter.worker.signature.algorithm
+           inter.worker.verification.algorithms metadata.max.age.ms metadata.recovery.rebootstrap.trigger.ms
+           metadata.recovery.strategy offset.flush.timeout.ms plugin.discovery plugin.path rebalance.timeout.ms
+           receive.buffer.bytes reconnect.backoff.max.ms reconnect.backoff.ms request.timeout.ms
+           retry.backoff.max.ms retry.backoff.ms scheduled.rebalance.max.delay.ms send.buffer.bytes
+           session.timeout.ms socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms
+           task.shutdown.graceful.timeout.ms topic.tracking.allow.reset topic.tracking.enable worker.sync.timeout.ms
+           worker.unsync.backoff.ms""",
+    ),
+    **_all(
+        _STORAGE,
+        """config.storage.replication.factor config.storage.topic offset.storage.file.filename
+           status.storage.partitions status.storage.replication.factor status.storage.topic""",
+    ),
+    **_all(
+        _CONVERTER,
+        """header.converter header.converter.plugin.version internal.key.converter internal.value.converter
+           key.converter key.converter.plugin.version value.converter value.converter.plugin.version""",
+    ),
     "metric.reporters": _REPORTERS,
-    "metrics.num.samples": _METRICS,
-    "metrics.recording.level": _METRICS,
-    "metrics.sample.window.ms": _METRICS,
-    "offset.flush.timeout.ms": _WORKER,
-    "offset.storage.file.filename": _STORAGE,
-    "plugin.discovery": _WORKER,
-    "plugin.path": _WORKER,
-    "rebalance.timeout.ms": _WORKER,
-    "receive.buffer.bytes": _WORKER,
-    "reconnect.backoff.max.ms": _WORKER,
-    "reconnect.backoff.ms": _WORKER,
-    "request.timeout.ms": _WORKER,
-    "response.http.headers.config": _REST,
-    "rest.advertised.host.name": _REST,
-    "rest.advertised.listener": _REST,
-    "rest.advertised.port": _REST,
-    "rest.extension.classes": _REST,
-    "rest.host.name": _REST,  # until 2.8
-    "rest.port": _REST,
-    "retry.backoff.max.ms": _WORKER,
-    "retry.backoff.ms": _WORKER,
-    "scheduled.rebalance.max.delay.ms": _WORKER,
-    "send.buffer.bytes": _WORKER,
-    "session.timeout.ms": _WORKER,
-    "socket.connection.setup.timeout.max.ms": _WORKER,
-    "socket.connection.setup.timeout.ms": _WORKER,
-    "ssl.client.auth": _REST,
-    "status.storage.partitions": _STORAGE,
-    "status.storage.replication.factor": _STORAGE,
-    "status.storage.topic": _STORAGE,
-    "task.shutdown.graceful.timeout.ms": _WORKER,
+    **_all(_METRICS, "metrics.num.samples metrics.recording.level metrics.sample.window.ms"),
     "topic.creation.enable": _CREATION,
-    "topic.tracking.allow.reset": _WORKER,
-    "topic.tracking.enable": _WORKER,
-    "value.converter": _CONVERTER,
-    "value.converter.plugin.version": _CONVERTER,
-    "worker.sync.timeout.ms": _WORKER,
-    "worker.unsync.backoff.ms": _WORKER,
 }
 """DistributedConfig, RestServerConfig and MirrorMakerConfig."""
 

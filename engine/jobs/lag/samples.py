@@ -10,72 +10,39 @@ from pyspark.sql import types as t
 
 from engine.core.reports.progress_sample import FORMAT_VERSION
 
-
-def _struct(*fields: tuple[str, t.DataType]) -> t.StructType:
-    return t.StructType([t.StructField(name, kind) for name, kind in fields])
+_TYPES = {"text": t.StringType(), "long": t.LongType(), "int": t.IntegerType(), "counts": t.ArrayType(t.LongType())}
 
 
-_TEXT, _LONG, _INT, _COUNTS = t.StringType(), t.LongType(), t.IntegerType(), t.ArrayType(t.LongType())
-LANE = _struct(
-    ("topic", _TEXT),
-    ("partition", _INT),
-    ("state", _TEXT),
-    ("reason", _TEXT),
-    ("position", _LONG),
-    ("source_end", _LONG),
-    ("lag_bytes", _LONG),
-    ("lag_ms", _LONG),
-    ("newest_ms", _LONG),
-    ("span_ms", _LONG),
-    ("records", _LONG),
-    ("wire_bytes", _LONG),
-    ("latency_ms", _LONG),
+def _fields(columns: str) -> list[t.StructField]:
+    return [t.StructField(name, _TYPES[kind]) for name, kind in (one.split(":") for one in columns.split())]
+
+
+LANE = t.StructType(
+    _fields(
+        """topic:text partition:int state:text reason:text position:long source_end:long lag_bytes:long lag_ms:long
+           newest_ms:long span_ms:long records:long wire_bytes:long latency_ms:long"""
+    )
 )
 """engine/core/reports/progress_sample.py says what each means."""
-ALL = _struct(
-    ("lanes", _INT),
-    ("records", _LONG),
-    ("wire_bytes", _LONG),
-    ("append_ms", _COUNTS),
-    ("copied_ms", _COUNTS),
-    ("fetched_ms", _COUNTS),
-    ("append_failures", _LONG),
-    ("dropped", _LONG),
-    ("waits_for", _TEXT),
+ALL = t.StructType(
+    _fields(
+        """lanes:int records:long wire_bytes:long append_ms:counts copied_ms:counts fetched_ms:counts
+           append_failures:long dropped:long waits_for:text"""
+    )
 )
-SAMPLE = _struct(
-    ("format", _INT),
-    ("flow", _TEXT),
-    ("copier", _TEXT),
-    ("at_ms", _LONG),
-    ("span_ms", _LONG),
-    ("lanes", t.ArrayType(LANE)),
-    ("all", ALL),
-)
+SAMPLE = t.StructType(_fields("format:int flow:text copier:text at_ms:long span_ms:long"))
+SAMPLE = SAMPLE.add("lanes", t.ArrayType(LANE)).add("all", ALL)
 COUNTS = ("append_ms", "copied_ms", "fetched_ms")
-ROWS = _struct(
-    ("at", t.TimestampType()),
-    ("at_ms", _LONG),
-    ("flow", _TEXT),
-    ("topic", _TEXT),
-    ("partition", _INT),
-    ("copier_key", _TEXT),
-    ("copier", _TEXT),
-    ("state", _TEXT),
-    ("reason", _TEXT),
-    ("position", _LONG),
-    ("source_end", _LONG),
-    ("lag_records", _LONG),
-    ("lag_bytes", _LONG),
-    ("lag_ms", _LONG),
-    ("newest_ms", _LONG),
-    ("span_ms", _LONG),
-    ("records", _LONG),
-    ("wire_bytes", _LONG),
-    ("latency_ms", _LONG),
-    *((name, _COUNTS) for name in COUNTS),
-    ("append_failures", _LONG),
-    ("dropped", _LONG),
+ROWS = t.StructType(
+    [
+        t.StructField("at", t.TimestampType()),
+        *_fields(
+            """at_ms:long flow:text topic:text partition:int copier_key:text copier:text state:text reason:text
+               position:long source_end:long lag_records:long lag_bytes:long lag_ms:long newest_ms:long span_ms:long
+               records:long wire_bytes:long latency_ms:long append_ms:counts copied_ms:counts fetched_ms:counts
+               append_failures:long dropped:long"""
+        ),
+    ]
 )
 """What `decode` gives. Lag is NULL where nobody knows it, and what a row's kind has not."""
 

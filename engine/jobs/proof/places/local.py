@@ -65,7 +65,7 @@ class LocalPlace:
         few: bool = False,
         advance: Callable[[int], None] = ignore,
     ) -> tuple[str, str]:
-        """Read pieces on both sides, up to the ends given per lane (source, target), each record with its place.
+        """Read pieces on both sides into tables.
 
         Raises BrokerUnreachable, ConnectionLost, MalformedBatch, BatchTooLarge, TooMuch, ConfigError.
         """

@@ -63,10 +63,9 @@ class SparkPlace:
         few: bool = False,
         advance: Callable[[int], None] = ignore,
     ) -> tuple[DataFrame, DataFrame]:
-        """Read pieces on both sides, up to the ends given per lane (source, target), each record with its place.
+        """Plan the reading of pieces on both sides; Spark reads when a table is fetched, so `advance` hears nothing.
 
-        `few`: what is made of them has few rows, so it is shuffled into few tasks, not as many as they are read by.
-        `advance` hears nothing: Spark reads when a table is fetched.
+        `few`: it is shuffled into few tasks, not as many as they are read by.
         """
         both = read_plan(self._lanes, found, ends)
         self._shuffle(0 if few else max(self._tasks(both.here), self._tasks(both.there)))
@@ -92,10 +91,7 @@ class SparkPlace:
         return table.collect()
 
     def sides(self, source: DataFrame, target: DataFrame, text: str, most_tasks: int) -> list[tuple[int, Row]]:
-        """Run a text on the `records` of both sides, and fetch its rows with the number of their side.
-
-        Both at once, or with `most_tasks` one after the other in so many tasks.
-        """
+        """Run a text on both sides, as `ProofPlace` says."""
         both = [side.coalesce(most_tasks) if most_tasks else side for side in (source, target)]
         made = [self.query(text, records=side).withColumn("side", F.lit(number)) for number, side in enumerate(both)]
         jobs = made if most_tasks else [made[0].unionByName(made[1])]

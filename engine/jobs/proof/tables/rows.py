@@ -7,49 +7,31 @@
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
 from engine.jobs.proof.model import LaneReport, ProofReport, Proven, RecordDifference
 from engine.jobs.proof.state import Key
 
-Columns = Mapping[str, Literal["text", "int", "long"]]
-LANES: Columns = {
-    "run": "text",
-    "began_ms": "long",
-    "topic": "text",
-    "partition": "int",
-    "target_topic": "text",
-    "source_id": "text",
-    "target_id": "text",
-    "generation": "long",
-    "source_from": "long",
-    "source_to": "long",
-    "target_from": "long",
-    "target_to": "long",
-    "proven_from": "long",
-    "proven_to": "long",
-    "records": "long",
-    "payload_bytes": "long",
-    "without_record": "long",
-    "not_comparable": "long",
-    "unmapped": "long",
-    "differences": "long",
-    "verdict": "text",
-    "note": "text",
-}
-DIFFERENCES: Columns = {
-    "run": "text",
-    "began_ms": "long",
-    "topic": "text",
-    "partition": "int",
-    "source_offset": "long",
-    "target_topic": "text",
-    "target_offset": "long",
-    "kind": "text",
-    "what": "text",
-}
+Columns = Mapping[str, str]
+"""The columns of a table by name, each a `text`, an `int` or a `long`."""
+
+
+def _columns(text: str) -> Columns:
+    return dict(one.split(":") for one in text.split())
+
+
+LANES = _columns(
+    """run:text began_ms:long topic:text partition:int target_topic:text source_id:text target_id:text generation:long
+       source_from:long source_to:long target_from:long target_to:long proven_from:long proven_to:long records:long
+       payload_bytes:long without_record:long not_comparable:long unmapped:long differences:long verdict:text
+       note:text"""
+)
+DIFFERENCES = _columns(
+    """run:text began_ms:long topic:text partition:int source_offset:long target_topic:text target_offset:long kind:text
+       what:text"""
+)
 _SUMMED = ("records", "payload_bytes", "without_record", "not_comparable")
 
 
