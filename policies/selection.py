@@ -1,8 +1,8 @@
 """Which topics a flow copies: MM2's filter, what it never copies, and cycles (mm2-contract 4.1)."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
-from policies.model import FlowName
+from policies.model import FlowName, LaneName, TopicPartition
 from policies.naming import DefaultNaming
 from policies.patterns import PatternList
 
@@ -48,6 +48,15 @@ class TopicSelection:
         if self.exclude.matches(topic):
             return "in topics.exclude"
         return None
+
+    def lanes(self, partitions: Mapping[str, int]) -> list[LaneName]:
+        """Return the lanes of the topics that the flow copies; `partitions`: how many each source topic has."""
+        return [
+            LaneName(TopicPartition(topic, number), TopicPartition(self.target_topic(topic), number))
+            for topic, count in sorted(partitions.items())
+            if self.wants(topic)
+            for number in range(count)
+        ]
 
     def is_cycle(self, topic: str) -> bool:
         """Whether a topic's name says that it has been on the target already, at any hop."""

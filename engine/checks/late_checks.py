@@ -21,7 +21,7 @@ from engine.config.file.file_kind import worded
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.events.events import AnyEvent, StartDoubt
 from engine.kafka.client.metadata import Metadata
-from engine.services.clients import client_for
+from engine.services.clients import client_for, opened
 from policies.model import FlowName
 
 _PATIENCE_S = 5.0
@@ -88,11 +88,8 @@ class LateChecks:
 
     async def _ask(self, alias: str) -> None:
         client = client_for(self._config.clusters[alias], CLIENT_ID)
-        try:
-            await client.open()
+        async with opened(client):
             self._known[alias] = await client.metadata(None)
-        finally:
-            await client.close()
 
     async def _ask_again(self, alias: str) -> None:
         """Ask the cluster of a flow that was admitted; one that has gone away since is compared as it was."""

@@ -10,7 +10,7 @@ from engine.flow.ownership.stored_positions import PositionsFound, Writer, store
 from engine.flow.surveys.mm2_presence import mm2_presence
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups.groups import KafkaGroups
-from engine.services.clients import client_for
+from engine.services.clients import client_for, opened
 from policies.model import FlowName
 
 _PATIENCE_S = 5.0
@@ -73,15 +73,12 @@ async def _look(config: MirrorConfig, flow: FlowConfig) -> str:
     client = client_for(config.clusters[flow.name.target], CLIENT_ID)
     target = KafkaCluster(client)
     positions, unread = PositionsFound(), ""
-    try:
-        await client.open()
+    async with opened(client):
         presence = await mm2_presence(target, KafkaGroups(client, patience_s=_PATIENCE_S), flow.mm2_group)
         try:
             positions = await stored_positions(target, flow.positions_topic, flow.position_keys)
         except (BrokerUnreachable, ConnectionLost) as failure:
             unread = f"its positions in topic {flow.positions_topic} cannot all be read: {failure}"
-    finally:
-        await target.close()
     if unread and presence.active:
         raise Mm2Runs(str(flow.name), flow.mm2_group, flow.name.target, unread)
     if unread:

@@ -5,7 +5,6 @@ checked when the file is right.
 """
 
 from collections.abc import Sequence
-from contextlib import AsyncExitStack
 
 import msgspec
 
@@ -16,7 +15,7 @@ from engine.checks.idle_patterns import idle_topics
 from engine.checks.preflight import CLIENT_ID, REACHABLE
 from engine.config.secrets import SECURITY_KEYS
 from engine.config.settings import ClusterConfig, ConfigWarning, MirrorConfig
-from engine.services.clients import client_for
+from engine.services.clients import client_for, opened
 
 _REACHED_BY = ("bootstrap.servers", "config.providers", *SECURITY_KEYS)
 
@@ -53,9 +52,7 @@ async def check_partly(config: MirrorConfig, mistakes: Sequence[ConfigError]) ->
 async def _topics(cluster: ClusterConfig) -> list[str]:
     """Raises ConfigError (a placeholder that does not resolve), BrokerUnreachable, ConnectionLost, KafkaRefusal."""
     client = client_for(cluster, CLIENT_ID)
-    async with AsyncExitStack() as stack:
-        stack.push_async_callback(client.close)
-        await client.open()
+    async with opened(client):
         return sorted((await client.metadata(None)).topics)
 
 

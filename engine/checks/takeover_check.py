@@ -16,8 +16,8 @@ from engine.flow.surveys.takeover_survey import LaneSurvey, TakeoverSurvey
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups.groups import KafkaGroups
-from engine.services.clients import client_for
-from policies.model import LaneName, TopicPartition
+from engine.services.clients import clients_of, opened
+from policies.model import TopicPartition
 from policies.words import counted
 
 CLIENT_ID = "raymirror-takeover"
@@ -56,21 +56,17 @@ async def survey_flow(
     Raises BrokerUnreachable, ConnectionLost, ConfigError (a placeholder).
     """
     obstacles = await _obstacles(config, flow)
-    source, target = (client_for(config.clusters[alias], CLIENT_ID) for alias in flow.name)
-    try:
-        await source.open()
-        await target.open()
+    source, target = clients_of(config, flow.name, CLIENT_ID)
+    async with opened(source, target):
         source_port, target_port = KafkaCluster(source), KafkaCluster(target)
-        lanes = await _lanes(source, flow)
+        topics = (await source.metadata(None)).topics
+        lanes = flow.selection.lanes({n: len(one.partitions) for n, one in topics.items() if not one.is_internal})
         begun(len(lanes))
         presence = await mm2_presence(target_port, KafkaGroups(target), flow.mm2_group)
         stored = await _stored(target, flow, obstacles)
         starts = StartResolver(source_port, flow.starts.start_for)
         survey = TakeoverSurvey(source_port, target_port, starts, read_committed=flow.mm2_read_committed)
         found = await survey.look(lanes, stored, done)
-    finally:
-        await source.close()
-        await target.close()
     obstacles += [presence.unknown] if presence.unknown else []
     return _told(flow, presence, obstacles, found)
 
@@ -94,16 +90,6 @@ async def _obstacles(config: MirrorConfig, flow: FlowConfig) -> list[str]:
     except KafkaRefusal as refusal:
         return [str(refusal)]
     return []
-
-
-async def _lanes(source: ClusterClient, flow: FlowConfig) -> list[LaneName]:
-    topics = (await source.metadata(None)).topics
-    return [
-        LaneName(TopicPartition(topic, one), TopicPartition(flow.naming.remote_topic(flow.name.source, topic), one))
-        for topic, meta in sorted(topics.items())
-        if not meta.is_internal and flow.selection.wants(topic)
-        for one in sorted(meta.partitions)
-    ]
 
 
 async def _stored(target: ClusterClient, flow: FlowConfig, obstacles: list[str]) -> dict[TopicPartition, Stored]:

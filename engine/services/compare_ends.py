@@ -7,10 +7,8 @@ from engine.core.position.end_offsets import EndsRow
 from engine.flow.surveys.end_comparison import EndComparison
 from engine.kafka.admin.flow_clusters import check_clusters
 from engine.kafka.admin.settings import KafkaSettings
-from engine.kafka.gateway import KafkaCluster
-from engine.services.clients import client_for
-from engine.services.maps import maps_of
-from policies.model import LaneName, TopicPartition
+from engine.services.clients import clients_of, opened
+from engine.services.maps import clusters_of, maps_of
 
 CLIENT_ID = "raymirror-compare-ends"
 
@@ -20,20 +18,10 @@ async def compare_ends_of(config: MirrorConfig, flow: FlowConfig, topics: Collec
 
     Also OtherCluster, KafkaRefusal; MirrorError where a map is not readable.
     """
-    clients = [client_for(config.clusters[alias], CLIENT_ID) for alias in flow.name]
-    try:
-        for client in clients:
-            await client.open()
+    clients = clients_of(config, flow.name, CLIENT_ID)
+    async with opened(*clients):
         await check_clusters(flow, *clients)
-        source, target = (KafkaCluster(client, request_timeout_s=flow.request_timeout_s) for client in clients)
+        source, target = clusters_of(flow, clients)
         found = await KafkaSettings(clients[0]).topics(None)
-        lanes = [
-            LaneName(TopicPartition(name, number), TopicPartition(flow.selection.target_topic(name), number))
-            for name, topic in sorted(found.items())
-            if flow.selection.wants(name) and (not topics or name in topics)
-            for number in range(topic.partitions)
-        ]
+        lanes = flow.selection.lanes({n: one.partitions for n, one in found.items() if not topics or n in topics})
         return await EndComparison(source, target, maps_of(flow, source, target)).compare(lanes)
-    finally:
-        for client in clients:
-            await client.close()

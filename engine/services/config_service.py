@@ -11,7 +11,7 @@ from engine.flow.config_sync.sync import ConfigSync, ConfigSyncOptions
 from engine.kafka.admin.flow_clusters import check_clusters
 from engine.kafka.admin.sameness import refuse_one_cluster
 from engine.kafka.admin.settings import KafkaSettings
-from engine.services.clients import client_for
+from engine.services.clients import clients_of, opened
 from engine.services.loop_service import LoopService
 
 
@@ -31,17 +31,12 @@ async def config_sync(config: MirrorConfig, flow: FlowConfig, client_id: str) ->
 
     Raises BrokerUnreachable, OtherCluster, ConfigError, and SameCluster where both are one and that is not allowed.
     """
-    source, target = (client_for(config.clusters[alias], client_id) for alias in flow.name)
-    try:
-        await source.open()
-        await target.open()
+    source, target = clients_of(config, flow.name, client_id)
+    async with opened(source, target):
         within_one = await refuse_one_cluster(flow, source, target)
         await check_clusters(flow, source, target)
         options = config_sync_options(flow, within_one=within_one)
         yield ConfigSync(options, KafkaSettings(source), KafkaSettings(target))
-    finally:
-        await source.close()
-        await target.close()
 
 
 class ConfigService(LoopService[ConfigReport]):
@@ -54,8 +49,7 @@ class ConfigService(LoopService[ConfigReport]):
         may_write: Callable[[], bool] = lambda: True,
         audit: AuditTrail | None = None,
     ) -> None:
-        client_id = f"raymirror|{flow.name}|configs"
-        clients = tuple(client_for(config.clusters[alias], client_id) for alias in flow.name)
+        clients = clients_of(config, flow.name, f"raymirror|{flow.name}|configs")
         source, target = map(KafkaSettings, clients)
         wanted = flow.config_sync
         options = ConfigLoopOptions(

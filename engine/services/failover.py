@@ -18,15 +18,14 @@ from engine.flow.groups.translations import Translations
 from engine.flow.ownership.other_writers import OtherWriters, other_writers
 from engine.flow.ownership.stored_positions import stored_positions
 from engine.flow.topic_logs.checkpoints import CheckpointLog
-from engine.flow.topic_logs.last_known import LastKnown, last_known, stored_state
+from engine.flow.topic_logs.last_known import LastKnown, stored_state
 from engine.kafka.admin.flow_clusters import check_clusters
 from engine.kafka.admin.reach import SOURCE_WITHIN_S, open_known_source
 from engine.kafka.data.partition_ends import BROKER_WITHIN_S, known_ends, partition_ends
-from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups.groups import KafkaGroups
 from engine.kafka.groups.reachable_groups import ReachableGroups
-from engine.services.clients import client_for
-from engine.services.maps import maps_of
+from engine.services.clients import clients_of
+from engine.services.maps import clusters_of, last_known_of, maps_of
 from engine.state.state import Key, Value
 from policies.model import LaneName, TopicPartition
 
@@ -47,10 +46,8 @@ class Failover(Opened):
 
     def __init__(self, config: MirrorConfig, flow: FlowConfig) -> None:
         self._flow = flow
-        self._clients = tuple(client_for(config.clusters[alias], CLIENT_ID) for alias in flow.name)
-        self._source, self._target = (
-            KafkaCluster(client, request_timeout_s=flow.request_timeout_s) for client in self._clients
-        )
+        self._clients = clients_of(config, flow.name, CLIENT_ID)
+        self._source, self._target = clusters_of(flow, self._clients)
         self._source_groups = ReachableGroups(self._clients[0], patience_s=BROKER_WITHIN_S)
         self._target_groups = KafkaGroups(self._clients[1])
         self._maps = maps_of(flow, self._source, self._target, syncs_within_s=BROKER_WITHIN_S)
@@ -84,10 +81,7 @@ class Failover(Opened):
 
         While the source answers, newer offset syncs count too. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal.
         """
-        flow = self._flow
-        found = await last_known(
-            self._target, flow.positions_topic, flow.positions_partitions, flow.position_keys, flow.selection
-        )
+        found = await last_known_of(self._flow, self._target)
         lanes = found.lanes
         if not self.gone:
             await self._maps.follow()

@@ -12,9 +12,9 @@ from engine.kafka.admin.internal_topics import CHECKPOINTS_KEY, ensure_mm2_topic
 from engine.kafka.admin.sameness import refuse_one_cluster
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups.groups import KafkaGroups
-from engine.services.clients import client_for
+from engine.services.clients import clients_of
 from engine.services.loop_service import LoopService
-from engine.services.maps import translations_of
+from engine.services.maps import clusters_of, translations_of
 
 _AWAY_S = 2.0
 """A coordinator that cannot be connected to holds the groups of the others back for so long, once."""
@@ -49,9 +49,8 @@ class GroupService(LoopService[GroupsReport]):
         flow: FlowConfig,
         may_write: Callable[[], bool] = lambda: True,
     ) -> None:
-        client_id = f"raymirror|{flow.name}|groups"
-        clients = tuple(client_for(config.clusters[alias], client_id) for alias in flow.name)
-        source, target = (KafkaCluster(one, request_timeout_s=flow.request_timeout_s) for one in clients)
+        clients = clients_of(config, flow.name, f"raymirror|{flow.name}|groups")
+        source, target = clusters_of(flow, clients)
         self._flow = flow
         self._topic = flow.naming.checkpoints_topic(flow.name.source)
         options = group_options(flow)

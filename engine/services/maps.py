@@ -1,12 +1,27 @@
-"""Composition: a flow's exact maps, and what translates by them, read from what its copiers leave on its clusters."""
+"""Composition: a flow's clusters, and what is read there of what its copiers leave: positions, maps, translations."""
+
+from collections.abc import Iterable
 
 from engine.config.settings import FlowConfig
 from engine.flow.groups.translations import Translations
+from engine.flow.topic_logs.last_known import LastKnown, last_known
 from engine.flow.topic_logs.map_reader import MapOptions, MapReader
 from engine.flow.topic_logs.sync_reader import SyncReader
+from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.gateway import KafkaCluster
 
 _SYNCS_SINCE_S = 300.0
+
+
+def clusters_of(flow: FlowConfig, clients: Iterable[ClusterClient]) -> tuple[KafkaCluster, KafkaCluster]:
+    """Return both clusters of a flow behind the engine's ports."""
+    source, target = (KafkaCluster(client, request_timeout_s=flow.request_timeout_s) for client in clients)
+    return source, target
+
+
+async def last_known_of(flow: FlowConfig, target: KafkaCluster) -> LastKnown:
+    """Read how far every partition of a flow was copied. Raises what `last_known` raises."""
+    return await last_known(target, flow.positions_topic, flow.positions_partitions, flow.position_keys, flow.selection)
 
 
 def maps_of(

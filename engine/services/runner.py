@@ -19,7 +19,7 @@ from engine.kafka.admin.flow_clusters import check_clusters
 from engine.kafka.admin.topics import Topics
 from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups.groups import KafkaGroups
-from engine.services.clients import client_for
+from engine.services.clients import clients_of
 from engine.services.opening import Opening
 from engine.services.sampling import sample_writer
 from engine.wire.bounded import MAX_INFLATED_BYTES
@@ -69,12 +69,7 @@ class TopicService(Topics):
     """
 
     def __init__(self, config: MirrorConfig, flow: FlowConfig, admit: Admit | None = None) -> None:
-        client_id = f"raymirror|{flow.name}|metadata"
-        super().__init__(
-            flow,
-            client_for(config.clusters[flow.name.source], client_id),
-            client_for(config.clusters[flow.name.target], client_id),
-        )
+        super().__init__(flow, *clients_of(config, flow.name, f"raymirror|{flow.name}|metadata"))
         self._looks_for_mm2 = True
         self._admit = admit
 
@@ -101,9 +96,7 @@ class Copier:
     def __init__(self, config: MirrorConfig, flow: FlowConfig, *, copier_id: str, deployment_id: str) -> None:
         self._config = flow
         self._flow = flow.name
-        client_id = f"raymirror|{flow.name}|{copier_id}"
-        self._source = client_for(config.clusters[flow.name.source], client_id)
-        self._target = client_for(config.clusters[flow.name.target], client_id)
+        self._source, self._target = clients_of(config, flow.name, f"raymirror|{flow.name}|{copier_id}")
         # A lower limit is for what is written anew: a batch that is copied as it is may be larger, and is read too.
         most = max(flow.inflated_bytes, MAX_INFLATED_BYTES)
         on_target = KafkaCluster(self._target, request_timeout_s=flow.request_timeout_s, inflated_bytes=most)

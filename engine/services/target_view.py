@@ -10,12 +10,13 @@ from engine.core.events.events import Event
 from engine.core.reports.drain import Ends
 from engine.flow.topic_logs.checkpoints import CheckpointLog
 from engine.flow.topic_logs.event_log import EventLog, EventOptions
-from engine.flow.topic_logs.last_known import LastKnown, last_known, stored_state
+from engine.flow.topic_logs.last_known import LastKnown, stored_state
 from engine.kafka.admin.flow_clusters import check_clusters
 from engine.kafka.admin.reach import SOURCE_WITHIN_S, open_known_source
 from engine.kafka.data.partition_ends import partition_ends
 from engine.kafka.gateway import KafkaCluster
-from engine.services.clients import client_for
+from engine.services.clients import clients_of
+from engine.services.maps import last_known_of
 from engine.state.event_records import EventRecord
 from engine.state.state import Key, Value, events_topic
 from policies.model import TopicPartition
@@ -38,7 +39,7 @@ class TargetView(Opened):
 
     def __init__(self, config: MirrorConfig, flow: FlowConfig) -> None:
         self._flow = flow
-        self._source, self._client = (client_for(config.clusters[alias], CLIENT_ID) for alias in flow.name)
+        self._source, self._client = clients_of(config, flow.name, CLIENT_ID)
         self._target = KafkaCluster(self._client, request_timeout_s=flow.request_timeout_s)
 
     async def _open(self) -> None:
@@ -51,10 +52,7 @@ class TargetView(Opened):
 
     async def positions(self) -> LastKnown:
         """Read how far every partition was copied. Raises what `last_known` raises."""
-        flow = self._flow
-        return await last_known(
-            self._target, flow.positions_topic, flow.positions_partitions, flow.position_keys, flow.selection
-        )
+        return await last_known_of(self._flow, self._target)
 
     async def state(self) -> dict[Key, Value]:
         """Read what is wanted of the flow, and who had it last. Raises what `stored_state` raises."""

@@ -17,13 +17,12 @@ from engine.flow.groups.translations import TranslatedOffset
 from engine.flow.lane.bisection import log_spans
 from engine.flow.ports.ports import Answers, Offsets
 from engine.flow.topic_logs.checkpoints import CheckpointLog
-from engine.flow.topic_logs.last_known import LastKnown, last_known
+from engine.flow.topic_logs.last_known import LastKnown
 from engine.kafka.admin.flow_clusters import check_clusters
 from engine.kafka.admin.reach import open_source, tell_apart
-from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups.groups import KafkaGroups
-from engine.services.clients import client_for
-from engine.services.maps import translations_of
+from engine.services.clients import clients_of
+from engine.services.maps import clusters_of, last_known_of, translations_of
 from policies.groups import GroupState, Told
 from policies.model import TopicPartition
 
@@ -142,8 +141,8 @@ class GroupTranslator(Opened):
         backwards: bool = False,
     ) -> None:
         self._flow, self._group = flow, group
-        self._clients = [client_for(config.clusters[alias], CLIENT_ID) for alias in flow.name]
-        source, target = (KafkaCluster(client, request_timeout_s=flow.request_timeout_s) for client in self._clients)
+        self._clients = clients_of(config, flow.name, CLIENT_ID)
+        source, target = clusters_of(flow, self._clients)
         self._source, self._target = (KafkaGroups(client) for client in self._clients)
         self._translations = translations_of(flow, source, target)
         self._commits = GroupCommits(flow.name, self._target, self._translations, backwards=backwards)
@@ -196,9 +195,7 @@ class GroupTranslator(Opened):
         if not told:
             topic = flow.naming.checkpoints_topic(flow.name.source)
             raise NoCheckpoint(self._group, topic, flow.name.target, self.gone)
-        positions = await last_known(
-            self._cluster, flow.positions_topic, flow.positions_partitions, flow.position_keys, flow.selection
-        )
+        positions = await last_known_of(flow, self._cluster)
         places, others = checkpointed(told, positions, await log_spans(self._cluster, told))
         if apply:
             self._commits.remember({self._group: told})  # what was told was committed: that alone may be taken back

@@ -2,8 +2,8 @@
 
 A table per owner, the class of Kafka 4.3.1 that defines the names, with some of before: until 2.8 `rest.host.name` and
 `internal.*.converter`, until 3.9 `auto.include.jmx.reporter` and `add.source.alias.to.metrics`. What raymirror
-reads is in none of them: that is engine/CONFIG.md's. tests/contract/test_mm2_keys.py holds tables and CONFIG.md together
-against the classes themselves.
+reads is in none of them: that is engine/CONFIG.md's. tests/contract/test_mm2_keys.py holds tables and CONFIG.md
+together against the classes themselves.
 """
 
 import enum

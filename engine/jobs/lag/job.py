@@ -17,7 +17,7 @@ from engine.jobs.lag.checkpoint import drop_checkpoint, has_checkpoint
 from engine.jobs.lag.query import LagQueryFailed, keep_going
 from engine.jobs.runtime.idle_wait import IdleWait
 from engine.jobs.runtime.kafka_options import kafka_options
-from engine.services.clients import client_for
+from engine.services.clients import client_for, opened
 from engine.services.sampling import ensure_topics
 from policies.model import FlowName
 
@@ -83,8 +83,5 @@ def with_checkpoint(
 async def _make_topics(config: MirrorConfig, name: FlowName) -> None:
     """Make the topics of samples and of lag, as copiers do: who comes first."""
     client = client_for(config.clusters[name.target], CLIENT_ID)
-    try:
-        await client.open()
+    async with opened(client):
         await ensure_topics(client, config.flow(name))
-    finally:
-        await client.close()

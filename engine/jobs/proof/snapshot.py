@@ -23,8 +23,8 @@ from engine.jobs.proof.state import Key
 from engine.jobs.proof.stretch import Known, asked, stretch_of
 from engine.kafka.admin.settings import KafkaSettings
 from engine.kafka.gateway import KafkaCluster
-from engine.services.clients import client_for
-from engine.services.maps import maps_of
+from engine.services.clients import clients_of, opened
+from engine.services.maps import clusters_of, maps_of
 from policies.model import LaneName, TopicPartition
 from policies.patterns import BadPattern, PatternList
 from policies.sync.topic_configs import ConfigEntry
@@ -77,9 +77,8 @@ class ProofSnapshotReader:
 
     def __init__(self, config: MirrorConfig, flow: FlowConfig) -> None:
         self._flow = flow
-        self.clients = [client_for(config.clusters[alias], CLIENT_ID) for alias in flow.name]
-        timeout_s = flow.request_timeout_s
-        self._source, self._target = (KafkaCluster(client, request_timeout_s=timeout_s) for client in self.clients)
+        self.clients = clients_of(config, flow.name, CLIENT_ID)
+        self._source, self._target = clusters_of(flow, self.clients)
         self._settings = [KafkaSettings(client) for client in self.clients]
         self._maps: MapReader = maps_of(flow, self._source, self._target)
 
@@ -147,14 +146,10 @@ class ProofSnapshotReader:
         except BadPattern as bad:
             raise NothingToProve(str(options.flow), f"--topics: {bad}") from None
         topics = await self._settings[0].topics(None)
-        chosen = {name: topics[name] for name in sorted(topics) if selection.wants(name) and wanted.matches(name)}
+        chosen = {name: topics[name] for name in topics if selection.wants(name) and wanted.matches(name)}
         if not chosen:
             raise NothingToProve(str(options.flow), "no topic that it copies has such a name")
-        return [
-            LaneName(TopicPartition(name, number), TopicPartition(selection.target_topic(name), number))
-            for name, topic in chosen.items()
-            for number in range(topic.partitions)
-        ]
+        return selection.lanes({name: topic.partitions for name, topic in chosen.items()})
 
     async def _bounds(self, cluster: KafkaCluster, led: Collection[TopicPartition], *, committed: bool) -> Bounds:
         names = list(led)
@@ -258,10 +253,5 @@ class _Unproven(MirrorError):
 async def reader(config: MirrorConfig, flow: FlowConfig) -> AsyncIterator[ProofSnapshotReader]:
     """Connect to both clusters. Raises BrokerUnreachable, ConfigError."""
     made = ProofSnapshotReader(config, flow)
-    try:
-        for client in made.clients:
-            await client.open()
+    async with opened(*made.clients):
         yield made
-    finally:
-        for client in made.clients:
-            await client.close()

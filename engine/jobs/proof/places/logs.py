@@ -12,7 +12,7 @@ from engine.jobs.proof.snapshot import CLIENT_ID
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.data.logs import read_batches
 from engine.kafka.data.offsets import list_offsets
-from engine.services.clients import client_for
+from engine.services.clients import clients_of, opened
 from engine.wire.header import BatchHeader
 from engine.wire.record import Record
 from policies.model import TopicPartition
@@ -30,20 +30,15 @@ def logs_of(config: MirrorConfig, flow: FlowConfig) -> OpenLogs:
     """Give the logs of a flow; what opens them raises BrokerUnreachable, ConfigError."""
 
     @asynccontextmanager
-    async def opened() -> AsyncIterator[tuple[Log, Log]]:
-        source, target = (client_for(config.clusters[alias], CLIENT_ID) for alias in flow.name)
-        try:
-            await source.open()
-            await target.open()
+    async def both() -> AsyncIterator[tuple[Log, Log]]:
+        source, target = clients_of(config, flow.name, CLIENT_ID)
+        async with opened(source, target):
             yield (
                 _LogReader(source, committed=flow.fetch.read_committed, inflated_bytes=flow.inflated_bytes).read,
                 _LogReader(target, committed=True, inflated_bytes=flow.inflated_bytes).read,
             )
-        finally:
-            await source.close()
-            await target.close()
 
-    return opened
+    return both
 
 
 class _LogReader:
