@@ -1,7 +1,5 @@
 """The names of topics on the other cluster: MM2's replication policies (Kafka: ReplicationPolicy)."""
 
-from typing import Protocol
-
 HEARTBEATS = "heartbeats"
 DEFAULT_CLASS = "DefaultReplicationPolicy"
 IDENTITY_CLASS = "IdentityReplicationPolicy"
@@ -11,42 +9,6 @@ PACKAGE = "org.apache.kafka.connect.mirror."
 _STRIMZI_IDENTITY = "io.strimzi.kafka.connect.mirror.IdentityReplicationPolicy"
 """Strimzi's own class from the time when Kafka had none (until 3.0); later a subclass of Kafka's class."""
 _OWN_PREFIXES = ("mm2", "raymirror-")
-
-
-class Naming(Protocol):
-    """The names of a replication policy."""
-
-    separator: str
-
-    def remote_topic(self, source_alias: str, topic: str) -> str:
-        """Return the target's name of a source topic."""
-
-    def topic_source(self, topic: str) -> str | None:
-        """Return the alias that a topic was copied from, None for a topic that was not copied."""
-
-    def upstream_topic(self, topic: str) -> str | None:
-        """Return a copied topic's name at its source, None for a topic that was not copied."""
-
-    def original_topic(self, topic: str) -> str:
-        """Return the name that a topic had where it was first written."""
-
-    def heartbeats_topic(self) -> str:
-        """Return the name of the heartbeats topic on the cluster that its records are about."""
-
-    def offset_syncs_topic(self, alias: str) -> str:
-        """Return MM2's offset-syncs topic, named after the cluster it does not live on."""
-
-    def checkpoints_topic(self, alias: str) -> str:
-        """Return MM2's checkpoints topic for groups of a source."""
-
-    def is_heartbeats_topic(self, topic: str) -> bool:
-        """Whether a topic is a heartbeats topic, copied any number of times."""
-
-    def is_checkpoints_topic(self, topic: str) -> bool:
-        """Whether a topic is a checkpoints topic."""
-
-    def is_internal_topic(self, topic: str) -> bool:
-        """Whether a topic is never copied."""
 
 
 class DefaultNaming:

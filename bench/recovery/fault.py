@@ -36,8 +36,8 @@ class Fault:
 
     id: str
     act: Callable[[Scene], Cause]
-    bound: Bound
-    bound_s: float
+    bound: Bound = Bound.AFTER_CAUSE
+    bound_s: float = 10.0
     healthy_s: float = math.inf
     """How long a lane may stand still that the fault does not hit, from its beginning on."""
     stage: StageKind = field(default_factory=StageKind)

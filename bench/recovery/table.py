@@ -1,5 +1,7 @@
 """The faults, by the ids that the JSON has."""
 
+from functools import partial
+
 from bench.recovery import acts_brokers as brokers
 from bench.recovery import acts_lone as lone
 from bench.recovery import acts_mirror as mirror
@@ -11,9 +13,11 @@ PROXIED = StageKind(proxied=True)
 WIDE = StageKind(source_brokers=3)
 """Where leaders of the source move, or its brokers go one by one."""
 WIDE_PROXIED = StageKind(source_brokers=3, proxied=True)
-AFTER_S = 10.0
 LEAST_MEMORY = {"raymirror.copier.memory.bytes": str(8 * 1024 * 1024)}
 """The least that may be set: what lanes hold that wait is soon all of it, and healthy lanes notice."""
+
+LoneFault = partial(Fault, healthy_s=lone.HEALTHY_S, properties=LEAST_MEMORY)
+"""One that hits some lanes and is to leave the others alone."""
 
 FAULTS: dict[str, Fault] = {
     fault.id: fault
@@ -33,21 +37,17 @@ FAULTS: dict[str, Fault] = {
         Fault(
             id="topic_delete",
             act=topics.delete_topic,
-            bound=Bound.AFTER_CAUSE,
-            bound_s=AFTER_S,
             more_topics=(topics.DOOMED,),
             prepare=topics.prepare_doomed,
             check=topics.check_deleted,
         ),
-        Fault(id="target_one", act=brokers.kill_one_target, bound=Bound.AFTER_CAUSE, bound_s=AFTER_S),
-        Fault(id="target_all", act=brokers.kill_all_target, bound=Bound.AFTER_CAUSE, bound_s=AFTER_S),
-        Fault(id="source_kill", act=brokers.kill_source, bound=Bound.AFTER_CAUSE, bound_s=AFTER_S),
-        Fault(id="broker_freeze", act=brokers.freeze_broker, bound=Bound.AFTER_CAUSE, bound_s=AFTER_S),
+        Fault(id="target_one", act=brokers.kill_one_target),
+        Fault(id="target_all", act=brokers.kill_all_target),
+        Fault(id="source_kill", act=brokers.kill_source),
+        Fault(id="broker_freeze", act=brokers.freeze_broker),
         Fault(
             id="unclean_election",
             act=topics.elect_unclean,
-            bound=Bound.AFTER_CAUSE,
-            bound_s=AFTER_S,
             properties={"replication.factor": "2"},
             target_loses=True,
         ),
@@ -68,39 +68,19 @@ FAULTS: dict[str, Fault] = {
             bound_s=10.0,
             ray=mirror.three_nodes,
         ),
-        Fault(id="rolling", act=brokers.roll, bound=Bound.AFTER_CAUSE, bound_s=AFTER_S, stage=WIDE),
-        Fault(id="move_leaders", act=topics.move_leaders, bound=Bound.AFTER_CAUSE, bound_s=AFTER_S, stage=WIDE),
-        Fault(id="net_cut_target", act=brokers.cut_target, bound=Bound.AFTER_CAUSE, bound_s=AFTER_S, stage=PROXIED),
-        Fault(id="net_cut_source", act=brokers.cut_source, bound=Bound.AFTER_CAUSE, bound_s=AFTER_S, stage=PROXIED),
-        Fault(id="net_stall_target", act=brokers.stall_target, bound=Bound.AFTER_CAUSE, bound_s=AFTER_S, stage=PROXIED),
-        Fault(id="net_stall_source", act=brokers.stall_source, bound=Bound.AFTER_CAUSE, bound_s=AFTER_S, stage=PROXIED),
-        Fault(
+        Fault(id="rolling", act=brokers.roll, stage=WIDE),
+        Fault(id="move_leaders", act=topics.move_leaders, stage=WIDE),
+        Fault(id="net_cut_target", act=brokers.cut_target, stage=PROXIED),
+        Fault(id="net_cut_source", act=brokers.cut_source, stage=PROXIED),
+        Fault(id="net_stall_target", act=brokers.stall_target, stage=PROXIED),
+        Fault(id="net_stall_source", act=brokers.stall_source, stage=PROXIED),
+        LoneFault(
             id="positions_leaderless",
             act=lone.leave_positions_without_leader,
-            bound=Bound.AFTER_CAUSE,
-            bound_s=AFTER_S,
-            healthy_s=lone.HEALTHY_S,
-            properties=LEAST_MEMORY,
             check=lone.lead_as_before,
             mend=lone.lead_as_before,
         ),
-        Fault(
-            id="lone_target",
-            act=lone.unreachable_target,
-            bound=Bound.AFTER_CAUSE,
-            bound_s=AFTER_S,
-            healthy_s=lone.HEALTHY_S,
-            properties=LEAST_MEMORY,
-            stage=PROXIED,
-        ),
-        Fault(
-            id="lone_source",
-            act=lone.unreachable_source,
-            bound=Bound.AFTER_CAUSE,
-            bound_s=AFTER_S,
-            healthy_s=lone.HEALTHY_S,
-            properties=LEAST_MEMORY,
-            stage=WIDE_PROXIED,
-        ),
+        LoneFault(id="lone_target", act=lone.unreachable_target, stage=PROXIED),
+        LoneFault(id="lone_source", act=lone.unreachable_source, stage=WIDE_PROXIED),
     )
 }

@@ -1,6 +1,6 @@
 """Composition: configs and ACLs of one flow's copies, kept in step over connections of their own."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from engine.config.settings import FlowConfig, MirrorConfig
@@ -46,7 +46,6 @@ class ConfigService(LoopService[ConfigReport]):
         self,
         config: MirrorConfig,
         flow: FlowConfig,
-        may_write: Callable[[], bool] = lambda: True,
         audit: AuditTrail | None = None,
     ) -> None:
         clients = clients_of(config, flow.name, f"raymirror|{flow.name}|configs")
@@ -58,7 +57,7 @@ class ConfigService(LoopService[ConfigReport]):
             acls_s=wanted.acls_s if wanted.acls else None,
         )
         sync = ConfigSync(config_sync_options(flow), source, target)
-        super().__init__(ConfigSyncLoop(options, sync, may_write, audit), clients)
+        super().__init__(ConfigSyncLoop(options, sync, audit), clients)
         self._flow = flow
 
     async def _prepare(self) -> None:

@@ -1,7 +1,5 @@
 """Composition: the consumer groups of one flow between its clusters, over connections of their own."""
 
-from collections.abc import Callable
-
 from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.reports.group_report import GroupsReport
 from engine.flow.groups.sync_loop import GroupOptions, GroupSyncLoop
@@ -43,12 +41,7 @@ def _reader(flow: FlowConfig, source: KafkaCluster, options: GroupOptions) -> Co
 class GroupService(LoopService[GroupsReport]):
     """The GroupSyncLoop of a flow, which need the topic of checkpoints; `may_write` is asked before each write."""
 
-    def __init__(
-        self,
-        config: MirrorConfig,
-        flow: FlowConfig,
-        may_write: Callable[[], bool] = lambda: True,
-    ) -> None:
+    def __init__(self, config: MirrorConfig, flow: FlowConfig) -> None:
         clients = clients_of(config, flow.name, f"raymirror|{flow.name}|groups")
         source, target = clusters_of(flow, clients)
         self._flow = flow
@@ -60,7 +53,6 @@ class GroupService(LoopService[GroupsReport]):
             KafkaGroups(clients[1], away_s=_AWAY_S),
             translations_of(flow, source, target),
             CheckpointLog(target, self._topic, flow.request_timeout_s),
-            may_write,
             _reader(flow, source, options) if flow.groups.on_commit else None,
         )
         super().__init__(self._rounds, clients)

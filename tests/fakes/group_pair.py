@@ -46,9 +46,8 @@ class Pair:
         options = GroupOptions(flow=FLOW, selection=GroupSelection(), **{**fast, **self.options})
         translations = Translations(TopicSelection(FLOW, DefaultNaming()), self.maps, self.cluster)
         checkpoints = CheckpointLog(self.cluster, CHECKPOINTS, 5.0)
-        self.keeper = GroupSyncLoop(
-            options, self.source, self.target, translations, checkpoints, lambda: self.ours, self.reader
-        )
+        self.keeper = GroupSyncLoop(options, self.source, self.target, translations, checkpoints, self.reader)
+        self.keeper.may_write = lambda: self.ours
         return self.keeper
 
     def checkpoints(self) -> list[Checkpoint]:

@@ -56,15 +56,9 @@ class ConfigLoopOptions(msgspec.Struct, frozen=True, kw_only=True):
 class ConfigSyncLoop:
     """The rounds of one flow; the first is made at once."""
 
-    def __init__(
-        self,
-        options: ConfigLoopOptions,
-        sync: ConfigSync,
-        may_write: Callable[[], bool] = lambda: True,
-        audit: AuditTrail | None = None,
-    ) -> None:
+    def __init__(self, options: ConfigLoopOptions, sync: ConfigSync, audit: AuditTrail | None = None) -> None:
         self.options = options
-        self.may_write = may_write
+        self.may_write: Callable[[], bool] = lambda: True
         self._audit = audit
         self._audited: dict[str, set[ChangeOutcome | Conflict]] = {}
         self.report = ConfigReport()

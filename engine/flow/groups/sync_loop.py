@@ -83,12 +83,11 @@ class GroupSyncLoop:
         target: Groups,
         translations: Translations,
         log: CheckpointLog,
-        may_write: Callable[[], bool] = lambda: True,
         reader: HintsOfCommits | None = None,
     ) -> None:
         self.options = options
         self.report = GroupsReport()
-        self.may_write = may_write
+        self.may_write: Callable[[], bool] = lambda: True
         self._source = source
         self._translations = translations
         self._log = log

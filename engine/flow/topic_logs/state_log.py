@@ -9,7 +9,7 @@ lost. An owner that cannot reach the leader asks followers whether anybody has c
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 
@@ -17,6 +17,7 @@ import msgspec
 
 from engine.base.clock import backoff_s, now_s, pause, wall_ms
 from engine.base.errors import BrokerUnreachable, ConnectionLost, FlowHeld, KafkaRefusal, MirrorError, StateTaken
+from engine.base.parts import parts_by_weight
 from engine.base.tasks import run_all
 from engine.flow.lane.bounded_retry import BoundedRetry
 from engine.flow.lane.fenced_writer import FencedWriter, WriterFenced
@@ -220,16 +221,16 @@ class StateLog:
         """Append everything owed, in order."""
         regained = 0
         while self._retries:
-            batch = next(_chunks(self._retries, self.options.batch_bytes))
+            batch = next(parts_by_weight(self._retries.items(), _size_of, self.options.batch_bytes))
             try:
-                await self._writer.append(list(batch.items()))
+                await self._writer.append(batch)
             except WriterFenced as fenced:
                 regained += 1
                 if regained > _ROUNDS:
                     raise BrokerUnreachable(self._where, f"fenced again and again: {fenced}") from None
                 await self._patience.retrying(self._regain)
                 continue
-            for key, value in batch.items():
+            for key, value in batch:
                 del self._retries[key]
                 if value is None:
                     self._stored.pop(key, None)
@@ -332,15 +333,5 @@ class StateLog:
         await self._writer.close()
 
 
-def _chunks(entries: Mapping[bytes, bytes | None], most_bytes: int) -> Iterator[dict[bytes, bytes | None]]:
-    """Cut entries into batches of about `most_bytes`, in order, each of at least one."""
-    chunk: dict[bytes, bytes | None] = {}
-    size = 0
-    for key, value in entries.items():
-        if chunk and size + len(key) + len(value or b"") > most_bytes:
-            yield chunk
-            chunk, size = {}, 0
-        chunk[key] = value
-        size += len(key) + len(value or b"")
-    if chunk:
-        yield chunk
+def _size_of(entry: tuple[bytes, bytes | None]) -> int:
+    return len(entry[0]) + len(entry[1] or b"")

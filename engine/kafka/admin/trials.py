@@ -1,11 +1,12 @@
 """Has a cluster judge topics that would be created or grown, creating nothing (`validateOnly`, KIP-4, KIP-195)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 from aiokafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest
 
+from engine.base.parts import parts_by_weight
 from engine.kafka.admin.admin import refusal_text
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.protocol.faults import NONE, TOPIC_ALREADY_EXISTS
@@ -38,7 +39,7 @@ async def try_creating(client: ClusterClient, topics: Sequence[NewTopic]) -> dic
     """
     found: dict[str, Refused] = {}
     # Heartbeats of several pairs share one topic, and a request must not name it twice.
-    for part in _parts(list({one.name: one for one in topics}.values())):
+    for part in _parts({one.name: one for one in topics}.values()):
         specs: list[Any] = [(one.name, one.partitions, one.replicas, [], sorted(one.configs.items())) for one in part]
         answer = await (await client.controller()).call(CreateTopicsRequest(specs, _TIMEOUT_MS, True))
         found |= _refusals(answer.topic_errors)
@@ -61,16 +62,6 @@ def _refusals(answers: Sequence[tuple[str, int, str | None]]) -> dict[str, Refus
     return {name: Refused(code, refusal_text(code, message)) for name, code, message in answers if code not in good}
 
 
-def _parts(topics: Sequence[NewTopic]) -> Iterator[list[NewTopic]]:
+def _parts(topics: Iterable[NewTopic]) -> Iterator[list[NewTopic]]:
     """Cut a request into several, by the records that the controller would make of it."""
-    part: list[NewTopic] = []
-    records = 0
-    for topic in topics:
-        more = 1 + topic.partitions + len(topic.configs)
-        if part and records + more > _MOST_RECORDS:
-            yield part
-            part, records = [], 0
-        part.append(topic)
-        records += more
-    if part:
-        yield part
+    return parts_by_weight(topics, lambda one: 1 + one.partitions + len(one.configs), _MOST_RECORDS)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from policies.naming import DefaultNaming, IdentityNaming, Naming, naming_for
+from policies.naming import DefaultNaming, IdentityNaming, naming_for
 
 
 @pytest.mark.parametrize(
@@ -120,8 +120,8 @@ def test_identity_keeps_data_names_and_prefixes_heartbeats() -> None:
 
 @pytest.mark.parametrize("prefix", ["", "org.apache.kafka.connect.mirror."])
 def test_policies_by_class_name(prefix: str) -> None:
-    default: Naming = naming_for(f"{prefix}DefaultReplicationPolicy", "A", "_")
-    identity: Naming = naming_for(f"{prefix}IdentityReplicationPolicy", "A")
+    default = naming_for(f"{prefix}DefaultReplicationPolicy", "A", "_")
+    identity = naming_for(f"{prefix}IdentityReplicationPolicy", "A")
     assert default.remote_topic("A", "t") == "A_t"
     assert identity.remote_topic("A", "t") == "t"
 
