@@ -20,10 +20,9 @@ import msgspec
 
 from bench.dataset import Backlog
 from bench.errors import BenchError
-from bench.measure import ended, started
+from bench.measure import running
 from bench.pair import cluster_pair
 from bench.parts import Parts, chosen, report
-from bench.processes import ProcessTree
 from bench.small import ALONE, make_topic
 from bench.systems import raymirror
 from bench.systems.launch import Job
@@ -65,19 +64,15 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
         backlog = Backlog.short(_TOPIC, _PARTITIONS, _RECORDS)
         job = Job.between(*servers, backlog, "commands", folder / "commands")
         launch = raymirror.launch(job, ALONE)
-        with started(launch, job) as process:
-            tree = ProcessTree(process.pid)
-            with ended(process, tree, job):
-                asked = Asked(process, launch.environment)
-                address = asked.wait_copied()
-                tree.discover()
-                for way in ways:
-                    words, times = (
-                        ((), repeats) if way == "socket" else (("--address", address), min(repeats, _RAY_REPEATS))
-                    )
-                    measured = parts.measure(way, partial(asked.measure, words, times))
-                    found |= {way: measured} if measured is not None else {}
-                    loads.append(os.getloadavg()[0])
+        with running(launch, job) as (process, tree):
+            asked = Asked(process, launch.environment)
+            address = asked.wait_copied()
+            tree.discover()
+            for way in ways:
+                by_ray = ("--address", address), min(repeats, _RAY_REPEATS)
+                measured = parts.measure(way, partial(asked.measure, *(((), repeats) if way == "socket" else by_ray)))
+                found |= {way: measured} if measured is not None else {}
+                loads.append(os.getloadavg()[0])
     for way, figures in found.items():
         for command, seconds in figures.items():
             times = f"{seconds['median_s']:.3f} s  at most {seconds['most_s']:.3f} s  CPU {seconds['cpu_s']:.3f} s"

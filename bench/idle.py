@@ -16,7 +16,7 @@ from bench.admin import create_topic
 from bench.dataset import Backlog
 from bench.errors import BenchError
 from bench.kafka_peek import KafkaPeek
-from bench.measure import ended, started
+from bench.measure import running
 from bench.pair import cluster_pair
 from bench.parts import Parts, chosen, report
 from bench.processes import ProcessKey, ProcessTree
@@ -111,19 +111,17 @@ async def _measure(
 
     The figures of its rest are in `found` before it is woken: they stay where no record wakes it.
     """
-    with KafkaPeek(job.target) as peek, started(launch, job) as process:
-        tree = ProcessTree(process.pid)
-        with ended(process, tree, job):
-            async with AIOKafkaProducer(bootstrap_servers=job.source) as producer:
-                bell = _Bell(system, job, producer, peek)
-                for partition in range(_PARTITIONS):
-                    await bell.ring(partition)
-                await bell.wait_for(range(_PARTITIONS), START_TIMEOUT_S)
-                await asyncio.sleep(_REST_S)
-                if process.poll() is not None:
-                    raise BenchError(system, f"ended by itself with {process.returncode}")
-                found |= await _rest(system, tree, seconds)
-                found[system]["wake_ms"] = round(statistics.median([await bell.wake(n) for n in range(wakes)]), 1)
+    with KafkaPeek(job.target) as peek, running(launch, job) as (process, tree):
+        async with AIOKafkaProducer(bootstrap_servers=job.source) as producer:
+            bell = _Bell(system, job, producer, peek)
+            for partition in range(_PARTITIONS):
+                await bell.ring(partition)
+            await bell.wait_for(range(_PARTITIONS), START_TIMEOUT_S)
+            await asyncio.sleep(_REST_S)
+            if process.poll() is not None:
+                raise BenchError(system, f"ended by itself with {process.returncode}")
+            found |= await _rest(system, tree, seconds)
+            found[system]["wake_ms"] = round(statistics.median([await bell.wake(n) for n in range(wakes)]), 1)
 
 
 async def _rest(system: str, tree: ProcessTree, seconds: float) -> dict[str, dict[str, float]]:

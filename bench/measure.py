@@ -63,46 +63,42 @@ def run_system(system: str, launch: Launch, job: Job) -> Run:
     """Run one system over one backlog; raises BenchError, with the end of its log, unless every record arrived once."""
     with KafkaPeek(job.target) as peek:
         started_at = time.monotonic()
-        with started(launch, job) as process:
+        with running(launch, job) as (process, _):
             watch = Watch(system, job, process, peek)
-            with ended(process, watch.tree, job):
-                first, last = watch.watch()
-                watch.tree.discover()
-                run = _figures(launch, job, watch.tree, first, last, started_at)
+            first, last = watch.watch()
+            watch.tree.discover()
+            run = _figures(launch, job, watch.tree, first, last, started_at)
         return msgspec.structs.replace(run, target_wire_mib=_require_whole(system, job, peek) / _MIB)
 
 
 def idle_rss_mib(system: str, launch: Launch, job: Job) -> float:
     """Resident memory of the copiers of a system that has nothing to copy, once it has stopped to change."""
-    with started(launch, job) as process:
-        tree = ProcessTree(process.pid)
-        with ended(process, tree, job):
-            deadline = time.monotonic() + START_TIMEOUT_S
-            seen = Settling(within=_IDLE_WITHIN_BYTES, for_s=_IDLE_S)
-            while not seen.is_settled:
-                time.sleep(DISCOVER_S)
-                if process.poll() is not None or time.monotonic() > deadline:
-                    raise BenchError(system, "no copier at rest while idle")
-                tree.discover()
-                seen.add(tree.rss_bytes(tree.members(launch.copier_mark)), time.monotonic())
+    with running(launch, job) as (process, tree):
+        deadline = time.monotonic() + START_TIMEOUT_S
+        seen = Settling(within=_IDLE_WITHIN_BYTES, for_s=_IDLE_S)
+        while not seen.is_settled:
+            time.sleep(DISCOVER_S)
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise BenchError(system, "no copier at rest while idle")
+            tree.discover()
+            seen.add(tree.rss_bytes(tree.members(launch.copier_mark)), time.monotonic())
     return seen.value / _MIB
 
 
 @contextmanager
-def started(launch: Launch, job: Job) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a system; what it prints goes to a file in its folder."""
+def running(launch: Launch, job: Job) -> Iterator[tuple[subprocess.Popen[bytes], ProcessTree]]:
+    """Start a system, and end it with all of its tree on the way out; a BenchError on the way gets the end of its log.
+
+    What it prints goes to a file in its folder.
+    """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), **launch.environment}
     with _log_file(job).open("wb") as log:
-        yield subprocess.Popen(
+        process = subprocess.Popen(
             launch.command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, start_new_session=True
         )
-
-
-@contextmanager
-def ended(process: subprocess.Popen[bytes], tree: ProcessTree, job: Job) -> Iterator[None]:
-    """End the system on the way out; a BenchError on the way gets the end of its log."""
+    tree = ProcessTree(process.pid)
     try:
-        yield
+        yield process, tree
     except BenchError as error:
         text = output(job)[-_LOG_TAIL:].strip() or "(nothing)"
         raise BenchError(error.system, f"{error.what}; its output ends: {text}") from None

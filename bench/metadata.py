@@ -17,9 +17,8 @@ from bench.admin import create_topic
 from bench.dataset import Backlog
 from bench.errors import BenchError
 from bench.kafka_peek import KafkaPeek
-from bench.measure import ended, started
+from bench.measure import running
 from bench.parts import Parts, chosen, report
-from bench.processes import ProcessTree
 from bench.systems import mm2, raymirror
 from bench.systems.launch import Job, Launch
 from deploy.local.cluster import EmbeddedCluster, start_clusters
@@ -109,7 +108,7 @@ class _Scene:
         asyncio.run(create_topic(source.bootstrap_servers, _TOPIC, self._partitions))
         servers = source.bootstrap_servers, target.bootstrap_servers
         job = Job.between(*servers, Backlog.short(_TOPIC), "meta", folder / "job")
-        with started(LAUNCHES[self._system](job), job) as process, ended(process, ProcessTree(process.pid), job):
+        with running(LAUNCHES[self._system](job), job):
             with KafkaPeek(job.target) as peek:
                 self._until(lambda: self._ready(peek, job), _READY_S, "the copied topic is not there")
             before = _beside(folder, job)

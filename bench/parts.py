@@ -42,7 +42,8 @@ def report(bench: str, args: argparse.Namespace, parts: Parts, **figures: Any) -
 
 def chosen(bench: str, what: str, words: str, known: Collection[str]) -> list[str]:
     """Read a comma-separated argument that names some of what is known. Raises BenchError."""
-    names = [name for name in words.split(",") if name]
-    if unknown := [name for name in names if name not in known]:
-        raise BenchError(bench, f"no {what} {', '.join(unknown)}; known: {', '.join(known)}")
+    names = [name.strip() for name in words.split(",") if name.strip()]
+    unknown = [name for name in names if name not in known]
+    if unknown or not names:
+        raise BenchError(bench, f"no {what} {', '.join(unknown) or repr(words)}; known: {', '.join(known)}")
     return names

@@ -20,7 +20,7 @@ from bench.dataset import Backlog
 from bench.errors import BenchError
 from bench.kafka_peek import KafkaPeek
 from bench.mappings import alone_bytes
-from bench.measure import ended, output, started
+from bench.measure import output, running
 from bench.pair import cluster_pair
 from bench.parts import Parts, chosen, report
 from bench.processes import ProcessKey, ProcessTree
@@ -144,19 +144,17 @@ async def _measure(
     system: str, job: Job, launch: Launch, storage: Path | None, seconds: float, settle_s: float
 ) -> dict[str, Any]:
     """Start a mirror, let it copy a record of each partition, and measure it at rest. Raises BenchError."""
-    with started(launch, job) as process:
-        tree = ProcessTree(process.pid)
-        with ended(process, tree, job):
-            if system == _FLOOR:
-                await _wait_until(system, "the actors did not start", lambda: bare_ray.MARK in output(job))
-            else:
-                await _copy(system, job)
-            if storage is not None:  # everything of Spark runs once it has stored windows
-                await _wait_until(system, "Spark stored no windows", lambda: any(storage.glob(_COMMITS)))
-            await asyncio.sleep(settle_s)
-            if process.poll() is not None:
-                raise BenchError(system, f"ended by itself with {process.returncode}")
-            return await _rest(tree, seconds, storage)
+    with running(launch, job) as (process, tree):
+        if system == _FLOOR:
+            await _wait_until(system, "the actors did not start", lambda: bare_ray.MARK in output(job))
+        else:
+            await _copy(system, job)
+        if storage is not None:  # everything of Spark runs once it has stored windows
+            await _wait_until(system, "Spark stored no windows", lambda: any(storage.glob(_COMMITS)))
+        await asyncio.sleep(settle_s)
+        if process.poll() is not None:
+            raise BenchError(system, f"ended by itself with {process.returncode}")
+        return await _rest(tree, seconds, storage)
 
 
 async def _copy(system: str, job: Job) -> None:

@@ -21,10 +21,9 @@ import msgspec
 from bench.dataset import Backlog
 from bench.errors import BenchError
 from bench.kafka_peek import KafkaPeek
-from bench.measure import ended, started
+from bench.measure import running
 from bench.pair import cluster_pair
 from bench.parts import Parts, chosen, report
-from bench.processes import ProcessTree
 from bench.small import ALONE, make_topic
 from bench.systems import raymirror
 from bench.systems.launch import Job
@@ -119,12 +118,10 @@ def _start(job: Job) -> Start:
     launch = raymirror.launch(job, ALONE)
     with KafkaPeek(job.target) as peek:
         began_at = time.monotonic()
-        with started(launch, job) as process:
-            tree = ProcessTree(process.pid)
-            with ended(process, tree, job):
-                found = _watch(job, process, peek, began_at)
-                tree.discover()
-                return msgspec.structs.replace(found, cpu_s=sum(tree.sample().cpu_s.values()))
+        with running(launch, job) as (process, tree):
+            found = _watch(job, process, peek, began_at)
+            tree.discover()
+            return msgspec.structs.replace(found, cpu_s=sum(tree.sample().cpu_s.values()))
 
 
 def _watch(job: Job, process: subprocess.Popen[bytes], peek: KafkaPeek, began_at: float) -> Start:

@@ -15,8 +15,7 @@ from typing import NamedTuple, Self
 from bench.configsync import mm2
 from bench.configsync.watch import Watch
 from bench.errors import BenchError
-from bench.measure import ended, started
-from bench.processes import ProcessTree
+from bench.measure import running
 from bench.systems.launch import Job, write_properties
 from engine.config.config import load_config
 from engine.flow.config_sync.sync import ConfigSync, Scope
@@ -52,13 +51,20 @@ class Passes(ABC):
         self._watch = Watch(job.target)
 
     def __enter__(self) -> Self:
-        self._watch.__enter__()
+        with ExitStack() as stack:
+            self._open(stack)
+            stack.enter_context(self._watch)
+            self._stack = stack.pop_all()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._watch.__exit__(kind, error, trace)
+        self._stack.__exit__(kind, error, trace)
+
+    @abstractmethod
+    def _open(self, stack: ExitStack) -> None:
+        """Begin with the system; what is to be ended with it goes on the stack."""
 
     @abstractmethod
     def changed(self, change: Change, copies: Sequence[str], value: str) -> Pass:
@@ -98,9 +104,8 @@ class _OwnPasses(Passes):
 class RaymirrorPasses(_OwnPasses):
     """`raymirror apply`, the whole command."""
 
-    def __enter__(self) -> Self:
+    def _open(self, stack: ExitStack) -> None:
         self._file = write_properties(self.job, {})
-        return super().__enter__()
 
     def _make(self) -> None:
         words = [sys.executable, "-m", "actors", "apply", str(self._file), "--json"]
@@ -114,19 +119,12 @@ class RaymirrorPasses(_OwnPasses):
 class RoundPasses(_OwnPasses):
     """A round of a running mirror's loop: process and connections are there already, as MM2's are."""
 
-    def __enter__(self) -> Self:
-        self._runner = asyncio.Runner()
+    def _open(self, stack: ExitStack) -> None:
+        self._runner = stack.enter_context(asyncio.Runner())
         config = load_config(write_properties(self.job, {}))
-        self._opened = config_sync(config, config.flows[0], "raymirror-round")
-        self._sync: ConfigSync = self._runner.run(self._opened.__aenter__())
-        return super().__enter__()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        super().__exit__(kind, error, trace)
-        self._runner.run(self._opened.__aexit__(kind, error, trace))
-        self._runner.close()
+        opened = config_sync(config, config.flows[0], "raymirror-round")
+        self._sync: ConfigSync = self._runner.run(opened.__aenter__())
+        stack.callback(lambda: self._runner.run(opened.__aexit__(None, None, None)))
 
     def _make(self) -> None:
         self._runner.run(_round(self._sync))
@@ -145,20 +143,11 @@ class Mm2Passes(Passes):
 
     clients = ("replication-source-admin", "replication-target-admin")
 
-    def __enter__(self) -> Self:
+    def _open(self, stack: ExitStack) -> None:
         self._every_s = max(5, self.topics // _TOPICS_A_SECOND)
-        self._stack = ExitStack()
-        process = self._stack.enter_context(started(mm2.launch(self.job, self._every_s), self.job))
-        self._stack.enter_context(ended(process, ProcessTree(process.pid), self.job))
+        stack.enter_context(running(mm2.launch(self.job, self._every_s), self.job))
         self._rounds = mm2.Rounds(Path(self.job.folder) / "output.log")
         self._rounds.next_after(0.0, _DEADLINE_S)
-        return super().__enter__()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        super().__exit__(kind, error, trace)
-        self._stack.__exit__(kind, error, trace)
 
     def changed(self, change: Change, copies: Sequence[str], value: str) -> Pass:
         """Make the change between two rounds, and time the next."""

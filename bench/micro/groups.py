@@ -23,7 +23,7 @@ from typing import Any
 
 from bench.dataset import Backlog
 from bench.errors import BenchError
-from bench.measure import ended, started
+from bench.measure import running
 from bench.processes import ProcessTree
 from bench.systems import raymirror
 from bench.systems.launch import Job
@@ -174,10 +174,8 @@ async def _run(
     settings = {"groups": "bench-.*", "raymirror.groups.on.commit": "false" if args.polled else "true"}
     launch = raymirror.launch(job, settings)
     found: dict[str, Any] = {"groups": args.groups, "partitions": args.partitions, "on_commit": not args.polled}
-    with _poured(source, folder), started(launch, job) as process:
-        tree = ProcessTree(process.pid)
-        with ended(process, tree, job):
-            found |= await _measured(args, groups, Meter(tree))
+    with _poured(source, folder), running(launch, job) as (_, tree):
+        found |= await _measured(args, groups, Meter(tree))
     for name in ("hold", "hold_again"):
         found[name] = await asyncio.to_thread(_held, job.folder / "mm2.properties")
     await groups.close()

@@ -18,9 +18,8 @@ from rich.table import Table
 from bench.dataset import Backlog
 from bench.errors import BenchError
 from bench.figures import machine
-from bench.measure import ended, started
-from bench.parts import Parts
-from bench.processes import ProcessTree
+from bench.measure import running
+from bench.parts import Parts, chosen
 from bench.systems import mm2, raymirror
 from bench.systems.launch import Job, Launch
 from bench.translation.dataset import Dataset, fill
@@ -53,9 +52,7 @@ def run(args: argparse.Namespace) -> dict[str, Any]:
 
     Raises BenchError, ClusterError.
     """
-    systems = [name.strip() for name in args.systems.split(",") if name.strip()]
-    if unknown := [name for name in systems if name not in _LAUNCHES]:
-        raise BenchError("translation", f"no system {', '.join(unknown)}; known: {', '.join(_LAUNCHES)}")
+    systems = chosen("translation", "system", args.systems, _LAUNCHES)
     records = args.records or (_QUICK_RECORDS if args.quick else _RECORDS)
     groups = args.groups or (_QUICK_GROUPS if args.quick else _GROUPS)
     parts = Parts()
@@ -128,10 +125,7 @@ class _Bench:
         backlog = Backlog.short(",".join(data.topics))
         job = Job.between(self._source, self._target, backlog, alias, self._folder / name)
         began = time.monotonic()
-        with (
-            started(_LAUNCHES[name](job, _settings(alias)), job) as process,
-            ended(process, ProcessTree(process.pid), job),
-        ):
+        with running(_LAUNCHES[name](job, _settings(alias)), job) as (process, _):
             checkpoints = await self._told(name, alias, process, logs, commits)
         judges = {
             (topic, partition): Judge(log, await read_log(self._target, f"{alias}.{topic}", partition))

@@ -184,9 +184,9 @@ class Proxy:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._read_requests(link, reader, apis))
-                group.create_task(self._write_requests(link, broker_writer))
+                group.create_task(self._write(link, link.requests, broker_writer))
                 group.create_task(self._read_responses(link, broker_reader, apis))
-                group.create_task(self._write_responses(link, writer))
+                group.create_task(self._write(link, link.responses, writer))
         finally:
             broker_writer.transport.abort()
 
@@ -202,16 +202,6 @@ class Proxy:
                 self._wake()
         link.requests.end()
 
-    async def _write_requests(self, link: _Link, writer: asyncio.StreamWriter) -> None:
-        way = link.requests
-        while piece := await way.next_due():
-            while link.holds(piece):
-                await self._changed.wait()
-            writer.write(piece.data)
-            await writer.drain()
-            way.pop()
-        writer.write_eof()
-
     async def _read_responses(self, link: _Link, reader: asyncio.StreamReader, apis: dict[int, int]) -> None:
         splitter = FrameSplitter(header_bytes=4)
         while chunk := await reader.read(_CHUNK_BYTES):
@@ -222,12 +212,13 @@ class Proxy:
             self._wake()
         link.responses.end()
 
-    async def _write_responses(self, link: _Link, writer: asyncio.StreamWriter) -> None:
-        way = link.responses
+    async def _write(self, link: _Link, way: Delay, writer: asyncio.StreamWriter) -> None:
+        """Hand on one way of a connection, in order; the broker is never missed, the client may be."""
+        is_requests = way is link.requests
         while piece := await way.next_due():
-            while self._holds(piece):
+            while link.holds(piece) if is_requests else self._holds(piece):
                 await self._changed.wait()
-            with link.client_may_go():
+            with nullcontext() if is_requests else link.client_may_go():
                 writer.write(piece.data)
                 await writer.drain()
             way.pop()

@@ -4,14 +4,14 @@ A group is equal where its commit on the target is exactly the translation of it
 not answer, its groups are judged by their last checkpoints, and nobody knows what they committed since.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
 from engine.base.errors import BrokerUnreachable, ConnectionLost, GroupActive, KafkaRefusal
 from engine.flow.groups.translations import TranslatedOffset, Translations
 from engine.flow.lane.bisection import log_spans
-from engine.flow.ports.ports import Cluster, Groups, Offsets, Stored
+from engine.flow.ports.ports import Cluster, GroupListing, Groups, Offsets, Stored
 from engine.flow.topic_logs.checkpoints import CheckpointLog
 from policies.groups import GroupSelection, GroupState, Ours, Told, Why, unsupported, wanted
 from policies.model import TopicPartition
@@ -134,15 +134,11 @@ class GroupStatusReader:
         return GroupStatus(groups=len(names), stands=tuple(stands), failed=failed, not_synced=left)
 
 
-async def selected(cluster: Groups, selection: GroupSelection) -> tuple[list[str], dict[str, str], dict[str, str]]:
-    """Return the groups of a flow on a cluster, the groups that cannot be mirrored and why, and the silent brokers.
-
-    The last has one line for each broker that listed no groups: the groups that it coordinates are in no list.
-    """
+def sort_out(listings: Iterable[GroupListing], selection: GroupSelection) -> tuple[list[str], dict[str, str]]:
+    """Return the groups of a flow among those that a cluster lists, and those that cannot be mirrored, with why."""
     groups: list[str] = []
     left: dict[str, str] = {}
-    listed = await cluster.list_groups()
-    for listing in listed.groups:
+    for listing in listings:
         if selection.why_not(listing.group) is not None:
             continue
         why = unsupported(listing.protocol_type, listing.kind)
@@ -150,6 +146,16 @@ async def selected(cluster: Groups, selection: GroupSelection) -> tuple[list[str
             groups.append(listing.group)
         else:
             left[listing.group] = why
+    return groups, left
+
+
+async def selected(cluster: Groups, selection: GroupSelection) -> tuple[list[str], dict[str, str], dict[str, str]]:
+    """Return the groups of a flow on a cluster, the groups that cannot be mirrored and why, and the silent brokers.
+
+    The last has one line for each broker that listed no groups: the groups that it coordinates are in no list.
+    """
+    listed = await cluster.list_groups()
+    groups, left = sort_out(listed.groups, selection)
     unheard = {f"all groups that broker {node} coordinates": why for node, why in listed.unheard.items()}
     return groups, left, unheard
 

@@ -25,11 +25,12 @@ from engine.core.reports.group_report import GroupsReport
 from engine.flow.groups.group_commits import GroupCommits
 from engine.flow.groups.group_notes import GroupNotes
 from engine.flow.groups.retry_queue import RetryQueue
+from engine.flow.groups.status import sort_out
 from engine.flow.groups.translations import TranslatedOffset, Translations
 from engine.flow.ports.ports import Groups, Offsets
 from engine.flow.topic_logs.checkpoints import CheckpointLog, News
 from engine.flow.topic_logs.commit_reader import Hints
-from policies.groups import GroupSelection, Told, sync_every_s, tells, unsupported
+from policies.groups import GroupSelection, Told, sync_every_s, tells
 from policies.model import FlowName, TopicPartition
 
 _BREATH = 100
@@ -269,21 +270,13 @@ class GroupSyncLoop:
         A group that no broker lists is gone only where all of them did list: who is away may coordinate it.
         """
         at_s = now_s()
-        groups: dict[str, None] = {}
-        left: dict[str, str] = {}
         listed = await self._source.list_groups()
         self._notes.away.listed(self.options.flow.source, listed.unheard)
-        for listing in listed.groups:
-            if self.options.selection.why_not(listing.group) is not None:
-                continue
-            why = unsupported(listing.protocol_type, listing.kind)
-            if why is None:
-                groups[listing.group] = None
-            else:
-                left[listing.group] = why
+        found, left = sort_out(listed.groups, self.options.selection)
+        groups = dict.fromkeys(found)
         if listed.unheard:
             left = {group: why for group, why in self._notes.not_synced.items() if group not in groups} | left
-            groups |= {group: None for group in self._groups if group not in left}
+            groups |= dict.fromkeys(group for group in self._groups if group not in left)
         for gone in self._groups.keys() - groups.keys():
             self._commits.forget(gone)
             self._retries.settle(gone)

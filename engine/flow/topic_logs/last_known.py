@@ -3,26 +3,22 @@
 It serves commands that have neither a mirror nor a source to ask. Nothing here writes.
 """
 
-import asyncio
-
 import msgspec
 
 from engine.base.errors import BrokerUnreachable, ConnectionLost, MirrorError, OtherCluster
-from engine.base.tasks import run_all
 from engine.core.offset_map.map_runs import MapHead
 from engine.core.position.position import ForeignPosition, Position
 from engine.core.position.position_keys import PositionKeys
 from engine.core.reports.drain import Ends
 from engine.core.reports.progress import LaneProgress, unowned
+from engine.flow.lane.those_that_answer import read_those_that_answer
 from engine.flow.ownership.stored_positions import Stored, Unreadable, decode_positions
 from engine.flow.ports.ports import Cluster
 from engine.state.state import Key, StateCodec, Value, state_topic
-from engine.wire.record import Record
 from policies.model import FlowName, LaneName, TopicPartition
 from policies.selection import TopicSelection
 
 NO_MIRROR = "no mirror runs that could copy it"
-_AT_ONCE = 8
 
 
 class NothingKnown(MirrorError):
@@ -113,7 +109,10 @@ async def last_known(
         raise
     except (BrokerUnreachable, ConnectionLost):
         led = await target.leaders([TopicPartition(topic, number) for number in range(partitions)])
-        records, unread = await _those_that_answer(target, topic, sorted(one.partition for one in led))
+        records, failed = await read_those_that_answer(
+            lambda partition: target.read_stamped(topic, {partition}), sorted(one.partition for one in led)
+        )
+        unread = {f"{topic}-{partition}": str(failure) for partition, failure in sorted(failed.items())}
     stamps: dict[bytes | None, int] = {record.key: record.timestamp for record in records}
     at_ms = {lane: stamp for key, stamp in stamps.items() if (lane := keys.decode(key)) is not None}
     stored = decode_positions(((record.key, record.value) for record in records), keys)
@@ -123,28 +122,6 @@ async def last_known(
         if selection.wants(lane.topic)
     ]
     return LastKnown(lanes=tuple(lane for lane in lanes if lane is not None), unread=unread)
-
-
-async def _those_that_answer(target: Cluster, topic: str, partitions: list[int]) -> tuple[list[Record], dict[str, str]]:
-    """Read partition by partition, so that an unreachable broker hides only its own partitions."""
-    found: dict[int, list[Record]] = {}
-    failed: dict[int, BrokerUnreachable | ConnectionLost] = {}
-    at_once = asyncio.Semaphore(_AT_ONCE)
-
-    async def read(partition: int) -> None:
-        async with at_once:
-            try:
-                found[partition] = await target.read_stamped(topic, {partition})
-            except OtherCluster:
-                raise
-            except (BrokerUnreachable, ConnectionLost) as failure:
-                failed[partition] = failure
-
-    await run_all(*(read(partition) for partition in partitions))
-    if failed and not found:
-        raise failed[min(failed)]
-    unread = {f"{topic}-{partition}": str(failure) for partition, failure in sorted(failed.items())}
-    return [record for partition in partitions for record in found.get(partition, ())], unread
 
 
 def _known(lane: TopicPartition, target: TopicPartition, stored: Stored, at_ms: int) -> KnownLane | None:

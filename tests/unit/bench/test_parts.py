@@ -1,6 +1,7 @@
 """A bench whose second part fails still has the figures of its first."""
 
 import argparse
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any, Self
 
@@ -100,8 +101,6 @@ def test_the_first_system_of_idle_stays_where_the_second_fails(monkeypatch: pyte
 class Silent:
     """Stands for a started system, its process tree, a client and a bell: nobody hears of a record that wakes it."""
 
-    pid = 0
-
     def __init__(self, *_: object, **__: object) -> None:
         pass
 
@@ -140,7 +139,8 @@ def test_the_rest_of_idle_stays_where_no_record_wakes_it(monkeypatch: pytest.Mon
     monkeypatch.setattr(idle, "LAUNCHES", {"raymirror": lambda _: None})
     monkeypatch.setattr(idle, "_REST_S", 0.0)
     monkeypatch.setattr(idle, "_rest", rested)
-    for name in ("KafkaPeek", "started", "ended", "ProcessTree", "AIOKafkaProducer", "_Bell"):
+    monkeypatch.setattr(idle, "running", lambda *_: nullcontext((Silent(), Silent())))
+    for name in ("KafkaPeek", "AIOKafkaProducer", "_Bell"):
         monkeypatch.setattr(idle, name, Silent)
     found = idle.run(argparse.Namespace(systems="raymirror", seconds=1.0, quick=True))
     assert found["systems"] == {"raymirror": {"cpu_percent": 5.0}, "ray": {"cpu_percent": 3.0}}
