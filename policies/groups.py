@@ -53,6 +53,10 @@ class GroupSelection:
         self.include = PatternList(include)
         self.exclude = PatternList(exclude)
 
+    def wants(self, group: str) -> bool:
+        """Whether a group is mirrored."""
+        return self.why_not(group) is None
+
     def why_not(self, group: str) -> str | None:
         """Return why a group is not mirrored, None for one that is."""
         if not self.include.matches(group):

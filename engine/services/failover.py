@@ -70,7 +70,7 @@ class Failover(Opened):
         """Ask where all that the flow copies, these lanes too, ends on the source now; in bounded time."""
         if self.gone:
             return Ends(gone=self.gone)
-        return await partition_ends(self._clients[0], self._flow.selection.wants, lanes, SOURCE_WITHIN_S)
+        return await partition_ends(self._clients[0], self._flow.selection, lanes, SOURCE_WITHIN_S)
 
     async def ends_of(self, lanes: Collection[TopicPartition]) -> Ends:
         """Ask where some partitions of the source end now; in bounded time."""

@@ -8,7 +8,6 @@ from engine.flow.topic_logs.commit_reader import CommitReader
 from engine.kafka.admin.flow_clusters import check_clusters
 from engine.kafka.admin.internal_topics import CHECKPOINTS_KEY, ensure_mm2_topic
 from engine.kafka.admin.sameness import refuse_one_cluster
-from engine.kafka.gateway import KafkaCluster
 from engine.kafka.groups.groups import KafkaGroups
 from engine.services.clients import clients_of
 from engine.services.loop_service import LoopService
@@ -34,10 +33,6 @@ def group_options(flow: FlowConfig, *, backwards: bool = False) -> GroupOptions:
     )
 
 
-def _reader(flow: FlowConfig, source: KafkaCluster, options: GroupOptions) -> CommitReader:
-    return CommitReader(source, lambda group: options.selection.why_not(group) is None, flow.selection.wants)
-
-
 class GroupService(LoopService[GroupsReport]):
     """The GroupSyncLoop of a flow, which need the topic of checkpoints; `may_write` is asked before each write."""
 
@@ -53,7 +48,7 @@ class GroupService(LoopService[GroupsReport]):
             KafkaGroups(clients[1], away_s=_AWAY_S),
             translations_of(flow, source, target),
             CheckpointLog(target, self._topic, flow.request_timeout_s),
-            _reader(flow, source, options) if flow.groups.on_commit else None,
+            CommitReader(source, options.selection, flow.selection) if flow.groups.on_commit else None,
         )
         super().__init__(self._rounds, clients)
 

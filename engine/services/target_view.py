@@ -87,4 +87,4 @@ class TargetView(Opened):
         if gone:
             return Ends(gone=gone)
         lanes = [one.lane for one in known.lanes]
-        return await partition_ends(self._source, self._flow.selection.wants, lanes, SOURCE_WITHIN_S)
+        return await partition_ends(self._source, self._flow.selection, lanes, SOURCE_WITHIN_S)

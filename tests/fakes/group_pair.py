@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from engine.core.mm2.mm2_records import Checkpoint, decode_checkpoint
-from engine.flow.groups import group_commits
+from engine.flow.groups import away, group_commits, group_notes
 from engine.flow.groups import sync_loop as group_keeper
 from engine.flow.groups.sync_loop import GroupOptions, GroupSyncLoop
 from engine.flow.groups.translations import Translations
@@ -76,7 +76,7 @@ class Pair:
 
     def hold_clock(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Let the keeper's time be `now_s`."""
-        for module in (group_keeper, group_commits):
+        for module in (group_keeper, group_commits, group_notes, away):
             monkeypatch.setattr(module, "now_s", lambda: self.now_s)
         monkeypatch.setattr(group_keeper, "cpu_s", lambda: 0.0)
 

@@ -5,8 +5,9 @@ they wait until the broker answers, or another one coordinates them.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 
+from engine.base.clock import now_s
 from engine.core.events.group_events import GroupBrokerAway
 from engine.core.events.recovery_events import WorksAgain
 from policies.model import FlowName
@@ -20,11 +21,10 @@ _Broker = tuple[str, int]
 
 
 class AwayBrokers:
-    """The brokers of both clusters of a flow that are away; `now_s` is the keeper's clock."""
+    """The brokers of both clusters of a flow that are away."""
 
-    def __init__(self, flow: FlowName, now_s: Callable[[], float]) -> None:
+    def __init__(self, flow: FlowName) -> None:
         self._flow = flow
-        self._now_s = now_s
         self._unheard: dict[_Broker, str] = {}
         self._waits: dict[str, tuple[_Broker, str]] = {}
         self._since_s: dict[_Broker, float] = {}
@@ -63,11 +63,11 @@ class AwayBrokers:
 
     def take_events(self) -> list[GroupBrokerAway | WorksAgain]:
         """Return an event for each broker that has been away for a while, once, and one when it answers again."""
-        why, now_s = self._why(), self._now_s()
-        self._since_s = {broker: self._since_s.get(broker, now_s) for broker in why}
+        why, at_s = self._why(), now_s()
+        self._since_s = {broker: self._since_s.get(broker, at_s) for broker in why}
         back = sorted(self._told - why.keys())
         self._told &= why.keys()
-        due = [broker for broker, since_s in self._since_s.items() if now_s - since_s >= _TOLD_AFTER_S]
+        due = [broker for broker, since_s in self._since_s.items() if at_s - since_s >= _TOLD_AFTER_S]
         counts = Counter(broker for broker, _ in self._waits.values())
         answers = "it answers again; the groups that it coordinates are mirrored"
         events: list[GroupBrokerAway | WorksAgain] = [

@@ -1,8 +1,9 @@
 """Keeps the notes of a flow's consumer groups: events, each reported once, and the report of the last round."""
 
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
+from engine.base.clock import now_s
 from engine.core.events.events import (
     AnyEvent,
     CommitsNotRead,
@@ -31,11 +32,10 @@ _TOLD_AFTER = 3
 
 
 class GroupNotes:
-    """The notes of one flow; `now_s` is the keeper's clock."""
+    """The notes of one flow."""
 
-    def __init__(self, flow: FlowName, now_s: Callable[[], float]) -> None:
+    def __init__(self, flow: FlowName) -> None:
         self._flow = flow
-        self._now_s = now_s
         self._events: deque[AnyEvent] = deque(maxlen=_EVENTS)
         self._rewinds = OffsetResets(flow)
         self.not_synced: dict[str, str] = {}
@@ -47,20 +47,20 @@ class GroupNotes:
         self._failures = 0
         self.failed: dict[str, str] = {}
         """Groups that could not be read or committed for, and why; without those that wait for a broker."""
-        self.away = AwayBrokers(flow, now_s)
+        self.away = AwayBrokers(flow)
         self.latency, self.commit_latency = LatencyHistogram(), LatencyHistogram()
         self.told = 0
         """Checkpoints written."""
 
     def say(self, event: AnyEvent) -> None:
         """Keep an event until it is taken; groups that go back again and again are only counted."""
-        told = self._rewinds.admit(event, self._now_s()) if isinstance(event, GroupWentBack) else event
+        told = self._rewinds.admit(event, now_s()) if isinstance(event, GroupWentBack) else event
         if told is not None:
             self._events.append(told)
 
     def take_events(self) -> tuple[AnyEvent, ...]:
         """Hand over what happened since the last call."""
-        events = (*self._events, *self._rewinds.due(self._now_s()), *self.away.take_events())
+        events = (*self._events, *self._rewinds.due(now_s()), *self.away.take_events())
         self._events.clear()
         return events
 
@@ -84,8 +84,8 @@ class GroupNotes:
         if not why_not or self._read_at_s is None:
             if self._read_at_s == _TOLD:
                 self.say(WorksAgain(flow=self._flow, subject=_ALL, what="commits are read as they are made again"))
-            self._read_at_s = self._now_s()
-        elif self._now_s() - self._read_at_s >= patience_s:
+            self._read_at_s = now_s()
+        elif now_s() - self._read_at_s >= patience_s:
             self._read_at_s = _TOLD
             self.say(CommitsNotRead(flow=self._flow, group=_ALL, every_s=every_s, why=why_not))
 

@@ -139,7 +139,7 @@ def sort_out(listings: Iterable[GroupListing], selection: GroupSelection) -> tup
     groups: list[str] = []
     left: dict[str, str] = {}
     for listing in listings:
-        if selection.why_not(listing.group) is not None:
+        if not selection.wants(listing.group):
             continue
         why = unsupported(listing.protocol_type, listing.kind)
         if why is None:
@@ -199,7 +199,7 @@ async def stand_by_checkpoints(
     ConnectionLost, BrokerUnreachable, KafkaRefusal.
     """
     await log.read_stamped()
-    told = {group: rows for group, rows in log.told.items() if of(group) and selection.why_not(group) is None}
+    told = {group: rows for group, rows in log.told.items() if of(group) and selection.wants(group)}
     spans = await log_spans(cluster, {where for rows in told.values() for where in rows})
     states, stored = await target.states(list(told)), await target.offsets(list(told))
     failed = states.failed | stored.failed

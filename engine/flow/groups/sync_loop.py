@@ -93,7 +93,7 @@ class GroupSyncLoop:
         self._translations = translations
         self._log = log
         self._reader = reader
-        self._notes = GroupNotes(options.flow, lambda: now_s())
+        self._notes = GroupNotes(options.flow)
         self._commits = GroupCommits(
             options.flow,
             target,

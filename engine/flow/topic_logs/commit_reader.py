@@ -12,7 +12,7 @@ nobody else's are missed.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -25,7 +25,9 @@ from engine.flow.ports.ports import LATEST, Cluster, FetchOptions, Leader, Parti
 from engine.wire.batch import check_crc, control_type, split_batches
 from engine.wire.header import BatchHeader
 from engine.wire.records import decode_records
+from policies.groups import GroupSelection
 from policies.model import TopicPartition
+from policies.selection import TopicSelection
 
 _PARTITION_BYTES = 128 * 1024
 _TERMS = FetchOptions(max_wait_s=5.0, min_bytes=1, max_bytes=1024 * 1024, read_committed=False)
@@ -59,13 +61,11 @@ class Hints(NamedTuple):
 
 
 class CommitReader:
-    """The reader of one cluster; `wants_group` and `wants_topic` choose what is told."""
+    """The reader of one cluster; it tells what `groups` commit in `topics`."""
 
-    def __init__(
-        self, cluster: Cluster, wants_group: Callable[[str], bool], wants_topic: Callable[[str], bool]
-    ) -> None:
+    def __init__(self, cluster: Cluster, groups: GroupSelection, topics: TopicSelection) -> None:
         self._cluster = cluster
-        self._wants_group, self._wants_topic = wants_group, wants_topic
+        self._wanted_groups, self._wanted_topics = groups, topics
         self._groups: dict[bytes, str | None] = {}
         self._topics: dict[bytes, str | None] = {}
         self._lanes: dict[tuple[str, int], TopicPartition] = {}
@@ -251,10 +251,10 @@ class CommitReader:
 
     def _group(self, name: bytes) -> str | None:
         """Return a group's name where it is wanted."""
-        return _chosen(self._groups, name, self._wants_group)
+        return _chosen(self._groups, name, self._wanted_groups)
 
     def _topic(self, name: bytes) -> str | None:
-        return _chosen(self._topics, name, self._wants_topic)
+        return _chosen(self._topics, name, self._wanted_topics)
 
 
 class _Heard:
@@ -293,12 +293,12 @@ class _Reused:
         return memoryview(self._memory)[:size]
 
 
-def _chosen(known: dict[bytes, str | None], name: bytes, wants: Callable[[str], bool]) -> str | None:
+def _chosen(known: dict[bytes, str | None], name: bytes, wanted: GroupSelection | TopicSelection) -> str | None:
     if name not in known:
         if len(known) >= _MOST:
             known.clear()
         text = name.decode(errors="replace")
-        known[name] = text if wants(text) else None
+        known[name] = text if wanted.wants(text) else None
     return known[name]
 
 

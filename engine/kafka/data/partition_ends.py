@@ -1,7 +1,7 @@
 """Reads the high watermarks of a cluster's partitions; a broker that does not answer delays no other answer."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 
 from engine.base.errors import BrokerUnreachable, ConnectionLost, KafkaRefusal
 from engine.base.tasks import run_all
@@ -12,6 +12,7 @@ from engine.kafka.client.metadata import Metadata
 from engine.kafka.data.offsets import ask_offsets
 from engine.kafka.protocol.faults import NONE, error_name
 from policies.model import TopicPartition
+from policies.selection import TopicSelection
 
 BROKER_WITHIN_S = 5.0
 """Most seconds to wait for a partition leader; it delays no other leader, because all are asked at once."""
@@ -19,7 +20,7 @@ _LOST = (BrokerUnreachable, ConnectionLost)
 
 
 async def partition_ends(
-    client: ClusterClient, wants: Callable[[str], bool], known: Collection[TopicPartition], within_s: float
+    client: ClusterClient, selection: TopicSelection, known: Collection[TopicPartition], within_s: float
 ) -> Ends:
     """Ask for the high watermarks of every partition of the wanted topics, and of the known partitions.
 
@@ -31,7 +32,7 @@ async def partition_ends(
             listed = {
                 TopicPartition(topic, number)
                 for topic, meta in metadata.topics.items()
-                if wants(topic) and not meta.is_internal
+                if selection.wants(topic) and not meta.is_internal
                 for number in meta.partitions
             }
             newest = await _newest(client, listed | set(known))

@@ -12,7 +12,10 @@ from engine.core.mm2.commit_records import TOPIC, UNTOLD
 from engine.flow.ports.ports import FetchFault, Leader, PartitionFetch
 from engine.flow.topic_logs import commit_reader
 from engine.flow.topic_logs.commit_reader import CommitReader, Hints
-from policies.model import TopicPartition
+from policies.groups import GroupSelection
+from policies.model import FlowName, TopicPartition
+from policies.naming import DefaultNaming
+from policies.selection import TopicSelection
 from tests.fakes.cluster import FakeCluster
 from tests.fakes.commit_log import CommitLog, commit_key, commit_log
 from tests.fakes.source_log import ABORT
@@ -28,7 +31,8 @@ class Stage:
         self.cluster = FakeCluster("A")
         self.logs = [commit_log(self.cluster, 0, node=1), commit_log(self.cluster, 1, node=2)]
         self.logs[0].commit("early", {LANE: 1})
-        self.reader = CommitReader(self.cluster, lambda group: group != "left", lambda topic: topic != "local")
+        topics = TopicSelection(FlowName("A", "B"), DefaultNaming(), exclude=["local"])
+        self.reader = CommitReader(self.cluster, GroupSelection(exclude=["left"]), topics)
 
     @property
     def log(self) -> CommitLog:

@@ -9,9 +9,12 @@ from engine.base.errors import BrokerUnreachable
 from engine.kafka.client.metadata import NO_ID, Metadata, PartitionMeta, TopicMeta
 from engine.kafka.data import partition_ends as module
 from engine.kafka.data.partition_ends import known_ends, partition_ends
-from policies.model import TopicPartition
+from policies.model import FlowName, TopicPartition
+from policies.naming import DefaultNaming
+from policies.selection import TopicSelection
 
 LANE = TopicPartition("t", 0)
+ALL = TopicSelection(FlowName("a", "b"), DefaultNaming())
 ENDS = {1: 7, 2: 10}
 """Broker 1 led in the past, and tells its old end."""
 
@@ -49,10 +52,10 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Client:
 async def test_a_leader_of_the_past_is_not_asked(client: Client) -> None:
     assert (await known_ends(client, [LANE], 5.0)).ends == {LANE: 10}  # type: ignore[arg-type]
     client.leader = 1
-    assert (await partition_ends(client, lambda _topic: True, [], 5.0)).ends == {LANE: 10}  # type: ignore[arg-type]
+    assert (await partition_ends(client, ALL, [], 5.0)).ends == {LANE: 10}  # type: ignore[arg-type]
 
 
 async def test_a_source_of_which_no_broker_answers_tells_nothing(client: Client) -> None:
     client.is_away = True
     assert (await known_ends(client, [LANE], 5.0)).unknown.keys() == {LANE}  # type: ignore[arg-type]
-    assert "down" in (await partition_ends(client, lambda _topic: True, [], 5.0)).gone  # type: ignore[arg-type]
+    assert "down" in (await partition_ends(client, ALL, [], 5.0)).gone  # type: ignore[arg-type]
