@@ -23,7 +23,7 @@ from engine.services.clients import clients_of
 from engine.services.opening import Opening
 from engine.services.sampling import sample_writer
 from engine.wire.bounded import MAX_INFLATED_BYTES
-from policies.model import FlowName, PartitionSet
+from policies.model import FlowName
 
 __all__ = ["Copier", "Discovery", "TopicService", "options_for"]
 
@@ -90,91 +90,56 @@ class TopicService(Topics):
         return await super().step()
 
 
-class Copier:
-    """One flow in one process, on the event loop that runs it."""
+class Copier(FlowCopier):
+    """The copier of one flow in one process, over connections of its own: `run` opens them, and closes them."""
 
     def __init__(self, config: MirrorConfig, flow: FlowConfig, *, copier_id: str, deployment_id: str) -> None:
         self._config = flow
-        self._flow = flow.name
-        self._source, self._target = clients_of(config, flow.name, f"raymirror|{flow.name}|{copier_id}")
+        self._clients = clients_of(config, flow.name, f"raymirror|{flow.name}|{copier_id}")
         # A lower limit is for what is written anew: a batch that is copied as it is may be larger, and is read too.
         most = max(flow.inflated_bytes, MAX_INFLATED_BYTES)
-        on_target = KafkaCluster(self._target, request_timeout_s=flow.request_timeout_s, inflated_bytes=most)
-        self._copier = FlowCopier(
-            options_for(flow, deployment_id),
-            KafkaCluster(self._source, request_timeout_s=flow.request_timeout_s, inflated_bytes=most),
-            on_target,
-            flow.starts.start_for,
+        source, target = (
+            KafkaCluster(client, request_timeout_s=flow.request_timeout_s, inflated_bytes=most)
+            for client in self._clients
         )
+        super().__init__(options_for(flow, deployment_id), source, target, flow.starts.start_for)
         self._latest: FlowProgress | None = None
-        self._copier.auxiliary.append(self._learn_expiry)
-        samples = sample_writer(flow, copier_id, self._target, on_target, lambda: self._latest, self._copier.report)
+        self.auxiliary.append(self._learn_expiry)
+        samples = sample_writer(flow, copier_id, self._clients[1], target, lambda: self._latest, self.report)
         if samples is not None:
-            self._copier.auxiliary.append(samples.run)
-        self._opening = Opening(self._reach, self._copier.maintenance.tick)
+            self.auxiliary.append(samples.run)
+        self._opening = Opening(self._reach, self.maintenance.tick)
 
     async def run(self) -> None:
         """Copy until drained; a cluster that cannot be reached at the start is waited for, `progress` says so."""
         try:
             if await self._opening.run():
-                await self._copier.run()
+                await super().run()
         finally:
-            await self._source.close()
-            await self._target.close()
+            for client in self._clients:
+                await client.close()
 
     async def _reach(self) -> None:
-        await run_all(self._source.open(), self._target.open())
+        await run_all(*(client.open() for client in self._clients))
         # Discovery compared other connections, perhaps before the addresses led elsewhere; and a lane without a
         # position has none of its own that would name other clusters.
-        await check_clusters(self._config, self._source, self._target)
+        await check_clusters(self._config, *self._clients)
 
     async def _learn_expiry(self) -> None:
         """Ask all brokers how long they remember; beside the copy, which a broker that is slow to say does not hold."""
-        expiry_s = await until_answered(lambda: shortest_expiry_s(self._target))
+        expiry_s = await until_answered(lambda: shortest_expiry_s(self._clients[1]))
         if expiry_s is not None:
-            self._copier.maintenance.producers_expire(expiry_s)
-
-    def assign(self, partition_set: PartitionSet) -> None:
-        """Take a partition set, or the lanes that are new in one of ours."""
-        self._copier.assign(partition_set)
-
-    async def release(self, set_id: str) -> None:
-        """Drain the lanes of a set and forget them."""
-        await self._copier.release(set_id)
-
-    def hold(self) -> None:
-        """The lease has run out: start nothing at any broker; what is in flight gets its outcome."""
-        self._copier.hold()
-
-    def unhold(self) -> None:
-        """Go on where everything stands, as long as the lease lasts."""
-        self._copier.unhold()
-
-    @property
-    def lease_until_s(self) -> float:
-        """The instant of `engine.base.clock.now_s` from which the copier holds by itself; any thread may set it."""
-        return self._copier.lease_until_s
-
-    @lease_until_s.setter
-    def lease_until_s(self, at_s: float) -> None:
-        self._copier.lease_until_s = at_s
-
-    def pause(self, topics: frozenset[str] | None) -> None:
-        """Stop fetching the whole flow (None) or some topics."""
-        self._copier.pause(topics)
-
-    def resume(self, topics: frozenset[str] | None) -> None:
-        """Fetch again; failed lanes are acquired anew."""
-        self._copier.resume(topics)
+            self.maintenance.producers_expire(expiry_s)
 
     def progress(self) -> FlowProgress:
         """Take a snapshot; events are handed over once."""
-        for client in (self._source, self._target):
+        for client in self._clients:
             for other in client.identity.take_others():
-                event = ClusterChanged(flow=self._flow, cluster=client.alias, found=other.found, what=str(other))
-                self._copier.report(event)
+                self.report(
+                    ClusterChanged(flow=self._config.name, cluster=client.alias, found=other.found, what=str(other))
+                )
         progress = msgspec.structs.replace(
-            self._copier.progress(), waits_for=self._opening.trouble, is_open=self._opening.is_done
+            super().progress(), waits_for=self._opening.trouble, is_open=self._opening.is_done
         )
         self._latest = progress  # the samples are made of what is looked at anyway
         return progress
@@ -182,4 +147,4 @@ class Copier:
     async def drain(self) -> None:
         """Finish what is in flight, make positions durable; `run` then returns."""
         self._opening.give_up()
-        await self._copier.drain()
+        await super().drain()

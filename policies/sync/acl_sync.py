@@ -185,4 +185,4 @@ def _of_group(binding: Binding, rules: AclRules) -> Binding | str:
             if rules.prefixed
             else "prefixed patterns are mirrored with raymirror.sync.acls.prefixed = true only"
         )
-    return binding if rules.groups.why_not(binding.name) is None else ""
+    return binding if rules.groups.wants(binding.name) else ""
