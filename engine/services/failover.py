@@ -12,7 +12,7 @@ from engine.config.settings import FlowConfig, MirrorConfig
 from engine.core.position.position import Position
 from engine.core.reports.drain import Ends
 from engine.flow.groups.failback import Failback
-from engine.flow.groups.group_commits import GroupCommits
+from engine.flow.groups.group_commits import CommitRules, GroupCommits
 from engine.flow.groups.status import GroupStatus, GroupStatusReader, stand_by_checkpoints
 from engine.flow.groups.translations import Translations
 from engine.flow.ownership.other_writers import OtherWriters, other_writers
@@ -149,7 +149,7 @@ class Failover(Opened):
 
     def _stands(self, *, commit: bool) -> GroupStatusReader:
         translations = Translations(self._flow.selection, self._maps, self._target)
-        commits = GroupCommits(self._flow.name, self._target_groups, translations, renews=False)
+        commits = GroupCommits(self._flow.name, self._target_groups, translations, rules=CommitRules(renews=False))
         return GroupStatusReader(
             self._flow.groups.selection,
             self._source_groups,

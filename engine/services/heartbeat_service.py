@@ -6,17 +6,17 @@ from collections.abc import Callable
 from engine.base.errors import ConfigError
 from engine.config.settings import FlowConfig, HeartbeatConfig, MirrorConfig
 from engine.core.events.events import AnyEvent, Mm2TopicFailed
-from engine.flow.replication.heartbeats import Heartbeats
+from engine.flow.replication.heartbeats import HeartbeatPlan, Heartbeats
 from engine.kafka.admin.internal_topics import HEARTBEATS_KEY, ensure_mm2_topic
 from engine.kafka.gateway import KafkaCluster
 from engine.services.clients import client_for
 
 
 class HeartbeatService:
-    """Heartbeats of the flow and of the pairs beside it that are no flows; `tell` takes what goes wrong."""
+    """Heartbeats of the flow and of the pairs beside it that are no flows; `report` takes what goes wrong."""
 
-    def __init__(self, config: MirrorConfig, flow: FlowConfig, tell: Callable[[AnyEvent], None]) -> None:
-        self._config, self._flow, self._tell = config, flow, tell
+    def __init__(self, config: MirrorConfig, flow: FlowConfig, report: Callable[[AnyEvent], None]) -> None:
+        self._config, self._flow, self._report = config, flow, report
 
     async def run(self) -> None:
         """Beat until cancelled."""
@@ -29,7 +29,7 @@ class HeartbeatService:
         try:
             client = client_for(cluster, f"raymirror|{heartbeat.pair}|heartbeats")
         except ConfigError as error:  # a secret that does not resolve; copying may not need that cluster at all
-            self._tell(
+            self._report(
                 Mm2TopicFailed(
                     flow=self._flow.name, topic=heartbeat.topic, cluster=heartbeat.pair.target, what=str(error)
                 )
@@ -40,15 +40,8 @@ class HeartbeatService:
             await client.open()
             await ensure_mm2_topic(client, heartbeat.topic, heartbeat.replication_factor, HEARTBEATS_KEY)
 
-        beats = Heartbeats(
-            heartbeat.pair,
-            heartbeat.topic,
-            heartbeat.every_s,
-            KafkaCluster(client),
-            ready,
-            self._flow.name,
-            self._tell,
-        )
+        plan = HeartbeatPlan(heartbeat.pair, heartbeat.topic, heartbeat.every_s, self._flow.name)
+        beats = Heartbeats(plan, KafkaCluster(client), ready, self._report)
         try:
             await beats.run()
         finally:

@@ -12,7 +12,7 @@ import msgspec
 from engine.base.errors import MirrorError
 from engine.base.opened import Opened
 from engine.config.settings import FlowConfig, MirrorConfig
-from engine.flow.groups.group_commits import GroupCommits
+from engine.flow.groups.group_commits import CommitRules, GroupCommits
 from engine.flow.groups.translations import TranslatedOffset
 from engine.flow.lane.bisection import log_spans
 from engine.flow.ports.ports import Answers, Offsets
@@ -145,7 +145,9 @@ class GroupTranslator(Opened):
         source, target = clusters_of(flow, self._clients)
         self._source, self._target = (KafkaGroups(client) for client in self._clients)
         self._translations = translations_of(flow, source, target)
-        self._commits = GroupCommits(flow.name, self._target, self._translations, backwards=backwards)
+        self._commits = GroupCommits(
+            flow.name, self._target, self._translations, rules=CommitRules(backwards=backwards)
+        )
         self._cluster = target
         self._log = CheckpointLog(target, flow.naming.checkpoints_topic(flow.name.source), flow.request_timeout_s)
         self.gone = ""

@@ -13,7 +13,7 @@ from engine.core.events.events import Mm2TopicFailed
 from engine.core.mm2.mm2_records import decode_offset_sync
 from engine.flow.ports.options import SyncOptions
 from engine.flow.replication import syncs as writer
-from engine.flow.replication.heartbeats import Heartbeats
+from engine.flow.replication.heartbeats import HeartbeatPlan, Heartbeats
 from engine.kafka.admin.admin import describe_topic_configs
 from engine.kafka.admin.internal_topics import ensure_mm2_topic
 from engine.kafka.data.logs import read_topic
@@ -143,7 +143,7 @@ async def test_heartbeats_go_on_in_a_topic_that_was_made_anew(target_cluster: Em
                 await asyncio.sleep(0.05)
 
     pair = FlowName("a", "b")
-    beats = Heartbeats(pair, topic, 0.05, KafkaCluster(client), ready, pair, lambda _event: None)
+    beats = Heartbeats(HeartbeatPlan(pair, topic, 0.05, pair), KafkaCluster(client), ready, lambda _event: None)
     try:
         await reader.open()
         async with asyncio.TaskGroup() as group:

@@ -9,6 +9,8 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+import msgspec
+
 from engine.base.clock import now_s, pause
 from engine.base.errors import BrokerUnreachable, ConnectionLost, GroupActive, KafkaRefusal
 from engine.base.parts import parts
@@ -27,11 +29,15 @@ _BREATH = 100
 Wish = tuple[TranslatedOffset, Why]
 
 
-class GroupCommits:
-    """Commits for the groups of one flow; asks `may_write` before each, and reports commits that go back to `say`.
+class CommitRules(msgspec.Struct, frozen=True):
+    """`backwards`: commit where the group is further on the target. `renews`: commit an equal offset of unknown age."""
 
-    `renews`: an equal offset of unknown age is committed again; else it is left.
-    """
+    backwards: bool = False
+    renews: bool = True
+
+
+class GroupCommits:
+    """Commits for the groups of one flow; asks `may_write` before each, and reports commits that go back to `say`."""
 
     def __init__(
         self,
@@ -40,17 +46,16 @@ class GroupCommits:
         translations: Translations,
         may_write: Callable[[], bool] = lambda: True,
         say: Callable[[AnyEvent], object] = lambda _event: None,
-        *,
-        backwards: bool = False,
-        renews: bool = True,
+        rules: CommitRules | None = None,
     ) -> None:
         self._flow = flow
         self._target = target
         self._translations = translations
         self._may_write = may_write
         self._say = say
-        self._backwards = backwards
-        self._unknown_age_s = None if renews else 0.0
+        rules = rules or CommitRules()
+        self._backwards = rules.backwards
+        self._unknown_age_s = None if rules.renews else 0.0
         self._ours: dict[str, dict[TopicPartition, Ours]] = {}
         self.retention_s: float | None = None
         """Seconds until the target forgets commits; None where it does not say."""

@@ -22,7 +22,7 @@ from engine.base.tasks import run_all
 from engine.core.events.events import AnyEvent
 from engine.core.mm2.commit_records import UNTOLD
 from engine.core.reports.group_report import GroupsReport
-from engine.flow.groups.group_commits import GroupCommits
+from engine.flow.groups.group_commits import CommitRules, GroupCommits
 from engine.flow.groups.group_notes import GroupNotes
 from engine.flow.groups.retry_queue import RetryQueue
 from engine.flow.groups.status import sort_out
@@ -100,7 +100,7 @@ class GroupSyncLoop:
             translations,
             lambda: self.may_write(),
             self._notes.say,
-            backwards=options.backwards,
+            CommitRules(backwards=options.backwards),
         )
         self._groups: dict[str, None] = {}
         self._strangers = False

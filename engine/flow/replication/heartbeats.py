@@ -6,6 +6,8 @@ long for its answer is left out, not made up for.
 
 from collections.abc import Awaitable, Callable
 
+import msgspec
+
 from engine.base.clock import now_s, pause, wall_ms
 from engine.base.errors import MirrorError
 from engine.core.events.events import AnyEvent, Mm2TopicFailed
@@ -24,25 +26,31 @@ _TOLD_AFTER_S = 30.0
 _REQUEST_S = 10.0
 
 
+class HeartbeatPlan(msgspec.Struct, frozen=True):
+    """The pair of clusters that is told of, where and how often; `flow`: whose event it is where that fails."""
+
+    pair: FlowName
+    topic: str
+    every_s: float
+    flow: FlowName
+
+
 class Heartbeats:
-    """Writes heartbeats of `pair` to partition 0 of `topic`; `flow` is whose event it is where that fails."""
+    """Writes heartbeats to partition 0 of their topic; `ready` opens the cluster and makes the topic."""
 
     def __init__(
         self,
-        pair: FlowName,
-        topic: str,
-        every_s: float,
+        plan: HeartbeatPlan,
         cluster: Cluster,
         ready: Callable[[], Awaitable[None]],
-        flow: FlowName,
-        tell: Callable[[AnyEvent], None],
+        report: Callable[[AnyEvent], None],
     ) -> None:
         self.trouble = ""
         """Why nothing is written at the moment, empty when all is well."""
-        self._pair, self._topic, self._every_s = pair, topic, every_s
+        self._plan = plan
         self._ready = ready
-        self._flow, self._tell = flow, tell
-        self._writer = PartitionWriter(cluster, TopicPartition(topic, 0), _REQUEST_S, by_name=True)
+        self._report = report
+        self._writer = PartitionWriter(cluster, TopicPartition(plan.topic, 0), _REQUEST_S, by_name=True)
         self._is_ready = False
         self._well_at_s = now_s()
         self._told = False
@@ -53,7 +61,7 @@ class Heartbeats:
             while True:
                 began_s = now_s()
                 await self._beat()
-                await pause(max(0.0, self._every_s - (now_s() - began_s)))
+                await pause(max(0.0, self._plan.every_s - (now_s() - began_s)))
         finally:
             await self._writer.close()
 
@@ -67,16 +75,20 @@ class Heartbeats:
             self.trouble, refused = str(error), False
         if not self.trouble:
             if self._told:
-                self._tell(WorksAgain(flow=self._flow, subject=self._topic, what=WRITTEN_AGAIN))
+                self._report(WorksAgain(flow=self._plan.flow, subject=self._plan.topic, what=WRITTEN_AGAIN))
             self._well_at_s, self._told = now_s(), False
         elif not self._told and (refused or now_s() - self._well_at_s >= _TOLD_AFTER_S):
             self._told = True
-            self._tell(Mm2TopicFailed(flow=self._flow, topic=self._topic, cluster=self._pair.target, what=self.trouble))
+            self._report(
+                Mm2TopicFailed(
+                    flow=self._plan.flow, topic=self._plan.topic, cluster=self._plan.pair.target, what=self.trouble
+                )
+            )
 
     async def _write(self) -> bool:
         """Write one; return whether it was refused, which waiting does not mend."""
         at_ms = wall_ms()
-        key, value = encode_heartbeat(Heartbeat(*self._pair, at_ms))
+        key, value = encode_heartbeat(Heartbeat(*self._plan.pair, at_ms))
         outcome = await self._writer.send(encode_batch([Record(0, at_ms, key, value)], NONE))
         appended = outcome.kind is OutcomeKind.APPENDED
         self.trouble = "" if appended else outcome.message or outcome.kind.value

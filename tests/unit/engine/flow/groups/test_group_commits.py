@@ -4,7 +4,7 @@ import pytest
 
 from engine.base.errors import ConnectionLost, KafkaRefusal
 from engine.core.events.events import GroupWentBack
-from engine.flow.groups.group_commits import GroupCommits
+from engine.flow.groups.group_commits import CommitRules, GroupCommits
 from policies.model import TopicPartition
 from tests.fakes.group_pair import COPY, FLOW, LANE, Pair
 
@@ -192,7 +192,7 @@ async def test_what_is_equal_and_of_unknown_age_is_renewed_by_who_renews(pair: P
     pair.source.put("g", {LANE: 10})
     pair.source.put("h", {LANE: 20})
     pair.target.put("g", {COPY: 10})
-    commits = GroupCommits(FLOW, pair.target, pair.keeper._translations, renews=renews)
+    commits = GroupCommits(FLOW, pair.target, pair.keeper._translations, rules=CommitRules(renews=renews))
     places = await pair.keeper._translations.places(pair.source.stored)
     assert await commits.commit(places) == {}
     assert sorted(group for group, _ in pair.target.commits) == (["g", "h"] if renews else ["h"])

@@ -12,7 +12,7 @@ from engine.core.events.events import AnyEvent, Mm2TopicFailed
 from engine.core.events.recovery_events import WorksAgain
 from engine.core.mm2.mm2_records import Heartbeat, decode_heartbeat
 from engine.flow.replication import heartbeats
-from engine.flow.replication.heartbeats import Heartbeats
+from engine.flow.replication.heartbeats import HeartbeatPlan, Heartbeats
 from policies.model import FlowName
 from tests.fakes.cluster import FakeCluster
 from tests.unit.engine.flow.stage import until
@@ -29,9 +29,8 @@ class Stage:
         self.events: list[AnyEvent] = []
         self.not_ready: list[Exception] = []
         self.readied = 0
-        self.beats = Heartbeats(
-            BACK, "heartbeats", 0.01, self.cluster, self.ready, FlowName("A", "B"), self.events.append
-        )
+        plan = HeartbeatPlan(BACK, "heartbeats", 0.01, FlowName("A", "B"))
+        self.beats = Heartbeats(plan, self.cluster, self.ready, self.events.append)
 
     async def ready(self) -> None:
         self.readied += 1
