@@ -8,7 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from bench.house import PRODUCT, House, circle, class_names, draw, graph_of, riddles
+from bench.house import (
+    PRODUCT,
+    House,
+    circle,
+    class_names,
+    draw,
+    graph_of,
+    long_constructors,
+    riddles,
+    written_from_outside,
+)
 
 ROOT = Path(__file__).parent.parent
 HOUSE = House(ROOT)
@@ -136,6 +146,15 @@ def test_a_circle_is_found_at_its_level_and_nowhere_else() -> None:
 
 def test_a_class_name_stands_for_one_thing() -> None:
     assert class_names(HOUSE) == {}
+
+
+def test_a_constructor_gets_what_belongs_together() -> None:
+    # Brokers of tests and demos: each setting of a cluster that some test wants to be another one.
+    assert set(long_constructors(HOUSE)) <= {"deploy.local.cluster.EmbeddedCluster"}
+
+
+def test_an_object_changes_its_own_attributes() -> None:
+    assert written_from_outside(HOUSE) == []
 
 
 def test_a_module_docstring_names_its_thing() -> None:
