@@ -1,5 +1,6 @@
 """What every test may use."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,6 +11,8 @@ from hypothesis import HealthCheck, settings
 from deploy.local.broker import Broker
 from deploy.local.cluster import EmbeddedCluster, start_clusters
 from deploy.local.tools import QUICK_FLAGS
+from tests.harness.outside import nothing_outside
+from tests.harness.virtual_time import TestLoops, virtual_time
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -21,6 +24,9 @@ settings.load_profile("shared")
 # Most brokers of tests live for seconds, and the optimising compiler takes more than half of what their start costs.
 Broker.jvm_flags = QUICK_FLAGS
 
+_NOT_UNIT = {"fault", "integration", "local", "ray", "soak"}
+_JVMS = {"java", "spark"}
+
 
 @pytest.fixture(autouse=True)
 def _own_user_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -28,10 +34,27 @@ def _own_user_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
+def pytest_configure() -> None:
+    asyncio.set_event_loop_policy(TestLoops())
+
+
+@pytest.fixture(autouse=True)
+def _unit(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Give a unit test a time of its own, and nothing else of this machine; `tests/README.md` says what is one."""
+    if _NOT_UNIT & {mark.name for mark in request.node.iter_markers()}:
+        yield
+        return
+    with virtual_time(), nothing_outside():
+        yield
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """PySpark leaves sockets to its own JVM for the garbage collector to close: not ours to mend."""
     left = "ignore:Exception ignored in. <socket.socket:pytest.PytestUnraisableExceptionWarning"
     for item in items:
+        if _JVMS & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.local)
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.filterwarnings(left))
 

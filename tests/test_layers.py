@@ -199,6 +199,7 @@ def test_the_banned_calls_are_seen() -> None:
     ]
 
 
+@pytest.mark.local
 @pytest.mark.parametrize(
     "words",
     [

@@ -1,5 +1,9 @@
 """Time, in one place: the only module that sleeps or asks what time it is.
 
+A process has one clock, and `use` puts another in its place, as unit tests do. It is not passed in as a value: timers
+of asyncio (`asyncio.timeout`, `call_later`) go by the time of the loop, which nobody passes in either, and a module
+that had one clock while its loop had another would wait for an instant that never comes.
+
 asyncio is imported where something sleeps: commands that only look at the clock start without it.
 """
 
@@ -9,14 +13,34 @@ import time
 _TURN_S = 0.001
 
 
+class Clock:
+    """The time of this machine."""
+
+    def wall_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def now_s(self) -> float:
+        return time.monotonic()
+
+
+_clock = Clock()
+
+
+def use(clock: Clock) -> Clock:
+    """Go by this clock from now on, in all of the process; returns the one before."""
+    global _clock
+    before, _clock = _clock, clock
+    return before
+
+
 def wall_ms() -> int:
     """Return milliseconds since the epoch, for timestamps that others read."""
-    return time.time_ns() // 1_000_000
+    return _clock.wall_ms()
 
 
 def now_s() -> float:
     """Return a monotonic instant in seconds, for durations."""
-    return time.monotonic()
+    return _clock.now_s()
 
 
 def cpu_s() -> float:

@@ -12,7 +12,7 @@ from engine.wire.batch import read_header, restamp
 from engine.wire.records import Record, reencode
 from tests.unit.engine.wire.batches import DELETE_HORIZON, LOG_APPEND, TRANSACTIONAL, batch, header_of, legacy, only
 
-pytestmark = pytest.mark.contract
+pytestmark = [pytest.mark.contract, pytest.mark.local]
 
 _BATCH = re.compile(r"^baseOffset: \d+ .* count: (?P<count>\d+) .* compresscodec: (?P<codec>\w+) .* isvalid: true$")
 _RECORD = re.compile(

@@ -16,7 +16,9 @@ import pytest
 from tests.harness.eventually import wait_until
 from tests.streams import ALL, QUICK, ROOT, Stream, in_one_line, run, told_last
 
-MARKS = ("ray", "integration", "full")
+pytestmark = pytest.mark.local
+
+MARKS = ("ray", "integration", "local", "full")
 STREAMS = (Stream("odd", "odd and not full"), Stream("even", "not odd and not full", nice=1))
 FILE = """
 import atexit, pytest
@@ -54,7 +56,7 @@ def test_two(tmp_path): (tmp_path / "of test_two").touch(); assert {good}
 """
 
 
-@pytest.mark.parametrize("marks", [set(marks) for size in range(4) for marks in combinations(MARKS, size)])
+@pytest.mark.parametrize("marks", [set(marks) for size in range(len(MARKS) + 1) for marks in combinations(MARKS, size)])
 def test_every_test_is_in_one_stream_and_of_make_test_those_that_are_quick(marks: set[str]) -> None:
     def chosen(streams: Sequence[Stream]) -> list[Stream]:
         return [stream for stream in streams if eval(stream.wanted, {}, {mark: mark in marks for mark in MARKS})]

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.local
+
 ROOT = Path(__file__).parents[3]
 HEAVY = {"aiohttp", "aiokafka", "numpy", "opentelemetry", "pandas", "pyarrow", "pyspark", "raydp", "rich"}
 

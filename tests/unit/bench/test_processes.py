@@ -8,6 +8,8 @@ import pytest
 
 from bench.processes import ProcessTree, decode_stat, is_alive
 
+pytestmark = pytest.mark.local
+
 BURN = "import time\nwhile time.process_time() < {s}: pass\n"
 HOLD = "import sys; print('done', flush=True); sys.stdin.read()"
 DEADLINE_S = 60

@@ -10,6 +10,8 @@ import pytest
 
 from bench.recovery.fronted import Fronts
 
+pytestmark = pytest.mark.local
+
 DEADLINE_S = 120.0
 
 

@@ -46,6 +46,7 @@ def prepared(config: Any, folder: Path) -> Any:
     return json.loads(done.stdout.splitlines()[-1])
 
 
+@pytest.mark.local
 @both
 def test_rays_launcher_takes_the_file(config: Any, tmp_path: Path) -> None:
     ready = prepared(config, tmp_path)
@@ -53,12 +54,14 @@ def test_rays_launcher_takes_the_file(config: Any, tmp_path: Path) -> None:
         assert ready[f"{phase}_commands"] == [], "no default of Ray's installs another Ray"
 
 
+@pytest.mark.local
 def test_a_typo_would_be_seen(tmp_path: Path) -> None:
     done = ask_ray(VALIDATE, {**AWS, "max_worker": 3}, tmp_path)
     assert done.returncode == 1
     assert "max_worker" in done.stderr
 
 
+@pytest.mark.local
 def test_the_head_is_named_and_holds_no_copier(tmp_path: Path) -> None:
     # Ray would fill in a head of its own where this is missing.
     head = AWS["available_node_types"][AWS["head_node_type"]]
@@ -130,6 +133,7 @@ def test_nodes_rotate_ray_s_logs_as_a_mirror_on_one_machine_does() -> None:
     assert {f"{name}={value}" for name, value in ROTATED.items()} <= set(lines)
 
 
+@pytest.mark.local
 def test_ray_takes_the_runtime_environment(tmp_path: Path) -> None:
     given = yaml.safe_load((DEPLOY / "runtime-env.yaml").read_text())
     code = "from ray.runtime_env import RuntimeEnv\nprint(json.dumps(RuntimeEnv(**about).to_dict()))"
@@ -167,6 +171,7 @@ def test_the_image_tells_processes_what_login_shells_read() -> None:
     assert re.search(r"^USER 1000", dockerfile, re.MULTILINE)
 
 
+@pytest.mark.local
 def test_the_steps_of_the_image_are_shell() -> None:
     """There is no Docker to try it with; a slip in the shell would be seen."""
     text = (DEPLOY / "image" / "Dockerfile").read_text()

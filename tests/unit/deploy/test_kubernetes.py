@@ -51,6 +51,7 @@ def test_a_typo_would_be_seen() -> None:
         jsonschema.validate(document, schema_of(FILES["RayCluster"]))
 
 
+@pytest.mark.local
 def test_rays_autoscaler_reads_the_cluster(tmp_path: Path) -> None:
     document = the("RayCluster")
     document = {**document, "metadata": {**document["metadata"], "namespace": "n"}}

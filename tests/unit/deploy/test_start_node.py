@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.local
+
 SCRIPT = Path(__file__).parents[3] / "deploy" / "ray" / "start-node.sh"
 
 

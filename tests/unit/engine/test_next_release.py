@@ -11,6 +11,8 @@ import pytest
 
 from tests.harness.variant import write_next_release
 
+pytestmark = pytest.mark.local
+
 ROOT = Path(__file__).parents[3]
 
 WRITE = """

@@ -58,6 +58,7 @@ def test_a_command_that_a_signal_ends_clears_away_and_says_so_by_its_exit_code(
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.local
 def test_a_signal_that_nohup_ignores_stays_ignored() -> None:
     done = python(
         "import signal\n"
@@ -79,6 +80,7 @@ def test_a_hangup_asks_for_the_end() -> None:
         assert asked.wait(DEADLINE_S)
 
 
+@pytest.mark.local
 def test_processes_that_are_started_meanwhile_ignore_a_hangup_and_it_is_delivered_afterwards() -> None:
     done = python(
         "import os, signal, subprocess, sys\n"
@@ -109,6 +111,7 @@ def test_off_the_main_thread_signals_are_left_alone() -> None:
     assert found == [before]
 
 
+@pytest.mark.local
 def test_what_is_printed_to_a_closed_terminal_goes_nowhere() -> None:
     master, slave = pty.openpty()
     os.close(master)
@@ -153,6 +156,7 @@ def test_a_mirror_outlasts_who_reads_it(number: int, ends: bool, monkeypatch: py
     assert dropped == ([True] if ends else [])
 
 
+@pytest.mark.local
 @pytest.mark.parametrize("shared", [False, True])
 def test_what_is_printed_to_a_pipe_that_nobody_reads_goes_nowhere(shared: bool) -> None:
     read, write = os.pipe()
@@ -190,6 +194,7 @@ print("afterwards")
 """
 
 
+@pytest.mark.local
 def test_a_full_output_file_is_renamed_and_two_old_ones_are_kept(tmp_path: Path) -> None:
     path = tmp_path / "mirror.log"
     done = subprocess.run(
@@ -224,6 +229,7 @@ print("not reached")
 """
 
 
+@pytest.mark.local
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_waits_for_the_end_of_what_must_not_be_left_half_way(number: signal.Signals) -> None:
     done = python(HELD.format(number.name))
@@ -232,6 +238,7 @@ def test_a_signal_waits_for_the_end_of_what_must_not_be_left_half_way(number: si
     assert done.stderr.startswith("is being stopped\n")
 
 
+@pytest.mark.local
 def test_a_second_signal_ends_a_command_at_once_that_has_nothing_to_clear_away() -> None:
     code = HELD.format("SIGTERM").replace('stopped")', 'stopped", leave_at_second=True)')
     done = python(code)

@@ -27,6 +27,8 @@ from tests.unit.actors.fakes import Clock, FakeFleet
 from tests.unit.actors.local.test_session import state
 from tests.unit.actors.mirrors import started
 
+pytestmark = pytest.mark.local
+
 NAME = "raymirror-one"
 HOLD = f"""
 import os

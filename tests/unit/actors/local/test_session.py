@@ -52,6 +52,7 @@ def test_no_mirror(env: dict[str, str]) -> None:
         session.find(None, None, env)
 
 
+@pytest.mark.local
 def test_a_dead_process_left_it(env: dict[str, str]) -> None:
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     session.write(state(pid=child.pid), env)
@@ -61,6 +62,7 @@ def test_a_dead_process_left_it(env: dict[str, str]) -> None:
         session.find(None, None, env)
 
 
+@pytest.mark.local
 def test_a_process_that_was_not_waited_for_is_dead_too(env: dict[str, str]) -> None:
     child = subprocess.Popen([sys.executable, "-c", ""])
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
@@ -249,6 +251,7 @@ def test_after_a_failover_nobody_is_told_just_to_start_it_again(env: dict[str, s
     assert "it goes on where it was" not in str(none.value)
 
 
+@pytest.mark.local
 @pytest.mark.parametrize(("path", "digest"), [("mm2.properties", "other"), ("other.properties", "d")])
 def test_a_failover_without_a_mirror_is_noted_with_those_of_its_file_that_have_ended(
     env: dict[str, str], path: str, digest: str, other: int
@@ -308,6 +311,7 @@ def other() -> Iterator[int]:
         child.communicate(b"\n")
 
 
+@pytest.mark.local
 def test_the_state_file_of_another_process_that_lives_is_neither_overwritten_nor_removed(
     env: dict[str, str], other: int
 ) -> None:

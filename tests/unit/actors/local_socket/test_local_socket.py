@@ -27,6 +27,8 @@ from engine.base.clock import pause
 from tests.unit.actors.fakes import Clock, FakeFleet
 from tests.unit.actors.mirrors import started
 
+pytestmark = pytest.mark.local
+
 NAME, INSTANCE = "raymirror-one", "5f" * 16
 
 

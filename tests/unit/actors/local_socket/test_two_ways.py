@@ -25,6 +25,8 @@ from actors.ray import connect, mirror
 from tests.unit.actors.fakes import Clock, FakeFleet
 from tests.unit.actors.mirrors import started
 
+pytestmark = pytest.mark.local
+
 ROOT = Path(__file__).parents[4]
 NAME, INSTANCE = "raymirror-one", "5f" * 16
 ARGS = argparse.Namespace(address=None, mirror=None)

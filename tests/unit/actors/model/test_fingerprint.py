@@ -25,6 +25,7 @@ def fingerprint(folder: Path, extra: str = "", version: str = "1") -> str:
     return fingerprint_of(version, config, config.flows[0])
 
 
+@pytest.mark.local
 def test_every_process_finds_the_same(tmp_path: Path) -> None:
     here = fingerprint(tmp_path, "A->B.raymirror.start = orders.*@latest\nA.sasl.mechanism = PLAIN\n")
     path = str(tmp_path / "mm2.properties")

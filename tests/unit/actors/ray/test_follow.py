@@ -30,6 +30,7 @@ print(found[-1])
 """
 
 
+@pytest.mark.local
 def test_a_signal_at_any_step_of_the_wait_ends_it() -> None:
     done = subprocess.run(
         [sys.executable, "-c", AT_EVERY_STEP], capture_output=True, text=True, timeout=DEADLINE_S, check=True

@@ -69,6 +69,7 @@ def test_a_release_without_such_a_part_starts_all_the_same(monkeypatch: pytest.M
     assert not hasattr(services, BUILD)
 
 
+@pytest.mark.local
 async def test_our_agent_notes_that_there_are_no_ports_and_ends_with_the_raylet(tmp_path: Path) -> None:
     from ray import _raylet
 

@@ -175,6 +175,7 @@ def short() -> Iterator[Path]:
         yield Path(folder)
 
 
+@pytest.mark.local
 async def test_it_answers_commands_of_its_machine_until_it_ends(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, short: Path
 ) -> None:
@@ -192,6 +193,7 @@ async def test_it_answers_commands_of_its_machine_until_it_ends(
     assert not path.exists()
 
 
+@pytest.mark.local
 @pytest.mark.parametrize("mode", [0o700, 0o755])
 async def test_rounds_that_fail_close_the_socket(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, short: Path, mode: int

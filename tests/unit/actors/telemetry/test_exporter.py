@@ -24,6 +24,8 @@ from actors.telemetry.tracing import Tracing, open_tracing
 from engine.config.settings import TelemetryConfig
 from tests.unit.actors.telemetry.statuses import copier, flow_status, lane, mirror_status, topic_status
 
+pytestmark = pytest.mark.local
+
 Told = list[tuple[str, str]]
 EVENT = EventLine(at_ms=1, severity="error", flow="A->B", text="x")
 

@@ -13,6 +13,8 @@ from packaging.utils import canonicalize_name
 
 from deploy.local import jars
 
+pytestmark = pytest.mark.local
+
 CLONE = Path(__file__).parents[4]
 SCRIPT = CLONE / "deploy" / "image" / "install.sh"
 

@@ -126,6 +126,7 @@ def test_proxies_of_the_environment_reach_the_jvm() -> None:
     assert ivy.proxy_flags({}) == []
 
 
+@pytest.mark.local
 def test_a_settings_file_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAYMIRROR_IVY_SETTINGS", str(tmp_path / "mine.xml"))
     with pytest.raises(ClusterError, match=r"RAYMIRROR_IVY_SETTINGS names .*mine.xml, which is not a file"):

@@ -8,6 +8,8 @@ import pytest
 from deploy.local import java
 from deploy.local.errors import ClusterError
 
+pytestmark = pytest.mark.local
+
 
 @pytest.fixture(autouse=True)
 def _forget_what_was_found() -> None:

@@ -11,6 +11,8 @@ import pytest
 from deploy.local.frames import FrameSplitter
 from deploy.local.proxy import Proxy
 
+pytestmark = pytest.mark.local
+
 PRODUCE, FETCH = 0, 1
 DEADLINE_S = 120
 

@@ -46,6 +46,7 @@ def test_overrides_win() -> None:
     assert properties["log.retention.ms"] == "1000"
 
 
+@pytest.mark.local
 def test_single_brokers_have_properties_and_log_levels(tmp_path: Path) -> None:
     cluster = EmbeddedCluster("s", tmp_path, brokers=2, own={2: {"broker.rack": "b"}}, log_levels={"kafka.x": "DEBUG"})
     assert cluster.own == {2: {"broker.rack": "b"}}
@@ -65,6 +66,7 @@ def test_cluster_ids_are_what_kafka_takes() -> None:
     assert all(len(one) == 22 and not one.startswith("-") for one in ids)
 
 
+@pytest.mark.local
 def test_ports_are_free_distinct_and_not_rays() -> None:
     picked = ports.pick_ports(20)
     assert len(set(picked)) == 20
@@ -72,6 +74,7 @@ def test_ports_are_free_distinct_and_not_rays() -> None:
     assert not any(10002 <= port <= 19999 for port in picked)
 
 
+@pytest.mark.local
 def test_a_port_with_a_listener_is_not_free() -> None:
     with socket.socket() as listener:
         listener.bind((ports.HOST, 0))

@@ -74,6 +74,7 @@ def test_ports_outlast_the_clusters() -> None:
     assert state.read_ports() == {"source": [21001, 21002]}
 
 
+@pytest.mark.local
 def test_the_first_ports_that_are_free_are_taken() -> None:
     with socket.socket() as taken:
         taken.bind((HOST, 0))

@@ -174,6 +174,7 @@ def certificate(folder: Path) -> Path:
     return both
 
 
+@pytest.mark.local
 def test_pem_stores(tmp_path: Path) -> None:
     pem = certificate(tmp_path)
     stores = (
@@ -189,6 +190,7 @@ def test_pem_stores(tmp_path: Path) -> None:
     assert not lax.check_hostname
 
 
+@pytest.mark.local
 def test_certificates_in_the_file_itself(tmp_path: Path) -> None:
     certificate(tmp_path)
     inline = (tmp_path / "cert.pem").read_text().replace("\n", "\\n")

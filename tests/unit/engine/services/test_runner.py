@@ -29,6 +29,7 @@ def closed_port() -> Iterator[int]:
         yield held.getsockname()[1]
 
 
+@pytest.mark.local
 async def test_it_waits_for_its_cluster_and_may_be_drained_meanwhile(closed_port: int) -> None:
     text = f"""clusters = A, B
 A.bootstrap.servers = 127.0.0.1:{closed_port}

@@ -63,6 +63,7 @@ def test_json_is_one_object(path: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     assert [topic["target"] for topic in found["flows"][0]["topics"]] == ["A.t"]
 
 
+@pytest.mark.local
 def test_json_of_a_file_with_mistakes_is_one_object_too(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path.write_text(path.read_text() + "A->B.topcis = u\n")
     assert main.main(["check", str(path), "--json"]) == 2

@@ -9,6 +9,8 @@ import pytest
 
 from actors.cli.main import main
 
+pytestmark = pytest.mark.local
+
 GOOD = {
     "clusters": "A, B, C",
     "A.bootstrap.servers": "127.0.0.1:1",

@@ -221,6 +221,7 @@ complete_it raymirror run mm
 """
 
 
+@pytest.mark.local
 def test_bash_completes_commands_options_and_files(tmp_path: Path) -> None:
     (tmp_path / "mm2.properties").touch()
     script = tmp_path / "raymirror.bash"

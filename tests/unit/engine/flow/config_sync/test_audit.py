@@ -45,12 +45,6 @@ class Store:
             raise AuditFailed(self.where, self.untidy)
 
 
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(audit, "_COLLECT_S", 0.0)
-    monkeypatch.setattr(audit, "backoff_s", lambda *_: 0.0)
-
-
 def said(row: AuditRow) -> tuple[str, ...]:
     return row.topic, row.target, row.change, row.name, row.before, row.after, row.outcome
 

@@ -236,7 +236,7 @@ def in_process() -> "Prover[str]":
     return prover
 
 
-@pytest.fixture(scope="module", params=["in_process", "on_spark"])
+@pytest.fixture(scope="module", params=["in_process", pytest.param("on_spark", marks=pytest.mark.local)])
 def proven(request: pytest.FixtureRequest) -> "Prover[Any]":
     """All lanes, proven at each of the two places."""
     found: Prover[Any] = request.getfixturevalue(request.param)

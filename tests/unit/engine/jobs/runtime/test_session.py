@@ -6,6 +6,8 @@ import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from engine.jobs.runtime.session import executor_java, spark_conf, zip_code
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ def test_a_small_executor_has_a_small_young_generation_and_a_large_one_what_java
     assert executor_java(1, 8 * 1024**3) == ""
 
 
+@pytest.mark.local
 def test_the_archive_holds_both_packages_and_python_imports_from_it(tmp_path: Path) -> None:
     archive = zip_code(tmp_path)
     with zipfile.ZipFile(archive) as made:
@@ -47,6 +50,7 @@ def test_the_archive_holds_both_packages_and_python_imports_from_it(tmp_path: Pa
     assert done.stdout.startswith(str(archive))
 
 
+@pytest.mark.local
 def test_importing_what_all_jobs_need_imports_no_spark(tmp_path: Path) -> None:
     root = Path(__file__).parents[5]
     script = (

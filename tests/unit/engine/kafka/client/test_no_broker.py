@@ -14,6 +14,8 @@ from engine.config.security import HandshakeOptions
 from engine.kafka.client.cluster import ClusterClient
 from engine.kafka.client.connection import Connection
 
+pytestmark = pytest.mark.local
+
 API_VERSIONS, METADATA, PRODUCE = 18, 3, 0
 OPTIONS = HandshakeOptions(timeout_s=60.0)
 HURRIED = HandshakeOptions(timeout_s=0.05)
