@@ -8,7 +8,7 @@ import msgspec
 import ray
 from ray.exceptions import GetTimeoutError, RayError, RayTaskError
 
-from actors.control.ports import CopierUnreachable
+from actors.control.ports import ActorUnreachable
 
 CALL_TIMEOUT_S = 5.0
 # Ray tells the ways in which an actor died by text only.
@@ -45,14 +45,14 @@ def find_actor(name: str, namespace: str) -> Any | None:
 
 
 async def bounded(actor: str, name: str, ref: Awaitable[Any], timeout_s: float = CALL_TIMEOUT_S) -> Any:
-    """Await an actor call for a bounded time. Raises CopierUnreachable."""
+    """Await an actor call for a bounded time. Raises ActorUnreachable."""
     try:
         async with asyncio.timeout(timeout_s):
             return await ref
     except (TimeoutError, GetTimeoutError):
-        raise CopierUnreachable(actor, name, f"no answer in {timeout_s:.0f} s") from None
+        raise ActorUnreachable(actor, name, f"no answer in {timeout_s:.0f} s") from None
     except RayError as error:
-        raise CopierUnreachable(actor, name, explain(error)) from error
+        raise ActorUnreachable(actor, name, explain(error)) from error
 
 
 def explain(error: RayError) -> str:

@@ -198,8 +198,7 @@ class FlowState:
             self.ownership.separate()  # of what was adopted
         self._found_lanes = found.lanes
         before = self._partitions()
-        known = {set_id: group.lanes for set_id, group in self.ownership.sets.items()}
-        plan = self._plan(self.flow, found.lanes, known, self._most)
+        plan = self._plan(self.flow, found.lanes, self.ownership.lanes(), self._most)
         self.ownership.reshape(plan, self._pattern)
         filled = {set_id for set_id, group in self.ownership.sets.items() if group.lanes}
         self.records = {set_id: record for set_id, record in self.records.items() if set_id in filled}
@@ -232,7 +231,7 @@ class FlowState:
         crowded = too_heavy(self.weights.measured, copiers)
         if not crowded or self.ownership.leaving:
             return
-        plan = SetPlan(sets={set_id: group.lanes for set_id, group in self.ownership.sets.items()})
+        plan = SetPlan(sets=self.ownership.lanes())
         weights = {
             lane: self.weights.lanes.get(lane.source, IDLE_LANE)
             for set_id in crowded
@@ -244,7 +243,7 @@ class FlowState:
 
     def divide(self, set_id: str) -> tuple[str, ...]:
         """Make two sets of one whose copiers end, and name them; none where it has a single lane."""
-        plan = SetPlan(sets={known: group.lanes for known, group in self.ownership.sets.items()})
+        plan = SetPlan(sets=self.ownership.lanes())
         after = plan.divide(self.flow, set_id)
         if after is plan:
             return ()

@@ -28,6 +28,10 @@ class OwnershipTable:
         self._held: dict[str, list[str]] | None = None
         """Copier -> its sets in order, until an owner changes."""
 
+    def lanes(self) -> dict[str, tuple[LaneName, ...]]:
+        """Give the lanes of each set."""
+        return {set_id: group.lanes for set_id, group in self.sets.items()}
+
     def see_epoch(self, epoch: int) -> None:
         """Take note of an epoch that was used: none up to it will be used again."""
         self._next_epoch = max(self._next_epoch, epoch + 1)

@@ -22,17 +22,17 @@ from engine.state.state import Quarantine, SetState
 from policies.model import FlowName, LaneName
 
 
-class CopierUnreachable(MirrorError):
+class ActorUnreachable(MirrorError):
     """A call to an actor did not come back: it may or may not have been executed. Send it again later."""
 
     exit_code = 1  # it ran, and did not end well: not bad input
 
-    def __init__(self, copier_id: str, call: str, cause: str) -> None:
-        super().__init__(copier_id, call, cause)
-        self.copier_id, self.call, self.cause = copier_id, call, cause
+    def __init__(self, actor: str, call: str, cause: str) -> None:
+        super().__init__(actor, call, cause)
+        self.actor, self.call, self.cause = actor, call, cause
 
     def __str__(self) -> str:
-        return f"{self.copier_id}: {self.call} did not come back ({self.cause})"
+        return f"{self.actor}: {self.call} did not come back ({self.cause})"
 
 
 class CopierVitals(msgspec.Struct, frozen=True, kw_only=True):

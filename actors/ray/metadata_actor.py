@@ -39,8 +39,10 @@ REPORTED_AFTER = 3  # failed rounds in a row: a topic that was just created has 
 class FlowLoops:
     """The rounds of one flow, and what they found."""
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: Watch, made: int = 0) -> None:
         self._watch = watch
+        self.made = made
+        """Which reload made it; 0: it is there since the actor began."""
         self.memory = DurableFlowState(watch.state)
         self._found = DiscoveryAnswer(serial=0)
         self._failures = 0
@@ -53,8 +55,6 @@ class FlowLoops:
         self._services = [service for service in (watch.groups, watch.configs) if service is not None]
         self._group: asyncio.TaskGroup | None = None
         self._beating: asyncio.Task[None] | None = None
-        self.made = 0
-        """Which reload made it; 0: it is there since the actor began."""
         watch.service.may_delete = self._may_write
         for service in self._services:
             service.may_write = self._may_write
@@ -245,8 +245,7 @@ class MetadataActor:
             known = self._flows.get(watch.flow)
             if known is not None and known.adopts(watch):
                 continue
-            flow = self._flows[watch.flow] = FlowLoops(watch)
-            flow.made = self._reloads
+            flow = self._flows[watch.flow] = FlowLoops(watch, self._reloads)
             former = self._tasks.get(watch.flow)
             self._tasks[watch.flow] = self._group.create_task(_after(former, flow))
         return [(*name, flow.made) for name, flow in self._flows.items()]

@@ -9,7 +9,7 @@ import msgspec
 from ray.exceptions import ActorUnavailableError, RayError, RayTaskError
 
 from actors.calls import bounded, explain, process_ended
-from actors.control.ports import CopierUnreachable, CopierVitals
+from actors.control.ports import ActorUnreachable, CopierVitals
 from actors.model.messages import Orders, Report
 from engine.base.clock import now_s
 from engine.base.errors import MirrorError
@@ -101,7 +101,7 @@ class RayCopier:
         try:
             call = self.handle.attend.remote(msgspec.msgpack.encode(orders))
             report = msgspec.msgpack.decode(await bounded(self.copier_id, "attend", call), type=Report)
-        except CopierUnreachable as unreachable:
+        except ActorUnreachable as unreachable:
             self.trouble = str(unreachable)
             return
         self.trouble = ""

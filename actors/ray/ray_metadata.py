@@ -9,7 +9,7 @@ import msgspec
 import ray
 
 from actors.calls import actor_class, bounded, found_actors, start_detached
-from actors.control.ports import CopierUnreachable, DiscoveryAnswer, RememberedFlow
+from actors.control.ports import ActorUnreachable, DiscoveryAnswer, RememberedFlow
 from actors.model.events import pack
 from actors.model.messages import MirrorSpec
 from actors.ray.fleet import HEAD
@@ -153,7 +153,7 @@ class RayMetadata:
     async def settle(self) -> None:
         """Write down what is not written yet, as far as that is possible; `run` goes on meanwhile."""
         await self.wait_written(SETTLE_S)
-        with contextlib.suppress(CopierUnreachable):
+        with contextlib.suppress(ActorUnreachable):
             if (actor := self._actor) is not None:
                 for flow in tuple(self._flows):
                     await self._ask(actor, flow)
@@ -184,7 +184,7 @@ class RayMetadata:
             for flow in tuple(self._gone):
                 await self._give_back(actor, flow)
             actor.has_answered = True
-        except CopierUnreachable as unreachable:
+        except ActorUnreachable as unreachable:
             age_s = now_s() - actor.started_at_s
             if age_s > (AGAIN_S if "ActorDiedError" in unreachable.cause else RESTART_S):
                 self.end()
@@ -212,7 +212,7 @@ class RayMetadata:
     async def _give_back(self, actor: MetadataHandle, flow: FlowName) -> None:
         if self._flows[flow].owed is not None:
             return  # a later round has nothing to write
-        with contextlib.suppress(CopierUnreachable):  # said again in a later round: slow targets replace no actor
+        with contextlib.suppress(ActorUnreachable):  # said again in a later round: slow targets replace no actor
             await bounded(METADATA, "give_back", actor.handle.give_back.remote(flow.source, flow.target))
             self._forget(actor, flow)
 
@@ -245,7 +245,7 @@ class RayMetadata:
         data = msgspec.msgpack.encode(state)
         try:
             await bounded(METADATA, "store_state", actor.handle.store_state.remote(flow.source, flow.target, data))
-        except CopierUnreachable:
+        except ActorUnreachable:
             return False
         if link.owed is state:
             link.owed = None
@@ -258,7 +258,7 @@ class RayMetadata:
         asked_at_s = now_s()
         try:
             data = await bounded(METADATA, "found", actor.handle.found.remote(flow.source, flow.target, pack(events)))
-        except CopierUnreachable:
+        except ActorUnreachable:
             # in front of what came meanwhile; of too many, the oldest are dropped
             link.to_store = deque([*events, *link.to_store], maxlen=EVENTS_KEPT)
             raise

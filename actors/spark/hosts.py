@@ -7,7 +7,7 @@ import ray
 from ray.exceptions import RayTaskError
 
 from actors.calls import actor_class, bounded, found_actors, start_detached
-from actors.control.ports import CopierUnreachable
+from actors.control.ports import ActorUnreachable
 from actors.model.events import unpack
 from actors.model.messages import MirrorSpec
 from actors.model.spark_status import HostSpec, HostStatus
@@ -67,7 +67,7 @@ class RayHost:
         """Call it. Raises HostGone, which names the host's own error as its cause, and HostSilent."""
         try:
             return await bounded(SPARK, name, getattr(self._handle, name).remote(*words), timeout_s)
-        except CopierUnreachable as unreachable:
+        except ActorUnreachable as unreachable:
             if isinstance(unreachable.__cause__, RayTaskError):
                 raise HostGone(unreachable.cause) from unreachable.__cause__
             if unreachable.cause.startswith(_GONE):

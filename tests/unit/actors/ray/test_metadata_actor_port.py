@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from actors.control.ports import CopierUnreachable, DiscoveryAnswer, RememberedFlow
+from actors.control.ports import ActorUnreachable, DiscoveryAnswer, RememberedFlow
 from actors.model.events import FlowTroubled, unpack
 from actors.model.messages import ConfigRef, MirrorSpec
 from actors.model.states import Desired
@@ -46,7 +46,7 @@ class FakeActor:
 
     async def _keep(self, source: str, _target: str, data: bytes) -> None:
         if source in self.away:
-            raise CopierUnreachable("metadata", "keep", "no answer in 5 s")
+            raise ActorUnreachable("metadata", "keep", "no answer in 5 s")
         self.written.append((source, msgspec.msgpack.decode(data, type=RememberedFlow)))
 
     async def _found(self, source: str, _target: str, events: bytes) -> bytes:
@@ -54,7 +54,7 @@ class FakeActor:
             self.asked.set()
             await self.may_answer.wait()
         if self.silent:
-            raise CopierUnreachable("metadata", "found", "no answer in 5 s")
+            raise ActorUnreachable("metadata", "found", "no answer in 5 s")
         self.told += [event.text() for event in unpack(events)]
         return msgspec.msgpack.encode(DiscoveryAnswer(serial=1))
 
@@ -205,7 +205,7 @@ class Reloadable(FakeActor):
 
     async def _give_back(self, source: str, _target: str) -> None:
         if self.slow:
-            raise CopierUnreachable("metadata", "give_back", "no answer in 5 s")
+            raise ActorUnreachable("metadata", "give_back", "no answer in 5 s")
         self.given_back.append(source)
 
     async def _found(self, source: str, target: str, events: bytes) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from actors.control.ports import CopierUnreachable, DiscoveryAnswer, RememberedFlow
+from actors.control.ports import ActorUnreachable, DiscoveryAnswer, RememberedFlow
 from actors.model.messages import ConfigRef, MirrorSpec
 from actors.model.states import Desired
 from actors.ray import ray_metadata
@@ -38,7 +38,7 @@ class FakeActor:
     async def _found(self, *_asked: object) -> bytes:
         self.asked.append("found")
         if self.dead:
-            raise CopierUnreachable("metadata", "found", "ActorDiedError")
+            raise ActorUnreachable("metadata", "found", "ActorDiedError")
         return msgspec.msgpack.encode(DiscoveryAnswer(serial=self.serial, kept=self.known))
 
 
