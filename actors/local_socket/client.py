@@ -21,6 +21,7 @@ from actors.local_socket.frames import (
     read_reply,
 )
 from actors.model.requests import CALL_TIMEOUT_S, AnsweringMirror, AnyRequest, MirrorLost
+from actors.model.status import MirrorStatus
 from engine.base.errors import MirrorError
 
 HELLO_S = 2.0
@@ -100,6 +101,15 @@ def reach(place: MirrorPlace) -> LocalMirror | None:
             return None
         stack.pop_all()
     return LocalMirror(connection, place.namespace)
+
+
+def status_of(place: MirrorPlace, *, lanes: bool = False) -> MirrorStatus | None:
+    """Ask the mirror of a place by its socket; None where it is to be asked through Ray. Raises MirrorLost."""
+    mirror = reach(place)
+    if mirror is None:
+        return None
+    with contextlib.closing(mirror):
+        return mirror.status(lanes=lanes)
 
 
 def _receive(connection: socket.socket, most: int, give_up_at_s: float) -> bytes:

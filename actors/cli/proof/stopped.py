@@ -1,14 +1,14 @@
 """Which partitions a running mirror has stopped: asked of the mirror on this machine that runs with a file, if any."""
 
 from collections.abc import Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from actors.config.config_ref import digest_of
 from actors.local import session
-from actors.local_socket.client import reach
+from actors.local_socket.client import status_of
 from engine.base.errors import MirrorError
 from engine.jobs.proof.model import ProofReport
 
@@ -28,12 +28,9 @@ def stopped_lanes(config: Path, env: Mapping[str, str]) -> dict[Lane, str]:
 
 def _asked(place: session.MirrorPlace) -> dict[Lane, str]:
     """Ask the mirror of a place. Raises MirrorLost."""
-    mirror = reach(place)
-    if mirror is None:
-        return {}
-    with closing(mirror):
-        status = mirror.status(lanes=True)
-    return {(one.set_id.rpartition("/")[0], *one.lane): one.reason for one in status.lanes if one.state == "failed"}
+    status = status_of(place, lanes=True)
+    lanes = status.lanes if status is not None else ()
+    return {(one.set_id.rpartition("/")[0], *one.lane): one.reason for one in lanes if one.state == "failed"}
 
 
 def with_stopped(report: ProofReport, stopped: Mapping[Lane, str]) -> ProofReport:

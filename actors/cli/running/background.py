@@ -4,14 +4,14 @@ import os
 import subprocess
 import sys
 import time
-from contextlib import closing
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from actors.cli.common import exits
 from actors.local import session
 from actors.local.reservation import refuse_starting
-from actors.local_socket.client import reach
+from actors.local_socket.client import status_of
 from actors.model.status import MirrorStatus
 from engine.base.errors import MirrorError
 
@@ -119,14 +119,9 @@ def has_begun(status: MirrorStatus) -> bool:
 
 def _status(place: session.MirrorPlace) -> MirrorStatus | None:
     """Ask the mirror by its socket; None where it does not answer, or has none."""
-    mirror = reach(place)
-    if mirror is None:
-        return None
-    with closing(mirror):
-        try:
-            return mirror.status()
-        except MirrorError:
-            return None
+    with suppress(MirrorError):
+        return status_of(place)
+    return None
 
 
 def _private(path: str, flags: int) -> int:

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from actors.cli.proof import stopped
 from actors.cli.proof.stopped import stopped_lanes
 from actors.config.config_ref import digest_of
 from actors.local import session
+from actors.local_socket import client
 from actors.model.requests import MirrorLost
 from policies.model import TopicPartition
 
@@ -46,7 +46,7 @@ def test_a_mirror_with_this_file_is_asked_and_another_or_silent_one_is_not_misse
     mirror = Mirror(lost=lost)
     monkeypatch.setattr(session, "living", lambda _env: [state])
     monkeypatch.setattr(session, "find", lambda _address, name, _env: name)
-    monkeypatch.setattr(stopped, "reach", lambda _place: mirror)
+    monkeypatch.setattr(client, "reach", lambda _place: mirror)
     assert stopped_lanes(config, {}) == expected
     assert mirror.closed is same
 
