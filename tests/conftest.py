@@ -1,6 +1,7 @@
 """What every test may use."""
 
 import asyncio
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -36,6 +37,12 @@ def _own_user_folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def pytest_configure() -> None:
     asyncio.set_event_loop_policy(TestLoops())
+
+
+def pytest_collection_finish() -> None:
+    """Have the collector pass over what all of the run keeps: the modules and the tests themselves."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
