@@ -36,6 +36,7 @@ class Offsets(msgspec.Struct, frozen=True, tag="offsets"):
 
 
 Start = Earliest | Latest | Timestamp | Duration | Offsets
+_ENDS: dict[str, Start] = {"earliest": Earliest(), "latest": Latest()}
 
 _DURATION = re.compile(
     r"-P(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d+)?)S)?)?", re.IGNORECASE
@@ -68,10 +69,8 @@ class StartRules(msgspec.Struct, frozen=True):
 def parse_reset(text: str) -> Start:
     """Read a value of `auto.offset.reset` (by_duration is KIP-1106). Raises ValueError that says what is right."""
     text = text.strip().lower()
-    if text == "earliest":
-        return Earliest()
-    if text == "latest":
-        return Latest()
+    if text in _ENDS:
+        return _ENDS[text]
     if text.startswith("by_duration:"):
         return _duration(f"-{text.removeprefix('by_duration:')}")
     raise ValueError(f"{text!r} is no place to begin; write earliest, latest or by_duration:PT6H")
@@ -91,10 +90,8 @@ def parse_rules(entries: Iterable[str], otherwise: Start) -> StartRules:
 def parse_start(text: str) -> Start:
     """Read `earliest`, `latest`, an ISO instant, `-PT6H`, or `0:100;1:200`. The ValueError says what is right."""
     text = text.strip()
-    if text == "earliest":
-        return Earliest()
-    if text == "latest":
-        return Latest()
+    if text in _ENDS:
+        return _ENDS[text]
     if text.upper().startswith("-P"):
         return _duration(text)
     if re.fullmatch(r"\d+:\d+(;\d+:\d+)*", text):

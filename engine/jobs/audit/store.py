@@ -1,7 +1,7 @@
 """The audit trail as Parquet files below `raymirror.storage`: audit/DAY/MILLISECONDS-RUN.parquet, days in UTC.
 
 A file is whole or not there. A batch of which it is not known whether it was written is written again under another
-name: rows that are equal are the same row. Days that are over are merged, and removed in the end (`audit_care.py`).
+name: rows that are equal are the same row. Days that are over are merged, and removed in the end (`care.py`).
 """
 
 import asyncio

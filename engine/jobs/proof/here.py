@@ -1,4 +1,4 @@
-"""Proof of copy in this process: the steps of `proof_steps` without Spark, a JVM or Ray."""
+"""Proof of copy in this process: the steps of `steps.py` without Spark, a JVM or Ray."""
 
 import sqlite3
 import sys

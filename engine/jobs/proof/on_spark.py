@@ -1,4 +1,4 @@
-"""Proof of copy on Spark: the steps of `proof_steps`, with both sides read and compared by its tasks."""
+"""Proof of copy on Spark: the steps of `steps.py`, with both sides read and compared by its tasks."""
 
 import re
 import threading

@@ -229,9 +229,9 @@ class ListGroups(
     """The groups that a broker coordinates, with states (v4; KIP-518) and types (v5; KIP-848)."""
 
     def build(self, request_struct_class: type[RequestStruct]) -> RequestStruct:
-        """Leave out each filter that the version knows."""
-        filters = len(request_struct_class.SCHEMA.names) - request_struct_class.FLEXIBLE_VERSION
-        return request_struct_class(*[[]] * filters, *[{}] * request_struct_class.FLEXIBLE_VERSION)
+        """Ask for all groups: whatever filters the version has are empty."""
+        empty: dict[str, Any] = {"tags": {}}
+        return request_struct_class(*(empty.get(name, []) for name in request_struct_class.SCHEMA.names))
 
 
 class DescribeGroups(Question, versions=(DescribeGroupsRequest_v0, DESCRIBE_GROUPS_3)):

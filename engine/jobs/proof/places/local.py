@@ -1,6 +1,6 @@
 """This process as the place of a proof: both sides are read by the engine's own clients, and compared by SQLite.
 
-The SQL is that of `proof_rules`, which Spark runs too. Records become hashes as they are read, an answer at a time, so
+The SQL is that of `rules.py`, which Spark runs too. Records become hashes as they are read, an answer at a time, so
 memory holds a row of numbers a record; SQLite keeps them in memory, and nothing is written to a disk.
 """
 
@@ -86,7 +86,7 @@ class LocalPlace:
         return self._table([f"{name} INTEGER" for name in columns], rows)
 
     def query(self, text: str, **tables: str) -> str:
-        """Run a text of `proof_rules` on tables."""
+        """Run a text of `rules.py` on tables."""
         for table in tables.values():
             self._index(table)
         name = self._name()

@@ -82,7 +82,7 @@ class SparkPlace:
         return self._spark.createDataFrame(list(rows), list(columns))
 
     def query(self, text: str, **tables: DataFrame) -> DataFrame:
-        """Run a text of `proof_rules` on tables."""
+        """Run a text of `rules.py` on tables."""
         named: dict[str, Any] = {**tables}
         return self._spark.sql(text, **named)
 

@@ -1,4 +1,4 @@
-"""The tables that proofs leave behind (`proof_rows`), written and read in this process, as Spark has them too."""
+"""The tables that proofs leave behind (`rows.py`), written and read in this process, as Spark has them too."""
 
 from collections.abc import Sequence
 from pathlib import PurePosixPath
@@ -9,7 +9,7 @@ from pyarrow import dataset, fs, parquet
 
 from engine.jobs.proof.model import ProofReport, ProofStorageUnreadable, Proven
 from engine.jobs.proof.state import Key
-from engine.jobs.proof.tables.rows import DIFFERENCES, LANES, Columns, fold, rows_of
+from engine.jobs.proof.tables.rows import LANES, Columns, fold, tables_of
 from engine.jobs.runtime.storage_files import open_storage
 
 _FILE, _DONE = "part-00000.parquet", "_SUCCESS"
@@ -35,10 +35,8 @@ def proven(folder: str) -> dict[Key, Proven]:
 def store(folder: str, report: ProofReport) -> None:
     """Append a report to the flow's tables. Raises ProofStorageUnreadable."""
     try:
-        _write(f"{folder}/lanes/run={report.run}", LANES, rows_of(LANES, report, report.lanes))
-        if report.differences:
-            rows = rows_of(DIFFERENCES, report, report.differences)
-            _write(f"{folder}/differences/run={report.run}", DIFFERENCES, rows)
+        for name, columns, rows in tables_of(report):
+            _write(f"{folder}/{name}", columns, rows)
     except (OSError, pa.ArrowException) as error:
         raise ProofStorageUnreadable(folder, _line(error)) from None
 

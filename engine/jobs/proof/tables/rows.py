@@ -6,7 +6,7 @@
 `store.py` writes and reads them with Spark, `files.py` without it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -35,12 +35,18 @@ DIFFERENCES = _columns(
 _SUMMED = ("records", "payload_bytes", "without_record", "not_comparable")
 
 
-def rows_of(
+def _rows(
     columns: Columns, report: ProofReport, found: Sequence[LaneReport | RecordDifference]
 ) -> list[tuple[Any, ...]]:
-    """Return the rows of one of the tables."""
     names = list(columns)[2:]
     return [(report.run, report.began_ms, *(msgspec.to_builtins(one)[name] for name in names)) for one in found]
+
+
+def tables_of(report: ProofReport) -> Iterator[tuple[str, Columns, list[tuple[Any, ...]]]]:
+    """Give the tables of one proof that have rows: the folder of its run, the columns, the rows."""
+    yield f"lanes/run={report.run}", LANES, _rows(LANES, report, report.lanes)
+    if report.differences:
+        yield f"differences/run={report.run}", DIFFERENCES, _rows(DIFFERENCES, report, report.differences)
 
 
 def joined(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The tables that proofs leave behind (`proof_rows`), written and read by Spark."""
+"""The tables that proofs leave behind (`rows.py`), written and read by Spark."""
 
 import secrets
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructField, St
 from engine.jobs.proof.model import ProofReport, Proven
 from engine.jobs.proof.state import Key
 from engine.jobs.proof.tables import rows as proof_rows
-from engine.jobs.proof.tables.rows import fold, joined, rows_of
+from engine.jobs.proof.tables.rows import Columns, fold, joined, tables_of
 from engine.jobs.runtime.storage_files import open_storage
 
 MOST_RUNS = 100
@@ -20,18 +20,19 @@ MOST_RUNS = 100
 _DONE = "_SUCCESS"
 """What Spark leaves in a folder that is written whole: others are somebody's who writes just now."""
 _TYPES = {"text": StringType(), "int": IntegerType(), "long": LongType()}
-LANES, DIFFERENCES = (
-    StructType([StructField(name, _TYPES[kind]) for name, kind in columns.items()])
-    for columns in (proof_rows.LANES, proof_rows.DIFFERENCES)
-)
+
+
+def _schema(columns: Columns) -> StructType:
+    return StructType([StructField(name, _TYPES[kind]) for name, kind in columns.items()])
+
+
+LANES = _schema(proof_rows.LANES)
 
 
 def store(spark: SparkSession, folder: str, report: ProofReport) -> None:
     """Append a report to the flow's tables."""
-    _write(spark, f"{folder}/lanes/run={report.run}", LANES, rows_of(proof_rows.LANES, report, report.lanes))
-    if report.differences:
-        rows = rows_of(proof_rows.DIFFERENCES, report, report.differences)
-        _write(spark, f"{folder}/differences/run={report.run}", DIFFERENCES, rows)
+    for name, columns, rows in tables_of(report):
+        _write(spark, f"{folder}/{name}", _schema(columns), rows)
 
 
 def _write(spark: SparkSession, path: str, schema: StructType, rows: Sequence[tuple[Any, ...]]) -> None:
