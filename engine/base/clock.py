@@ -13,7 +13,7 @@ import time
 _TURN_S = 0.001
 
 
-class Clock:
+class MachineClock:
     """The time of this machine."""
 
     def wall_ms(self) -> int:
@@ -23,10 +23,10 @@ class Clock:
         return time.monotonic()
 
 
-_clock = Clock()
+_clock = MachineClock()
 
 
-def use(clock: Clock) -> Clock:
+def use(clock: MachineClock) -> MachineClock:
     """Go by this clock from now on, in all of the process; returns the one before."""
     global _clock
     before, _clock = _clock, clock

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, ClassVar, TypeVar
 
 from engine.base import clock
-from engine.base.clock import Clock
+from engine.base.clock import MachineClock
 
 T = TypeVar("T")
 Events = list[tuple[selectors.SelectorKey, int]]
@@ -34,7 +34,7 @@ class Stuck(AssertionError):
     """Nothing can happen any more, and somebody waits. The loop raises it, so no handler of a task can swallow it."""
 
 
-class VirtualClock(Clock):
+class VirtualClock(MachineClock):
     """A clock that moves when it is told to; what day it is it takes from the real one, once."""
 
     def __init__(self) -> None:
