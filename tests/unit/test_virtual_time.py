@@ -97,7 +97,9 @@ async def test_work_of_a_thread_that_fails_is_told() -> None:
         await asyncio.to_thread(lambda: 1 // 0)
 
 
-def test_whoever_waits_for_nothing_is_told_so() -> None:
+def test_whoever_waits_for_nothing_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(virtual_time, "STRANGERS_S", 0.1)  # threads that other tests left may run beside
+
     async def wait() -> None:
         await asyncio.Event().wait()
 
