@@ -1,1 +1,1 @@
-"""Topic configs, ACLs and quotas kept in step: a look at both sides, a plan, its changes, an audit of each."""
+"""Keeps topic configs and ACLs of the target in step: reads both clusters, plans, applies, and audits each change."""

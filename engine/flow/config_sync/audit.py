@@ -1,8 +1,8 @@
-"""The audit trail of configs, topics and ACLs: one row for each change that was tried, kept until it is written down.
+"""Keeps the audit trail of configs, topics and ACLs: one row for each change that was tried, until it is stored.
 
-    rounds, discovery --rows--> AuditTrail --batches, again and again until it works--> AuditStore (Parquet)
+    rounds, discovery --rows--> AuditTrail --batches, retried until they are written--> AuditStore (Parquet)
 
-Rows wait in memory while the store is away, up to a bound; what is lost beyond it is counted and told.
+Rows wait in memory while the store is unreachable, up to a bound. Rows beyond it are lost; an event says how many.
 """
 
 import asyncio
@@ -24,18 +24,18 @@ from policies.sync.config_sync import Change, Conflict, CreateTopic, DropConfig,
 from policies.words import counted
 
 DONE, FAILED, LEFT = "done", "failed", "left"
-"""Outcomes: `left` is a conflict, which nobody mends here."""
+"""Outcomes: `left` is a conflict, which raymirror does not fix."""
 MOST_ROWS = 20_000
 _MOST_S = 60.0
 _COLLECT_S = 0.5
-"""What happens together is written together."""
+"""Time to collect rows, so that changes of one moment are written together."""
 
 
 class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
     """One change of a copy: when (Unix time), in which run, by whom, of what, from what to what, why, how it ended.
 
-    `topic` is the source's name of it, `target` the target's; `detail` the broker's words where it failed, or what
-    differs where it was left.
+    `topic`: the name on the source; `target`: the name on the target. `detail`: the broker's error if the change
+    failed, or the difference if it was left.
     """
 
     at_ms: int
@@ -54,7 +54,7 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """What the rows of one look have in common."""
+    """The fields that all rows of one round share."""
 
     id: str
     at_ms: int
@@ -73,7 +73,7 @@ def new_run(flow: FlowName, who: str) -> Run:
 
 
 class AuditFailed(MirrorError):
-    """Rows that were not written, or not read: where, and why."""
+    """Rows could not be written or read: where, and why."""
 
     def __init__(self, where: str, why: str) -> None:
         super().__init__(where, why)
@@ -89,14 +89,14 @@ class AuditStore(Protocol):
     where: str
 
     async def write(self, rows: Sequence[AuditRow]) -> None:
-        """Keep rows; they are there once it returns. Raises AuditFailed."""
+        """Store rows; they are durable when this returns. Raises AuditFailed."""
 
     async def care(self, now_ms: int) -> None:
-        """Tidy up what was kept, now and then; called whenever something was written. Raises AuditFailed."""
+        """Tidy up stored rows when it is time; called after each write. Raises AuditFailed."""
 
 
 def rows_of(run: Run, outcomes: Iterable[ChangeOutcome], conflicts: Iterable[Conflict] = ()) -> list[AuditRow]:
-    """Say what a run did, and what it left."""
+    """Return the rows of what a run did, and of the conflicts that it left."""
     rows = [
         msgspec.structs.replace(
             _row(run, one.change), outcome=FAILED if one.failure else DONE, detail=one.failure, why=why_of(one.change)
@@ -109,7 +109,7 @@ def rows_of(run: Run, outcomes: Iterable[ChangeOutcome], conflicts: Iterable[Con
             target=one.target,
             change="conflict",
             name=one.kind.value,
-            why="nothing is lowered, shrunk or moved by itself",
+            why="raymirror never lowers, shrinks or moves anything by itself",
             outcome=LEFT,
             detail=one.what,
         )
@@ -123,7 +123,7 @@ def _row(run: Run, change: Change) -> AuditRow:
 
 
 def _of(change: Change) -> tuple[str, str, str, str, str, str]:
-    """Return source's and target's name, kind of change, what is changed, from what, to what."""
+    """Return source name, target name, kind of change, changed item, value before, value after."""
     match change:
         case CreateTopic():
             configs = "".join(f" {name}={value}" for name, value in sorted(change.configs.items()))
@@ -150,7 +150,7 @@ def _word(kind: type[Operation] | type[Permission], code: int) -> str:
 
 
 def discovered(run: Run, events: Iterable[AnyEvent]) -> list[AuditRow]:
-    """Say what discovery did: it makes topics, and gives them partitions, as soon as it sees them."""
+    """Return the rows of what discovery did: it creates topics and adds partitions as soon as it sees them."""
     rows = []
     for event in events:
         match event:
@@ -180,7 +180,7 @@ def discovered(run: Run, events: Iterable[AnyEvent]) -> list[AuditRow]:
 
 
 class AuditTrail:
-    """The trail of one flow; without a store it says so once, when there is something to keep."""
+    """The audit trail of one flow; without a store, one event says so when there is a first row to keep."""
 
     def __init__(self, flow: FlowName, who: str, store: AuditStore | None) -> None:
         self.flow, self.who = flow, who
@@ -204,7 +204,7 @@ class AuditTrail:
         return events
 
     def add(self, rows: Sequence[AuditRow]) -> None:
-        """Have rows written; the oldest are lost where too many wait."""
+        """Queue rows to be written; if too many wait, the oldest are lost."""
         if not rows:
             return
         if self._store is None:
@@ -217,7 +217,7 @@ class AuditTrail:
         self._some.set()
 
     async def run(self) -> None:
-        """Write until cancelled; a store that fails is told of once, and tried again ever less often."""
+        """Write until cancelled; retry a store that fails with a growing pause, and report the failure once."""
         failures = 0
         while True:
             await self._some.wait()
@@ -234,7 +234,7 @@ class AuditTrail:
                     )
 
     async def _care(self) -> None:
-        """Have the store tidy up; rows are written whether that goes well or not."""
+        """Have the store tidy up; a failure does not keep rows from being written."""
         if self._store is None:
             return
         try:
@@ -243,7 +243,7 @@ class AuditTrail:
             self._events.append(AuditUntidy(flow=self.flow, where=failure.where, why=failure.why))
 
     async def flush(self) -> None:
-        """Write what waits, now. Raises AuditFailed; the rows are kept then."""
+        """Write all waiting rows now. Raises AuditFailed; the rows then stay queued."""
         async with self._writing:
             if self._store is None or not self._rows:
                 return

@@ -1,9 +1,9 @@
-"""Config sync in a running mirror: a round of configs and one of ACLs now and then, each as often as its key says.
+"""Syncs configs and ACLs in a running mirror: rounds of each, as often as its key says.
 
-Nothing is written while the flow is not ours: `may_write` is asked before a round, and between looking and applying.
-Topics are created, and get their partitions, by discovery; here they are left alone. The first round may come before
-discovery has created them, so configs are compared again soon while topics have no copy, each time after twice as long:
-a topic that cannot be created costs no more than a few rounds.
+The loop writes only while this mirror owns the flow: it asks `may_write` before a round, and between reading and
+applying. Discovery creates topics and adds partitions; the loop does neither. The first round may run before discovery
+has created topics. So while topics have no copy, configs are compared again soon, after a pause that doubles each time:
+a topic that cannot be created costs only a few rounds.
 """
 
 from collections import Counter, defaultdict, deque
@@ -32,9 +32,9 @@ from policies.sync.config_sync import Conflict, DropConfig, SetConfig
 
 _EVENTS = 1_000
 _TOLD_EACH = 200
-"""Topics, and names of ACLs, that one round tells one by one; the rest is counted."""
+"""Topics, and resources with new ACLs, that get an event of their own in one round; the rest is counted."""
 _LOOK_S = 0.25
-"""How often it is asked whether the flow is ours, once something is due."""
+"""How often the loop asks whether this mirror owns the flow, once something is due."""
 _BOTH = "both clusters"
 _TOLD_AFTER = 3
 """Failed rounds in a row: brokers that restart take a few seconds."""
@@ -54,7 +54,7 @@ class ConfigLoopOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConfigSyncLoop:
-    """The rounds of one flow; the first is made at once."""
+    """The rounds of one flow; the first one starts at once."""
 
     def __init__(self, options: ConfigLoopOptions, sync: ConfigSync, audit: AuditTrail | None = None) -> None:
         self.options = options
@@ -68,7 +68,7 @@ class ConfigSyncLoop:
         self._told: dict[tuple[str, str], str] = {}
         self._failures_in_row = 0
         self._uncopied_in_row = 0
-        """Rounds of configs, one after the other, that found topics without a copy."""
+        """Rounds of configs in a row that found topics without a copy."""
 
     @property
     def _every(self) -> dict[str, float | None]:
@@ -76,7 +76,7 @@ class ConfigSyncLoop:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is asked for."""
+        """Whether neither configs nor ACLs are to be synced."""
         return not self._due_s
 
     def take_events(self) -> tuple[AnyEvent, ...]:
@@ -86,13 +86,13 @@ class ConfigSyncLoop:
         return events
 
     async def run(self) -> None:
-        """Make rounds until cancelled; one that fails is told as trouble and made again."""
+        """Make rounds until cancelled; a round that fails is noted as trouble and retried."""
         while not self.idle:
             await self.tick()
             await pause(max(_LOOK_S, min(self._due_s.values()) - now_s()))
 
     async def tick(self) -> None:
-        """Make a round of what is due, if the flow is ours."""
+        """Make a round of what is due, if this mirror owns the flow."""
         due = [name for name, at_s in self._due_s.items() if now_s() >= at_s]
         if not due or not self.may_write():
             return
@@ -115,9 +115,9 @@ class ConfigSyncLoop:
         )
 
     async def round(self, scope: Scope) -> bool:
-        """Look, and apply what is to be done; False where the flow was taken from us meanwhile.
+        """Compare and apply the changes; return False if another mirror has taken the flow meanwhile.
 
-        Raises MirrorError where a cluster does not answer.
+        Raises MirrorError if a cluster does not answer.
         """
         began_s = now_s()
         looked = await self._sync.look(scope)
@@ -146,14 +146,14 @@ class ConfigSyncLoop:
         return True
 
     def trouble(self, what: str) -> None:
-        """Tell that no round was made, and why; an event when it lasts, one for each stretch of it."""
+        """Note that a round failed, and why; several failures in a row make one event."""
         self.report = msgspec.structs.replace(self.report, trouble=what)
         self._failures_in_row += 1
         if self._failures_in_row == _TOLD_AFTER:
             self._events.append(ConfigSyncFailed(flow=self.options.flow, part=_BOTH, count=1, first=what))
 
     def _keep(self, audit: AuditTrail, scope: Scope, looked: SyncPlan, outcomes: Sequence[ChangeOutcome]) -> None:
-        """Have the round written down; what fails, or is left, as it was in the round before is there already."""
+        """Add the round to the audit trail, without failures and conflicts that the round before had too."""
         acls = {one for one in outcomes if one.failure and isinstance(one.change, AddAcl)}
         configs = {one for one in outcomes if one.failure} - acls
         known = set[ChangeOutcome | Conflict]().union(*self._audited.values())
@@ -165,7 +165,7 @@ class ConfigSyncLoop:
         conflicts = [one for one in looked.conflicts if one not in known]
         audit.add(rows_of(new_run(self.options.flow, audit.who), new, conflicts))
 
-    # --- what is told ----------------------------------------------------------------------------------------
+    # --- events ----------------------------------------------------------------------------------------------
 
     def _tell(self, scope: Scope, looked: SyncPlan, outcomes: Sequence[ChangeOutcome]) -> None:
         done = [outcome for outcome in outcomes if not outcome.failure]
@@ -231,7 +231,7 @@ class ConfigSyncLoop:
         self._once("failed", part, event.text(), lambda _: event)
 
     def _once(self, kind: str, about: str, what: str, make: Callable[[str], AnyEvent]) -> None:
-        """Tell what is not told already."""
+        """Queue an event, unless the last one of this kind and subject said the same."""
         if self._told.get((kind, about)) != what:
             self._told[kind, about] = what
             self._events.append(make(about))

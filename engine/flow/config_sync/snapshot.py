@@ -45,7 +45,7 @@ class Snapshots:
         waiting = parts(list(topics), TOPICS_AT_ONCE)
 
         async def ask() -> None:
-            for part in waiting:  # each takes the next
+            for part in waiting:  # shared: each task takes the next part
                 await taking.ask_source(part)
                 await taking.ask_target(dict(self._to_ask(part, taking.source, wanted, known, whole=whole)))
 

@@ -1,7 +1,7 @@
-"""Config sync of one flow: both clusters are looked at, `policies` plan, what is planned is applied.
+"""Syncs the configs and ACLs of one flow: reads both clusters, has `policies` plan, applies the plan.
 
-    topics of both -> configs of both (config_snapshot.py) -> plan_configs; beside it ACLs of both -> plan_acls
-      -> create and grow (by hand only: discovery does it in a mirror) -> alter configs -> add ACLs
+    topics of both -> configs of both (snapshot.py) -> plan_configs; at the same time ACLs of both -> plan_acls
+      -> create and grow (by command only: discovery does it in a mirror) -> alter configs -> add ACLs
 
 The loop of a mirror (`flow/config_sync/loop.py`) and `raymirror plan` and `apply` do the same; they differ in `Scope`.
 """
@@ -36,7 +36,7 @@ from policies.sync.topic_configs import ConfigRules, WantedConfigs
 
 
 class ConfigSyncOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """By which rules one flow's copies are kept in step; `within_one`: source and target are one cluster."""
+    """The rules by which a flow's copies are kept in step; `within_one`: source and target are one cluster."""
 
     replication_factor: int
     configs: ConfigRules
@@ -45,8 +45,8 @@ class ConfigSyncOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
-    """What one look is about; with configs, `shapes`: topics that are missing, and partitions, too; `left`: overrides
-    of copies that the source does not speak of are told, for which all of every copy has to be asked.
+    """What a comparison covers. `shapes`: with configs, also missing topics and partitions. `left`: also overrides of
+    copies that the source does not have, for which all configs of every copy are read.
     """
 
     configs: bool = True
@@ -56,10 +56,10 @@ class Scope(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SyncPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be done, in order, and what is not: conflicts, overrides and bindings that are left.
+    """The changes to make, in order, and what is left as it is: conflicts, overrides and bindings.
 
-    `unread` tells, by topic or part, what could not be read; `no_authorizer` which clusters have none. `uncopied`: how
-    many source topics had no copy yet when configs were compared.
+    `unread`: topics or parts that could not be read, and why. `no_authorizer`: clusters that have no authorizer.
+    `uncopied`: how many source topics had no copy yet when configs were compared.
     """
 
     changes: tuple[Change, ...] = ()
@@ -73,14 +73,14 @@ class SyncPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChangeOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """One change that was tried; `failure` is empty where it was done."""
+    """One change that was tried; `failure` is empty if it succeeded."""
 
     change: Change
     failure: str = ""
 
 
 class ConfigSync:
-    """Looks and applies; remembers between two looks what source topics had of their own."""
+    """Compares and applies; remembers between two comparisons which configs source topics set themselves."""
 
     def __init__(self, options: ConfigSyncOptions, source: Settings, target: Settings) -> None:
         self.options = options
@@ -128,13 +128,13 @@ class ConfigSync:
     async def _plan_configs(
         self, topics: Mapping[str, TopicState], scope: Scope, unread: dict[str, str]
     ) -> tuple[ConfigPlan, int]:
-        """Plan for the topics whose configs both clusters tell, and count those without a copy.
+        """Plan for the topics whose configs both clusters answered, and count those without a copy.
 
-        The others stand in `unread`.
+        The other topics are added to `unread`.
         """
         target_topic, rules = self.options.acls.selection.target_topic, self.options.configs
         whole = scope.left or rules.remove_foreign
-        wanted = WantedConfigs(rules)  # one for the whole look: asked, planned and kept by it
+        wanted = WantedConfigs(rules)  # one for reading, planning and remembering
         taken = await self._snapshots.take(topics, self._known, wanted, whole=whole)
         unread |= taken.unread
         told = {topic: state for topic, state in taken.source.items() if target_topic(topic) not in unread}
@@ -149,7 +149,7 @@ class ConfigSync:
         return msgspec.structs.replace(plan, changes=changes), uncopied
 
     def _remember(self, topics: Mapping[str, TopicState], own: Known, plan: ConfigPlan) -> None:
-        """Keep what the source has now, and what is still to be taken away: that may fail."""
+        """Keep what the source sets now, and what is still to be removed from copies: removing may fail."""
         known = {topic: configs for topic, configs in self._known.items() if topic in topics}
         known |= own
         for change in plan.changes:
@@ -173,7 +173,7 @@ class ConfigSync:
         return found | await cluster.acls(Resource.GROUP) if self.options.acls.groups is not None else found
 
     async def apply(self, changes: Sequence[Change]) -> list[ChangeOutcome]:
-        """Do what is planned, in order; one failure does not stop the rest. Raises nothing that a cluster may cause."""
+        """Apply a plan, in order; one failure does not stop the rest. Failures of a cluster are returned, not raised."""
         outcomes = [await self._shape(one) for one in changes if isinstance(one, CreateTopic | GrowTopic)]
         outcomes += await self._alter([one for one in changes if isinstance(one, SetConfig | DropConfig)])
         return outcomes + await self._add_acls([one for one in changes if isinstance(one, AddAcl)])

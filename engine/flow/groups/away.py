@@ -1,7 +1,7 @@
-"""Brokers that cannot be asked about groups: which groups wait for them, told once for each stretch that lasts.
+"""Tracks brokers that do not answer about groups, and the groups that wait for them; one event for each long outage.
 
-A broker that is away knows groups that nobody else does: those that it coordinates. They are neither gone nor failed;
-they wait until the broker answers, or another one coordinates them.
+Only its coordinator knows a group. So the groups of a broker that is unreachable are neither gone nor failed: they wait
+until the broker answers, or until another broker coordinates them.
 """
 
 from collections import Counter
@@ -21,7 +21,7 @@ _Broker = tuple[str, int]
 
 
 class AwayBrokers:
-    """The brokers of both clusters of a flow that are away."""
+    """The unreachable brokers of both clusters of a flow."""
 
     def __init__(self, flow: FlowName) -> None:
         self._flow = flow
@@ -31,12 +31,12 @@ class AwayBrokers:
         self._told: set[_Broker] = set()
 
     def listed(self, cluster: str, unheard: Mapping[int, str]) -> None:
-        """Note which brokers did not answer a question about all groups, in place of those of that cluster before."""
+        """Note which brokers did not list their groups; this replaces the former brokers of that cluster."""
         others = {broker: why for broker, why in self._unheard.items() if broker[0] != cluster}
         self._unheard = others | {(cluster, node): why for node, why in unheard.items()}
 
     def looked(self, groups: Iterable[str], away: Mapping[str, tuple[str, int]], why: Mapping[str, str]) -> None:
-        """Note what a look at some groups found: cluster and broker of those that wait, and why."""
+        """Note which of some groups wait, for which cluster's broker, and why."""
         for group in groups:
             self._waits.pop(group, None)
         self._waits.update({group: (broker, why[group]) for group, broker in away.items()})
@@ -51,18 +51,18 @@ class AwayBrokers:
 
     @property
     def waiting(self) -> int:
-        """How many groups wait; those that were never listed are not among them."""
+        """How many groups wait; groups that were never listed are not counted."""
         return len(self._waits)
 
     def lines(self) -> dict[str, str]:
-        """Say of each broker that is away why, and how many groups wait for it."""
+        """Return, for each unreachable broker, why it is unreachable and how many groups wait for it."""
         counts = Counter(broker for broker, _ in self._waits.values())
         return {
             _name(broker): f"{why} ({counted(counts[broker], 'group')})" for broker, why in sorted(self._why().items())
         }
 
     def take_events(self) -> list[GroupBrokerAway | WorksAgain]:
-        """Return an event for each broker that has been away for a while, once, and one when it answers again."""
+        """Return one event for each broker that stays unreachable, and one when it answers again."""
         why, at_s = self._why(), now_s()
         self._since_s = {broker: self._since_s.get(broker, at_s) for broker in why}
         back = sorted(self._told - why.keys())

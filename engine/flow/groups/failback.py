@@ -1,7 +1,7 @@
-"""The way back for groups: the progress they made on the target, as offsets of the source, by the exact maps.
+"""Moves groups back to the source: translates their progress on the target to source offsets, by the exact maps.
 
-Where a group has read all that was copied, and perhaps records that were written on the target alone, its place on the
-source is the end of what was copied.
+A group may have read all copied records, and perhaps records that exist only on the target. Its source offset is then
+the end of what was copied.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -18,7 +18,7 @@ from policies.groups import GroupSelection, GroupState, Why, barred, wanted
 from policies.model import TopicPartition
 
 BEHIND_COPY = "behind the copy"
-"""How an offset was found that lies behind everything that was copied."""
+"""How the source offset was found for a target offset behind all copied records."""
 _SAID = {
     Why.NEW: "nothing is committed on the source",
     Why.MOVED_ON: "the group moved on",
@@ -30,10 +30,10 @@ _SAID = {
 
 
 class FailbackMaps(Protocol):
-    """The exact maps of lanes, asked the other way round."""
+    """The exact maps of lanes, from target offset to source offset."""
 
     async def follow(self, lanes: Collection[TopicPartition]) -> None:
-        """Catch up with all that was told of these lanes until now. Raises ConnectionLost, BrokerUnreachable."""
+        """Read all that was written about these lanes until now. Raises ConnectionLost, BrokerUnreachable."""
 
     def source_of(self, lane: TopicPartition, target_offset: int) -> Translation:
         """Answer from memory; UNREAD names a block to `recall`."""
@@ -42,13 +42,13 @@ class FailbackMaps(Protocol):
         """Read blocks of one lane back into memory."""
 
     def head(self, lane: TopicPartition) -> MapHead | None:
-        """Return where the copy of a lane ends, None where that is not known."""
+        """Return where the copy of a lane ends; None where that is not known."""
 
 
 class FailbackRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One partition of a group, named by its source; -1 where there is no offset. `why` says what is done and why.
+    """One partition of a group, named by its source; -1 where there is no offset. `why`: the reason for the decision.
 
-    `committed`: the offset that was just committed on the source, -1 where none was; `before`: what it had until then.
+    `committed`: the offset that was just committed on the source; -1: none. `before`: the offset committed before that.
     """
 
     group: str
@@ -65,12 +65,12 @@ class FailbackRow(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def settled(self) -> bool:
-        """Whether nothing is left to do: the source has exactly this."""
+        """Whether nothing is left to do: exactly this offset is committed on the source."""
         return self.source_offset >= 0 and self.stored == self.source_offset
 
 
 class Failback:
-    """Groups of one flow; `lanes` names the lane of each target partition."""
+    """The failback of one flow's groups; `lanes`: the lane of each target partition."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Failback:
         self._backwards = backwards
 
     async def look(self) -> tuple[list[FailbackRow], dict[str, str]]:
-        """Return every partition, and the groups that could not be asked about, with why.
+        """Return a row for every partition, and the groups that could not be read, with why.
 
         Raises ConnectionLost, BrokerUnreachable, KafkaRefusal.
         """
@@ -152,7 +152,7 @@ class Failback:
         return answer.offset, answer.how.value
 
     async def apply(self, rows: Sequence[FailbackRow]) -> tuple[list[FailbackRow], dict[str, str]]:
-        """Commit on the source what `look` said; return the rows that were committed, and refused groups with why."""
+        """Commit on the source what `look` decided; return the committed rows, and the failed groups with why."""
         wishes: dict[str, dict[TopicPartition, Stored]] = {}
         for row in rows:
             if row.commits:
@@ -179,7 +179,7 @@ class Failback:
 
 
 def with_commits(rows: Sequence[FailbackRow], committed: Sequence[FailbackRow]) -> list[FailbackRow]:
-    """Note in rows of a later look what `apply` committed; a row that this look did not find stays as it was then."""
+    """Note in rows of a later `look` what `apply` committed; add committed rows that the later `look` lacks."""
     ours = {_key(row): row for row in committed}
     found = [
         msgspec.structs.replace(row, before=ours[_key(row)].before, committed=ours[_key(row)].committed)

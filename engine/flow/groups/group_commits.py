@@ -1,8 +1,8 @@
 """Commits offsets for consumer groups on the target, or leaves them, by the table in `policies/groups.py`.
 
-For some groups at a time: ask whether they have members, read their stored offsets, then commit. If a consumer came
-and left in between, its commits are among the stored offsets. If a consumer is still there, the broker protects it: it
-refuses our commit.
+For some groups at a time: ask whether they have members, read their stored offsets, then commit. If a consumer joined
+and left in between, its commits are among the stored offsets. If a consumer is still a member, the broker protects it:
+it refuses raymirror's commit.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from policies.groups import BACKWARDS, Ours, Told, Why, barred, renew_after_s, w
 from policies.model import FlowName, TopicPartition
 
 _AT_ONCE = 200
-"""Groups whose members are asked for before their commits: few, so that the commits come soon after."""
+"""Groups whose members are read together before their commits: few, so that the commits follow soon."""
 _COMMITS_AT_ONCE = 100
 _BREATH = 100
 """Groups handled in a row, which takes some milliseconds; then other tasks of this event loop get their turn."""
@@ -58,22 +58,22 @@ class GroupCommits:
         self._unknown_age_s = None if rules.renews else 0.0
         self._ours: dict[str, dict[TopicPartition, Ours]] = {}
         self.retention_s: float | None = None
-        """Seconds until the target forgets commits; None where it does not say."""
+        """Seconds until commits expire on the target; None if the target does not say."""
         self.active: set[str] = set()
         """Groups with members on the target, for which something would be committed."""
         self.ahead: dict[str, int] = {}
-        """By group, how many partitions are further on the target, and are left there."""
+        """By group, how many partitions are further on the target, and stay there."""
         self.away: dict[str, int] = {}
         """Groups that failed at the last commit because their coordinator, this broker, cannot be reached."""
         self.made = 0
-        """Commits of partitions."""
+        """How many partitions were committed."""
 
     async def open(self) -> None:
         """Ask how long the target keeps commits. Raises ConnectionLost, BrokerUnreachable."""
         self.retention_s = await self._target.retention_s()
 
     def remember(self, told: Mapping[str, Mapping[TopicPartition, Told]]) -> None:
-        """Take the checkpoints of a former owner as its commits."""
+        """Take the checkpoints of the flow's former owner as offsets that raymirror committed."""
         for group, rows in told.items():
             self._ours[group] = {where: Ours(one.source, one.target) for where, one in rows.items()}
 
@@ -124,7 +124,7 @@ class GroupCommits:
         return failed
 
     def _wishes(self, group: str, rows: Iterable[TranslatedOffset], stored: Offsets) -> dict[TopicPartition, Wish]:
-        """Return what to commit for a group, by target partition; count the partitions that are ahead there."""
+        """Return what to commit for a group, by target partition; count the partitions that are ahead on the target."""
         ahead = 0
         wishes: dict[TopicPartition, Wish] = {}
         ours = self._ours.get(group, {})

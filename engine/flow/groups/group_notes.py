@@ -50,10 +50,10 @@ class GroupNotes:
         self.away = AwayBrokers(flow)
         self.latency, self.commit_latency = LatencyHistogram(), LatencyHistogram()
         self.told = 0
-        """Checkpoints written."""
+        """How many checkpoints were written."""
 
     def say(self, event: AnyEvent) -> None:
-        """Keep an event until it is taken; groups that go back again and again are only counted."""
+        """Keep an event until it is taken; groups that go back repeatedly are only counted."""
         told = self._rewinds.admit(event, now_s()) if isinstance(event, GroupWentBack) else event
         if told is not None:
             self._events.append(told)
@@ -68,7 +68,7 @@ class GroupNotes:
         """Note a failed round; several in a row make one event."""
         self._failures += 1
         if self._failures == _TOLD_AFTER:
-            self.say(GroupRefused(flow=self._flow, group=_ALL, what=f"not mirrored, tried again: {what}"))
+            self.say(GroupRefused(flow=self._flow, group=_ALL, what=f"not mirrored; raymirror retries: {what}"))
 
     def well(self) -> None:
         """Note a round that succeeded."""
@@ -77,7 +77,7 @@ class GroupNotes:
         self._failures = 0
 
     def reads(self, why_not: str, every_s: float, patience_s: float) -> None:
-        """Note whether commits are read as they are made; one event when they are not for `patience_s` seconds.
+        """Note whether commits are read as they are made; one event if they are not for `patience_s` seconds.
 
         The time counts from the first call: before it the clusters may not have answered, so reading could not begin.
         """
@@ -145,7 +145,7 @@ class GroupNotes:
                 self._clamped.pop(group, None)
 
     def report(self, at_ms: int, round_s: float, groups: int) -> GroupsReport:
-        """Return the report; the caller fills in what others know."""
+        """Return the report; the caller fills in the other fields."""
         total = +self._total
         return GroupsReport(
             at_ms=at_ms,

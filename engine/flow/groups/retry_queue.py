@@ -1,11 +1,11 @@
-"""Groups that are to be looked at again before the next look at all of them: when, and since when they wait."""
+"""Queues groups that need another look before the next round of all groups: when, and since when they wait."""
 
 _FIRST_S = 0.25
 _DOUBLINGS = 16
 
 
 class RetryQueue:
-    """What is owed, by group: looked at again later and later, `most_s` apart in the end."""
+    """Retries by group, with pauses that double up to `most_s`."""
 
     def __init__(self) -> None:
         self._due_at_s: dict[str, float] = {}
@@ -13,18 +13,18 @@ class RetryQueue:
         self._since_ms: dict[str, int] = {}
 
     def moved(self, group: str, at_ms: int) -> None:
-        """Note that a group has committed: what it waits for, it waits for anew, but since the first of it."""
+        """Note that a group has committed: its pauses start small again; its wait counts from its first open commit."""
         self._tries.pop(group, None)
         self._since_ms.setdefault(group, at_ms)
 
     def again(self, group: str, at_s: float, most_s: float) -> None:
-        """Look at a group again."""
+        """Schedule the next look at a group."""
         tries = self._tries.get(group, 0)
         self._tries[group] = min(tries + 1, _DOUBLINGS)
         self._due_at_s[group] = at_s + min(most_s, _FIRST_S * 2.0**tries)
 
     def settle(self, group: str) -> int | None:
-        """Take a group off; return since when what it had committed waited, None where it had committed nothing."""
+        """Remove a group; return since when its commits waited (Unix ms), None if it had no commits waiting."""
         self._due_at_s.pop(group, None)
         self._tries.pop(group, None)
         return self._since_ms.pop(group, None)
@@ -34,5 +34,5 @@ class RetryQueue:
         return [group for group, due_at_s in self._due_at_s.items() if due_at_s <= at_s]
 
     def next_at_s(self) -> float:
-        """Return when the first of them is due; never where nothing is owed."""
+        """Return when the first retry is due; infinity if there is none."""
         return min(self._due_at_s.values(), default=float("inf"))

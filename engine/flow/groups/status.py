@@ -1,7 +1,7 @@
 """Compares the consumer groups of a flow on both clusters, all at once: a failover waits until they are equal.
 
-A group is equal where its commit on the target is exactly the translation of its source offset. Where the source does
-not answer, its groups are judged by their last checkpoints, and nobody knows what they committed since.
+A group is equal if its commit on the target is exactly the translation of its source offset. If the source does not
+answer, its groups are judged by their last checkpoints; later commits are not known.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ from engine.flow.topic_logs.checkpoints import CheckpointLog
 from policies.groups import GroupSelection, GroupState, Ours, Told, Why, unsupported, wanted
 from policies.model import TopicPartition
 
-LAST_CHECKPOINT = "as its last checkpoint says; the source does not answer, so what it committed since is not known"
+LAST_CHECKPOINT = "known only from its last checkpoint: the source does not answer, so later commits are not known"
 Commit = Callable[[Mapping[str, Sequence[TranslatedOffset]]], Awaitable[dict[str, str]]]
 Spans = Mapping[TopicPartition, tuple[int, int]]
 """Log start and high watermark of the target's partitions, as far as their leaders answered."""
@@ -62,12 +62,12 @@ class GroupStatus(msgspec.Struct, frozen=True, kw_only=True):
         return not self.failed and not self.unequal and not self.missing
 
     def may_become_equal(self, undrained: Collection[TopicPartition]) -> bool:
-        """Whether waiting may help: it does not where a group lacks an offset in a partition that is not drained."""
+        """Whether waiting may help: it does not if a group lacks an offset in a partition that is not drained."""
         stuck = [one for one in self.unequal if one.target_offset < 0 and _lane(one) in undrained]
         return bool(self.failed or self.missing or len(stuck) < len(self.unequal))
 
     def held_against(self, undrained: Mapping[TopicPartition, str]) -> "GroupStatus":
-        """Return it with nothing equal in partitions that are not drained: a consumer would miss records there."""
+        """Return it without equal groups in partitions that are not drained: a consumer would miss records there."""
         return msgspec.structs.replace(
             self,
             stands=tuple(
@@ -79,7 +79,7 @@ class GroupStatus(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def completed(self, others: "GroupStatus") -> "GroupStatus":
-        """Add the groups of another status; what this one knows of a group goes first."""
+        """Add the groups of another status; for a group in both, this status counts."""
         known = {one.group for one in self.stands}
         more = tuple(one for one in others.stands if one.group not in known)
         return msgspec.structs.replace(
@@ -152,7 +152,7 @@ def sort_out(listings: Iterable[GroupListing], selection: GroupSelection) -> tup
 async def selected(cluster: Groups, selection: GroupSelection) -> tuple[list[str], dict[str, str], dict[str, str]]:
     """Return the groups of a flow on a cluster, the groups that cannot be mirrored and why, and the silent brokers.
 
-    The last has one line for each broker that listed no groups: the groups that it coordinates are in no list.
+    The last has one entry for each broker that listed no groups: the groups that it coordinates are not known.
     """
     listed = await cluster.list_groups()
     groups, left = sort_out(listed.groups, selection)
@@ -194,9 +194,9 @@ async def stand_by_checkpoints(
 ) -> GroupStatus:
     """Judge the groups of a source that does not answer by their last checkpoints; no group is equal for certain.
 
-    No group is left above the end of the target's log, which may have lost records since, nor below its start. `of`
-    says for which groups the source does not answer. `cluster` and `target` are both the target cluster. Raises its
-    ConnectionLost, BrokerUnreachable, KafkaRefusal.
+    An offset above the end of the target's log, which may have lost records since, becomes that end; one below its
+    start becomes that start. `of`: whether the source does not answer for a group. `cluster` and `target` are both the
+    target cluster. Raises its ConnectionLost, BrokerUnreachable, KafkaRefusal.
     """
     await log.read_stamped()
     told = {group: rows for group, rows in log.told.items() if of(group) and selection.wants(group)}
@@ -225,7 +225,7 @@ async def _commit_checkpoints(
     rows: dict[TopicPartition, Stored] = {}
     for where, one in told.items():
         stored, at = there[where][0] if where in there else None, one.within(spans.get(where)).target
-        ours = Ours(one.source, one.target)  # a checkpoint was committed too, so only that commit may be taken back
+        ours = Ours(one.source, one.target)  # a checkpoint was committed too, so only that commit may be lowered
         if wanted(stored, one.source, at, ours, age_s=0.0, renew_after_s=float("inf")).commits:
             rows[where] = at, one.metadata
     if not rows:
@@ -246,7 +246,7 @@ def _last(
     moved = ""
     if at != told.target:
         start, end = spans[where]
-        moved = f"; it says {told.target}, and the target's log is from {start} to {end} now"
+        moved = f"; the checkpoint says {told.target}, but the target's log is now from {start} to {end}"
     return GroupPartitionStatus(
         group=group,
         topic=where.topic,

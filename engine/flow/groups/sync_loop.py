@@ -1,14 +1,13 @@
-"""The consumer groups of one flow, mirrored: found, read, translated, told as checkpoints, committed for.
+"""Mirrors the consumer groups of one flow: finds them, reads and translates their commits, writes checkpoints, commits.
 
-    look for groups -> read their commits on the source -> follow the maps -> look at the target's ends -> translate
-      -> checkpoints that are news -> commits on the target, where the table of `policies/groups.py` says so
+    look for groups -> read their commits on the source -> follow the maps -> read the target's ends -> translate
+      -> checkpoints that are new -> commits on the target, where the table of `policies/groups.py` says so
 
-A round takes all groups through this. Where commits are read as they are made (`flow/topic_logs/commit_reader.py`), a
-turn takes those that have just committed, and those that something is owed to (`flow/groups/retry_queue.py`); a round
-then comes once a minute, and at once where something may have been missed. Without that, every turn is a round.
+A round takes all groups through this. If commits are read as they are made (`flow/topic_logs/commit_reader.py`), a turn
+takes only the groups that have just committed, and those that are due for a retry (`flow/groups/retry_queue.py`). A
+round then comes once a minute, and soon after something may have been missed. Otherwise every turn is a round.
 
-One keeper writes for all groups of a flow, and only while `may_write` says that the flow is ours: it is asked before
-each write.
+One loop writes for all groups of a flow, and only while this mirror owns it: it asks `may_write` before each write.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -34,20 +33,20 @@ from policies.groups import GroupSelection, Told, sync_every_s, tells
 from policies.model import FlowName, TopicPartition
 
 _BREATH = 100
-"""Groups in a row, some milliseconds: others live on this loop too."""
+"""Groups handled in a row, which takes some milliseconds; then other tasks of this event loop get their turn."""
 _GATHER_S = 0.5
-"""Between two turns at least, and twice the CPU time of the last one: a third of a core at most."""
+"""Least pause between two turns; also at least twice the CPU time of the last one: a third of a core at most."""
 _STRANGERS_S = 1.0
-"""Between two looks for groups that commit and are not known yet."""
+"""Least time between two looks for groups that commit and are not known yet."""
 _OWED_S = 5.0
 _NONE = (UNTOLD, "")
 _NO_HINTS = Hints({}, missed=False, since_ms=-1)
 
 
 class GroupOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of one flow's groups; seconds between two looks, two rounds of checkpoints, two of commits.
+    """The options of one flow's groups: seconds between two looks for groups, two rounds of checkpoints, of commits.
 
-    `sweep_s`: between two rounds while commits are read as they are made.
+    `sweep_s`: seconds between two rounds while commits are read as they are made.
     """
 
     flow: FlowName
@@ -64,7 +63,7 @@ class GroupOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HintsOfCommits(Protocol):
-    """What is needed of `engine.flow.topic_logs.commit_reader.CommitReader`."""
+    """The part of `engine.flow.topic_logs.commit_reader.CommitReader` that the loop uses."""
 
     why_not: str
     not_there: bool
@@ -75,7 +74,7 @@ class HintsOfCommits(Protocol):
 
 
 class GroupSyncLoop:
-    """The rounds and turns of one flow's groups; `reader` tells commits as they are made, None where that is off."""
+    """The rounds and turns of one flow's groups; `reader` reads commits as they are made (None: switched off)."""
 
     def __init__(
         self,
@@ -111,7 +110,7 @@ class GroupSyncLoop:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is asked for: neither checkpoints nor commits."""
+        """Whether neither checkpoints nor commits are to be written."""
         return not (self.options.checkpoints or self.options.commits)
 
     def take_events(self) -> tuple[AnyEvent, ...]:
@@ -119,7 +118,7 @@ class GroupSyncLoop:
         return self._notes.take_events()
 
     async def open(self) -> None:
-        """Read the checkpoints that are there: what a former keeper told, and committed. Raises MirrorError."""
+        """Read the checkpoints that the flow's former owner wrote and committed. Raises MirrorError."""
         if self.options.checkpoints:
             await self._log.read()
             self._commits.remember(self._log.told)
@@ -127,7 +126,7 @@ class GroupSyncLoop:
             await self._commits.open()
 
     async def run(self) -> None:
-        """Mirror until cancelled, once opened; what fails is told as trouble and made again."""
+        """Mirror until cancelled, once opened; a turn that fails is noted as trouble and retried."""
         if self.idle:
             return
         if self._reader is None:
@@ -143,7 +142,7 @@ class GroupSyncLoop:
                 try:
                     await self.turn()
                 except (MirrorError, OSError, TimeoutError) as failure:
-                    self._all_retries = True  # what was taken as hints is lost with it
+                    self._all_retries = True  # the hints that this turn had taken are lost
                     self.trouble(str(failure))
                     every_s = min(every_s, self.options.retry_s)
                     await pause(max(0.0, started_s + every_s - now_s()))
@@ -153,9 +152,9 @@ class GroupSyncLoop:
             await self._rest(cpu_s() - spent_s, started_s + every_s)
 
     async def _rest(self, spent_s: float, until_s: float) -> None:
-        """Wait for the next turn: the next round of a keeper that polls, else the next thing to do.
+        """Wait for the next turn: for the next round if groups are polled, else for the next commit or retry.
 
-        `spent_s`: the CPU time of the last one.
+        `spent_s`: the CPU time of the last turn.
         """
         reader = self._reader
         if reader is None:
@@ -169,7 +168,7 @@ class GroupSyncLoop:
             await reader.wait(left_s)
 
     def trouble(self, what: str) -> None:
-        """Tell that no round was made, and why; an event when it lasts, one for each stretch of it."""
+        """Note that a round failed, and why; several failures in a row make one event."""
         self.report = msgspec.structs.replace(self.report, trouble=what)
         self._notes.trouble(what)
 
@@ -180,13 +179,13 @@ class GroupSyncLoop:
 
     @property
     def _polled_because(self) -> str:
-        """Say why commits are not read; a topic that nobody has committed to yet is no reason to say anything."""
+        """Return why commits are not read; empty also while the topic is missing because no group has committed yet."""
         reader = self._reader
         return "" if reader is None or (reader.not_there and not self._groups) else reader.why_not
 
     @property
     def _every_s(self) -> float:
-        """Return the seconds from the begin of one round to the next, where they are polled."""
+        """Return the seconds from the start of one round to the next if groups are polled."""
         options = self.options
         asked = [options.checkpoints_s] if options.checkpoints else []
         return min([*asked, self._commits_every_s] if options.commits else asked)
@@ -202,7 +201,7 @@ class GroupSyncLoop:
     # --- rounds and turns ----------------------------------------------------------------------------------
 
     async def turn(self) -> None:
-        """Make a round where one is due, else look at the groups that have something new. Raises as `step` does."""
+        """Make a round if one is due, else take only the groups with commits or retries. Raises what `step` raises."""
         hints = _NO_HINTS if self._reader is None else self._reader.take()
         self._all_retries |= hints.missed
         if self._reader is not None:
@@ -217,7 +216,7 @@ class GroupSyncLoop:
             await self._some(hints)
 
     async def step(self, hints: Hints = _NO_HINTS) -> None:
-        """Make one round. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal; single groups fail alone."""
+        """Make one round. Raises ConnectionLost, BrokerUnreachable, KafkaRefusal; a failing group affects no other."""
         started_s, at_ms = now_s(), wall_ms()
         if started_s - self._looked_at_s >= (self.options.refresh_s if self.options.refresh else float("inf")):
             await self._look()
@@ -228,7 +227,7 @@ class GroupSyncLoop:
         self._swept_at_s, self._all_retries = started_s, False
 
     async def _some(self, hints: Hints) -> None:
-        """Take the groups that committed through a round, and those that something is owed to. Raises as `step`."""
+        """Take the groups that committed or are due for a retry through a round. Raises what `step` raises."""
         started_s, at_ms = now_s(), wall_ms()
         self._strangers |= any(one not in self._groups and one not in self._notes.not_synced for one in hints.seen)
         new: set[str] = set()
@@ -258,7 +257,7 @@ class GroupSyncLoop:
         self._note_owed(groups, answers.found, hints)
         if self._translations.generations != self._generations:
             self._generations = self._translations.generations
-            self._all_retries = True  # a lane has a new owner, who may have found that the target lost records
+            self._all_retries = True  # a lane has a new owner, which may have found that the target lost records
         self.report = self._reported(at_ms, now_s() - started_s)
         self._notes.well()
 
@@ -267,7 +266,7 @@ class GroupSyncLoop:
     async def _look(self) -> set[str]:
         """Look for groups; return those that are new.
 
-        A group that no broker lists is gone only where all of them did list: who is away may coordinate it.
+        A group that no broker lists is gone only if all brokers answered: an unreachable broker may coordinate it.
         """
         at_s = now_s()
         listed = await self._source.list_groups()
@@ -290,7 +289,7 @@ class GroupSyncLoop:
     # --- checkpoints ---------------------------------------------------------------------------------------
 
     async def _news(self, places: Mapping[str, Sequence[TranslatedOffset]]) -> list[News]:
-        """Return what is not told yet."""
+        """Return the checkpoints that are not written yet."""
         news: list[News] = []
         nothing: dict[TopicPartition, Told] = {}
         for number, (group, rows) in enumerate(places.items()):
@@ -307,18 +306,18 @@ class GroupSyncLoop:
         return news
 
     def _new(self, place: TranslatedOffset, known: Told | None) -> Told | None:
-        """Return what may be told of a partition: without an answer, only that an offset told before is too high."""
+        """Return the checkpoint of a partition; without a translation, only a lower one than a former that is too high."""
         if place.offset >= 0:
             return Told(place.source_offset, place.offset, place.metadata)
         head = self._translations.lost(place.lane, known.target) if known is not None else None
         return None if head is None else Told(head.source_next, head.target_next, place.metadata)
 
-    # --- what is owed and told ----------------------------------------------------------------------------
+    # --- retries and report -------------------------------------------------------------------------------
 
     def _note_owed(self, groups: Sequence[str], found: Mapping[str, Offsets], hints: Hints) -> None:
-        """Keep the groups that are not where they should be: an answer may come, members may leave, brokers come back.
+        """Schedule retries of groups that are not settled: a translation may come, members may leave, brokers return.
 
-        So too those whose coordinator did not yet tell what their log did.
+        Groups whose coordinator's answer is still behind its log are retried too.
         """
         at_s, most_s, notes = now_s(), min(self._every_s, _OWED_S), self._notes
         for group in groups:

@@ -41,7 +41,7 @@ class Maps(Protocol):
         """Whether raymirror's copiers have, or may have, written a map of a lane; its head may be unknown just now."""
 
     async def recall(self, lane: TopicPartition, blocks: Collection[int]) -> None:
-        """Read blocks of one lane back into memory; they stay for the questions that follow at once."""
+        """Read blocks of one lane back into memory; they stay for the translations that follow at once."""
 
     def head(self, lane: TopicPartition) -> MapHead | None:
         """Return where the copy of a lane ends; None where that is not known."""

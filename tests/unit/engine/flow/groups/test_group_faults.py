@@ -128,7 +128,7 @@ async def test_trouble_that_lasts_is_an_event_once(pair: Pair) -> None:
     for _ in range(5):
         pair.keeper.trouble("no permission")
     (event,) = pair.events(GroupRefused)
-    assert event.text() == "consumer groups: not mirrored, tried again: no permission"
+    assert event.text() == "consumer groups: not mirrored; raymirror retries: no permission"
     assert pair.keeper.report.trouble == "no permission"
     await pair.keeper.open()
     await pair.keeper.step()

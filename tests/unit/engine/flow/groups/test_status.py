@@ -132,7 +132,7 @@ async def test_no_checkpoint_is_committed_above_what_the_target_has(world: World
     standing = await stand_by_checkpoints(SELECTION, log, world.cluster, world.target, commit=True)
     assert {group: one[COPY][0] for group, one in world.target.stored.items()} == {"new": 130, "ours": 130, "own": 160}
     whys = {stand.group: stand.why for stand in standing.stands}
-    assert whys["new"] == f"{LAST_CHECKPOINT}; it says 148, and the target's log is from 0 to 130 now"
+    assert whys["new"] == f"{LAST_CHECKPOINT}; the checkpoint says 148, but the target's log is now from 0 to 130"
     assert whys["own"] == "the target's offset is ahead"
 
 
