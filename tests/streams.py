@@ -1,9 +1,10 @@
 """`make test`, `make test-full`: three pytest processes side by side, since tests with real clusters mostly wait.
 
-One has the tests that start Ray, one the others with real brokers, sockets and processes, one the unit tests. Each has
-clusters of its own, and stands back for the one before it: a Ray that is starting waits for its parts for seconds only,
-unit tests wait for nothing. The output of the first one is shown as it comes, that of the next one behind it; what all
-of them say last is added up to one line, in the form of pytest's own.
+One has the tests that start Ray, one the others with real brokers, one all tests without brokers: units, and those that
+need only this machine (`local`). Each has clusters of its own. Each has less claim to the CPU than the one before it: a
+Ray that is starting waits for its parts for seconds only, unit tests wait for nothing. The output of the first one is
+shown as it comes, that of the next one behind it; the last lines of all of them are added up to one line, in the form
+of pytest's own.
 
 Each has a folder of its own for its tests: pytests that share one delete old ones in each other's way as they end, and
 fail then. The folders are removed when all tests have passed, else their place is told.
@@ -50,8 +51,8 @@ class Stream(NamedTuple):
 
 ALL = (
     Stream("with Ray", "ray"),
-    Stream("with brokers", "(integration or local) and not ray", nice=5),
-    Stream("units", "not ray and not integration and not local", nice=10),
+    Stream("with brokers", "integration and not ray", nice=5),
+    Stream("without brokers", "not ray and not integration", nice=7),
 )
 QUICK = tuple(stream._replace(wanted=f"{stream.wanted} and not full") for stream in ALL)
 FULL = "--full"
