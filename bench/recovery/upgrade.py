@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> dict[str, Any]:
-    """Run the bench; return its JSON; `failed`: a record is missing, doubled or misplaced, or one release never wrote."""
+    """Run the bench; return its JSON; `failed`: a record is missing, doubled or misplaced, or one side never wrote."""
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     size = Size(partitions=8 if args.quick else 40, per_s=args.per_s)
     with tempfile.TemporaryDirectory(prefix="rmu-") as name:
