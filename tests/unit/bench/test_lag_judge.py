@@ -1,4 +1,4 @@
-"""What the bench of lag takes for right: every sample of every lane told, in time, and none with a false lag."""
+"""The judge of the lag bench: every sample of every lane present, in time, and none with a false lag."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""How pauses are made of what a watch saw."""
+"""Pauses computed from the samples of a watch."""
 
 from bench.recovery.gaps import Feed, Wait, growth, longest_pause, longest_wait, usual_pause
 from bench.recovery.watching import Watched, judge_healthy
