@@ -1,4 +1,4 @@
-"""The way of a command to its mirror: no Ray if the mirror's socket answers."""
+"""The way of a command to its mirror, and its cost: no Ray and no heavy import if the mirror's socket answers."""
 
 import argparse
 import asyncio

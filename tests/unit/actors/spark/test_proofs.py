@@ -1,4 +1,4 @@
-"""The supervisor's view of the continuous proof, from the reports of finished jobs."""
+"""The supervisor's view of the continuous proof, from the last reports of its jobs."""
 
 import msgspec
 
